@@ -18,7 +18,7 @@ use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, FinishedSe
 use siltstone::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
-use siltstone::store::log_index::{LogIndex, LogIndexSettings, SaveStep, SavedIndex};
+use siltstone::store::log_index::{IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex};
 use siltstone::store::manifest::Header;
 use siltstone::store::merge::Entry;
 use siltstone::store::names::LogClass;
@@ -337,7 +337,8 @@ fn stores_in_hash_order() {
 #[test]
 fn a_saved_index_with_the_redo_log_that_follows_it() {
     let format = LogFormat::new(ANY_SIZE, 7, Secret::new(8)).of(LogClass::Redo);
-    let (settings, directory) = (LogIndexSettings { hash_bits: 24, shards_log2: 1 }, directory());
+    let (settings, directory) =
+        (LogIndexSettings { hash_bits: 24, shards_log2: 1, slot_units: 1_000 }, directory());
     let index = LogIndex::create(&directory, settings, &format, &Arc::default()).unwrap();
     let flush = |covered| {
         let mut flush = index.start_flush();
@@ -349,7 +350,7 @@ fn a_saved_index_with_the_redo_log_that_follows_it() {
     flush([6_000, 1, 2, 3]);
     let mut save = index.start_save(3, TAG).unwrap();
     let saved = loop {
-        match index.save_step(&mut save).unwrap() {
+        match index.save_step(&mut save, &mut |_| ()).unwrap() {
             SaveStep::Flush => {
                 // Each kind of operation, also on one hash.
                 for number in 0..50 {
@@ -366,10 +367,26 @@ fn a_saved_index_with_the_redo_log_that_follows_it() {
     };
     let files = [("redo-0000000000000000", "redo_segment.bin"), ("00000003.index", "saved_index.bin")];
     let read = golden_directory(&directory, &files);
-    let (opened, recovered) =
-        LogIndex::open(&read, settings, &format, Some(saved), 0, &Arc::default(), &mut |_, _| true).unwrap();
-    assert!(opened.snapshot().entries().eq(index.snapshot().entries()));
-    assert_eq!((recovered.covered, recovered.operations), ([7_000, 4, 5, 6], 200));
+    let entries = |index: &LogIndex| {
+        let mut entries = Vec::new();
+        let push = &mut |hash, unit| {
+            entries.push((hash, unit));
+            Ok(())
+        };
+        index.snapshot().visit(Purpose::Index, push).unwrap();
+        entries
+    };
+    let wanted = entries(&index);
+    // In memory, half on flash, on flash.
+    for memory_shards in [2, 1, 0] {
+        let (health, progress) = (&Arc::default(), &mut |_, _| true);
+        let to_open = IndexToOpen { settings, format, saved: Some(saved), redo_synced: 0, memory_shards };
+        let (opened, recovered) = LogIndex::open(&read, &to_open, health, progress).unwrap();
+        assert_eq!(entries(&opened), wanted);
+        assert_eq!((recovered.covered, recovered.operations), ([7_000, 4, 5, 6], 200));
+        let of_slot = |slot: u64| wanted.iter().filter(|(_, unit)| unit / 1_000 == slot).count() as u64;
+        assert!((0..9).all(|slot| recovered.slots.of(slot..slot + 1) == of_slot(slot)));
+    }
 }
 
 #[test]

@@ -133,13 +133,18 @@ impl Appender {
         self.writeback_base = self.written_bytes;
     }
 
-    /// Pads and writes the rest, and waits for all writes, without a sync. Returns the file and its length in bytes.
-    pub fn finish(mut self) -> Result<(File, u64)> {
-        self.align(self.file.alignment() as u64)?;
+    /// Writes the bytes so far, whose end is a multiple of the file's alignment, and waits for all writes.
+    pub fn write_buffered(&mut self) -> Result<()> {
         if !self.buffer.is_empty() {
             self.flush()?;
         }
-        self.unless_failed(Self::wait)?;
+        self.unless_failed(Self::wait)
+    }
+
+    /// Pads and writes the rest, and waits for all writes, without a sync. Returns the file and its length in bytes.
+    pub fn finish(mut self) -> Result<(File, u64)> {
+        self.align(self.file.alignment() as u64)?;
+        self.write_buffered()?;
         self.file.end_writing(self.written_bytes)?;
         self.start_writeback();
         Ok((self.file, self.written_bytes))

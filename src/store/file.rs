@@ -192,6 +192,12 @@ impl StoreFileWriter {
         self.appender.append(block)
     }
 
+    /// Writes the blocks so far, so that they can be read through another handle. Their end is a multiple of the
+    /// file's alignment.
+    pub fn write_buffered(&mut self) -> Result<()> {
+        self.appender.write_buffered()
+    }
+
     /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.appender.heap_bytes()

@@ -4,11 +4,13 @@ use crate::input::{Input, contents, directory, directory_with};
 use crate::seal::{SECRET, seal_saved_index};
 use siltstone::Durability;
 use siltstone::coding::mix;
-use siltstone::device::Directory;
+use siltstone::device::{Directory, Purpose};
 use siltstone::key::RecordLayout;
 use siltstone::store::log::Log;
 use siltstone::store::log::format::LogFormat;
-use siltstone::store::log_index::{IndexToExamine, LogIndex, LogIndexSettings, SaveStep, SavedIndex};
+use siltstone::store::log_index::{
+    IndexToExamine, IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex,
+};
 use siltstone::store::names::LogClass;
 use siltstone::store::record::RecordView;
 use std::sync::Arc;
@@ -43,7 +45,7 @@ pub fn saved(data: &[u8]) {
     let (settings, index, written) = written(&mut input);
     let mut save = index.start_save(SAVED.number, SAVED.tag).expect("memory does not fail");
     let saved = loop {
-        match index.save_step(&mut save).expect("memory does not fail") {
+        match index.save_step(&mut save, &mut |_| ()).expect("memory does not fail") {
             SaveStep::Continues => {}
             SaveStep::Flush => flush(&index),
             SaveStep::Written(saved) => break saved,
@@ -67,12 +69,14 @@ pub fn saved(data: &[u8]) {
 fn written(input: &mut Input<'_>) -> (LogIndexSettings, LogIndex, Directory) {
     let shards_log2 = u32::from(input.u8() % 4);
     let hash_bits = 18 + shards_log2 + u32::from(input.u8() % 24);
-    let (settings, directory) = (LogIndexSettings { hash_bits, shards_log2 }, directory());
+    let settings = LogIndexSettings { hash_bits, shards_log2, slot_units: 1 << 20 };
+    let directory = directory();
     let index = LogIndex::create(&directory, settings, &FORMAT, &Arc::default()).expect("valid settings");
     for number in 0..u64::from(input.u16() % 1024) {
         let kind = input.u8();
         let hash = mix((u64::from(kind) << 8) | (number % 64));
-        match (kind % 4, index.candidates(hash).first().copied()) {
+        let first = index.candidates(hash).expect("memory does not fail").first().copied();
+        match (kind % 4, first) {
             (0, Some(unit)) => assert!(index.remove(hash, unit)),
             (1, Some(unit)) => assert!(index.replace(hash, unit, number << (kind % 30))),
             (2, _) if kind > 200 => flush(&index),
@@ -93,14 +97,28 @@ fn flush(index: &LogIndex) {
 fn open(directory: &Directory, settings: LogIndexSettings, saved: Option<SavedIndex>) {
     let files = IndexToExamine { directory, settings, format: FORMAT, saved, redo_synced: 0 };
     let examined = files.examine(&mut |_| true).expect("memory does not fail");
-    let opened = LogIndex::open(directory, settings, &FORMAT, saved, 0, &Arc::default(), &mut |_, _| true);
-    if let Ok((index, _)) = opened {
+    // In memory, where all pages are read, and on flash.
+    for memory_shards in [settings.shards(), 0] {
+        let (health, progress) = (&Arc::default(), &mut |_, _| true);
+        let to_open = IndexToOpen { settings, format: FORMAT, saved, redo_synced: 0, memory_shards };
+        let opened = LogIndex::open(directory, &to_open, health, progress);
+        let Ok((index, _)) = opened else { continue };
         let unimportant = |damage: &siltstone::Damage| damage.lost.is_empty();
-        assert!(examined.damage.iter().all(unimportant), "{:?}", examined.damage);
-        let snapshot = index.snapshot();
-        assert_eq!(snapshot.entries().count() as u64, index.len());
-        for (hash, unit) in snapshot.entries().take(50) {
-            assert!(index.contains(hash, unit));
+        let is_intact = examined.damage.iter().all(unimportant);
+        assert!(is_intact || memory_shards == 0, "{:?}", examined.damage);
+        let mut entries = Vec::new();
+        let push = &mut |hash, unit| {
+            entries.push((hash, unit));
+            Ok(())
+        };
+        if index.snapshot().visit(Purpose::Index, push).is_err() {
+            assert!(!is_intact, "damage that an examination did not find");
+            continue;
+        }
+        // Redo that does not fit the entries is found only in memory.
+        assert!(entries.len() as u64 == index.len() || memory_shards == 0);
+        for (hash, unit) in entries.into_iter().take(50) {
+            assert!(index.candidates(hash).is_ok_and(|units| units.contains(&unit)));
         }
     }
 }

@@ -37,6 +37,12 @@ pub const EXCESS_MAX: f64 = 0.05;
 pub const EXCESS_SEGMENTS_MAX: u64 = 4;
 /// A put waits when the redo is this many times as long as at the begin of a save.
 const REDO_MAX: f64 = 2.0;
+/// The index is saved when the changes of entries on flash take this much memory per entry, in bytes, or this much.
+const CHANGES_BYTES_PER_ENTRY: f64 = 0.2;
+const CHANGES_BYTES_MIN: u64 = 32 << 10;
+const CHANGES_BYTES_MIN_PER_SHARD: u64 = 1 << 10;
+/// A put waits when they take this many times as much.
+const CHANGES_MAX: f64 = 1.3;
 
 /// The state of the background work.
 #[derive(Debug, Clone, Copy, Default)]
@@ -90,6 +96,10 @@ pub(crate) struct Jobs {
     pending_bytes: AtomicU64,
     /// The bytes of redo per byte of it at which the index is saved.
     redo_share: AtomicU64,
+    /// The memory of changes of entries on flash, per byte of it at which the index is saved.
+    changes_share: AtomicU64,
+    /// Whether entries have to be moved between memory and flash.
+    must_move: AtomicBool,
     /// How many segments were cleaned, entries were removed because a younger one replaces them, sweeps were completed,
     /// and indexes were saved.
     pub cleanings: AtomicU64,
@@ -129,6 +139,8 @@ impl Jobs {
             entries: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             redo_share: AtomicU64::new(0),
+            changes_share: AtomicU64::new(0),
+            must_move: AtomicBool::new(false),
             cleanings: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
             sweeps: AtomicU64::new(0),
@@ -166,7 +178,8 @@ impl Jobs {
     }
 
     fn save_pressure(&self) -> f64 {
-        f64::from_bits(self.redo_share.load(Relaxed)) / REDO_MAX
+        let redo = f64::from_bits(self.redo_share.load(Relaxed)) / REDO_MAX;
+        redo.max(f64::from_bits(self.changes_share.load(Relaxed)) / CHANGES_MAX)
     }
 
     fn confirm_pressure(&self) -> f64 {
@@ -218,6 +231,8 @@ impl Jobs {
 
     fn must_save(&self) -> bool {
         f64::from_bits(self.redo_share.load(Relaxed)) > 1.0
+            || f64::from_bits(self.changes_share.load(Relaxed)) > 1.0
+            || self.must_move.load(Relaxed)
             || self.save_requested.load(Relaxed)
             || self.is_saving.load(Relaxed)
     }
@@ -352,8 +367,8 @@ impl Jobs {
             self.is_merging.store(merge.is_some(), Relaxed);
             Ok(merge)
         };
-        let is_gone =
-            |key: &[u8]| self.logs.index.candidates(self.logs.hasher().hash(key).placement).is_empty();
+        // Of a shard on flash this is not known without a read; such keys stay until it is in memory.
+        let is_gone = |key: &[u8]| !self.logs.index.may_contain(self.logs.hasher().hash(key).placement);
         self.merging.step(start, |mut merge| {
             let merged = merge.step(&is_gone)?;
             self.memory.key_merge_bytes.store(merge.heap_bytes() as u64, Relaxed);
@@ -377,18 +392,24 @@ impl Jobs {
             self.logs.index.redo().start_new_segment()?;
             self.logs.index.start_save(self.commits.take_number(), random_number()?).map(Some)
         };
-        self.saving.step(start, |mut save| match self.logs.index.save_step(&mut save)? {
-            SaveStep::Continues => Ok(Some(save)),
-            SaveStep::Flush => {
-                self.commits.run(Ledger::make_index_durable)?;
-                Ok(Some(save))
+        let found = &mut |hash| {
+            self.logs.pairs.push(hash);
+        };
+        self.saving.step(start, |mut save| {
+            let step = self.logs.index.save_step(&mut save, found)?;
+            self.memory.save_bytes.store(save.heap_bytes() as u64, Relaxed);
+            match step {
+                SaveStep::Continues => {}
+                SaveStep::Flush => self.commits.run(Ledger::make_index_durable)?,
+                SaveStep::Written(saved) => {
+                    self.commits.run(|ledger| ledger.save(saved))?;
+                    self.memory.save_bytes.store(0, Relaxed);
+                    self.is_saving.store(false, Relaxed);
+                    self.saves.fetch_add(1, Relaxed);
+                    return Ok(None);
+                }
             }
-            SaveStep::Written(saved) => {
-                self.commits.run(|ledger| ledger.save(saved))?;
-                self.is_saving.store(false, Relaxed);
-                self.saves.fetch_add(1, Relaxed);
-                Ok(None)
-            }
+            Ok(Some(save))
         })
     }
 
@@ -416,21 +437,26 @@ impl Jobs {
         (Some(segments.swap_remove(chosen)), excess.max(0.0) / limit)
     }
 
-    /// Updates the state of the cleaning, after a step.
-    fn refresh(&self) {
+    /// Updates the state of the work, after a step or a change of the memory budget.
+    pub fn refresh(&self) {
         let (victim, pressure) = self.victim();
         self.must_clean.store(victim.is_some(), Relaxed);
         self.clean_pressure.store(pressure.to_bits(), Relaxed);
+        self.memory.keep_within_budget();
         let index = &self.logs.index;
-        let saved_at = self.flush_bytes().max(index.heap_bytes() as u64);
+        let residency = index.residency();
+        let saved_at = self.flush_bytes().max(residency.memory_bytes).max(index.saved_bytes());
         let redo_share = index.redo_bytes() as f64 / saved_at as f64;
         self.redo_share.store(redo_share.to_bits(), Relaxed);
-        self.entries.store(index.len(), Relaxed);
+        let least = CHANGES_BYTES_MIN + CHANGES_BYTES_MIN_PER_SHARD * index.shards() as u64;
+        let saved_at = (CHANGES_BYTES_PER_ENTRY * residency.entries as f64).max(least as f64);
+        self.changes_share.store((residency.changes_bytes as f64 / saved_at).to_bits(), Relaxed);
+        self.must_move.store(residency.is_moving, Relaxed);
+        self.entries.store(residency.entries, Relaxed);
         self.pending_bytes.store(index.pending_bytes() as u64, Relaxed);
         if let Some(keys) = &self.logs.keys {
-            self.must_merge.store(keys.must_merge(index.len()), Relaxed);
+            self.must_merge.store(keys.must_merge(residency.entries), Relaxed);
             self.merge_pressure.store(keys.pressure().to_bits(), Relaxed);
         }
-        self.memory.keep_within_budget();
     }
 }

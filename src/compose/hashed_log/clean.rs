@@ -8,6 +8,7 @@ use crate::Result;
 use crate::batch::{Durability, TimestampMs, has_expired};
 use crate::device::Purpose;
 use crate::store::data_logs::{Frames, SegmentInfo, USER, Unit};
+use crate::store::log_index::Lookup;
 use crate::store::record::RecordView;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -28,7 +29,7 @@ pub(super) struct Cleaning {
 
 /// A record of the segment that an entry points to.
 struct Live {
-    hash: u64,
+    lookup: Lookup,
     unit: Unit,
     bytes: u32,
     record: OwnedRecord,
@@ -56,24 +57,31 @@ impl Cleaning {
         now_ms: TimestampMs,
         buffered: &AtomicU64,
     ) -> Result<Option<Cleaning>> {
-        let mut live = Vec::new();
+        let (mut records, mut hashes) = (Vec::new(), Vec::new());
         // Small segments are read in several steps as well.
         let piece_bytes = PIECE_BYTES.min(logs.settings.segment_bytes as usize / STEPS_MIN);
         let mut bytes = 0;
         let has_more = self.frames.next_piece(piece_bytes, &mut |unit, record, padded| {
             let hash = logs.hasher().hash(record.key).placement;
-            if logs.index.contains(hash, unit) {
+            let (units, are_all) = logs.index.known_candidates(hash);
+            if !are_all || units.contains(&unit) {
                 bytes += (record.key.len() + record.value.map_or(0, <[u8]>::len) + size_of::<Live>()) as u64;
-                live.push(Live { hash, unit, bytes: padded, record: record.into() });
+                records.push((unit, padded, OwnedRecord::from(record)));
+                hashes.push(hash);
             }
             Ok(())
         })?;
         buffered.store(bytes + self.frames.heap_bytes() as u64, Relaxed);
-        live.sort_by_key(|live| logs.index.shard_of(live.hash));
-        for shard in
-            live.chunk_by(|one, other| logs.index.shard_of(one.hash) == logs.index.shard_of(other.hash))
-        {
-            let hashes = shard.iter().take(1).map(|live| live.hash);
+        let mut live = Vec::with_capacity(records.len());
+        for (lookup, (unit, bytes, record)) in logs.index.look_up(&hashes)?.into_iter().zip(records) {
+            if logs.index.candidates_of(&lookup)?.contains(&unit) {
+                live.push(Live { lookup, unit, bytes, record });
+            }
+        }
+        let shard_of = |live: &Live| logs.index.shard_of(live.lookup.hash());
+        live.sort_by_key(shard_of);
+        for shard in live.chunk_by(|one, other| shard_of(one) == shard_of(other)) {
+            let hashes = shard.iter().take(1).map(|live| live.lookup.hash());
             logs.with_writers(hashes, || logs.health().run(|| self.move_live(logs, shard, now_ms)))?;
         }
         if has_more {
@@ -90,7 +98,8 @@ impl Cleaning {
         let mut moved: Vec<&Live> = Vec::with_capacity(records.len());
         let mut bytes = 0;
         for live in records {
-            let units = logs.index.candidates(live.hash);
+            let units = logs.index.candidates_of(&live.lookup)?;
+            let hash = live.lookup.hash();
             // Overwritten since the piece was read.
             if !units.contains(&live.unit) {
                 continue;
@@ -100,13 +109,13 @@ impl Cleaning {
             // An older entry of this hash may be of the same key, and must not be found again.
             let is_oldest = units.last() == Some(&live.unit);
             if is_gone && (is_oldest || logs.settings.makes(Mistake::DropsDeletes)) {
-                logs.index.remove(live.hash, live.unit);
+                logs.index.remove(hash, live.unit);
                 logs.add_dead(live.unit, live.bytes);
                 continue;
             }
             if is_gone {
                 // Once it was compared with the older entries, it may go.
-                logs.pairs.push(live.hash);
+                logs.pairs.push(hash);
             }
             bytes += u64::from(live.bytes);
             moved.push(live);
@@ -130,7 +139,7 @@ fn append(logs: &IndexedLogs, class: u8, moved: &[&Live]) -> Result<()> {
     let place = |unit, bytes| places.push((unit, bytes));
     logs.data.append(class, records.into_iter(), Durability::Buffered, place)?;
     for (live, (unit, bytes)) in moved.iter().zip(places) {
-        logs.index.replace(live.hash, live.unit, unit);
+        logs.index.replace(live.lookup.hash(), live.unit, unit);
         logs.add_live(bytes);
         logs.add_dead(live.unit, live.bytes);
     }

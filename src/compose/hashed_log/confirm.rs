@@ -9,7 +9,7 @@ use super::settings::Mistake;
 use crate::Result;
 use crate::device::Purpose;
 use crate::store::data_logs::{DataView, Unit};
-use crate::store::log_index::Candidates;
+use crate::store::log_index::{Candidates, Lookup};
 
 /// The maximum number of hashes that one step compares.
 const HASHES_PER_STEP: usize = 128;
@@ -34,13 +34,16 @@ pub(super) fn confirm(logs: &IndexedLogs) -> Result<Option<u64>> {
 /// Reads the records of the entries of these hashes, except those whose keys are known, and leaves the youngest entry
 /// of each key. Returns the number of entries that were removed.
 pub(super) fn compare(logs: &IndexedLogs, pairs: &[Pair]) -> Result<u64> {
+    let hashes: Vec<u64> = pairs.iter().map(|pair| pair.hash).collect();
     let (groups, view) = logs.look(|index| {
-        let groups = pairs.iter().map(|pair| (pair, index.candidates(pair.hash)));
-        groups.filter(|(_, units)| units.len() > 1).collect::<Vec<(&Pair, Candidates)>>()
-    });
+        let lookups = index.look_up(&hashes)?.into_iter().zip(pairs);
+        let groups = lookups.map(|(lookup, pair)| Ok((pair, index.candidates_of(&lookup)?, lookup)));
+        groups.collect::<Result<Vec<(&Pair, Candidates, Lookup)>>>()
+    })?;
+    let groups: Vec<_> = groups.into_iter().filter(|(_, units, _)| units.len() > 1).collect();
     let mut records: Vec<Compared> = Vec::with_capacity(2 * groups.len());
     let mut unread: Vec<usize> = Vec::with_capacity(groups.len());
-    for (pair, units) in &groups {
+    for (pair, units, _) in &groups {
         for (rank, unit) in units.iter().enumerate() {
             // The first one is never removed in favour of another, so its length is not needed.
             let is_known = rank == 0 && *unit == pair.youngest;
@@ -58,8 +61,8 @@ pub(super) fn compare(logs: &IndexedLogs, pairs: &[Pair]) -> Result<u64> {
         Ok(())
     })?;
     let (mut records, mut removed) = (records.into_iter(), 0);
-    for (pair, units) in groups {
-        removed += keep_youngest(logs, pair.hash, &view, records.by_ref().take(units.len()).collect())?;
+    for (_, units, lookup) in groups {
+        removed += keep_youngest(logs, &lookup, &view, records.by_ref().take(units.len()).collect())?;
     }
     Ok(removed)
 }
@@ -69,7 +72,7 @@ pub(super) fn compare(logs: &IndexedLogs, pairs: &[Pair]) -> Result<u64> {
 /// entries that have changed since are left for the next time. Returns how many were removed.
 pub(super) fn keep_youngest(
     logs: &IndexedLogs,
-    hash: u64,
+    lookup: &Lookup,
     view: &DataView,
     mut group: Vec<Compared>,
 ) -> Result<u64> {
@@ -79,17 +82,23 @@ pub(super) fn keep_youngest(
         let before = group.len();
         group.retain(|record| now.segment_of(record.unit) == view.segment_of(record.unit));
         let has_moved = group.len() < before;
-        Ok(remove_replaced(logs, hash, &group, has_moved))
+        remove_replaced(logs, lookup, &group, has_moved)
     };
-    logs.with_writers(std::iter::once(hash), || logs.health().run(remove))
+    logs.with_writers(std::iter::once(lookup.hash()), || logs.health().run(remove))
 }
 
-fn remove_replaced(logs: &IndexedLogs, hash: u64, group: &[Compared], mut has_moved: bool) -> u64 {
+fn remove_replaced(
+    logs: &IndexedLogs,
+    lookup: &Lookup,
+    group: &[Compared],
+    mut has_moved: bool,
+) -> Result<u64> {
+    let hash = lookup.hash();
     let mut removed = 0;
     let rank = |units: &Candidates, unit: Unit| units.iter().position(|other| *other == unit);
     for (number, older) in group.iter().enumerate() {
         let Some(younger) = group[..number].iter().find(|younger| younger.key == older.key) else { continue };
-        let units = logs.index.candidates(hash);
+        let units = logs.index.candidates_of(lookup)?;
         match (rank(&units, younger.unit), rank(&units, older.unit)) {
             (Some(young), Some(old)) if young < old => {
                 let keeps_older = logs.settings.makes(Mistake::KeepsTheOlder);
@@ -108,7 +117,7 @@ fn remove_replaced(logs: &IndexedLogs, hash: u64, group: &[Compared], mut has_mo
             let mut older = group[number + 1..].iter();
             older.any(|older| older.unit == *unit && older.key != tombstone.key)
         };
-        let units = logs.index.candidates(hash);
+        let units = logs.index.candidates_of(lookup)?;
         if let Some(rank) = rank(&units, tombstone.unit)
             && units[rank + 1..].iter().all(is_other)
         {
@@ -120,5 +129,5 @@ fn remove_replaced(logs: &IndexedLogs, hash: u64, group: &[Compared], mut has_mo
     if has_moved {
         logs.pairs.push(hash);
     }
-    removed
+    Ok(removed)
 }

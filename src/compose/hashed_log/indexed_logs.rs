@@ -9,7 +9,7 @@ use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
 use crate::store::data_logs::{DataLogs, DataView, Unit};
-use crate::store::log_index::LogIndex;
+use crate::store::log_index::{LogIndex, Residency};
 use crate::store::manifest::Header;
 use crate::store::ordered_keys::{KeyState, OrderedKeys};
 use crate::store::record::{RecordSpan, RecordView};
@@ -122,6 +122,16 @@ impl IndexedLogs {
         }
     }
 
+    /// Returns where the entries are.
+    pub fn residency(&self) -> Residency {
+        self.index.residency()
+    }
+
+    /// Returns the number of pages of the index that lookups have read.
+    pub fn index_page_reads(&self) -> u64 {
+        self.index.page_reads()
+    }
+
     /// Runs `work` while the writers of the shards of these hashes are locked.
     #[inline]
     pub(super) fn with_writers<T>(
@@ -141,14 +151,14 @@ impl IndexedLogs {
     /// Returns what `look` finds in the index, with a view of the logs at the same moment: what the entries point to
     /// can be read in it.
     #[inline]
-    pub(super) fn look<T>(&self, look: impl Fn(&LogIndex) -> T) -> (T, DataView) {
+    pub(super) fn look<T>(&self, look: impl Fn(&LogIndex) -> Result<T>) -> Result<(T, DataView)> {
         loop {
             let view = self.data.view();
-            let found = look(&self.index);
+            let found = look(&self.index)?;
             // A segment that was released since the view, and whose place another one took, would be read in its
             // stead.
             if self.data.is_current(&view) {
-                return (found, view);
+                return Ok((found, view));
             }
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn recover_keys(logs: &IndexedLogs, commits: &Commits) -> Result<()> 
         Result::Ok(run)
     };
     // No record has expired at time 0.
-    for record in LogSnapshot::take(logs, 0).records() {
+    for record in LogSnapshot::take(logs, 0)?.records() {
         let (key, value, expires_at_ms) = record?;
         logs.note_key(&RecordView { key: &key, value: Some(&value), expires_at_ms });
         if may_write && keys.fullness() >= 1.0 {

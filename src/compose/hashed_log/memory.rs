@@ -19,15 +19,48 @@ const BUDGET_MIN_PER_SHARD: u64 = 4 << 10;
 /// Memory for changes between two decisions, in bytes.
 const SLACK_BYTES: u64 = 32 << 10;
 
-/// Returns an error for a budget that is less than the engine requires.
-pub(crate) fn check_budget(budget: u64, shards: usize) -> Result<()> {
-    let least = BUDGET_MIN + BUDGET_MIN_PER_SHARD * shards as u64;
+/// The memory of an entry on flash, in bytes: that of its changes, on average, and of the places of pages.
+const FLASH_ENTRY_BYTES: f64 = 0.3;
+/// A shard is moved to memory only if there is this much more than it needs.
+const GROWTH: f64 = 1.15;
+
+/// Returns an error for a budget that is less than the engine requires with all `entries` on flash.
+pub(crate) fn check_budget(budget: u64, shards: usize, entries: u64) -> Result<()> {
+    let least = budget_min(shards, entries);
     if budget >= least {
         return Ok(());
     }
-    let problem =
-        format!("{budget} bytes are too few; a database of {shards} partitions needs {least} or more");
+    let problem = format!(
+        "{budget} bytes are too few; a database of {shards} partitions and {entries} keys needs {least} or more, also \
+         with its index on flash"
+    );
     Err(Error::Setting { name: "memory_budget", problem })
+}
+
+fn budget_min(shards: usize, entries: u64) -> u64 {
+    BUDGET_MIN + BUDGET_MIN_PER_SHARD * shards as u64 + (FLASH_ENTRY_BYTES * entries as f64) as u64
+}
+
+/// Returns how many shards are to be in memory: the share of the settings, or as many as `left` bytes hold besides what
+/// the others take. `index_bytes` is what all would take.
+fn memory_shards(share: f64, shards: usize, left: u64, index_bytes: f64, entries: u64) -> usize {
+    let wanted = (share * shards as f64).round() as usize;
+    if index_bytes * share <= left as f64 {
+        return wanted;
+    }
+    let left = (left as f64 - FLASH_ENTRY_BYTES * entries as f64).max(0.0);
+    wanted.min((left * shards as f64 / index_bytes.max(1.0)) as usize)
+}
+
+/// Returns how many shards an opening reads to memory. `saved_bytes` is the length of the saved index.
+pub(super) fn memory_shards_at_opening(
+    share: f64,
+    shards: usize,
+    budget: Option<u64>,
+    saved_bytes: u64,
+) -> usize {
+    let left = budget.map_or(u64::MAX, |budget| budget.saturating_sub(budget_min(shards, 0)));
+    memory_shards(share, shards, left, GROWTH * saved_bytes as f64, saved_bytes / 5)
 }
 
 /// The budget, and the memory that is counted against it.
@@ -41,6 +74,8 @@ pub(crate) struct Memory {
     pub(super) clean_bytes: AtomicU64,
     /// The memory of a merge of keys, in bytes.
     pub(super) key_merge_bytes: AtomicU64,
+    /// The memory of an index that is being saved, in bytes.
+    pub(super) save_bytes: AtomicU64,
     /// The memory of a sweep, in bytes.
     pub(super) sweep_bytes: AtomicU64,
     /// The account at its peak.
@@ -59,6 +94,7 @@ impl Memory {
             read_bytes: AtomicUsize::new(0),
             clean_bytes: AtomicU64::new(0),
             key_merge_bytes: AtomicU64::new(0),
+            save_bytes: AtomicU64::new(0),
             sweep_bytes: AtomicU64::new(0),
             peak: Mutex::default(),
         };
@@ -69,7 +105,7 @@ impl Memory {
     /// Changes the budget; `None` removes it. The record cache takes what is left, if there is a budget.
     pub fn set(&self, budget: Option<u64>) -> Result<()> {
         if let Some(budget) = budget {
-            check_budget(budget, self.logs.shards())?;
+            check_budget(budget, self.logs.shards(), self.logs.entries())?;
             self.logs.with_all_writers(|| self.cache.enable());
         }
         self.budget.store(budget.unwrap_or(UNLIMITED), Relaxed);
@@ -84,14 +120,31 @@ impl Memory {
     pub fn keep_within_budget(&self) {
         self.read_bytes.store(scratch_bytes(), Relaxed);
         let budget = self.budget.load(Relaxed);
+        let required = self.required().total_bytes() + SLACK_BYTES;
+        self.place_index(budget, required);
         if budget == UNLIMITED {
             self.cache.resize(0, &|_| 0);
         } else {
-            let required = self.required().total_bytes() + SLACK_BYTES;
             let hasher = self.logs.hasher();
             self.cache.resize(budget.saturating_sub(required) as usize, &|key| cache_hash(hasher.hash(key)));
         }
         self.account();
+    }
+
+    /// Decides how many shards of the index are to be in memory. The next save of the index moves them.
+    fn place_index(&self, budget: u64, required: u64) {
+        let index = &self.logs.index;
+        let residency = index.residency();
+        let (shards, share) = (self.logs.shards(), self.logs.settings.index_in_memory);
+        let left = budget.saturating_sub(required.saturating_sub(residency.memory_bytes));
+        let index_bytes = match residency.memory_shards {
+            0 => GROWTH * index.saved_bytes() as f64,
+            some => residency.shards_bytes as f64 * shards as f64 / some as f64,
+        };
+        let now = index.memory_shards();
+        let fewer = memory_shards(share, shards, left, index_bytes, residency.entries);
+        let more = memory_shards(share, shards, left, GROWTH * index_bytes, residency.entries);
+        index.set_memory_shards(now.clamp(more.min(fewer), fewer));
     }
 
     /// Decides again if a thread has got a larger read buffer since the last time.
@@ -112,6 +165,7 @@ impl Memory {
         account.add("key_merge_buffers", self.key_merge_bytes.load(Relaxed));
         account.add("confirm_queue", self.logs.pairs.heap_bytes() as u64);
         account.add("clean_buffers", self.clean_bytes.load(Relaxed));
+        account.add("save_buffers", self.save_bytes.load(Relaxed));
         account.add("sweep", self.sweep_bytes.load(Relaxed));
         account.add("read_buffers", scratch_bytes() as u64);
         account.add("locks", (KEY_STRIPES_BYTES + self.logs.shards() * size_of::<Mutex<()>>()) as u64);

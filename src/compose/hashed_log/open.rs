@@ -9,7 +9,7 @@ use super::commits::{Commits, saved_bytes};
 use super::indexed_logs::IndexedLogs;
 use super::keys::recover_keys;
 use super::live::{LiveLogs, Manifest};
-use super::memory::Memory;
+use super::memory::{Memory, check_budget, memory_shards_at_opening};
 use super::reader::Reader;
 use super::settings::LogSettings;
 #[cfg(feature = "mistakes")]
@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::store::data_logs::{CLASSES, DataLogSettings, DataLogs, USER};
 use crate::store::log::Log;
 use crate::store::log::format::{FRAME_CRC_BYTES, LogFormat, SEGMENT_HEADER_BYTES};
-use crate::store::log_index::{LogIndex, LogIndexSettings};
+use crate::store::log_index::{IndexToOpen, LogIndex, LogIndexSettings, SlotEntries};
 use crate::store::manifest::{Header, KeptSettings};
 use crate::store::names::{FileName, LogClass, list_files};
 use crate::store::ordered_keys::OrderedKeys;
@@ -79,8 +79,8 @@ pub(super) fn redo_format(header: &Header) -> LogFormat {
     LogFormat { layout, class: LogClass::Redo, unit_bytes: 1, ..header.log_format() }
 }
 
-pub(super) fn index_settings(header: &Header, settings: &LogSettings) -> LogIndexSettings {
-    LogIndexSettings { hash_bits: settings.hash_bits, shards_log2: header.partitions_log2 }
+pub(super) fn index_settings(header: &Header, settings: &LogSettings, slot_units: u64) -> LogIndexSettings {
+    LogIndexSettings { hash_bits: settings.hash_bits, shards_log2: header.partitions_log2, slot_units }
 }
 
 /// Creates an empty database. The remains of an interrupted creation are removed.
@@ -145,16 +145,20 @@ pub(crate) fn open(
     let synced = manifest.log_synced();
     let (data, recovered) =
         DataLogs::open(&directory, &data_settings, &live.finished, live.finished_to, synced, progress)?;
-    let (index, redone) = LogIndex::open(
-        // The redo log is appended to in long pieces, which a mapping does not make cheaper.
-        &directory.clone().map_appends(false),
-        index_settings(&header, &settings),
-        &redo_format(&header),
-        live.index,
-        live.redo_synced,
-        data.health(),
-        progress,
-    )?;
+    let shards = 1 << header.partitions_log2;
+    let to_open = IndexToOpen {
+        settings: index_settings(&header, &settings, data.units_per_slot()),
+        format: redo_format(&header),
+        saved: live.index,
+        redo_synced: live.redo_synced,
+        memory_shards: memory_shards_at_opening(settings.index_in_memory, shards, memory_budget, saved_bytes),
+    };
+    // The redo log is appended to in long pieces, which a mapping does not make cheaper.
+    let redo_directory = directory.clone().map_appends(false);
+    let (index, redone) = LogIndex::open(&redo_directory, &to_open, data.health(), progress)?;
+    if let Some(budget) = memory_budget {
+        check_budget(budget, index.shards(), index.len())?;
+    }
     let covered = redone.covered;
     check_ends(&directory, &data, covered, live.keys_flushed_to)?;
     let keys = settings.ordered.then(|| OrderedKeys::open(&directory, &live.key_runs, memory_budget));
@@ -176,7 +180,9 @@ pub(crate) fn open(
     let writer = Writer::new(&logs, &cache, &commits);
     let replayed_records = replay(&logs, &writer, covered[usize::from(USER)])?;
     recover_keys(&logs, &commits)?;
-    account_for_entries(&logs);
+    let mut slots = redone.slots;
+    logs.index.count_pending(&mut slots);
+    account_for_entries(&logs, &slots);
     let memory = Arc::new(Memory::new(&logs, &cache, memory_budget));
     Ok(Opened {
         jobs: Jobs::new(&logs, &commits, &memory),
@@ -243,12 +249,11 @@ fn replay(logs: &IndexedLogs, writer: &Writer, covered: u64) -> Result<u64> {
 
 /// Determines the live bytes and the dead bytes of each segment from the number of entries that point to it, exactly if
 /// all records have one size.
-fn account_for_entries(logs: &IndexedLogs) {
-    let entries = logs.index.entries_per_slot(logs.data.units_per_slot());
+fn account_for_entries(logs: &IndexedLogs, slots: &SlotEntries) {
     let mut live_bytes = 0;
     for segment in logs.data.view().segments() {
-        let slots = segment.slot as usize..(segment.slot + segment.slots) as usize;
-        let entries: u64 = slots.filter_map(|slot| entries.get(slot)).sum();
+        let first = u64::from(segment.slot);
+        let entries = slots.of(first..first + u64::from(segment.slots));
         let share = (entries as f64 / segment.records.max(1) as f64).min(1.0);
         let live = (segment.bytes as f64 * share) as u64;
         live_bytes += live;

@@ -69,7 +69,7 @@ impl Reader {
         ticket: Ticket,
         value: &mut Vec<u8>,
     ) -> Result<Option<TimestampMs>> {
-        let (units, view) = self.logs.look(|index| index.candidates(key.hash().placement));
+        let (units, view) = self.logs.look(|index| index.candidates(key.hash().placement))?;
         if units.is_empty() {
             return Ok(None);
         }
@@ -94,7 +94,7 @@ impl Reader {
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
     pub fn may_contain(&self, key: Key<'_>) -> bool {
-        !self.logs.index.candidates(key.hash().placement).is_empty()
+        self.logs.index.may_contain(key.hash().placement)
     }
 
     /// Returns the values of several keys, in the order of the keys. The reads overlap.
@@ -120,15 +120,17 @@ impl Reader {
             Err(ticket) => missed.push((number, ticket)),
         });
         for batch in missed.chunks(KEYS_PER_BATCH) {
-            let (wanted, view) = self.logs.look(|index| {
-                let wanted = batch.iter().map(|&(number, ticket)| {
-                    let key = keys[number];
-                    Wanted { number, key, units: index.candidates(key.hash().placement), ticket }
-                });
-                wanted.collect::<Vec<_>>()
-            });
+            let hashes = batch.iter().map(|&(number, _)| keys[number].hash().placement);
+            let hashes: Vec<u64> = hashes.collect();
+            let (units, view) = self.logs.look(|index| {
+                let lookups = index.look_up(&hashes)?;
+                lookups.iter().map(|lookup| index.candidates_of(lookup)).collect::<Result<Vec<_>>>()
+            })?;
+            let wanted = batch.iter().zip(units);
+            let wanted =
+                wanted.map(|(&(number, ticket), units)| Wanted { number, key: keys[number], units, ticket });
             self.memory.account_for_read_buffers();
-            find_many(&view, wanted, &mut |wanted, unit, record| {
+            find_many(&view, wanted.collect(), &mut |wanted, unit, record| {
                 let segment = view.segment_of(unit);
                 place(wanted.number, Place { unit, segment, bytes: self.logs.data.frame_bytes(record) });
                 let value = self.found(record, now_ms, wanted.ticket);

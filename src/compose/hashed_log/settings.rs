@@ -17,6 +17,8 @@ pub(crate) struct LogSettings {
     pub classes: u8,
     /// The size of a segment, in bytes.
     pub segment_bytes: u64,
+    /// The share of the index that is in memory.
+    pub index_in_memory: f64,
     /// The share of keys with an unconfirmed overwriting from which the index is searched for them.
     pub sweep_at: f64,
     /// Whether the keys are kept in order as well.

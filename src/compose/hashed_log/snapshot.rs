@@ -10,7 +10,6 @@ use crate::key::{Key, KeyHasher};
 use crate::store::data_logs::{DataView, Frames, Unit};
 use crate::store::log_index::IndexSnapshot;
 use crate::store::ordered_keys::KeysSnapshot;
-use crate::store::record::RecordView;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,18 +29,25 @@ pub(crate) struct LogSnapshot {
 
 impl LogSnapshot {
     /// Locks all writers for a moment.
-    pub fn take(logs: &IndexedLogs, now_ms: TimestampMs) -> LogSnapshot {
-        let (index, view) = logs.with_all_writers(|| logs.look(|index| index.snapshot()));
-        LogSnapshot { index: Arc::new(index), view, hasher: logs.hasher(), now_ms }
+    pub fn take(logs: &IndexedLogs, now_ms: TimestampMs) -> Result<LogSnapshot> {
+        let (index, view) = logs.with_all_writers(|| logs.look(|index| Ok(index.snapshot())))?;
+        Ok(LogSnapshot { index: Arc::new(index), view, hasher: logs.hasher(), now_ms })
     }
 
     /// Also returns the keys in order of the same moment, if the database keeps them.
-    pub fn take_ordered(logs: &IndexedLogs, now_ms: TimestampMs) -> Option<(LogSnapshot, KeysSnapshot)> {
-        let keys = logs.keys.as_ref()?;
-        let ((index, view), keys) =
-            logs.with_all_writers(|| (logs.look(|index| index.snapshot()), keys.snapshot()));
+    ///
+    /// # Errors
+    /// Those of [`take`](Self::take).
+    pub fn take_ordered(
+        logs: &IndexedLogs,
+        now_ms: TimestampMs,
+    ) -> Result<Option<(LogSnapshot, KeysSnapshot)>> {
+        let Some(keys) = &logs.keys else { return Ok(None) };
+        let (looked, keys) =
+            logs.with_all_writers(|| (logs.look(|index| Ok(index.snapshot())), keys.snapshot()));
+        let (index, view) = looked?;
         let snapshot = LogSnapshot { index: Arc::new(index), view, hasher: logs.hasher(), now_ms };
-        Some((snapshot, keys))
+        Ok(Some((snapshot, keys)))
     }
 
     /// Returns how keys are hashed.
@@ -51,7 +57,7 @@ impl LogSnapshot {
 
     /// Appends the value that a key had to `value`, and returns when it expires.
     pub fn get_into(&self, key: Key<'_>, value: &mut Vec<u8>) -> Result<Option<TimestampMs>> {
-        let units = self.index.candidates(key.hash().placement);
+        let units = self.index.candidates(&[key.hash().placement])?.pop().unwrap_or_default();
         with_scratch(|buffer| {
             let Some(span) = find(&self.view, &units, key, Purpose::Get, buffer)? else { return Ok(None) };
             let record = span.view(buffer);
@@ -65,10 +71,11 @@ impl LogSnapshot {
     /// Returns the values that several keys had. The reads overlap.
     pub fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<FoundValue>>> {
         let mut found = vec![None; keys.len()];
-        let wanted = keys.iter().enumerate().map(|(number, key)| {
-            let units = self.index.candidates(key.hash().placement);
-            Wanted { number, key: *key, units, ticket: Ticket::NONE }
-        });
+        let hashes: Vec<u64> = keys.iter().map(|key| key.hash().placement).collect();
+        let candidates = self.index.candidates(&hashes)?;
+        let wanted = keys.iter().zip(candidates).enumerate();
+        let wanted =
+            wanted.map(|(number, (key, units))| Wanted { number, key: *key, units, ticket: Ticket::NONE });
         find_many(&self.view, wanted.collect(), &mut |wanted, _, record| {
             let value = record.value.filter(|_| !record.is_gone(self.now_ms));
             found[wanted.number] = value.map(|value| (Bytes::copy_from_slice(value), record.expires_at_ms));
@@ -88,10 +95,10 @@ impl LogSnapshot {
         }
     }
 
-    /// Returns whether the snapshot has this record, which is at `unit`, and no younger one of its key.
-    fn has(&self, unit: Unit, record: &RecordView<'_>) -> Result<bool> {
-        let key = self.hasher.key(record.key);
-        let units = self.index.candidates(key.hash().placement);
+    /// Returns whether the snapshot has this record, which is at `unit`, and no younger one of its key. `units` are
+    /// those of its hash.
+    fn has(&self, unit: Unit, units: &[Unit], key: &[u8]) -> Result<bool> {
+        let key = self.hasher.key(key);
         let Some(rank) = units.iter().position(|other| *other == unit) else { return Ok(false) };
         if rank == 0 {
             return Ok(true);
@@ -122,13 +129,21 @@ impl SnapshotRecords {
                 .map(|(class, base)| self.snapshot.view.frames(class, base, Purpose::Iterate)),
         };
         let Some(mut frames) = frames else { return Ok(false) };
-        let (snapshot, ready) = (&self.snapshot, &mut self.ready);
+        let snapshot = &self.snapshot;
+        let (mut records, mut hashes) = (Vec::new(), Vec::new());
         let has_more = frames.next_piece(PIECE_BYTES, &mut |unit, record, _| {
-            if !record.is_gone(snapshot.now_ms) && snapshot.has(unit, record)? {
-                ready.push_back(record.into());
+            let hash = snapshot.hasher.hash(record.key).placement;
+            if !record.is_gone(snapshot.now_ms) && snapshot.index.may_have(hash, unit) {
+                records.push((unit, OwnedRecord::from(record)));
+                hashes.push(hash);
             }
             Ok(())
         })?;
+        for ((unit, record), units) in records.into_iter().zip(snapshot.index.candidates(&hashes)?) {
+            if snapshot.has(unit, &units, &record.key)? {
+                self.ready.push_back(record);
+            }
+        }
         self.frames = has_more.then_some(frames);
         Ok(true)
     }

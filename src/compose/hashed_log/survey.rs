@@ -14,7 +14,7 @@ use crate::progress::{Course, Progress};
 use crate::store::data_logs::{
     DataLogsToExamine, ExaminedLogs, FoundRecord, FoundSegment, LostPart, USER, Unit,
 };
-use crate::store::log_index::{ExaminedIndex, IndexSnapshot, IndexToExamine};
+use crate::store::log_index::{ExaminedIndex, IndexToExamine, KnownEntries};
 use crate::store::manifest::KeptSettings;
 use crate::store::names::list_files;
 use crate::store::ordered_keys;
@@ -68,9 +68,10 @@ impl<'a> Survey<'a> {
             course.total += directory.length_of(&name.to_string())?;
         }
         course.advance(2 * manifest.length());
+        let data_settings = data_settings(header, settings);
         let index_files = IndexToExamine {
             directory,
-            settings: index_settings(header, settings),
+            settings: index_settings(header, settings, data_settings.units_per_slot()),
             format: redo_format(header),
             saved: *saved,
             redo_synced: *redo_synced,
@@ -80,9 +81,13 @@ impl<'a> Survey<'a> {
         let index = index_files.examine(&mut |bytes| course.advance(bytes))?;
         let mut synced = index.covered;
         synced[usize::from(USER)] = synced[usize::from(USER)].max(manifest.log_synced());
-        let settings = data_settings(header, settings);
-        let data_files =
-            DataLogsToExamine { directory, settings, finished, finished_to: *finished_to, synced };
+        let data_files = DataLogsToExamine {
+            directory,
+            settings: data_settings,
+            finished,
+            finished_to: *finished_to,
+            synced,
+        };
         let (mut matched, mut votes) = (0, Votes::new());
         let data = data_files.examine(&mut |bytes| course.advance(bytes), &mut |found| {
             let hash = header.hasher.hash(found.record.key).placement;
@@ -191,7 +196,7 @@ fn overlap(one: &FoundSegment, slot: u32, slots: u32) -> bool {
 /// Counts the first slots that a segment has if the entries of a record point to it.
 fn vote(
     votes: &mut Votes,
-    index: &IndexSnapshot,
+    index: &KnownEntries,
     files: &DataLogsToExamine<'_>,
     hash: u64,
     found: &FoundRecord<'_>,

@@ -114,9 +114,9 @@ impl Sweep {
     pub fn step(mut self, logs: &IndexedLogs) -> Result<(Option<Sweep>, u64)> {
         let before = self.removed;
         let next = match std::mem::replace(&mut self.work, Work::Collect { next: 0 }) {
-            Work::Search { next } => search(logs, next),
+            Work::Search { next } => search(logs, next)?,
             Work::Confirm { next } => self.confirm(logs, next)?,
-            Work::Collect { next } => Some(self.collect(logs, next)),
+            Work::Collect { next } => Some(self.collect(logs, next)?),
             Work::Read { last, segment } => Some(self.read(logs, last, segment)?),
             Work::Resolve { next } => self.resolve(logs, next)?,
         };
@@ -132,7 +132,7 @@ impl Sweep {
     }
 
     fn confirm(&mut self, logs: &IndexedLogs, next: u64) -> Result<Option<Work>> {
-        let range = logs.index.range(next, CONFIRMED_ENTRIES);
+        let range = logs.index.range(next, CONFIRMED_ENTRIES)?;
         let groups = range.entries.chunk_by(|one, other| one.0 == other.0);
         let pairs: Vec<Pair> =
             groups.filter(|group| group.len() > 1).map(|group| Pair::of(group[0].0)).collect();
@@ -141,9 +141,9 @@ impl Sweep {
     }
 
     /// Collects the entries of equal hashes from `next` on.
-    fn collect(&mut self, logs: &IndexedLogs, next: u64) -> Work {
+    fn collect(&mut self, logs: &IndexedLogs, next: u64) -> Result<Work> {
         let table_bytes = (logs.index.heap_bytes() / TABLE_SHARE).max(TABLE_BYTES_MIN);
-        let (range, view) = logs.look(|index| index.range(next, ENTRIES));
+        let (range, view) = logs.look(|index| index.range(next, ENTRIES))?;
         for group in range.entries.chunk_by(|one, other| one.0 == other.0).filter(|group| group.len() > 1) {
             for (id, number) in group.iter().filter_map(|(_, unit)| view.locate(*unit)) {
                 let records = self.table.entry(id).or_default();
@@ -156,10 +156,10 @@ impl Sweep {
         }
         let is_full = self.collected as usize * size_of::<Doubtful>() >= table_bytes;
         match range.next {
-            Some(next) if !is_full => return Work::Collect { next },
+            Some(next) if !is_full => return Ok(Work::Collect { next }),
             next => self.to = next,
         }
-        Work::Read { last: Bound::Unbounded, segment: None }
+        Ok(Work::Read { last: Bound::Unbounded, segment: None })
     }
 
     /// Reads the next piece of the segments.
@@ -202,18 +202,18 @@ impl Sweep {
 
     /// Removes what the collected records show to be replaced, from the hash `next` on.
     fn resolve(&mut self, logs: &IndexedLogs, next: u64) -> Result<Option<Work>> {
-        let (range, view) = logs.look(|index| index.range(next, ENTRIES));
+        let (range, view) = logs.look(|index| index.range(next, ENTRIES))?;
         let is_of_part = |hash: u64| self.to.is_none_or(|to| hash < to);
-        for group in range.entries.chunk_by(|one, other| one.0 == other.0).filter(|group| group.len() > 1) {
-            let hash = group[0].0;
-            if !is_of_part(hash) {
-                break;
-            }
+        let groups = range.entries.chunk_by(|one, other| one.0 == other.0);
+        let groups: Vec<_> =
+            groups.filter(|group| group.len() > 1).take_while(|group| is_of_part(group[0].0)).collect();
+        let hashes: Vec<u64> = groups.iter().map(|group| group[0].0).collect();
+        for (group, lookup) in groups.into_iter().zip(logs.index.look_up(&hashes)?) {
             let compared: Vec<_> =
                 group.iter().filter_map(|(_, unit)| compared(&self.table, &view, *unit)).collect();
             self.found += compared.len() as u64;
             if compared.len() > 1 {
-                self.removed += keep_youngest(logs, hash, &view, compared)?;
+                self.removed += keep_youngest(logs, &lookup, &view, compared)?;
             }
         }
         if let Some(next) = range.next.filter(|next| is_of_part(*next)) {
@@ -229,12 +229,12 @@ impl Sweep {
 }
 
 /// Queues the hashes of several entries from `next` on.
-fn search(logs: &IndexedLogs, next: u64) -> Option<Work> {
-    let range = logs.index.range(next, ENTRIES);
+fn search(logs: &IndexedLogs, next: u64) -> Result<Option<Work>> {
+    let range = logs.index.range(next, ENTRIES)?;
     for group in range.entries.chunk_by(|one, other| one.0 == other.0).filter(|group| group.len() > 1) {
         logs.pairs.push(group[0].0);
     }
-    range.next.map(|next| Work::Search { next })
+    Ok(range.next.map(|next| Work::Search { next }))
 }
 
 /// Returns what was read of the record of an entry, if it is still where it was.

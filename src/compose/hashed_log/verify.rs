@@ -29,7 +29,7 @@ pub(crate) fn verify(
         report.damage.extend(wrong.iter().map(|error| Damage::of(error, DamagedPart::Manifest, length)));
         Result::Ok(())
     })?;
-    let (index, view) = logs.look(|index| index.snapshot());
+    let (index, view) = logs.look(|index| Ok(index.snapshot()))?;
     let segments = view.segments();
     let frames: u64 = segments.iter().map(|segment| segment.bytes).sum();
     let keys = logs.keys.as_ref().map_or(0, OrderedKeys::disk_bytes);
@@ -91,9 +91,9 @@ fn lost_of(
 ) -> Result<(Vec<KeyRange>, u64)> {
     let (mut lost, mut records) = (Vec::new(), 0);
     let rest = u64::MAX >> logs.settings.hash_bits;
-    for (hash, unit) in index.entries() {
+    index.visit(Purpose::Maintain, &mut |hash, unit| {
         if view.segment_of(unit) != Some((segment.class, segment.base)) {
-            continue;
+            return Ok(());
         }
         match with_scratch(|buffer| view.read(Purpose::Maintain, unit, buffer).map(drop)) {
             Ok(()) => records += 1,
@@ -102,6 +102,7 @@ fn lost_of(
             }
             Err(error) => return Err(error),
         }
-    }
+        Ok(())
+    })?;
     Ok((lost, records))
 }

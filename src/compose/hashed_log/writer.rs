@@ -9,6 +9,7 @@ use crate::compose::KeyStripes;
 use crate::device::{AlignedBuffer, Purpose, with_scratch};
 use crate::key::{Key, KeyHash};
 use crate::store::data_logs::{USER, Unit};
+use crate::store::log_index::Lookup;
 use crate::store::record::RecordView;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{Error, Result};
@@ -67,8 +68,11 @@ impl Writer {
         places: &[Option<Place>],
         durability: Durability,
     ) -> Result<Option<u64>> {
-        let hashes = writes.iter().map(|write| write.key().hash().placement);
-        self.logs.with_writers(hashes, || {
+        let hash = |write: &HashedWrite<'_>| write.key().hash().placement;
+        // A delete has to know whether there is an older entry; a put leaves that to the background.
+        let deleted: Vec<u64> = writes.iter().filter(|write| is_delete(write)).map(hash).collect();
+        let lookups = self.logs.index.look_up(&deleted)?;
+        self.logs.with_writers(writes.iter().map(hash), || {
             let health = self.logs.health();
             // A write that waited here while the database was closed is refused.
             health.check_open()?;
@@ -85,7 +89,7 @@ impl Writer {
                 [single] => (Some(announce(single)), Vec::new()),
                 several => (None, several.iter().map(announce).collect()),
             };
-            health.run(|| self.append_and_index(writes, places, durability))
+            health.run(|| self.append_and_index(writes, places, &lookups, durability))
         })
     }
 
@@ -110,14 +114,15 @@ impl Writer {
         &self,
         writes: &[HashedWrite<'_>],
         places: &[Option<Place>],
+        lookups: &[Lookup],
         durability: Durability,
     ) -> Result<Option<u64>> {
-        let is_absent = |write: &HashedWrite<'_>| {
-            is_delete(write) && self.logs.index.candidates(write.key().hash().placement).is_empty()
-        };
         // The deletes of a batch with a put may be of a key that it puts.
-        if writes.iter().all(is_absent) {
-            return Ok(None);
+        if lookups.len() == writes.len() {
+            let mut units = lookups.iter().map(|lookup| self.logs.index.candidates_of(lookup));
+            if units.try_fold(true, |all, units| Ok::<_, Error>(all && units?.is_empty()))? {
+                return Ok(None);
+            }
         }
         let records = writes.iter().map(|write| RecordView::from(write.write()));
         let mut places = places.iter().copied().chain(std::iter::repeat(None));
@@ -127,7 +132,7 @@ impl Writer {
             let place = |unit, bytes| appended = Appended { unit, bytes };
             let end = self.logs.data.append(USER, records, durability, place)?;
             self.commits.note_end(end);
-            with_scratch(|buffer| self.index(write.key(), is_delete(write), appended, next(), buffer))?;
+            with_scratch(|buffer| self.index(write.key(), lookups.first(), appended, next(), buffer))?;
             self.logs.note_key(&RecordView::from(write.write()));
             return Ok(Some(end));
         }
@@ -136,9 +141,11 @@ impl Writer {
         let end = self.logs.data.append(USER, records, durability, place)?;
         self.commits.note_end(end);
         with_scratch(|buffer| {
+            let mut lookups = lookups.iter();
             let mut writes = writes.iter().zip(appended);
             writes.try_for_each(|(write, appended)| {
-                self.index(write.key(), is_delete(write), appended, next(), buffer)?;
+                let lookup = if is_delete(write) { lookups.next() } else { None };
+                self.index(write.key(), lookup, appended, next(), buffer)?;
                 // A write that fails to be indexed is not in the order of the keys either.
                 self.logs.note_key(&RecordView::from(write.write()));
                 Result::Ok(())
@@ -148,18 +155,24 @@ impl Writer {
     }
 
     /// Makes an entry for a record that was appended to the user log, in place of the entry of its key if that is
-    /// known, or can be found without reading a finished segment.
+    /// known, or can be found without reading a finished segment or entries on flash. If it is a tombstone, `deleted`
+    /// has the entries of its hash.
     #[inline]
     fn index(
         &self,
         key: Key<'_>,
-        is_delete: bool,
+        deleted: Option<&Lookup>,
         new: Appended,
         known: Option<Place>,
         buffer: &mut AlignedBuffer,
     ) -> Result<()> {
         let hash = key.hash().placement;
-        let units = self.logs.index.candidates(hash);
+        let is_delete = deleted.is_some();
+        let units = match deleted {
+            Some(lookup) => self.logs.index.candidates_of(lookup)?,
+            // Older entries on flash are found when the shard is saved.
+            None => self.logs.index.known_candidates(hash).0,
+        };
         self.logs.add_live(new.bytes);
         if units.is_empty() {
             // What is absent needs no tombstone.
@@ -231,7 +244,11 @@ impl Writer {
     ) -> Result<()> {
         let key = self.logs.hasher().key(record.key);
         let new = Appended { unit, bytes: self.logs.data.frame_bytes(record) };
-        self.index(key, record.value.is_none(), new, None, buffer)
+        let deleted = match record.value {
+            None => self.logs.index.look_up(&[key.hash().placement])?.pop(),
+            Some(_) => None,
+        };
+        self.index(key, deleted.as_ref(), new, None, buffer)
     }
 
     /// Returns when a write is as durable as requested. If nothing was written, everything that made that unnecessary

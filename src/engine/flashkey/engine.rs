@@ -53,7 +53,7 @@ impl FlashKey {
         settings.adopt_kept(manifest.settings())?;
         settings.check_limits()?;
         if let Some(budget) = common.memory_budget {
-            hashed_log::check_budget(budget, 1 << header.partitions_log2)?;
+            hashed_log::check_budget(budget, 1 << header.partitions_log2, 0)?;
         }
         let (of_logs, to_keep) = (settings.of_logs(), settings.to_keep());
         let parts = hashed_log::open(directory, manifest, of_logs, &to_keep, common.memory_budget, progress)?;
@@ -149,7 +149,7 @@ impl Engine for FlashKey {
 
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
-        Ok(Arc::new(FlashKeySnapshot(LogSnapshot::take(&self.parts.logs, now_ms))))
+        Ok(Arc::new(FlashKeySnapshot(LogSnapshot::take(&self.parts.logs, now_ms)?)))
     }
 
     fn scan(
@@ -219,7 +219,9 @@ impl Engine for FlashKey {
 
     fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
         self.check_open()?;
-        self.parts.memory.set(bytes)
+        self.parts.memory.set(bytes)?;
+        self.parts.jobs.refresh();
+        Ok(())
     }
 
     fn request_compaction(&self) -> Result<()> {
@@ -256,11 +258,16 @@ impl Engine for FlashKey {
             ..Stats::default()
         };
         let (hits, misses) = cache.hits_and_misses();
+        let index = logs.residency();
         stats.details = vec![
             ("partitions", logs.shards() as f64),
             ("log_bytes", logs.data_bytes() as f64),
             ("live_bytes", logs.live_bytes() as f64),
             ("unconfirmed", logs.unconfirmed() as f64),
+            ("index_shards_in_memory", index.memory_shards as f64),
+            ("index_pages_on_flash", index.pages_on_flash as f64),
+            ("index_changes_bytes", index.changes_bytes as f64),
+            ("index_page_reads", logs.index_page_reads() as f64),
             ("cleanings", jobs.cleanings.load(Relaxed) as f64),
             ("confirmed", jobs.confirmed.load(Relaxed) as f64),
             ("sweeps", jobs.sweeps.load(Relaxed) as f64),

@@ -17,7 +17,7 @@ impl FlashKey {
     ) -> Result<Option<(LogSnapshot, OrderedRange)>> {
         self.check_open()?;
         let bounds = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
-        let taken = LogSnapshot::take_ordered(&self.parts.logs, now_ms);
+        let taken = LogSnapshot::take_ordered(&self.parts.logs, now_ms)?;
         Ok(taken.map(|(snapshot, keys)| (snapshot, keys.range(bounds, direction))))
     }
 }

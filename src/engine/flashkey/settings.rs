@@ -57,6 +57,10 @@ settings! {
         classes: u8 = 3, 1..=3, kept;
         /// The size of a segment of the logs, in bytes, fixed when the database is created.
         segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
+        /// The share of the index that is in memory; the rest is on flash, by whole partitions. With a share of 0 the
+        /// index takes 0.3 bytes of memory per key, a get reads twice, and the index is written again whenever 3 % of
+        /// the keys have changed. A memory budget moves more of the index to flash if it is short.
+        index_in_memory: f64 = 1.0, 0.0..=1.0, kept;
         /// The share of keys with an unconfirmed overwriting from which the index is searched for them. Until an
         /// overwriting is confirmed, the older record takes space and 5 bytes of memory.
         sweep_at: f64 = 0.05, 0.0..=1.0, kept;
@@ -128,6 +132,7 @@ impl FlashKeySettings {
             victim: self.victim,
             classes: self.classes,
             segment_bytes: self.segment_bytes,
+            index_in_memory: self.index_in_memory,
             sweep_at: self.sweep_at,
             ordered: self.ordered,
             #[cfg(feature = "mistakes")]

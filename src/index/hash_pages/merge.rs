@@ -1,8 +1,8 @@
 //! Many changes at once: the pages are written again one after the other, which costs less per change than to move the
 //! entries of a page for each.
 
-use super::page::{Entry, HashPage, TAG_BITS_MIN};
-use super::{HashPages, Home, PAGE_ENTRIES};
+use super::page::{Entry, HashPage};
+use super::{HashPages, PAGE_ENTRIES};
 use std::sync::Arc;
 
 /// A change of the entries of a hash.
@@ -25,7 +25,7 @@ impl HashPages {
         let inserted = changes.iter().filter(|change| change.from().is_none()).count() as u64;
         let removed = changes.iter().filter(|change| change.to().is_none()).count() as u64;
         let len = (self.len() + inserted).saturating_sub(removed);
-        while len > PAGE_ENTRIES * self.pages.len() as u64 && self.hash_bits - self.level > TAG_BITS_MIN {
+        while len > PAGE_ENTRIES * self.pages.len() as u64 && self.division.can_split() {
             self.split_next();
         }
         let (sorted, ends) = self.by_page(changes);
@@ -53,14 +53,14 @@ impl HashPages {
     fn by_page<C: Change>(&self, changes: &[C]) -> (Vec<(u64, C)>, Vec<usize>) {
         let mut ends = vec![0; self.pages.len() + 1];
         for change in changes {
-            ends[self.home(change.hash()).page + 1] += 1;
+            ends[self.division.home(change.hash()).0 + 1] += 1;
         }
         for page in 1..ends.len() {
             ends[page] += ends[page - 1];
         }
         let mut sorted: Vec<(u64, C)> = changes.iter().map(|change| (0, *change)).collect();
         for change in changes {
-            let Home { page, tag } = self.home(change.hash());
+            let (page, tag) = self.division.home(change.hash());
             sorted[ends[page]] = (tag, *change);
             ends[page] += 1;
         }

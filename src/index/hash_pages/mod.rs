@@ -20,13 +20,17 @@
 //! full. FlashStore (III) has a cuckoo table of 6 bytes per slot, which does not grow.
 
 mod bit_array;
+mod division;
 mod merge;
 mod page;
 #[cfg(test)]
 pub(super) mod tests;
 
+pub use division::Division;
 pub use merge::Change;
-pub use page::{Entry, GROUPS_LOG2, GROWTH_WORDS, HashPage, PAGE_HEADER_BYTES, TAG_BITS_MAX, UNIT_BITS_MAX};
+pub use page::{
+    Entry, GROUPS_LOG2, GROWTH_WORDS, HashPage, MARK_BITS, PAGE_HEADER_BYTES, TAG_BITS_MAX, UNIT_BITS_MAX,
+};
 
 use crate::index::BuildError;
 use page::TAG_BITS_MIN;
@@ -50,22 +54,11 @@ pub const PAGE_LINK_BYTES: usize = size_of::<Arc<HashPage>>();
 /// A clone shares its pages, and a change copies a shared page, so a clone is a snapshot. It takes 8 bytes per page.
 #[derive(Debug, Clone)]
 pub struct HashPages {
-    /// The number of bits of a hash that are kept.
-    hash_bits: u32,
-    /// Pages that are not split yet are selected by this many bits.
-    level: u32,
-    /// The number of pages of this level that are split.
-    split: usize,
+    division: Division,
     len: u64,
     /// The heap memory of all pages, in bytes, without that of `pages`.
     page_bytes: usize,
     pages: Vec<Arc<HashPage>>,
-}
-
-/// Where a hash belongs: its page, and its tag there.
-struct Home {
-    page: usize,
-    tag: u64,
 }
 
 impl HashPages {
@@ -77,7 +70,8 @@ impl HashPages {
         check_hash_bits(hash_bits)?;
         let page = HashPage::new(hash_bits);
         let page_bytes = page.heap_bytes();
-        Ok(HashPages { hash_bits, level: 0, split: 0, len: 0, page_bytes, pages: vec![Arc::new(page)] })
+        let division = Division::new(hash_bits, 1);
+        Ok(HashPages { division, len: 0, page_bytes, pages: vec![Arc::new(page)] })
     }
 
     /// Makes an index of the pages that [`pages`](HashPages::pages) returned, for hashes of as many bits.
@@ -95,16 +89,14 @@ impl HashPages {
     /// See [`from_pages`](HashPages::from_pages).
     pub fn from_intact_pages(hash_bits: u32, pages: Vec<Option<HashPage>>) -> Result<Self, BuildError> {
         check_hash_bits(hash_bits)?;
-        let level = (pages.len().max(1)).ilog2();
-        let split = pages.len().max(1) - (1 << level);
+        let division = Division::new(hash_bits, pages.len());
         let wrong = |bits: u32| {
             let (got, limit) = (bits.into(), "that of the place of the page");
             BuildError::Setting { name: "bits of a tag", got, limit }
         };
         let mut whole = Vec::with_capacity(pages.len());
         for (number, page) in pages.into_iter().enumerate() {
-            let page_bits = if number < 2 * split { level + 1 } else { level };
-            let tag_bits = hash_bits.saturating_sub(page_bits);
+            let tag_bits = division.tag_bits(number);
             if tag_bits < TAG_BITS_MIN {
                 return Err(wrong(tag_bits));
             }
@@ -121,14 +113,14 @@ impl HashPages {
             true => Err(BuildError::Setting { name: "pages", got: 0, limit: "1 or more" }),
             false => {
                 let pages = pages.into_iter().map(Arc::new).collect();
-                Ok(HashPages { hash_bits, level, split, len, page_bytes, pages })
+                Ok(HashPages { division, len, page_bytes, pages })
             }
         }
     }
 
     /// Returns the number of bits of a hash that are kept.
     pub fn hash_bits(&self) -> u32 {
-        self.hash_bits
+        self.division.hash_bits()
     }
 
     /// Returns the number of entries.
@@ -146,23 +138,11 @@ impl HashPages {
         &self.pages
     }
 
-    #[inline]
-    fn home(&self, hash: u64) -> Home {
-        let kept = hash >> (64 - self.hash_bits);
-        let tag_bits = self.hash_bits - self.level;
-        let page = (kept >> tag_bits) as usize;
-        if page < self.split {
-            let tag_bits = tag_bits - 1;
-            return Home { page: (kept >> tag_bits) as usize, tag: kept & ((1 << tag_bits) - 1) };
-        }
-        Home { page: page + self.split, tag: kept & ((1 << tag_bits) - 1) }
-    }
-
     /// Returns the units that the key with this hash may have, the one that was inserted last first. Reads some 20
     /// adjacent words of one page, and the entries of a group.
     #[inline]
     pub fn candidates(&self, hash: u64) -> impl Iterator<Item = u64> {
-        let Home { page, tag } = self.home(hash);
+        let (page, tag) = self.division.home(hash);
         self.pages[page].candidates(tag)
     }
 
@@ -171,14 +151,14 @@ impl HashPages {
     pub fn insert(&mut self, hash: u64, unit: u64) {
         self.change(hash, |page, tag| page.insert(tag, unit));
         self.len += 1;
-        if self.len > PAGE_ENTRIES * self.pages.len() as u64 && self.hash_bits - self.level > TAG_BITS_MIN {
+        if self.len > PAGE_ENTRIES * self.pages.len() as u64 && self.division.can_split() {
             self.split_next();
         }
     }
 
     /// Changes the page of a hash, or a copy of it if a clone shares the page.
     fn change<T>(&mut self, hash: u64, change: impl FnOnce(&mut HashPage, u64) -> T) -> T {
-        let Home { page, tag } = self.home(hash);
+        let (page, tag) = self.division.home(hash);
         let page = &mut self.pages[page];
         self.page_bytes -= page.heap_bytes();
         let page = Arc::make_mut(page);
@@ -189,15 +169,12 @@ impl HashPages {
 
     /// Splits the next page. If tags have no more bits to spare, pages become longer instead.
     fn split_next(&mut self) {
-        let page = 2 * self.split;
+        let page = self.division.next_split();
         let halves = self.pages[page].split();
         self.page_bytes -= self.pages[page].heap_bytes();
         self.page_bytes += halves.iter().map(HashPage::heap_bytes).sum::<usize>();
         self.pages.splice(page..=page, halves.map(Arc::new));
-        self.split += 1;
-        if self.split == 1 << self.level {
-            (self.level, self.split) = (self.level + 1, 0);
-        }
+        self.division = Division::new(self.hash_bits(), self.pages.len());
     }
 
     /// Replaces the unit of the oldest entry with this hash and unit; its place among equal hashes stays. Returns
@@ -223,15 +200,11 @@ impl HashPages {
     /// Like [`entries`](HashPages::entries), for the hashes whose kept bits are not below those of `hash`. Reads the
     /// page of `hash` from its begin.
     pub fn entries_from(&self, hash: u64) -> impl Iterator<Item = (u64, u64)> {
-        let shift = 64 - self.hash_bits;
-        let home = self.home(hash);
-        let first = (hash >> shift << shift) - (home.tag << shift);
-        let pages = self.pages[home.page..].iter().scan(first, move |next, page| {
-            let first = *next;
-            *next = first.wrapping_add(1u64.checked_shl(shift + page.tag_bits()).unwrap_or(0));
-            Some((first, page))
-        });
-        let entries = pages.flat_map(move |(first, page)| {
+        let shift = 64 - self.hash_bits();
+        let division = self.division;
+        let first_page = division.home(hash).0;
+        let entries = (first_page..).zip(&self.pages[first_page..]).flat_map(move |(number, page)| {
+            let first = division.first_hash(number);
             page.entries().map(move |Entry { tag, unit }| (first | tag << shift, unit))
         });
         entries.skip_while(move |(other, _)| other >> shift < hash >> shift)

@@ -33,6 +33,8 @@ pub(super) const TAG_BITS_MIN: u32 = GROUPS_LOG2;
 pub const TAG_BITS_MAX: u32 = 41;
 /// The maximum number of bits of a unit. With a full tag, an entry has 72 bits.
 pub const UNIT_BITS_MAX: u32 = 40;
+/// The number of bits that a unit of a page in memory may have above these, for marks of its user.
+pub const MARK_BITS: u32 = 2;
 
 /// The number of words by which the memory of a page grows.
 pub const GROWTH_WORDS: usize = 8;
@@ -235,10 +237,16 @@ impl HashPage {
     /// Encodes the page again with wider units if `unit` needs them.
     fn widen_for(&mut self, unit: u64) {
         let needed = 64 - unit.leading_zeros();
-        debug_assert!(needed <= UNIT_BITS_MAX, "a unit of {needed} bits");
+        debug_assert!(needed <= UNIT_BITS_MAX + MARK_BITS, "a unit of {needed} bits");
         if needed > self.unit_bits.into() {
             *self = HashPage::from_sorted(self.tag_bits(), needed, self.len(), self.entries());
         }
+    }
+
+    /// Makes a page of entries in the order of their tags, which have `tag_bits`, 9 to 41.
+    pub fn of(tag_bits: u32, entries: &[Entry]) -> Self {
+        let units = entries.iter().fold(1, |all, entry| all | entry.unit);
+        HashPage::from_sorted(tag_bits, 64 - units.leading_zeros(), entries.len(), entries.iter().copied())
     }
 
     /// Makes a page of `len` entries in the order of their tags.

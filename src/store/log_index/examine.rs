@@ -5,9 +5,11 @@
 //! deleted or older values of the affected keys may come back.
 
 use super::format::{Covered, RedoHeader};
-use super::opening::{Refused, Replay, empty};
-use super::saved::{SavedFile, SavedIndex, write_whole};
-use super::{IndexSnapshot, LogIndex, LogIndexSettings};
+use super::known::KnownEntries;
+use super::opening::{OpenedShard, Refused, Replay, empty};
+use super::saved::write_whole;
+use super::saved_file::{SavedFile, SavedIndex};
+use super::{LogIndex, LogIndexSettings};
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::index::hash_pages::HashPage;
@@ -37,7 +39,7 @@ pub struct ExaminedIndex {
     /// The damage, with the keys whose older or deleted values may come back.
     pub damage: Vec<Damage>,
     /// The entries that are known, and those that follow from the redo log.
-    pub index: IndexSnapshot,
+    pub index: KnownEntries,
     /// The hashes whose entries are not known because of the damage.
     pub unknown: Vec<KeyRange>,
     /// The index has all records of the logs of data before these positions, and nothing of those after them. All 0 if
@@ -74,7 +76,10 @@ impl IndexToExamine<'_> {
             (file, damage) =
                 examine_saved(self.directory, self.settings, saved, advance, &mut |page| pages.push(page))?;
             shards = match file.map(|file| file.assemble(pages)) {
-                Some(Ok(shards)) => Some(shards),
+                Some(Ok(shards)) => {
+                    let opened = |(pages, lsn)| OpenedShard::in_memory(pages, lsn, &self.settings);
+                    Some(shards.into_iter().map(opened).collect())
+                }
                 Some(Err(error)) => {
                     damage.push(of_keys(KeyRange::ALL, Damage::of(&error, DamagedPart::Index, 0)));
                     None
@@ -102,8 +107,8 @@ impl IndexToExamine<'_> {
         } else {
             (replay.covered(), replay.shards)
         };
-        let shards = shards.into_iter().map(|shard| shard.pages).collect();
-        let index = IndexSnapshot::new(self.settings, shards);
+        let shards = shards.into_iter().filter_map(|shard| shard.entries.into_memory()).collect();
+        let index = KnownEntries::new(self.settings, shards);
         Ok(ExaminedIndex { damage, index, unknown, covered, torn_bytes, redo_end, files_end })
     }
 
@@ -144,7 +149,7 @@ impl IndexToExamine<'_> {
     /// Writes the files of an index with these entries, which covers the logs of data up to `covered`, and syncs them:
     /// the saved index `saved`, and a redo log that begins at its `redo_from`. Returns the end of that log. They are
     /// durable once the directory is synced.
-    pub fn write(&self, saved: SavedIndex, index: &IndexSnapshot, covered: Covered) -> Result<u64> {
+    pub fn write(&self, saved: SavedIndex, index: &KnownEntries, covered: Covered) -> Result<u64> {
         let redo = RedoHeader { number: 0, covered }.records(&self.settings, Vec::new());
         let key = 0u64.to_le_bytes();
         let records = redo.iter().map(|value| RecordView { key: &key, value: Some(value), expires_at_ms: 0 });
@@ -199,23 +204,25 @@ fn examine_saved(
     };
     let mut damage = Vec::new();
     let mut buffer = AlignedBuffer::default();
-    for (range, place) in file.places() {
-        let bytes = read_if_readable(file.device_file(), place.file_offset(), place.length, &mut buffer)?;
+    for (range, pages, number) in file.places() {
+        let place = pages.places()[number];
+        let length = u64::from(place.length);
+        let bytes = read_if_readable(file.device_file(), place.offset, length as usize, &mut buffer)?;
         let page = match bytes {
-            Some(bytes) => file.page(&place, bytes),
+            Some(bytes) => pages.decode(number, bytes),
             None => {
                 let (expected, got) = ("a page that can be read", "an error of the device");
-                Err(file.device_file().corrupt(place.file_offset(), expected, got))
+                Err(file.device_file().corrupt(place.offset, expected, got))
             }
         };
         match page {
             Ok(page) => visit(Some(page)),
             Err(error) => {
-                damage.push(of_keys(range, Damage::of(&error, DamagedPart::Index, place.length as u64)));
+                damage.push(of_keys(range, Damage::of(&error, DamagedPart::Index, length)));
                 visit(None);
             }
         }
-        if !advance(place.length as u64) {
+        if !advance(length) {
             return Err(Error::Interrupted);
         }
     }

@@ -191,7 +191,7 @@ mod tests {
     use crate::coding::mix;
     use crate::index::hash_pages::HashPages;
 
-    const SETTINGS: LogIndexSettings = LogIndexSettings { hash_bits: 38, shards_log2: 6 };
+    const SETTINGS: LogIndexSettings = LogIndexSettings { hash_bits: 38, shards_log2: 6, slot_units: 1 };
 
     /// Returns random operations of few hashes that all succeed, in their order, and the pages that they give.
     fn operations(seed: u64, count: u64) -> (Run, HashPages) {
@@ -290,8 +290,8 @@ mod tests {
             }
         }
         for other in [
-            LogIndexSettings { hash_bits: 37, shards_log2: 6 },
-            LogIndexSettings { hash_bits: 37, shards_log2: 5 },
+            LogIndexSettings { hash_bits: 37, ..SETTINGS },
+            LogIndexSettings { hash_bits: 37, shards_log2: 5, slot_units: 1 },
         ] {
             assert!(decode(&other, &record, &mut |_, _, _, _| ()).is_err(), "{other:?}");
         }

@@ -16,12 +16,18 @@
 //! The locks in this module protect its memory only, for as long as one change takes.
 
 mod candidates;
+mod changes;
+mod entries;
 mod examine;
+mod flash;
 mod format;
+mod known;
+mod lookup;
 mod opening;
 mod operations;
 mod redo;
 mod saved;
+mod saved_file;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -29,20 +35,24 @@ mod tests;
 pub use candidates::Candidates;
 pub use examine::{ExaminedIndex, IndexToExamine};
 pub use format::{CLASSES, Covered, REDO_HEADER_BYTES};
-pub use opening::RecoveredIndex;
-pub use operations::OPERATION_BYTES;
+pub use known::KnownEntries;
+pub use lookup::Lookup;
+pub use opening::{IndexToOpen, RecoveredIndex};
+pub use operations::{OPERATION_BYTES, SlotEntries};
 pub use redo::Flush;
-pub use saved::{
-    BLOCK_BYTES as SAVED_BLOCK_BYTES, IndexSave, PLACE_BYTES as SAVED_PAGE_BYTES,
-    SHARD_BYTES as SAVED_SHARD_BYTES, SaveStep, SavedIndex,
+pub use saved::{IndexSave, SaveStep};
+pub use saved_file::{
+    BLOCK_BYTES as SAVED_BLOCK_BYTES, PLACE_BYTES as SAVED_PAGE_BYTES, SHARD_BYTES as SAVED_SHARD_BYTES,
+    SavedIndex,
 };
 pub use snapshot::{IndexRange, IndexSnapshot};
 
-use crate::device::{Directory, in_parallel};
-use crate::index::hash_pages::{HASH_BITS_MIN, HashPages, TAG_BITS_MAX};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, RwLock};
+use crate::device::Directory;
+use crate::index::hash_pages::{Division, HASH_BITS_MIN, TAG_BITS_MAX};
+use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::{Error, Result};
+use entries::Entries;
 use operations::{Operation, Pending};
 use redo::Redo;
 
@@ -60,6 +70,8 @@ pub struct LogIndexSettings {
     pub hash_bits: u32,
     /// The binary logarithm of the number of shards, at most 12.
     pub shards_log2: u32,
+    /// The number of units of a slot of the logs, for which the entries are counted.
+    pub slot_units: u64,
 }
 
 impl LogIndexSettings {
@@ -95,6 +107,11 @@ impl LogIndexSettings {
         }
     }
 
+    /// Returns the maximum number of pages of a shard.
+    fn pages_max(&self) -> u64 {
+        Division::for_entries(self.shard_hash_bits(), u64::MAX).pages() as u64
+    }
+
     /// Returns the number of bits of a hash that a shard keeps.
     fn shard_hash_bits(&self) -> u32 {
         self.hash_bits - self.shards_log2
@@ -118,7 +135,7 @@ impl LogIndexSettings {
 
 /// The entries of a part of the hashes.
 struct Shard {
-    pages: HashPages,
+    entries: Entries,
     pending: Pending,
 }
 
@@ -133,6 +150,10 @@ pub struct LogIndex {
     directory: Directory,
     /// The length of the last file to which the index was saved, in bytes.
     saved_bytes: AtomicU64,
+    /// The first shards, as many as these, are to be in memory, the others on flash.
+    memory_shards: AtomicUsize,
+    /// The number of pages that lookups have read.
+    page_reads: AtomicU64,
 }
 
 impl LogIndex {
@@ -152,31 +173,19 @@ impl LogIndex {
         self.shards.len()
     }
 
-    /// Returns the units that the key with this hash may have, the one that was inserted last first.
-    #[inline]
-    pub fn candidates(&self, hash: u64) -> Candidates {
-        let shard = self.shards[self.shard_of(hash)].read();
-        shard.pages.candidates(self.settings.within_shard(hash)).collect()
-    }
-
-    /// Returns whether there is an entry of this hash and unit.
-    pub fn contains(&self, hash: u64, unit: Unit) -> bool {
-        let shard = self.shards[self.shard_of(hash)].read();
-        shard.pages.candidates(self.settings.within_shard(hash)).any(|other| other == unit)
-    }
-
     /// Inserts an entry before those of an equal hash.
     pub fn insert(&self, hash: u64, unit: Unit) {
         self.change(hash, |hash| Operation::insert(hash, unit));
     }
 
     /// Replaces the unit of the oldest entry of this hash and unit; its place among equal hashes stays. Returns whether
-    /// there was one.
+    /// there was one. If the entries are on flash, the caller knows that there is one, and only one.
     pub fn replace(&self, hash: u64, from: Unit, to: Unit) -> bool {
         self.change(hash, |hash| Operation::replace(hash, from, to))
     }
 
-    /// Removes the oldest entry of this hash and unit. Returns whether there was one.
+    /// Removes the oldest entry of this hash and unit. Returns whether there was one. If the entries are on flash, the
+    /// caller knows that there is one, and only one.
     pub fn remove(&self, hash: u64, unit: Unit) -> bool {
         self.change(hash, |hash| Operation::remove(hash, unit))
     }
@@ -185,7 +194,7 @@ impl LogIndex {
     fn change(&self, hash: u64, operation: impl FnOnce(u64) -> Operation) -> bool {
         let operation = operation(self.settings.within_shard(hash));
         let mut shard = self.shards[self.shard_of(hash)].write();
-        let is_changed = operation.apply(&mut shard.pages);
+        let is_changed = shard.entries.apply(&operation);
         if is_changed {
             shard.pending.push(operation);
         }
@@ -193,46 +202,32 @@ impl LogIndex {
     }
 
     /// Returns the index as it is now. If the caller holds the writers of all shards, it has each batch completely or
-    /// not at all. Takes 8 bytes per page, some 0.015 per entry, and a page for each page that changes while it is
-    /// held.
+    /// not at all. Takes 8 bytes per page in memory, some 0.015 per entry, and a page for each page that changes while
+    /// it is held. Files that it reads keep their space.
     pub fn snapshot(&self) -> IndexSnapshot {
-        let shards = self.shards.iter().map(|shard| shard.read().pages.clone()).collect();
+        let shards = self.shards.iter().map(|shard| shard.read().entries.clone()).collect();
         IndexSnapshot::new(self.settings, shards)
     }
 
     /// Returns entries in the order of their hashes, from those with the kept bits of `from` on: `limit` or, because
-    /// equal hashes are not divided, some more, or all that are left.
-    pub fn range(&self, from: u64, limit: usize) -> IndexRange {
+    /// equal hashes are not divided, some more, or all that are left. Those on flash are read.
+    pub fn range(&self, from: u64, limit: usize) -> Result<IndexRange> {
         let each = |number: usize, range: &mut IndexRange| {
-            range.extend(self.settings, number, &self.shards[number].read().pages, from, limit);
+            let shard = self.shards[number].read();
+            if shard.entries.flash().is_none() {
+                return range.extend(self.settings, number, &shard.entries, from, limit);
+            }
+            let entries = shard.entries.clone();
+            drop(shard);
+            range.extend(self.settings, number, &entries, from, limit)
         };
         IndexRange::collect(self.settings, from, each)
     }
 
-    /// Returns the number of entries that point to each slot of `slot_units` units, by the number of the slot. Reads
-    /// all entries, on as many threads as there are processors.
-    pub fn entries_per_slot(&self, slot_units: u64) -> Vec<u64> {
-        let all: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-        in_parallel(self.len(), self.shards.iter(), |shard| {
-            let mut counts: Vec<u64> = Vec::new();
-            for unit in shard.read().pages.pages().iter().flat_map(|page| page.units()) {
-                let slot = (unit / slot_units.max(1)) as usize;
-                if counts.len() <= slot {
-                    counts.resize(slot + 1, 0);
-                }
-                counts[slot] += 1;
-            }
-            let mut all = all.lock();
-            let slots = all.len().max(counts.len());
-            all.resize(slots, 0);
-            all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
-        });
-        std::mem::take(&mut all.lock())
-    }
-
-    /// Returns the number of entries.
+    /// Returns the number of entries. Those of one key are several if a put does not know yet that the key has an entry
+    /// on flash.
     pub fn len(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.read().pages.len()).sum()
+        self.shards.iter().map(|shard| shard.read().entries.len()).sum()
     }
 
     /// Returns whether there are no entries.
@@ -240,9 +235,49 @@ impl LogIndex {
         self.len() == 0
     }
 
+    /// Sets how many shards are to be in memory, the first ones. The next save moves the entries.
+    pub fn set_memory_shards(&self, shards: usize) {
+        self.memory_shards.store(shards, Ordering::Relaxed);
+    }
+
+    /// Returns how many shards are to be in memory.
+    pub fn memory_shards(&self) -> usize {
+        self.memory_shards.load(Ordering::Relaxed)
+    }
+
+    /// Returns where the entries are. Takes the lock of each shard for a moment.
+    pub fn residency(&self) -> Residency {
+        let mut residency = Residency::default();
+        let to_memory = self.memory_shards();
+        for (number, shard) in self.shards.iter().enumerate() {
+            let shard = shard.read();
+            let bytes = shard.entries.heap_bytes() as u64;
+            residency.memory_bytes += bytes;
+            residency.entries += shard.entries.len();
+            match shard.entries.flash() {
+                Some(pages) => {
+                    residency.pages_on_flash += pages.places().len() as u64;
+                    residency.changes_bytes += shard.entries.changes_bytes() as u64;
+                    residency.is_moving |= number < to_memory;
+                }
+                None => {
+                    residency.memory_shards += 1;
+                    residency.shards_bytes += bytes;
+                    residency.is_moving |= number >= to_memory;
+                }
+            }
+        }
+        residency
+    }
+
+    /// Returns the number of pages that lookups have read.
+    pub fn page_reads(&self) -> u64 {
+        self.page_reads.load(Ordering::Relaxed)
+    }
+
     /// Returns the heap memory of all entries, in bytes. Takes the lock of each shard for a moment.
     pub fn heap_bytes(&self) -> usize {
-        let shards: usize = self.shards.iter().map(|shard| shard.read().pages.heap_bytes()).sum();
+        let shards: usize = self.shards.iter().map(|shard| shard.read().entries.heap_bytes()).sum();
         shards + size_of_val(&*self.shards)
     }
 
@@ -252,8 +287,32 @@ impl LogIndex {
         self.shards.iter().map(|shard| shard.read().pending.heap_bytes()).sum()
     }
 
+    /// Returns the length of the last file to which the index was saved, in bytes.
+    pub fn saved_bytes(&self) -> u64 {
+        self.saved_bytes.load(Ordering::Relaxed)
+    }
+
     /// Returns the bytes of the saved index and of the redo log on flash.
     pub fn disk_bytes(&self) -> u64 {
-        self.saved_bytes.load(Ordering::Relaxed) + self.redo.log.disk_bytes()
+        self.saved_bytes() + self.redo.log.disk_bytes()
     }
+}
+
+/// Where the entries of an index are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Residency {
+    /// The number of shards in memory.
+    pub memory_shards: usize,
+    /// The number of pages of the others.
+    pub pages_on_flash: u64,
+    /// The number of entries.
+    pub entries: u64,
+    /// The heap memory of all, in bytes.
+    pub memory_bytes: u64,
+    /// That of the shards in memory.
+    pub shards_bytes: u64,
+    /// That of changes of entries on flash.
+    pub changes_bytes: u64,
+    /// A shard is not where it is to be.
+    pub is_moving: bool,
 }

@@ -1,9 +1,10 @@
 //! Opens an index: the operations of the redo log are applied to the saved index, or to an empty one.
 
+use super::entries::Entries;
 use super::format::{Covered, RedoHeader, decode};
-use super::operations::{Lsn, OpenedShard, Pending};
+use super::operations::{Lsn, Operation, Pending, SlotEntries};
 use super::redo::{Redo, SEGMENT_BYTES};
-use super::saved::{SavedFile, SavedIndex};
+use super::saved_file::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings, Shard};
 use crate::Result;
 use crate::damage::KeyRange;
@@ -14,7 +15,7 @@ use crate::progress::Progress;
 use crate::store::log::format::LogFormat;
 use crate::store::log::{Log, LogSettings, Recovered};
 use crate::sync::RwLock;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,8 +24,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const OPERATIONS_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 const SHARE_AT_ONCE: usize = 4;
 
+/// An index that is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexToOpen {
+    /// The shape of the index.
+    pub settings: LogIndexSettings,
+    /// The parameters of the bytes of the redo log.
+    pub format: LogFormat,
+    /// The saved index that the manifest names.
+    pub saved: Option<SavedIndex>,
+    /// The redo log is known to be synced up to this position.
+    pub redo_synced: u64,
+    /// The number of shards that are to be in memory, the first ones. The others are on flash, unless nothing is saved.
+    pub memory_shards: usize,
+}
+
 /// What an opened index contains.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecoveredIndex {
     /// The index has all records of the logs of data before these positions, and nothing of those after them.
     pub covered: Covered,
@@ -32,6 +48,34 @@ pub struct RecoveredIndex {
     pub operations: u64,
     /// The end of the redo log.
     pub redo: Recovered,
+    /// The entries of each slot.
+    pub slots: SlotEntries,
+}
+
+/// A shard without locks, and the state from which operations are applied to it.
+pub(super) struct OpenedShard {
+    pub entries: Entries,
+    pub lsn: Lsn,
+    pub waiting: Vec<Operation>,
+    /// What the operations have changed of the entries of each slot.
+    slots: SlotEntries,
+}
+
+impl OpenedShard {
+    pub fn in_memory(pages: HashPages, lsn: Lsn, settings: &LogIndexSettings) -> OpenedShard {
+        OpenedShard::new(Entries::in_memory(pages), lsn, settings)
+    }
+
+    fn new(entries: Entries, lsn: Lsn, settings: &LogIndexSettings) -> OpenedShard {
+        OpenedShard { entries, lsn, waiting: Vec::new(), slots: SlotEntries::new(settings.slot_units) }
+    }
+
+    /// Applies the waiting operations. Returns `false` if an entry that one removes or replaces does not exist.
+    pub fn apply(&mut self) -> bool {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.iter().for_each(|operation| self.slots.apply(operation));
+        self.entries.apply_all(&waiting)
+    }
 }
 
 /// What a redo log has in place of what follows from the saved index and the records before.
@@ -89,7 +133,7 @@ impl Replay {
         if self.waiting < OPERATIONS_AT_ONCE {
             return Ok(());
         }
-        let entries: u64 = self.shards.iter().map(|shard| shard.pages.len()).sum();
+        let entries: u64 = self.shards.iter().map(|shard| shard.entries.len()).sum();
         if self.waiting >= entries as usize / SHARE_AT_ONCE { self.apply(position) } else { Ok(()) }
     }
 
@@ -153,27 +197,28 @@ impl LogIndex {
     }
 
     /// Opens the index whose redo log was [begun](Log::begin) in a directory, from the saved index that the manifest
-    /// names, if there is one. The redo log is known to be synced up to `redo_synced`. In a read-only directory nothing
-    /// is changed.
+    /// names, if there is one. Of the saved index it reads the entries of the shards that are to be in memory. In a
+    /// read-only directory nothing is changed.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if anything that was synced is damaged or missing; also those of
+    /// [`Error::Corrupt`] if anything of this that was synced is damaged or missing; also those of
     /// [`create`](LogIndex::create).
     pub fn open(
         directory: &Directory,
-        settings: LogIndexSettings,
-        format: &LogFormat,
-        saved: Option<SavedIndex>,
-        redo_synced: u64,
+        to_open: &IndexToOpen,
         health: &Arc<Health>,
         progress: &mut Progress<'_>,
     ) -> Result<(LogIndex, RecoveredIndex)> {
+        let IndexToOpen { settings, format, saved, redo_synced, memory_shards } = *to_open;
         settings.check()?;
         let file = saved.map(|saved| SavedFile::open(directory, settings, &saved)).transpose()?;
-        let shards = file.as_ref().map_or_else(|| empty(settings), |file| file.load(progress))?;
+        let shards = match &file {
+            Some(file) => load(file, memory_shards, progress)?,
+            None => empty(settings)?,
+        };
         let from = saved.map_or(0, |saved| saved.redo_from);
         let durable = redo_synced.max(from);
-        let log_settings = LogSettings { format: *format, segment_bytes: SEGMENT_BYTES, from, durable };
+        let log_settings = LogSettings { format, segment_bytes: SEGMENT_BYTES, from, durable };
         let (log, redo) = Log::open_in(directory, &log_settings, health, progress)?;
         let corrupt = |refused: Refused| log.corrupt(refused.position, refused.expected, refused.got);
         let mut replay = Replay::new(settings, shards, Vec::new());
@@ -182,11 +227,23 @@ impl LogIndex {
         })?;
         let next = replay.finish(redo.end).map_err(corrupt)?;
         let covered = replay.covered();
-        let recovered = RecoveredIndex { covered, operations: replay.operations, redo };
-        let shards = replay.shards;
+        let Replay { shards, operations, .. } = replay;
+        let slots = file.as_ref().map(|file| file.slots.clone());
+        let mut slots = slots.unwrap_or_else(|| SlotEntries::new(settings.slot_units));
+        shards.iter().for_each(|shard| slots.merge(&shard.slots));
+        let recovered = RecoveredIndex { covered, operations, redo, slots };
         let redo = Redo::new(log, next, from);
         let saved_bytes = file.map_or(0, |file| file.length());
-        Ok((LogIndex::assemble(directory, settings, shards, redo, saved_bytes), recovered))
+        let index = LogIndex::assemble(directory, settings, shards, redo, saved_bytes);
+        index.set_memory_shards(memory_shards);
+        Ok((index, recovered))
+    }
+
+    /// Adds the changes since the opening that are not in the redo log to the entries of each slot.
+    pub fn count_pending(&self, slots: &mut SlotEntries) {
+        for shard in &self.shards {
+            shard.read().pending.operations().for_each(|operation| slots.apply(operation));
+        }
     }
 
     fn assemble(
@@ -198,13 +255,15 @@ impl LogIndex {
     ) -> LogIndex {
         let (_, next) = redo.next();
         let shard =
-            |opened: OpenedShard| RwLock::new(Shard { pages: opened.pages, pending: Pending::new(next) });
+            |opened: OpenedShard| RwLock::new(Shard { entries: opened.entries, pending: Pending::new(next) });
         LogIndex {
             settings,
             shards: shards.into_iter().map(shard).collect(),
             redo,
             directory: directory.clone(),
             saved_bytes: AtomicU64::new(saved_bytes),
+            memory_shards: AtomicUsize::new(settings.shards()),
+            page_reads: AtomicU64::new(0),
         }
     }
 }
@@ -212,5 +271,17 @@ impl LogIndex {
 pub(super) fn empty(settings: LogIndexSettings) -> Result<Vec<OpenedShard>> {
     settings.check()?;
     let pages = HashPages::new(settings.shard_hash_bits())?;
-    Ok((0..settings.shards()).map(|_| OpenedShard::new(pages.clone(), Lsn::default())).collect())
+    let shard = |_| OpenedShard::in_memory(pages.clone(), Lsn::default(), &settings);
+    Ok((0..settings.shards()).map(shard).collect())
+}
+
+fn load(file: &SavedFile, memory_shards: usize, progress: &mut Progress<'_>) -> Result<Vec<OpenedShard>> {
+    let shards = file.shards.iter().enumerate().map(|(number, shard)| {
+        let entries = match number < memory_shards {
+            true => Entries::in_memory(file.load(number, progress)?),
+            false => Entries::on_flash(shard.pages.clone())?,
+        };
+        Ok(OpenedShard::new(entries, shard.lsn, file.settings()))
+    });
+    shards.collect()
 }

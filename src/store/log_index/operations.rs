@@ -2,6 +2,7 @@
 
 use super::Unit;
 use crate::index::hash_pages::{Change, HashPages};
+use std::collections::BTreeMap;
 
 /// In place of a unit that an operation does not have.
 const NONE: Unit = Unit::MAX;
@@ -96,6 +97,58 @@ impl Change for Operation {
     }
 }
 
+/// The number of entries that point to each slot of the logs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SlotEntries {
+    /// The number of units of a slot.
+    slot_units: u64,
+    /// By the number of the slot. Of some of the operations they are negative.
+    counts: BTreeMap<u64, i64>,
+}
+
+impl SlotEntries {
+    pub(super) fn new(slot_units: u64) -> SlotEntries {
+        SlotEntries { slot_units, counts: BTreeMap::new() }
+    }
+
+    /// Returns the number of entries that point to one of these slots.
+    pub fn of(&self, slots: std::ops::Range<u64>) -> u64 {
+        self.counts.range(slots).map(|(_, entries)| (*entries).max(0) as u64).sum()
+    }
+
+    /// Returns the slots that have entries, with how many, in order.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = self.counts.iter().filter(|(_, entries)| **entries > 0);
+        counts.map(|(slot, entries)| (*slot, *entries as u64))
+    }
+
+    /// Adds entries, or subtracts them.
+    pub(super) fn add(&mut self, slot: u64, entries: i64) {
+        let count = self.counts.entry(slot).or_default();
+        *count = count.saturating_add(entries);
+    }
+
+    /// Counts an entry that points to a unit.
+    pub(super) fn count(&mut self, unit: Unit) {
+        self.add(unit / self.slot_units.max(1), 1);
+    }
+
+    /// Adds those of others.
+    pub(super) fn merge(&mut self, others: &SlotEntries) {
+        others.counts.iter().for_each(|(slot, entries)| self.add(*slot, *entries));
+    }
+
+    /// Executes an operation.
+    pub(super) fn apply(&mut self, operation: &Operation) {
+        if operation.to != NONE {
+            self.count(operation.to);
+        }
+        if operation.from != NONE {
+            self.add(operation.from / self.slot_units.max(1), -1);
+        }
+    }
+}
+
 /// Operations of a shard in their order.
 pub(super) type Run = Vec<Operation>;
 
@@ -137,6 +190,11 @@ impl Pending {
         Lsn { record: self.record, runs: self.runs.len() as u32 }
     }
 
+    /// Returns the operations in their order.
+    pub fn operations(&self) -> impl Iterator<Item = &Operation> {
+        self.runs.iter().flatten()
+    }
+
     /// Returns the runs; later operations belong to the next record.
     pub fn take(&mut self) -> Vec<Run> {
         self.record += 1;
@@ -146,23 +204,5 @@ impl Pending {
     pub fn heap_bytes(&self) -> usize {
         let runs: usize = self.runs.iter().map(|run| run.capacity() * size_of::<Operation>()).sum();
         runs + self.runs.capacity() * size_of::<Run>()
-    }
-}
-
-/// A shard without locks, and the state from which operations are applied to it.
-pub(super) struct OpenedShard {
-    pub pages: HashPages,
-    pub lsn: Lsn,
-    pub waiting: Vec<Operation>,
-}
-
-impl OpenedShard {
-    pub fn new(pages: HashPages, lsn: Lsn) -> OpenedShard {
-        OpenedShard { pages, lsn, waiting: Vec::new() }
-    }
-
-    /// Applies the waiting operations. Returns `false` if an entry that one removes or replaces does not exist.
-    pub fn apply(&mut self) -> bool {
-        self.pages.apply_all(&std::mem::take(&mut self.waiting))
     }
 }

@@ -1,4 +1,4 @@
-//! The saved index: a store file with the pages of all shards, one shard after another. `docs/formats/saved_index.md`
+//! Saving an index: a store file with the pages of all shards, one shard after another. `docs/formats/saved_index.md`
 //! has the diagrams.
 //!
 //! ```text
@@ -8,54 +8,28 @@
 //!
 //! Each shard is captured when its turn comes, so only the pages of one shard have to be copied if they change while
 //! the index is saved. Its state relative to the redo log says which operations an opening has to apply.
+//!
+//! A shard whose entries are on flash is merged with its changes, and from then on its entries are those of the new
+//! file, which is not committed yet: a crash leaves the file before and the redo log. So the memory of its changes is
+//! free again long before the whole index is saved.
 
-use super::operations::{Lsn, OpenedShard};
-use super::{LogIndex, LogIndexSettings};
-use crate::coding::checksum::{crc32c, crc32c_append};
-use crate::coding::{DecodeError, Decoder};
-use crate::damage::KeyRange;
-use crate::device::{Directory, File, Purpose, ReadAhead};
-use crate::index::hash_pages::{HashPage, HashPages};
-use crate::progress::Progress;
-use crate::store::file::{StoreFile, StoreFileWriter};
-use crate::store::names::FileName;
+use super::changes::{Changes, merge};
+use super::entries::Frozen;
+use super::flash::{FlashPages, PagePlace, PagesReader, page_checksum};
+use super::operations::{Lsn, SlotEntries};
+use super::saved_file::{self, BLOCK_BYTES, SECTION_KIND, STORE_KIND, SavedIndex};
+use super::{LogIndex, LogIndexSettings, Unit};
+use crate::Result;
+use crate::device::{Directory, File, Purpose};
+use crate::index::hash_pages::{Division, Entry, HashPage, HashPages};
+use crate::store::file::StoreFileWriter;
 use crate::sync::atomic::Ordering;
-use crate::{Error, Result};
+use std::sync::Arc;
 
-/// The kind of the store file, and of its index section.
-const STORE_KIND: u8 = 6;
-const SECTION_KIND: u8 = 5;
-/// The bytes of a block, and of the header.
-pub const BLOCK_BYTES: u32 = 4096;
-/// The bytes of the directory for each shard, and for each page.
-pub const SHARD_BYTES: usize = 16;
-pub const PLACE_BYTES: usize = 8;
 /// The bytes of a write and of a read.
 const PIECE_BYTES: usize = 1 << 20;
 /// The bytes of pages that a step encodes: in tests those of a page, so that changes come in between.
 const STEP_BYTES: usize = if cfg!(test) { 1 } else { 1 << 20 };
-
-const STRUCTURE: &str = "directory of a saved index";
-const MAGIC: [u8; 4] = *b"SSSI";
-const VERSION: u16 = 1;
-
-/// A saved index, as a manifest names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SavedIndex {
-    /// The number of the file.
-    pub number: u64,
-    /// The tag of the file.
-    pub tag: u64,
-    /// The position in the redo log from which on operations are applied to it. Everything before it was synced.
-    pub redo_from: u64,
-}
-
-impl SavedIndex {
-    /// Returns the name of the file.
-    pub fn file_name(&self) -> String {
-        FileName::SavedIndex(self.number).to_string()
-    }
-}
 
 /// What a step of saving has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,96 +46,197 @@ pub enum SaveStep {
 /// An index that is being saved. If it is dropped, an incomplete file is left.
 pub struct IndexSave {
     saved: SavedIndex,
+    settings: LogIndexSettings,
     writer: Option<StoreFileWriter>,
-    /// The shard that is being written, and the number of its pages that are written.
-    shard: Option<(HashPages, usize)>,
+    /// The file, for reading.
+    file: Arc<File>,
+    /// The shard that is being written.
+    shard: Option<ShardSave>,
     next_shard: usize,
     /// The last flush of which a shard may have operations.
     last_flush: u64,
     entries: u64,
+    slots: SlotEntries,
     /// The bytes of pages that do not fill a block yet.
     block: Vec<u8>,
     /// The encoded directory.
     directory: Vec<u8>,
 }
 
+/// A shard that is being written.
+struct ShardSave {
+    number: usize,
+    lsn: Lsn,
+    source: Source,
+    /// Whether the entries will be in memory.
+    to_memory: bool,
+    places: Vec<PagePlace>,
+    entries: u64,
+    /// The pages, if the entries will be in memory and were on flash.
+    loaded: Vec<HashPage>,
+}
+
+/// Where the pages of a shard come from.
+enum Source {
+    Memory { pages: HashPages, next: usize },
+    Flash(Box<Merging>),
+}
+
+/// Entries on flash that are merged with changes and divided into pages again.
+struct Merging {
+    reader: PagesReader,
+    changes: Changes,
+    division: Division,
+    next: usize,
+    /// Entries that are merged and not written.
+    ready: Vec<(u64, Unit)>,
+}
+
+impl Merging {
+    fn new(pages: &Arc<FlashPages>, changes: Changes) -> Merging {
+        let entries = pages.len().saturating_add_signed(changes.added());
+        let division = Division::for_entries(pages.division().hash_bits(), entries);
+        let reader = pages.read_from(0, Purpose::Index, PIECE_BYTES);
+        Merging { reader, changes, division, next: 0, ready: Vec::new() }
+    }
+
+    /// Returns the next page, and passes the hashes that several of its entries have to `found`.
+    fn next_page(&mut self, found: &mut dyn FnMut(u64)) -> Result<Option<HashPage>> {
+        let number = self.next;
+        if number == self.division.pages() {
+            return Ok(None);
+        }
+        let last = self.division.last_hash(number);
+        while let Some(first) = self.reader.next_hash().filter(|first| *first <= last) {
+            let entries = self.reader.next_entries()?.unwrap_or_default();
+            let read_to = self.reader.next_hash().map_or(u64::MAX, |next| next - 1);
+            let changes = self.changes.from(first).take_while(|change| change.0 <= read_to);
+            merge(entries.into_iter(), changes, &mut self.ready);
+        }
+        let count = self.ready.partition_point(|entry| entry.0 <= last);
+        for group in self.ready[..count].chunk_by(|one, other| one.0 == other.0).filter(|all| all.len() > 1) {
+            found(group[0].0);
+        }
+        let tagged = |(hash, unit)| Entry { tag: self.division.home(hash).1, unit };
+        let entries: Vec<Entry> = self.ready.drain(..count).map(tagged).collect();
+        self.next += 1;
+        Ok(Some(HashPage::of(self.division.tag_bits(number), &entries)))
+    }
+}
+
 impl IndexSave {
     /// Begins a file.
     fn create(directory: &Directory, settings: &LogIndexSettings, saved: SavedIndex) -> Result<IndexSave> {
-        let file = directory.create(&saved.file_name(), directory.access())?;
+        let name = saved.file_name();
+        let file = directory.create(&name, directory.access())?;
         let writer =
             StoreFileWriter::create(file, STORE_KIND, saved.tag, BLOCK_BYTES, Purpose::Index, PIECE_BYTES)?;
-        let mut directory = Vec::new();
-        directory.extend(MAGIC);
-        directory.extend(VERSION.to_le_bytes());
-        directory.extend([settings.shard_hash_bits() as u8, settings.shards_log2 as u8]);
         Ok(IndexSave {
             saved,
+            settings: *settings,
             writer: Some(writer),
+            file: Arc::new(directory.open(&name, directory.access())?),
             shard: None,
             next_shard: 0,
             last_flush: 0,
             entries: 0,
+            slots: SlotEntries::new(settings.slot_units),
             block: Vec::new(),
-            directory,
+            directory: saved_file::encode_header(settings),
         })
     }
 
     /// Writes the rest of the file and syncs it, but not the directory. Returns its length; `None` if it was written
     /// before.
     fn finish(&mut self) -> Result<Option<u64>> {
-        let Some(mut writer) = self.writer.take() else { return Ok(None) };
-        self.block.resize(self.block.len().next_multiple_of(BLOCK_BYTES as usize), 0);
-        self.block.chunks(BLOCK_BYTES as usize).try_for_each(|block| writer.append_block(block))?;
+        let Some(writer) = self.writer.take() else { return Ok(None) };
+        saved_file::encode_slots(&self.slots, &mut self.directory);
         let section = (SECTION_KIND, &self.directory[..]);
         let file = writer.finish(self.entries, 0, section, (0, &[]))?;
         file.sync(Purpose::Index)?;
         Ok(Some(file.length()))
     }
 
-    /// Returns the memory held, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        let writer = self.writer.as_ref().map_or(0, StoreFileWriter::heap_bytes);
-        let shard = self.shard.as_ref().map_or(0, |(pages, _)| size_of_val(pages.pages()));
-        writer + shard + self.block.capacity() + self.directory.capacity()
-    }
-
-    fn begin_shard(&mut self, pages: HashPages, lsn: Lsn) {
-        self.directory.extend(lsn.record.to_le_bytes());
-        self.directory.extend(lsn.runs.to_le_bytes());
-        self.directory.extend((pages.pages().len() as u32).to_le_bytes());
-        self.last_flush = self.last_flush.max(lsn.record);
-        self.entries += pages.len();
-        self.shard = Some((pages, 0));
+    fn begin_shard(&mut self, source: Source, lsn: Lsn, to_memory: bool) {
+        let (places, loaded) = (Vec::new(), Vec::new());
+        let number = self.next_shard;
+        self.shard = Some(ShardSave { number, lsn, source, to_memory, places, entries: 0, loaded });
         self.next_shard += 1;
     }
 
+    /// Ends the shard that is written, if there is one, and returns it.
+    fn end_shard(&mut self) -> Result<Option<ShardSave>> {
+        let Some(written) = self.shard.take() else { return Ok(None) };
+        self.append_blocks(true)?;
+        self.last_flush = self.last_flush.max(written.lsn.record);
+        self.entries += written.entries;
+        saved_file::encode_shard(written.lsn, written.entries, &written.places, &mut self.directory);
+        Ok(Some(written))
+    }
+
+    /// Returns the memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let writer = self.writer.as_ref().map_or(0, StoreFileWriter::heap_bytes);
+        let shard = self.shard.as_ref().map_or(0, |shard| {
+            let places = shard.places.capacity() * size_of::<PagePlace>();
+            let loaded: usize =
+                shard.loaded.iter().map(|page| page.heap_bytes() + size_of::<HashPage>()).sum();
+            let source = match &shard.source {
+                Source::Memory { pages, .. } => size_of_val(pages.pages()),
+                Source::Flash(merging) => {
+                    let ready = merging.ready.capacity() * size_of::<(u64, Unit)>();
+                    merging.reader.heap_bytes() + merging.changes.heap_bytes() + ready
+                }
+            };
+            places + loaded + source
+        });
+        writer + shard + self.block.capacity() + self.directory.capacity()
+    }
+
     /// Appends the next page of the shard. Returns its bytes, or `None` if all are written.
-    fn append_page(&mut self) -> Result<Option<usize>> {
-        let (Some((pages, next)), Some(writer)) = (&mut self.shard, &mut self.writer) else {
-            return Ok(None);
+    fn append_page(&mut self, found: &mut dyn FnMut(u64)) -> Result<Option<usize>> {
+        let (Some(shard), Some(writer)) = (&mut self.shard, &mut self.writer) else { return Ok(None) };
+        let mut merged = None;
+        let page = match &mut shard.source {
+            Source::Memory { pages, next } => {
+                *next += 1;
+                pages.pages().get(*next - 1).map(|page| &**page)
+            }
+            Source::Flash(merging) => {
+                let whole = &mut |hash| found(self.settings.whole(shard.number, hash));
+                merged = merging.next_page(whole)?;
+                merged.as_ref()
+            }
         };
-        let Some(page) = pages.pages().get(*next) else {
-            self.shard = None;
-            return Ok(None);
-        };
-        *next += 1;
+        let Some(page) = page else { return Ok(None) };
+        let offset = (writer.next_block() + 1) * u64::from(BLOCK_BYTES) + self.block.len() as u64;
         let start = self.block.len();
         page.encode(&mut self.block);
         let encoded = &self.block[start..];
         let length = encoded.len();
-        self.directory.extend((length as u32).to_le_bytes());
-        self.directory.extend(page_checksum(self.saved.tag, encoded).to_le_bytes());
+        let crc = page_checksum(self.saved.tag, encoded);
+        shard.places.push(PagePlace { offset, length: length as u32, crc });
+        shard.entries += page.len() as u64;
+        page.units().for_each(|unit| self.slots.count(unit));
+        if shard.to_memory {
+            shard.loaded.extend(merged);
+        }
+        self.append_blocks(false)?;
+        Ok(Some(length))
+    }
+
+    /// Appends the blocks that are filled, or all with zeros behind the last page.
+    fn append_blocks(&mut self, all: bool) -> Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        if all {
+            self.block.resize(self.block.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        }
         let whole = self.block.len() - self.block.len() % BLOCK_BYTES as usize;
         let mut blocks = self.block[..whole].chunks(BLOCK_BYTES as usize);
         blocks.try_for_each(|block| writer.append_block(block))?;
         self.block.drain(..whole);
-        Ok(Some(length))
+        Ok(())
     }
-}
-
-fn page_checksum(tag: u64, encoded: &[u8]) -> u32 {
-    crc32c_append(crc32c(&tag.to_le_bytes()), encoded)
 }
 
 impl LogIndex {
@@ -171,22 +246,60 @@ impl LogIndex {
         IndexSave::create(&self.directory, &self.settings, SavedIndex { number, tag, redo_from })
     }
 
-    /// Saves some pages, about 1 MiB. After an error the save is to be dropped.
-    pub fn save_step(&self, save: &mut IndexSave) -> Result<SaveStep> {
+    /// Saves some pages, about 1 MiB. Passes the hashes that several entries of shards on flash have to `found`. After
+    /// an error the save is to be dropped.
+    pub fn save_step(&self, save: &mut IndexSave, found: &mut dyn FnMut(u64)) -> Result<SaveStep> {
         let mut bytes = 0;
         while bytes < STEP_BYTES {
-            match save.append_page()? {
+            match save.append_page(found)? {
                 Some(length) => bytes += length,
-                None if save.next_shard < self.shards.len() => {
-                    let mut shard = self.shards[save.next_shard].write();
-                    let (pages, lsn) = (shard.pages.clone(), shard.pending.cut());
-                    drop(shard);
-                    save.begin_shard(pages, lsn);
+                None => {
+                    self.end_shard(save)?;
+                    if save.next_shard == self.shards.len() {
+                        return self.finish_save(save);
+                    }
+                    self.begin_shard(save)?;
                 }
-                None => return self.finish_save(save),
             }
         }
         Ok(SaveStep::Continues)
+    }
+
+    /// Captures the next shard.
+    fn begin_shard(&self, save: &mut IndexSave) -> Result<()> {
+        let number = save.next_shard;
+        let to_memory = number < self.memory_shards.load(Ordering::Relaxed);
+        let mut shard = self.shards[number].write();
+        let super::Shard { entries, pending } = &mut *shard;
+        let (frozen, lsn) = entries.freeze(to_memory, || pending.cut())?;
+        drop(shard);
+        let source = match frozen {
+            Frozen::Memory(pages) => Source::Memory { pages, next: 0 },
+            Frozen::Flash(pages, changes) => Source::Flash(Box::new(Merging::new(&pages, changes))),
+        };
+        save.begin_shard(source, lsn, to_memory);
+        Ok(())
+    }
+
+    /// Ends the shard that is written, and takes its entries from where they are to be.
+    fn end_shard(&self, save: &mut IndexSave) -> Result<()> {
+        let Some(written) = save.end_shard()? else { return Ok(()) };
+        let hash_bits = self.settings.shard_hash_bits();
+        let shard = &self.shards[written.number];
+        if written.to_memory {
+            if matches!(written.source, Source::Flash(_)) {
+                let pages = HashPages::from_pages(hash_bits, written.loaded)?;
+                shard.write().entries.move_to_memory(pages);
+            }
+            return Ok(());
+        }
+        if let Some(writer) = &mut save.writer {
+            writer.write_buffered()?;
+        }
+        let (tag, entries) = (save.saved.tag, written.entries);
+        let pages = FlashPages::new(&save.file, tag, hash_bits, entries, written.places);
+        shard.write().entries.move_to_flash(Arc::new(pages));
+        Ok(())
     }
 
     fn finish_save(&self, save: &mut IndexSave) -> Result<SaveStep> {
@@ -220,184 +333,9 @@ pub(super) fn write_whole(
 ) -> Result<()> {
     let mut save = IndexSave::create(directory, settings, saved)?;
     for pages in shards {
-        save.begin_shard(pages.clone(), Lsn::default());
-        while save.append_page()?.is_some() {}
+        save.begin_shard(Source::Memory { pages: pages.clone(), next: 0 }, Lsn::default(), true);
+        while save.append_page(&mut |_| ())?.is_some() {}
+        save.end_shard()?;
     }
     save.finish().map(drop)
-}
-
-/// A page in the file: where it begins, after the first block, its length in bytes, and its checksum.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PagePlace {
-    offset: u64,
-    pub length: usize,
-    crc: u32,
-}
-
-impl PagePlace {
-    /// Returns the offset in the file, in bytes.
-    pub fn file_offset(&self) -> u64 {
-        self.offset + u64::from(BLOCK_BYTES)
-    }
-}
-
-/// A saved index that is open for reading.
-pub(super) struct SavedFile {
-    file: StoreFile,
-    settings: LogIndexSettings,
-    shards: Vec<(Lsn, Vec<PagePlace>)>,
-}
-
-impl SavedFile {
-    /// Opens the file and reads its directory.
-    pub fn open(directory: &Directory, settings: LogIndexSettings, saved: &SavedIndex) -> Result<SavedFile> {
-        let name = saved.file_name();
-        let file = match StoreFile::open(directory, &name, saved.tag) {
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::Corrupt {
-                    file: directory.path_of(&name),
-                    offset: 0,
-                    expected: "the saved index that the manifest names".into(),
-                    got: "no such file".into(),
-                });
-            }
-            opened => opened?,
-        };
-        let footer = file.footer();
-        let (kind, section) = (footer.kind, footer.index.kind);
-        if (kind, section) != (STORE_KIND, SECTION_KIND) {
-            let got = format!("a store of kind {kind} with an index of kind {section}");
-            return Err(file.file().corrupt(0, "a saved index", got));
-        }
-        let bytes = file.read_section(&footer.index, Purpose::Recover)?;
-        let pages_bytes = footer.blocks * u64::from(footer.block_bytes);
-        let at = StoreFile::section_offset(&footer.index);
-        let shards = decode_directory(&settings, pages_bytes, &bytes)
-            .map_err(|error| file.file().corrupt(at + error.offset as u64, error.expected, error.got))?;
-        Ok(SavedFile { file, settings, shards })
-    }
-
-    /// Returns the length of the file, in bytes.
-    pub fn length(&self) -> u64 {
-        self.file.length()
-    }
-
-    /// Reads all pages.
-    pub fn load(&self, progress: &mut Progress<'_>) -> Result<Vec<OpenedShard>> {
-        let mut pages = Vec::new();
-        let mut reader = ReadAhead::new(Purpose::Recover, PIECE_BYTES, BLOCK_BYTES as usize);
-        let (mut bytes, mut bytes_at, mut block) = (Vec::new(), 0, 0);
-        let mut shards = Vec::with_capacity(self.shards.len());
-        for (lsn, places) in &self.shards {
-            for place in places {
-                let mut start = (place.offset - bytes_at) as usize;
-                if bytes.len() < start + place.length {
-                    bytes.drain(..start);
-                    (bytes_at, start) = (place.offset, 0);
-                    let needed = place.length - bytes.len();
-                    block = self.file.read_blocks_ahead(&mut reader, block, needed, |_, piece| {
-                        bytes.extend_from_slice(piece);
-                        Ok(())
-                    })?;
-                    if !progress(block * u64::from(BLOCK_BYTES), self.length()) {
-                        return Err(Error::Interrupted);
-                    }
-                }
-                pages.push(self.page(place, bytes.get(start..start + place.length).unwrap_or_default())?);
-            }
-            let loaded = HashPages::from_pages(self.settings.shard_hash_bits(), std::mem::take(&mut pages));
-            let loaded = loaded.map_err(|error| {
-                let at = places.first().map_or(0, |place| place.offset);
-                self.file.file().corrupt(at, "the pages of a shard", error.to_string())
-            })?;
-            shards.push(OpenedShard::new(loaded, *lsn));
-        }
-        Ok(shards)
-    }
-
-    /// Makes the shards of all pages, in the order of [`places`](SavedFile::places). Those that are `None` are left
-    /// without entries.
-    pub fn assemble(&self, pages: Vec<Option<HashPage>>) -> Result<Vec<OpenedShard>> {
-        let hash_bits = self.settings.shard_hash_bits();
-        let mut pages = pages.into_iter();
-        let shards = self.shards.iter().map(|(lsn, places)| {
-            let own = pages.by_ref().take(places.len()).collect();
-            let pages = HashPages::from_intact_pages(hash_bits, own).map_err(|error| {
-                let at = places.first().map_or(0, PagePlace::file_offset);
-                self.file.file().corrupt(at, "the pages of a shard", error.to_string())
-            })?;
-            Ok(OpenedShard::new(pages, *lsn))
-        });
-        shards.collect()
-    }
-
-    /// Returns the file.
-    pub fn device_file(&self) -> &File {
-        self.file.file()
-    }
-
-    /// Returns an error if the copy of the footer differs.
-    pub fn check_copy(&self, purpose: Purpose) -> Result<()> {
-        self.file.check_copy(purpose)
-    }
-
-    /// Returns the places of all pages, each with the hashes that belong to it.
-    pub fn places(&self) -> impl Iterator<Item = (KeyRange, PagePlace)> {
-        let pages = self.shards.iter().enumerate().flat_map(move |(shard, (_, places))| {
-            let first = move |page| self.settings.whole(shard, first_hash(places.len(), page));
-            places.iter().enumerate().map(move |(page, place)| (first(page), *place))
-        });
-        let mut pages = pages.peekable();
-        std::iter::from_fn(move || {
-            let (first, place) = pages.next()?;
-            let last = pages.peek().map_or(u64::MAX, |(next, _)| next.saturating_sub(1));
-            Some((KeyRange { first, last }, place))
-        })
-    }
-
-    /// Decodes a page.
-    pub fn page(&self, place: &PagePlace, bytes: &[u8]) -> Result<HashPage> {
-        let (at, file) = (place.file_offset(), self.file.file());
-        if page_checksum(self.file.footer().tag, bytes) != place.crc {
-            return Err(file.corrupt(at, "a page with a correct checksum", "other bytes"));
-        }
-        HashPage::decode(bytes).map_err(|error| file.corrupt(at, error.expected, error.got))
-    }
-}
-
-/// Returns the lowest hash of a page of a shard with this number of pages.
-fn first_hash(pages: usize, page: usize) -> u64 {
-    let level = pages.max(1).ilog2();
-    let split = pages - (1 << level).min(pages);
-    let (number, bits) = if page < 2 * split { (page, level + 1) } else { (page - split, level) };
-    (number as u64).checked_shl(64 - bits).unwrap_or(0)
-}
-
-/// Decodes the directory of a file whose blocks have `pages_bytes`.
-fn decode_directory(
-    settings: &LogIndexSettings,
-    pages_bytes: u64,
-    bytes: &[u8],
-) -> std::result::Result<Vec<(Lsn, Vec<PagePlace>)>, DecodeError> {
-    let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
-    let found: [u8; 2] = reader.array("bits of hashes and shards")?;
-    let wanted = [settings.shard_hash_bits() as u8, settings.shards_log2 as u8];
-    reader.check(2, found == wanted, || format!("{wanted:?} bits"), || format!("{found:?}"))?;
-    let mut offset = 0;
-    let mut shards = Vec::with_capacity(settings.shards());
-    for _ in 0..settings.shards() {
-        let lsn = Lsn { record: reader.u64("the number of a flush")?, runs: reader.u32("a number of runs")? };
-        let count = reader.u32("a number of pages")?;
-        let mut places = Vec::new();
-        for [a, b, c, d, crc @ ..] in reader.arrays::<8>(count.into(), "pages")? {
-            let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-            places.push(PagePlace { offset, length, crc: u32::from_le_bytes(*crc) });
-            offset += length as u64;
-        }
-        shards.push((lsn, places));
-    }
-    let is_whole = offset.next_multiple_of(BLOCK_BYTES.into()) == pages_bytes;
-    reader.check(0, is_whole, || format!("pages of {pages_bytes} bytes"), || format!("{offset} bytes"))?;
-    reader.end()?;
-    Ok(shards)
 }

@@ -1,62 +1,43 @@
 //! The index at one moment, and parts of it in the order of the hashes.
 
+use super::entries::Entries;
+use super::lookup::{Lookup, look_up};
 use super::{Candidates, LogIndexSettings, Unit};
-use crate::index::hash_pages::HashPages;
+use crate::Result;
+use crate::device::Purpose;
 
-/// The entries of an index at one moment, which later changes of the index leave as they are.
+/// The entries of an index at one moment, which later changes leave as they are.
 pub struct IndexSnapshot {
     settings: LogIndexSettings,
-    shards: Vec<HashPages>,
+    shards: Vec<Entries>,
 }
 
 impl IndexSnapshot {
-    pub(super) fn new(settings: LogIndexSettings, shards: Vec<HashPages>) -> IndexSnapshot {
+    pub(super) fn new(settings: LogIndexSettings, shards: Vec<Entries>) -> IndexSnapshot {
         IndexSnapshot { settings, shards }
     }
 
-    /// Returns the units that the key with this hash may have, the one that was inserted last first.
-    pub fn candidates(&self, hash: u64) -> Candidates {
-        self.shards[self.settings.shard_of(hash)].candidates(self.settings.within_shard(hash)).collect()
+    /// Returns for each of several hashes the units that its key may have, the one that was inserted last first. Costs
+    /// reads for those whose entries are on flash, which overlap.
+    pub fn candidates(&self, hashes: &[u64]) -> Result<Vec<Candidates>> {
+        let (lookups, _) = look_up(self.settings, hashes, |shard| self.shards[shard].flash().cloned())?;
+        let of = |lookup: &Lookup| {
+            let hash = lookup.hash();
+            let entries = &self.shards[self.settings.shard_of(hash)];
+            entries.candidates(self.settings.within_shard(hash), lookup.units())
+        };
+        Ok(lookups.iter().map(of).collect())
     }
 
-    /// Returns whether there is an entry of this hash and unit.
-    pub fn contains(&self, hash: u64, unit: Unit) -> bool {
-        let shard = &self.shards[self.settings.shard_of(hash)];
-        shard.candidates(self.settings.within_shard(hash)).any(|other| other == unit)
-    }
-
-    /// Inserts an entry before those of an equal hash.
-    pub fn insert(&mut self, hash: u64, unit: Unit) {
-        self.shards[self.settings.shard_of(hash)].insert(self.settings.within_shard(hash), unit);
-    }
-
-    /// Replaces the unit of an entry; its place among equal hashes stays. Returns whether there was one.
-    pub fn replace(&mut self, hash: u64, from: Unit, to: Unit) -> bool {
-        self.shards[self.settings.shard_of(hash)].replace(self.settings.within_shard(hash), from, to)
-    }
-
-    /// Removes an entry. Returns whether there was one.
-    pub fn remove(&mut self, hash: u64, unit: Unit) -> bool {
-        self.shards[self.settings.shard_of(hash)].remove(self.settings.within_shard(hash), unit)
-    }
-
-    /// Removes all entries.
-    pub(super) fn clear(&mut self) {
-        for shard in &mut self.shards {
-            if let Ok(empty) = HashPages::new(shard.hash_bits()) {
-                *shard = empty;
-            }
-        }
-    }
-
-    /// Returns the pages of each shard.
-    pub(super) fn shards(&self) -> &[HashPages] {
-        &self.shards
+    /// Returns whether there may be an entry of this hash and unit, without a read.
+    pub fn may_have(&self, hash: u64, unit: Unit) -> bool {
+        let entries = &self.shards[self.settings.shard_of(hash)];
+        entries.flash().is_some() || entries.candidates(self.settings.within_shard(hash), &[]).contains(&unit)
     }
 
     /// Returns the number of entries.
     pub fn len(&self) -> u64 {
-        self.shards.iter().map(HashPages::len).sum()
+        self.shards.iter().map(Entries::len).sum()
     }
 
     /// Returns whether there are no entries.
@@ -64,36 +45,23 @@ impl IndexSnapshot {
         self.len() == 0
     }
 
-    /// Returns all entries: the kept bits of each hash, as the first bits of a number, with the unit. In the order of
-    /// the hashes; of equal ones the youngest first.
-    pub fn entries(&self) -> impl Iterator<Item = (u64, Unit)> {
-        self.shards.iter().enumerate().flat_map(move |(number, pages)| {
-            pages.entries().map(move |(hash, unit)| (self.settings.whole(number, hash), unit))
-        })
+    /// Passes all entries to `visit`: the kept bits of each hash, as the first bits of a number, with the unit. In the
+    /// order of the hashes; of equal ones the youngest first. Those on flash are read.
+    pub fn visit(&self, purpose: Purpose, visit: &mut dyn FnMut(u64, Unit) -> Result<()>) -> Result<()> {
+        for (number, entries) in self.shards.iter().enumerate() {
+            entries.visit(0, purpose, &mut |hash, unit| {
+                visit(self.settings.whole(number, hash), unit).map(|()| true)
+            })?;
+        }
+        Ok(())
     }
 
     /// Returns entries in the order of their hashes, as [`LogIndex::range`](super::LogIndex::range).
-    pub fn range(&self, from: u64, limit: usize) -> IndexRange {
+    pub fn range(&self, from: u64, limit: usize) -> Result<IndexRange> {
         let each = |number: usize, range: &mut IndexRange| {
-            range.extend(self.settings, number, &self.shards[number], from, limit);
+            range.extend(self.settings, number, &self.shards[number], from, limit)
         };
         IndexRange::collect(self.settings, from, each)
-    }
-
-    /// Returns each hash that several entries have, with their units, the youngest first: entries of one key that are
-    /// not confirmed yet, or of keys with equal hashes. Reads all entries.
-    pub fn equal_hashes(&self) -> impl Iterator<Item = (u64, Candidates)> {
-        let mut entries = self.entries().peekable();
-        std::iter::from_fn(move || {
-            loop {
-                let (hash, unit) = entries.next()?;
-                if entries.peek().is_some_and(|(next, _)| *next == hash) {
-                    let rest = std::iter::from_fn(|| entries.next_if(|(next, _)| *next == hash));
-                    let units = std::iter::once(unit).chain(rest.map(|(_, unit)| unit)).collect();
-                    return Some((hash, units));
-                }
-            }
-        })
     }
 }
 
@@ -111,14 +79,14 @@ impl IndexRange {
     pub(super) fn collect(
         settings: LogIndexSettings,
         from: u64,
-        mut each: impl FnMut(usize, &mut IndexRange),
-    ) -> IndexRange {
+        mut each: impl FnMut(usize, &mut IndexRange) -> Result<()>,
+    ) -> Result<IndexRange> {
         let mut range = IndexRange::default();
         let mut shards = settings.shard_of(from)..settings.shards();
         while let (None, Some(number)) = (range.next, shards.next()) {
-            each(number, &mut range);
+            each(number, &mut range)?;
         }
-        range
+        Ok(range)
     }
 
     /// Appends the entries of a shard from the hash `from` on, until there are `limit`.
@@ -126,18 +94,19 @@ impl IndexRange {
         &mut self,
         settings: LogIndexSettings,
         number: usize,
-        pages: &HashPages,
+        entries: &Entries,
         from: u64,
         limit: usize,
-    ) {
+    ) -> Result<()> {
         let within = if number == settings.shard_of(from) { settings.within_shard(from) } else { 0 };
-        for (hash, unit) in pages.entries_from(within) {
+        entries.visit(within, Purpose::Index, &mut |hash, unit| {
             let hash = settings.whole(number, hash);
             if self.entries.len() >= limit && self.entries.last().is_none_or(|last| last.0 != hash) {
                 self.next = Some(hash);
-                return;
+                return Ok(false);
             }
             self.entries.push((hash, unit));
-        }
+            Ok(true)
+        })
     }
 }

@@ -39,7 +39,9 @@ impl TestEngine {
                     memory_budget: in_files.then_some(512 << 10),
                     ..CommonSettings::default()
                 };
-                (common, FlashKeySettings::default().segment_bytes(SEGMENT_BYTES).ordered(true).into())
+                // One shard in memory, the other one on flash.
+                let settings = FlashKeySettings::default().segment_bytes(SEGMENT_BYTES).index_in_memory(0.5);
+                (common, settings.ordered(true).into())
             },
             draw: Arc::new(|random, common| random_flashkey(random, common).into()),
             draw_tiny: Arc::new(|random, common| random_flashkey(random, common).into()),
@@ -77,5 +79,6 @@ pub fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) 
         .space([1.05, 1.1, 1.25, 2.0, 4.0][random.usize(..5)])
         .victim(victims[random.usize(..3)])
         .classes(random.u8(1..=3))
+        .index_in_memory([0.0, 0.5, 1.0][of_memory.usize(..3)])
         .sweep_at([0.0, 0.05, 1.0][random.usize(..3)])
 }

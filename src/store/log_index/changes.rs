@@ -1,0 +1,229 @@
+//! Changes of a shard whose entries are on flash: a few bytes in memory each, until the shard is written again.
+//!
+//! ```text
+//! of one hash, on flash    8  5  2                the youngest first
+//! changes                  inserted 9 | moved to 7, moved from 5 | removed 2
+//! together                 9  8  7
+//! ```
+//!
+//! Changes are entries of [`HashPages`], whose units have two bits more for the kind. A change of something that is
+//! only in the changes replaces it there, so they are never more than what they change.
+
+use super::Unit;
+use crate::index::hash_pages::{HashPages, MARK_BITS};
+
+/// A kind of change, in the low bits of a unit.
+const INSERTED: u64 = 0;
+const REMOVED: u64 = 1;
+/// Precedes the one that it was moved from.
+const MOVED_TO: u64 = 2;
+const MOVED_FROM: u64 = 3;
+
+fn marked(kind: u64, unit: Unit) -> u64 {
+    unit << MARK_BITS | kind
+}
+
+fn kind(change: u64) -> u64 {
+    change & ((1 << MARK_BITS) - 1)
+}
+
+fn unit(change: u64) -> Unit {
+    change >> MARK_BITS
+}
+
+/// The changes of all hashes of a shard since it was written.
+#[derive(Debug, Clone)]
+pub(super) struct Changes {
+    pages: HashPages,
+    /// The number of entries that were inserted, less those that were removed.
+    added: i64,
+}
+
+impl Changes {
+    /// Makes an empty list for hashes of `hash_bits`, which an index may have.
+    pub fn new(hash_bits: u32) -> crate::Result<Changes> {
+        Ok(Changes { pages: HashPages::new(hash_bits)?, added: 0 })
+    }
+
+    /// Notes an insertion.
+    pub fn insert(&mut self, hash: u64, unit: Unit) {
+        self.pages.insert(hash, marked(INSERTED, unit));
+        self.added += 1;
+    }
+
+    /// Notes that an entry, which exists, was removed.
+    pub fn remove(&mut self, hash: u64, unit: Unit) {
+        self.added -= 1;
+        if self.pages.remove(hash, marked(INSERTED, unit)) {
+            return;
+        }
+        let from = self.moved_from(hash, unit);
+        if let Some(from) = from {
+            self.pages.remove(hash, marked(MOVED_TO, unit));
+            self.pages.replace(hash, marked(MOVED_FROM, from), marked(REMOVED, from));
+        } else {
+            self.pages.insert(hash, marked(REMOVED, unit));
+        }
+    }
+
+    /// Notes that the unit of an entry, which exists, was replaced.
+    pub fn replace(&mut self, hash: u64, from: Unit, to: Unit) {
+        let is_known = self.pages.replace(hash, marked(INSERTED, from), marked(INSERTED, to))
+            || self.pages.replace(hash, marked(MOVED_TO, from), marked(MOVED_TO, to));
+        if !is_known {
+            self.pages.insert(hash, marked(MOVED_FROM, from));
+            self.pages.insert(hash, marked(MOVED_TO, to));
+        }
+    }
+
+    /// Returns the unit of the entry that was moved to `to`, if one was.
+    fn moved_from(&self, hash: u64, to: Unit) -> Option<Unit> {
+        let mut changes = self.pages.candidates(hash);
+        changes.find(|change| *change == marked(MOVED_TO, to))?;
+        changes.next().map(unit)
+    }
+
+    /// Returns the changes of a hash.
+    pub fn of(&self, hash: u64) -> impl Iterator<Item = u64> {
+        self.pages.candidates(hash)
+    }
+
+    /// Returns all changes with the kept bits of their hashes, from those of `hash` on, in the order of the hashes.
+    pub fn from(&self, hash: u64) -> impl Iterator<Item = (u64, u64)> {
+        self.pages.entries_from(hash)
+    }
+
+    /// Returns by how many entries there are more than on flash.
+    pub fn added(&self) -> i64 {
+        self.added
+    }
+
+    /// Returns the heap memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.pages.heap_bytes()
+    }
+
+    /// Changes the entries of a whole shard.
+    pub fn apply_to(&self, entries: &mut HashPages) {
+        let changes: Vec<(u64, u64)> = self.pages.entries().collect();
+        for group in changes.chunk_by(|one, other| one.0 == other.0) {
+            let hash = group[0].0;
+            let units: Vec<Unit> = entries.candidates(hash).collect();
+            let of_hash: Vec<u64> = group.iter().map(|(_, change)| *change).collect();
+            for unit in &units {
+                entries.remove(hash, *unit);
+            }
+            // The oldest first.
+            for unit in changed(&units, &of_hash).into_iter().rev() {
+                entries.insert(hash, unit);
+            }
+        }
+    }
+}
+
+/// Returns the units of a hash, of which `on_flash` are on flash, after these changes.
+pub(super) fn changed(on_flash: &[Unit], changes: &[u64]) -> Vec<Unit> {
+    let inserted = changes.iter().filter(|change| kind(**change) == INSERTED).map(|change| unit(*change));
+    let kept = on_flash.iter().filter_map(|old| {
+        let at = changes
+            .iter()
+            .position(|change| *change == marked(REMOVED, *old) || *change == marked(MOVED_FROM, *old));
+        match at {
+            None => Some(*old),
+            Some(at) if kind(changes[at]) == REMOVED => None,
+            Some(at) => at.checked_sub(1).map(|to| unit(changes[to])),
+        }
+    });
+    inserted.chain(kept).collect()
+}
+
+/// Merges entries, in the order of their hashes, with the changes of the same hashes. Appends the result to `merged`.
+pub(super) fn merge(
+    entries: impl Iterator<Item = (u64, Unit)>,
+    changes: impl Iterator<Item = (u64, u64)>,
+    merged: &mut Vec<(u64, Unit)>,
+) {
+    let mut entries = entries.peekable();
+    let mut changes = changes.peekable();
+    let (mut units, mut of_hash) = (Vec::new(), Vec::new());
+    while let Some((hash, _)) = changes.peek().copied() {
+        while let Some(entry) = entries.next_if(|entry| entry.0 < hash) {
+            merged.push(entry);
+        }
+        units.clear();
+        of_hash.clear();
+        units.extend(std::iter::from_fn(|| entries.next_if(|entry| entry.0 == hash)).map(|entry| entry.1));
+        of_hash.extend(std::iter::from_fn(|| changes.next_if(|change| change.0 == hash)).map(|each| each.1));
+        merged.extend(changed(&units, &of_hash).into_iter().map(|unit| (hash, unit)));
+    }
+    merged.extend(entries);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coding::mix;
+
+    /// Random changes of a map and of the entries that it had before, in two layers, whose hashes are few.
+    #[test]
+    fn entries_with_changes_are_those_of_an_index_that_was_changed() {
+        for seed in 0..20u64 {
+            let mut number = seed << 40;
+            let mut random = || {
+                number += 1;
+                mix(number)
+            };
+            let mut wanted = HashPages::new(20).unwrap();
+            let mut layers = [Changes::new(20).unwrap(), Changes::new(20).unwrap()];
+            let mut base = wanted.clone();
+            for step in 0..600u64 {
+                let hash = mix(random() % 40) >> 44 << 44;
+                let units: Vec<Unit> = wanted.candidates(hash).collect();
+                let chosen = units.get(random() as usize % units.len().max(1)).copied();
+                // Also units that an entry of the same hash had before.
+                let unit = random() % 900 + if step % 2 == 0 { 1 << 39 } else { 0 };
+                if units.contains(&unit) {
+                    continue;
+                }
+                let layer = (step / 200).checked_sub(1).map(|layer| &mut layers[layer as usize]);
+                match (random() % 4, chosen) {
+                    (0, Some(from)) => {
+                        wanted.replace(hash, from, unit);
+                        if let Some(layer) = layer {
+                            layer.replace(hash, from, unit);
+                        }
+                    }
+                    (1, Some(from)) => {
+                        wanted.remove(hash, from);
+                        if let Some(layer) = layer {
+                            layer.remove(hash, from);
+                        }
+                    }
+                    _ => {
+                        wanted.insert(hash, unit);
+                        if let Some(layer) = layer {
+                            layer.insert(hash, unit);
+                        }
+                    }
+                }
+                if step < 200 {
+                    base = wanted.clone();
+                }
+            }
+            let added: i64 = layers.iter().map(Changes::added).sum();
+            assert_eq!(base.len() as i64 + added, wanted.len() as i64);
+            let (mut first, mut both) = (Vec::new(), Vec::new());
+            merge(base.entries(), layers[0].from(0), &mut first);
+            merge(first.into_iter(), layers[1].from(0), &mut both);
+            assert!(wanted.entries().eq(both.iter().copied()), "seed {seed}");
+            for (hash, _) in both {
+                let on_flash: Vec<Unit> = base.candidates(hash).collect();
+                let first = changed(&on_flash, &layers[0].of(hash).collect::<Vec<_>>());
+                let second = changed(&first, &layers[1].of(hash).collect::<Vec<_>>());
+                assert!(wanted.candidates(hash).eq(second), "seed {seed}");
+            }
+            layers.iter().for_each(|layer| layer.apply_to(&mut base));
+            assert!(wanted.entries().eq(base.entries()), "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The entries of a shard: in memory, or on flash with their changes in memory.
+//!
+//! ```text
+//! in memory     hash pages
+//! on flash      pages of a saved index + changes
+//! being saved   pages of a saved index + changes that are being written + changes
+//! ```
+//!
+//! FlashKey (Table VI) has a table on flash of which a put reads and writes a bucket. Here a put only adds a change,
+//! and all shards are written one after another, sequentially, when the changes take 0.2 bytes of memory per entry. To
+//! write single pages when their changes take as much would write as many bytes, in small pieces, and needs space
+//! management for the pages that were replaced.
+
+use super::changes::{Changes, changed, merge};
+use super::flash::FlashPages;
+use super::operations::{Kind, Lsn, Operation};
+use super::{Candidates, Unit};
+use crate::Result;
+use crate::device::Purpose;
+use crate::index::hash_pages::HashPages;
+use std::sync::Arc;
+
+/// The bytes that a sequential read of entries on flash reads at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Where the entries are.
+#[derive(Clone)]
+enum Place {
+    Memory(HashPages),
+    Flash(Arc<FlashPages>),
+}
+
+/// The entries of a shard. A clone is a snapshot; it takes 8 bytes per page in memory.
+#[derive(Clone)]
+pub(super) struct Entries {
+    place: Place,
+    /// The changes before those, which are being written to flash, and the state of the shard with them.
+    frozen: Option<(Changes, Lsn)>,
+    /// The changes since. `None` if the entries in memory are changed.
+    changes: Option<Changes>,
+}
+
+impl Entries {
+    /// Entries in memory.
+    pub fn in_memory(pages: HashPages) -> Entries {
+        Entries { place: Place::Memory(pages), frozen: None, changes: None }
+    }
+
+    /// Entries on flash.
+    pub fn on_flash(pages: Arc<FlashPages>) -> Result<Entries> {
+        let changes = Some(Changes::new(pages.division().hash_bits())?);
+        Ok(Entries { place: Place::Flash(pages), frozen: None, changes })
+    }
+
+    /// Returns the pages in memory, if the entries are there.
+    pub fn into_memory(self) -> Option<HashPages> {
+        match self.place {
+            Place::Memory(pages) if self.changes.is_none() => Some(pages),
+            _ => None,
+        }
+    }
+
+    /// Returns the pages on flash, if the entries are there.
+    pub fn flash(&self) -> Option<&Arc<FlashPages>> {
+        match &self.place {
+            Place::Memory(_) => None,
+            Place::Flash(pages) => Some(pages),
+        }
+    }
+
+    /// Executes a change. Returns `false`, and changes nothing, if the entry to remove or replace does not exist. Of
+    /// entries on flash the caller knows that they exist.
+    pub fn apply(&mut self, operation: &Operation) -> bool {
+        let Operation { hash, .. } = *operation;
+        let (unit, replaced) = operation.units();
+        match (&mut self.changes, &mut self.place) {
+            (None, Place::Memory(pages)) => return operation.apply(pages),
+            (None, Place::Flash(_)) => return false,
+            (Some(changes), _) => match operation.kind() {
+                Kind::Insert => changes.insert(hash, unit),
+                Kind::Remove => changes.remove(hash, unit),
+                Kind::Replace => changes.replace(hash, replaced.unwrap_or_default(), unit),
+            },
+        }
+        true
+    }
+
+    /// Executes changes, of which those of one hash apply in their order, as [`apply`](Entries::apply). Returns `false`
+    /// if an entry does not exist; some are executed then.
+    pub fn apply_all(&mut self, operations: &[Operation]) -> bool {
+        match (&mut self.place, &self.changes) {
+            (Place::Memory(pages), None) => pages.apply_all(operations),
+            _ => operations.iter().all(|operation| self.apply(operation)),
+        }
+    }
+
+    fn layers(&self) -> impl Iterator<Item = &Changes> {
+        self.frozen.iter().map(|(changes, _)| changes).chain(&self.changes)
+    }
+
+    /// Returns the units of a hash. `on_flash` are those that it has on flash, if the entries are there.
+    #[inline]
+    pub fn candidates(&self, hash: u64, on_flash: &[Unit]) -> Candidates {
+        match &self.place {
+            Place::Memory(pages) if self.changes.is_none() => pages.candidates(hash).collect(),
+            Place::Memory(pages) => self.over(hash, pages.candidates(hash).collect()),
+            Place::Flash(_) => self.over(hash, on_flash.to_vec()),
+        }
+    }
+
+    fn over(&self, hash: u64, mut units: Vec<Unit>) -> Candidates {
+        for layer in self.layers() {
+            let changes: Vec<u64> = layer.of(hash).collect();
+            if !changes.is_empty() {
+                units = changed(&units, &changes);
+            }
+        }
+        units.into_iter().collect()
+    }
+
+    /// Returns whether a hash may have an entry, without a read.
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.flash().is_some_and(|pages| pages.len() > 0) || !self.candidates(hash, &[]).is_empty()
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> u64 {
+        let len = match &self.place {
+            Place::Memory(pages) => pages.len(),
+            Place::Flash(pages) => pages.len(),
+        };
+        len.saturating_add_signed(self.layers().map(Changes::added).sum())
+    }
+
+    /// Returns the heap memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let bytes = match &self.place {
+            Place::Memory(pages) => pages.heap_bytes(),
+            Place::Flash(pages) => pages.heap_bytes(),
+        };
+        bytes + self.changes_bytes()
+    }
+
+    /// Returns the heap memory of the changes, in bytes.
+    pub fn changes_bytes(&self) -> usize {
+        self.layers().map(Changes::heap_bytes).sum()
+    }
+
+    /// Passes the entries from those of `from` on to `visit`, in the order of the hashes, until it returns false. Of
+    /// equal hashes the youngest is the first. Entries on flash are read sequentially.
+    pub fn visit(
+        &self,
+        from: u64,
+        purpose: Purpose,
+        visit: &mut dyn FnMut(u64, Unit) -> Result<bool>,
+    ) -> Result<()> {
+        let pages = match &self.place {
+            Place::Memory(pages) if self.changes.is_none() => {
+                for (hash, unit) in pages.entries_from(from) {
+                    if !visit(hash, unit)? {
+                        return Ok(());
+                    }
+                }
+                return Ok(());
+            }
+            Place::Memory(pages) => {
+                let entries = self.merged(pages.entries_from(from), from, u64::MAX);
+                return visit_all(entries, visit).map(drop);
+            }
+            Place::Flash(pages) => pages,
+        };
+        let division = pages.division();
+        let shift = 64 - division.hash_bits();
+        let mut reader = pages.read_from(division.home(from).0, purpose, PIECE_BYTES);
+        let mut first = from >> shift << shift;
+        while let Some(entries) = reader.next_entries()? {
+            let last = reader.next_hash().map_or(u64::MAX, |next| next - 1);
+            let entries = entries.into_iter().filter(|entry| entry.0 >= first);
+            if !visit_all(self.merged(entries, first, last), visit)? {
+                return Ok(());
+            }
+            first = last.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    /// Returns all entries of a range of hashes, of which `entries` are there without the changes.
+    fn merged(&self, entries: impl Iterator<Item = (u64, Unit)>, first: u64, last: u64) -> Vec<(u64, Unit)> {
+        let mut merged: Vec<(u64, Unit)> = entries.collect();
+        for layer in self.layers() {
+            let below = std::mem::take(&mut merged);
+            merge(below.into_iter(), layer.from(first).take_while(|change| change.0 <= last), &mut merged);
+        }
+        merged
+    }
+
+    /// Begins to write the entries: to memory or flash, where they will be. Returns what is to be written, and the
+    /// state of the shard then: `lsn`, or one before it if an earlier attempt was given up.
+    pub fn freeze(&mut self, to_memory: bool, lsn: impl FnOnce() -> Lsn) -> Result<(Frozen, Lsn)> {
+        match &mut self.place {
+            Place::Memory(pages) => {
+                let layers = [self.frozen.take().map(|(changes, _)| changes), self.changes.take()];
+                layers.iter().flatten().for_each(|changes| changes.apply_to(pages));
+                if !to_memory {
+                    self.changes = Some(Changes::new(pages.hash_bits())?);
+                }
+                Ok((Frozen::Memory(pages.clone()), lsn()))
+            }
+            Place::Flash(pages) => {
+                let empty = Changes::new(pages.division().hash_bits())?;
+                let (changes, lsn) = match &self.frozen {
+                    Some(frozen) => frozen.clone(),
+                    None => (self.changes.replace(empty).unwrap_or(Changes::new(18)?), lsn()),
+                };
+                self.frozen = Some((changes.clone(), lsn));
+                Ok((Frozen::Flash(pages.clone(), changes), lsn))
+            }
+        }
+    }
+
+    /// Takes the entries from flash, after they were written with everything before [`freeze`](Entries::freeze).
+    pub fn move_to_flash(&mut self, pages: Arc<FlashPages>) {
+        (self.place, self.frozen) = (Place::Flash(pages), None);
+    }
+
+    /// Takes the entries from memory, as they were at [`freeze`](Entries::freeze).
+    pub fn move_to_memory(&mut self, mut pages: HashPages) {
+        if let Some(changes) = self.changes.take() {
+            changes.apply_to(&mut pages);
+        }
+        (self.place, self.frozen) = (Place::Memory(pages), None);
+    }
+}
+
+/// The entries of a shard at the moment from which on they are written.
+pub(super) enum Frozen {
+    Memory(HashPages),
+    Flash(Arc<FlashPages>, Changes),
+}
+
+fn visit_all(entries: Vec<(u64, Unit)>, visit: &mut dyn FnMut(u64, Unit) -> Result<bool>) -> Result<bool> {
+    for (hash, unit) in entries {
+        if !visit(hash, unit)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

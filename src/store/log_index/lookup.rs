@@ -1,0 +1,144 @@
+//! Lookups: what flash has of a hash is read without a lock, and the changes are added under it.
+
+use super::entries::Entries;
+use super::flash::FlashPages;
+use super::{Candidates, LogIndex, LogIndexSettings, Unit};
+use crate::Result;
+use crate::device::{Purpose, ReadRequest, read_batch, with_scratch};
+use crate::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// The maximum number of pages that are read together, each with a buffer of its own.
+const READS_MAX: usize = 128;
+
+/// What flash has of a hash. With it, [`LogIndex::candidates_of`] reads nothing, unless the index was saved meanwhile.
+#[derive(Clone)]
+pub struct Lookup {
+    hash: u64,
+    on_flash: Option<(Arc<FlashPages>, Candidates)>,
+}
+
+impl Lookup {
+    /// Returns the hash.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(super) fn units(&self) -> &[Unit] {
+        self.on_flash.as_ref().map_or(&[], |(_, units)| units)
+    }
+
+    fn is_of(&self, entries: &Entries) -> bool {
+        match (&self.on_flash, entries.flash()) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some((known, _)), Some(pages)) => Arc::ptr_eq(known, pages),
+        }
+    }
+}
+
+/// Reads what flash has of several hashes: each page once, and the reads overlap. `flash_of` returns the pages of a
+/// shard, if they are there. Returns the lookups and the number of pages that were read.
+pub(super) fn look_up(
+    settings: LogIndexSettings,
+    hashes: &[u64],
+    flash_of: impl Fn(usize) -> Option<Arc<FlashPages>>,
+) -> Result<(Vec<Lookup>, u64)> {
+    let mut lookups: Vec<Lookup> = hashes.iter().map(|hash| Lookup { hash: *hash, on_flash: None }).collect();
+    let mut order: Vec<usize> = (0..hashes.len()).collect();
+    order.sort_unstable_by_key(|number| hashes[*number]);
+    let mut wanted: Vec<(Arc<FlashPages>, usize, Vec<usize>)> = Vec::new();
+    for shard in
+        order.chunk_by(|one, other| settings.shard_of(hashes[*one]) == settings.shard_of(hashes[*other]))
+    {
+        let Some(pages) = flash_of(settings.shard_of(hashes[shard[0]])) else { continue };
+        let home = |number: &usize| pages.division().home(settings.within_shard(hashes[*number])).0;
+        for of_page in shard.chunk_by(|one, other| home(one) == home(other)) {
+            wanted.push((pages.clone(), home(&of_page[0]), of_page.to_vec()));
+        }
+    }
+    let mut requests: Vec<ReadRequest> = Vec::new();
+    for wanted in wanted.chunks(READS_MAX) {
+        requests.resize_with(requests.len().max(wanted.len()), || ReadRequest::new(0, 0));
+        for ((pages, page, _), request) in wanted.iter().zip(&mut requests) {
+            let place = pages.places()[*page];
+            request.aim(place.offset, place.length as usize);
+        }
+        let files = wanted.iter().map(|(pages, ..)| &**pages.file());
+        read_batch(Purpose::Index, &mut files.zip(&mut requests).collect::<Vec<_>>())?;
+        for ((pages, page, numbers), request) in wanted.iter().zip(&requests) {
+            let decoded = pages.decode(*page, request.bytes())?;
+            for number in numbers {
+                let (_, tag) = pages.division().home(settings.within_shard(hashes[*number]));
+                lookups[*number].on_flash = Some((pages.clone(), decoded.candidates(tag).collect()));
+            }
+        }
+    }
+    Ok((lookups, wanted.len() as u64))
+}
+
+impl LogIndex {
+    /// Reads what flash has of several hashes. The reads overlap, and a page of several of the hashes is read once. If
+    /// the index is in memory, nothing is read.
+    pub fn look_up(&self, hashes: &[u64]) -> Result<Vec<Lookup>> {
+        let flash_of = |shard: usize| self.shards[shard].read().entries.flash().cloned();
+        let (lookups, reads) = look_up(self.settings, hashes, flash_of)?;
+        self.page_reads.fetch_add(reads, Ordering::Relaxed);
+        Ok(lookups)
+    }
+
+    /// Returns the units that the key of a lookup may have now, the one that was inserted last first.
+    pub fn candidates_of(&self, lookup: &Lookup) -> Result<Candidates> {
+        let shard = self.shards[self.shard_of(lookup.hash)].read();
+        if lookup.is_of(&shard.entries) {
+            return Ok(shard.entries.candidates(self.settings.within_shard(lookup.hash), lookup.units()));
+        }
+        drop(shard);
+        self.candidates(lookup.hash)
+    }
+
+    /// Returns the units that the key with this hash may have, the one that was inserted last first. Costs one read if
+    /// its entries are on flash.
+    #[inline]
+    pub fn candidates(&self, hash: u64) -> Result<Candidates> {
+        let within = self.settings.within_shard(hash);
+        let shard = self.shards[self.shard_of(hash)].read();
+        match shard.entries.flash().cloned() {
+            None => Ok(shard.entries.candidates(within, &[])),
+            Some(pages) => {
+                drop(shard);
+                self.candidates_on_flash(hash, pages)
+            }
+        }
+    }
+
+    /// Not inlined, so that a lookup in memory does not set up the memory for a read.
+    #[inline(never)]
+    fn candidates_on_flash(&self, hash: u64, mut pages: Arc<FlashPages>) -> Result<Candidates> {
+        let within = self.settings.within_shard(hash);
+        loop {
+            self.page_reads.fetch_add(1, Ordering::Relaxed);
+            let units = with_scratch(|buffer| pages.units(within, buffer))?;
+            let shard = self.shards[self.shard_of(hash)].read();
+            match shard.entries.flash() {
+                // The shard was saved meanwhile.
+                Some(present) if !Arc::ptr_eq(present, &pages) => pages = present.clone(),
+                _ => return Ok(shard.entries.candidates(within, &units)),
+            }
+        }
+    }
+
+    /// Returns the units of a hash that are known without a read, the one that was inserted last first, and whether
+    /// these are all.
+    #[inline]
+    pub fn known_candidates(&self, hash: u64) -> (Candidates, bool) {
+        let shard = self.shards[self.shard_of(hash)].read();
+        let units = shard.entries.candidates(self.settings.within_shard(hash), &[]);
+        (units, shard.entries.flash().is_none_or(|pages| pages.len() == 0))
+    }
+
+    /// Returns whether a hash may have an entry, without a read.
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.shards[self.shard_of(hash)].read().entries.may_contain(self.settings.within_shard(hash))
+    }
+}
