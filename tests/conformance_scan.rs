@@ -289,6 +289,16 @@ fn ordered_access_returns_ranges_in_key_order() {
                 assert!(ascending.iter().eq(within.iter().map(|record| &record.key)), "{bed}, {stage:?}");
                 let descending = ordered.descending().range((start, end)).unwrap().map(Result::unwrap);
                 assert!(descending.eq(within.iter().rev().cloned()), "{bed}, {stage:?}");
+                for limit in [0, 1, within.len() / 2, within.len() + 1] {
+                    let first = ordered.limit(limit).range((start, end)).unwrap().map(Result::unwrap);
+                    assert!(
+                        first.eq(within.iter().take(limit).cloned()),
+                        "{bed}, {stage:?}, {limit} records"
+                    );
+                    let keys = ordered.limit(limit).descending().range_keys((start, end)).unwrap();
+                    let last = within.iter().rev().take(limit).map(|record| record.key.clone());
+                    assert!(keys.map(Result::unwrap).eq(last), "{bed}, {stage:?}, {limit} keys");
+                }
             }
             for prefix in [&b""[..], &keys[9][..1], &keys[9], &[0xff], &[0xff, 0xff]] {
                 let found = map_of(ordered.prefix(prefix).unwrap().map(Result::unwrap));

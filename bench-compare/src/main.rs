@@ -5,6 +5,7 @@
 compile_error!("the comparison reads Linux's own counts of processes and devices");
 
 mod child;
+mod key_set;
 mod latencies;
 mod limit;
 mod meter;
@@ -39,6 +40,11 @@ enum Command {
         #[command(flatten)]
         choice: Choice,
     },
+    /// Compares sets of ordered keys for FlashKey: its own one, and Fjall.
+    KeySet {
+        #[command(flatten)]
+        choice: key_set::Choice,
+    },
     /// Writes tables and plots from lines of JSON.
     Report {
         /// The files that tables have written.
@@ -61,6 +67,7 @@ enum Command {
 fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Table { table, choice } => table.run(&choice),
+        Command::KeySet { choice } => key_set::run(&choice),
         Command::Report { rows, out } => report::write(&rows, &out),
         Command::Peers => {
             list_peers();
@@ -79,6 +86,7 @@ fn list_peers() {
         cache_bytes: 64 << 20,
         direct: false,
         space: None,
+        ordered: false,
     };
     for kind in &peer::KINDS {
         println!("{:>16}  {}: {}", kind.name, kind.title, (kind.options)(&opening));

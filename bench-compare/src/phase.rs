@@ -9,6 +9,9 @@ use std::str::FromStr;
 /// The number of keys per `multiget`.
 pub const MULTIGET_KEYS: usize = 32;
 
+/// The most records per scan.
+pub const SCAN_RECORDS_MAX: usize = 100;
+
 /// The work of the threads of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
@@ -158,6 +161,7 @@ mod tests {
                     "overwrite2-zipf",
                     "read-zipf:16",
                     "ycsb-d:16",
+                    "ycsb-e",
                 ])
         {
             assert_eq!(text.parse::<Phase>().unwrap().to_string(), text);

@@ -28,6 +28,9 @@ pub enum Table {
     EqualSpace,
     /// Values of 1,000 bytes; the workloads of YCSB, with direct I/O where a store supports it.
     Ycsb,
+    /// Values of 1,000 bytes; YCSB's workload E, scans of up to 100 records, within a quarter of the data as memory, on
+    /// stores with the keys in order.
+    Scan,
 }
 
 /// The options of a table.
@@ -111,9 +114,13 @@ const SPACE_AFTER: &str = "overwrite2";
 /// The peers that FlashKey is compared with at equal space.
 const EQUAL_SPACE_PEERS: [&str; 6] =
     ["siltstone", "rocksdb", "rocksdb-blob", "fjall", "fjall-blob", "leveldb"];
-/// The workloads of YCSB, in the order that its authors recommend. None of these stores scans.
+/// The workloads of YCSB, in the order that its authors recommend, without scans.
 const YCSB_PHASES: &[&str] = &["load", "ycsb-a:4", "ycsb-b:4", "ycsb-c:4", "ycsb-f:4", "ycsb-d:4"];
 const YCSB_PEERS: [&str; 6] = ["siltstone", "flashkey", "rocksdb", "rocksdb-blob", "fjall", "fjall-blob"];
+
+/// YCSB's workload with scans, by one thread and by several, and the stores that have the keys in order.
+const SCAN_PHASES: &[&str] = &["ycsb-e", "ycsb-e:4"];
+const SCAN_PEERS: [&str; 5] = ["flashkey", "rocksdb", "fjall", "leveldb", "lmdb"];
 
 /// Returns the word for buffered or direct I/O.
 fn access(direct: bool) -> &'static str {
@@ -133,6 +140,7 @@ impl Table {
             Table::Limited => "limited",
             Table::EqualSpace => "equal-space",
             Table::Ycsb => "ycsb",
+            Table::Scan => "scan",
         }
     }
 
@@ -195,6 +203,11 @@ impl Table {
         let data_bytes = choice.keys * (choice.key_size + self.value_size(choice)) as u64;
         let memory_bytes =
             choice.memory_mb.map_or(data_bytes / 10, |mb| mb * MB).max(cache_bytes + DEVICE_SPARE_BYTES);
+        if self == Table::Scan {
+            let memory_bytes = choice.memory_mb.map_or(data_bytes / 4, |mb| mb * MB);
+            let scan = direct("scan".to_owned(), SCAN_PHASES, cache_bytes, memory_bytes);
+            return vec![whole("load", &["load"]), scan];
+        }
         let device = ["read", "read:16", "multiget", "miss", "miss:16"].as_slice();
         vec![
             load,
@@ -212,6 +225,7 @@ impl Table {
             Table::Direct => Ok(peer::KINDS.iter().filter(|kind| kind.has_direct).collect()),
             Table::EqualSpace => names(&EQUAL_SPACE_PEERS),
             Table::Ycsb => names(&YCSB_PEERS),
+            Table::Scan => names(&SCAN_PEERS),
             Table::Small | Table::Large | Table::Limited => Ok(peer::KINDS.iter().collect()),
         }
     }
@@ -227,7 +241,7 @@ impl Table {
         let chosen = |name: &str| choice.groups.is_empty() || choice.groups.iter().any(|group| group == name);
         let conditions = self.conditions(choice);
         let conditions: Vec<_> = conditions.iter().filter(|conditions| chosen(&conditions.name)).collect();
-        if matches!(self, Table::Direct | Table::Ycsb) {
+        if matches!(self, Table::Direct | Table::Ycsb | Table::Scan) {
             for round in 0..choice.rounds {
                 conditions.iter().try_for_each(|conditions| run.round(&kinds, conditions, round))?;
             }
@@ -340,6 +354,7 @@ impl Run<'_> {
             cache_bytes: conditions.cache_bytes,
             direct: conditions.direct,
             space: self.space,
+            ordered: self.table == Table::Scan,
         }
     }
 

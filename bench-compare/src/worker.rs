@@ -2,7 +2,7 @@
 
 use crate::latencies::Latencies;
 use crate::peer::{Peer, Record};
-use crate::phase::{MULTIGET_KEYS, Phase, Work};
+use crate::phase::{MULTIGET_KEYS, Phase, SCAN_RECORDS_MAX, Work};
 use anyhow::{Result, bail, ensure};
 use siltstone_bench::keys::{Keys, Values};
 use siltstone_bench::random::{self, Rng};
@@ -116,14 +116,16 @@ struct Worker<'a> {
     record: Record,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Where the keys and the values of a scan end.
+    ends: Vec<(usize, usize)>,
     done: Done,
 }
 
 impl<'a> Worker<'a> {
     fn new(bench: &'a Bench<'a>, chooser: Chooser, thread: u64, threads: u64) -> Result<Self> {
         let random = random::stream(bench.seed, thread);
-        let (record, key, value) = (Record::default(), vec![], vec![]);
-        Ok(Worker { bench, chooser, thread, threads, random, record, key, value, done: Done::new()? })
+        let (record, key, value, ends) = (Record::default(), vec![], vec![], vec![]);
+        Ok(Worker { bench, chooser, thread, threads, random, record, key, value, ends, done: Done::new()? })
     }
 
     fn run(mut self, work: Work) -> Result<Done> {
@@ -193,7 +195,7 @@ impl<'a> Worker<'a> {
                 self.done.operations -= 1;
                 Ok(())
             }
-            Request::Scan => bail!("the stores are not scanned"),
+            Request::Scan => self.scan(),
         }
     }
 
@@ -296,6 +298,39 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// Reads up to [`SCAN_RECORDS_MAX`] records in the order of their keys, from an existing one on. No workload
+    /// overwrites keys while it scans.
+    fn scan(&mut self) -> Result<()> {
+        let number = self.choose();
+        let limit = self.random.usize(1..=SCAN_RECORDS_MAX);
+        self.bench.keys.write(number, &mut self.key);
+        let (bytes, ends) = (&mut self.value, &mut self.ends);
+        bytes.clear();
+        ends.clear();
+        let started = Instant::now();
+        self.bench.peer.scan(&self.key, limit, &mut |key, value| {
+            bytes.extend_from_slice(key);
+            bytes.extend_from_slice(value);
+            ends.push((bytes.len() - value.len(), bytes.len()));
+        })?;
+        self.done.gets_us.record(started.elapsed());
+        self.done.operations += 1;
+        ensure!(self.ends.len() <= limit, "a scan has too many records");
+        let (mut start, mut last) = (0, &[][..]);
+        for &(middle, end) in &self.ends {
+            let (key, value) = (&self.value[start..middle], &self.value[middle..end]);
+            ensure!(start > 0 || key == self.key, "key {number} is not the first of the scan from it on");
+            ensure!(last < key, "a scan is not in the order of the keys");
+            let Some(found) = self.bench.keys.number_of(key) else {
+                bail!("a scan has a key that was never put")
+            };
+            self.bench.check(found, self.bench.versions[found as usize].load(Relaxed), value)?;
+            (start, last) = (end, key);
+        }
+        ensure!(start > 0, "key {number} is not there");
+        Ok(())
+    }
+
     fn miss(&mut self) -> Result<()> {
         let number = self.random.u64(..self.bench.keys.count());
         self.bench.keys.write_missing(number, &mut self.key);
@@ -311,7 +346,7 @@ impl<'a> Worker<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
     use std::sync::Mutex;
 
     const KEYS: u64 = 50;
@@ -325,10 +360,12 @@ mod tests {
         Flipped,
         /// No key exists.
         Lost,
+        /// Scans pass the records of a key twice.
+        Repeated,
     }
 
     struct Map {
-        records: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+        records: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
         lie: Lie,
     }
 
@@ -345,6 +382,20 @@ mod tests {
             let mut records = self.records.lock().unwrap();
             if self.lie != Lie::Stale || !records.contains_key(key) {
                 records.insert(key.to_vec(), value.to_vec());
+            }
+            Ok(())
+        }
+
+        fn scan(&self, first: &[u8], limit: usize, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+            let records = self.records.lock().unwrap();
+            let found = records.range(first.to_vec()..).take(if self.lie == Lie::Lost { 0 } else { limit });
+            for (key, value) in found {
+                let mut value = value.clone();
+                value[30] ^= if self.lie == Lie::Flipped { 4 } else { 0 };
+                show(key, &value);
+                if self.lie == Lie::Repeated && limit > 1 {
+                    show(key, &value);
+                }
             }
             Ok(())
         }
@@ -382,7 +433,7 @@ mod tests {
             "overwrite2-zipf",
             "mixed50-zipf:4",
         ]);
-        let phases = phases.chain(["ycsb-a:4", "ycsb-b:4", "ycsb-c:4", "ycsb-f:4", "read"]);
+        let phases = phases.chain(["ycsb-a:4", "ycsb-b:4", "ycsb-c:4", "ycsb-f:4", "ycsb-e:4", "read"]);
         run(Lie::None, &phases.collect::<Vec<_>>()).unwrap();
     }
 
@@ -391,6 +442,16 @@ mod tests {
         for (lie, words) in [(Lie::Stale, "version"), (Lie::Flipped, "never put"), (Lie::Lost, "not there")] {
             let error = run(lie, &["load", "overwrite", "read"]).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn wrong_scans_are_detected() {
+        for (lie, words) in
+            [(Lie::Flipped, "never put"), (Lie::Lost, "not there"), (Lie::Repeated, "too many records")]
+        {
+            let error = run(lie, &["load", "ycsb-e"]).unwrap_err().to_string();
+            assert!(error.contains(words) || error.contains("not in the order"), "{error}");
         }
     }
 }

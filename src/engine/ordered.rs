@@ -16,14 +16,26 @@ pub type Keys = Box<dyn Iterator<Item = Result<Bytes>> + Send>;
 
 /// Records in the order of their keys, which are compared byte by byte.
 pub trait Ordered: Send + Sync {
-    /// Returns the records within the bounds as they are at this moment. Later writes do not change them, and nothing
-    /// in them expires. Bounds that no key can be within give no record.
-    fn range(&self, bounds: KeyBounds<'_>, direction: Direction, now_ms: TimestampMs) -> Result<Records>;
+    /// Returns the records within the bounds as they are at this moment, the first `limit` of them. Later writes do not
+    /// change them, and nothing in them expires. Bounds that no key can be within give no record.
+    fn range(
+        &self,
+        bounds: KeyBounds<'_>,
+        direction: Direction,
+        limit: usize,
+        now_ms: TimestampMs,
+    ) -> Result<Records>;
 
     /// Returns the keys of these records. Default: the keys of [`range`](Ordered::range), which reads the values as
     /// well.
-    fn range_keys(&self, bounds: KeyBounds<'_>, direction: Direction, now_ms: TimestampMs) -> Result<Keys> {
-        let records = self.range(bounds, direction, now_ms)?;
+    fn range_keys(
+        &self,
+        bounds: KeyBounds<'_>,
+        direction: Direction,
+        limit: usize,
+        now_ms: TimestampMs,
+    ) -> Result<Keys> {
+        let records = self.range(bounds, direction, limit, now_ms)?;
         Ok(Box::new(records.map(|record| record.map(|Record { key, .. }| key))))
     }
 }

@@ -63,6 +63,14 @@ impl Peer for Fjall {
         Ok(self.records.insert(key, value)?)
     }
 
+    fn scan(&self, first: &[u8], limit: usize, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        for record in self.records.range(first..).take(limit) {
+            let (key, value) = record.into_inner()?;
+            show(&key, &value);
+        }
+        Ok(())
+    }
+
     fn settle(&self) -> Result<Instant> {
         self.records.rotate_memtable_and_wait()?;
         self.database.persist(PersistMode::Buffer)?;

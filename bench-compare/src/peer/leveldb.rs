@@ -62,6 +62,14 @@ mod c {
             value_length: usize,
             error: *mut *mut c_char,
         );
+        pub fn leveldb_create_iterator(database: Pointer, options: Pointer) -> Pointer;
+        pub fn leveldb_iter_seek(iterator: Pointer, key: *const u8, length: usize);
+        pub fn leveldb_iter_valid(iterator: Pointer) -> u8;
+        pub fn leveldb_iter_next(iterator: Pointer);
+        pub fn leveldb_iter_key(iterator: Pointer, length: *mut usize) -> *const u8;
+        pub fn leveldb_iter_value(iterator: Pointer, length: *mut usize) -> *const u8;
+        pub fn leveldb_iter_get_error(iterator: Pointer, error: *mut *mut c_char);
+        pub fn leveldb_iter_destroy(iterator: Pointer);
         pub fn leveldb_property_value(database: Pointer, name: *const c_char) -> *mut c_char;
         pub fn leveldb_free(pointer: Pointer);
     }
@@ -141,6 +149,32 @@ impl Peer for LevelDb {
         unsafe {
             let (key, value) = (key.as_ptr(), value.as_ptr());
             c::leveldb_put(self.database, self.write, key, key_length, value, value_length, &mut error);
+        }
+        check(error)
+    }
+
+    fn scan(&self, first: &[u8], limit: usize, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let mut error = null_mut();
+        // SAFETY: the iterator is made here and destroyed once, while the database lives; a key and a value are valid
+        // until the iterator moves.
+        unsafe {
+            let iterator = c::leveldb_create_iterator(self.database, self.read);
+            c::leveldb_iter_seek(iterator, first.as_ptr(), first.len());
+            for _ in 0..limit {
+                if c::leveldb_iter_valid(iterator) == 0 {
+                    break;
+                }
+                let (mut key_length, mut value_length) = (0, 0);
+                let key = c::leveldb_iter_key(iterator, &mut key_length);
+                let value = c::leveldb_iter_value(iterator, &mut value_length);
+                show(
+                    std::slice::from_raw_parts(key, key_length),
+                    std::slice::from_raw_parts(value, value_length),
+                );
+                c::leveldb_iter_next(iterator);
+            }
+            c::leveldb_iter_get_error(iterator, &mut error);
+            c::leveldb_iter_destroy(iterator);
         }
         check(error)
     }

@@ -4,6 +4,7 @@ use super::{Kind, Opening, Peer, Record};
 use anyhow::Result;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithoutTls};
+use std::ops::Bound;
 use std::time::Instant;
 
 const BATCH: usize = 1000;
@@ -57,6 +58,16 @@ impl Peer for Lmdb {
         let mut transaction = self.environment.write_txn()?;
         self.records.put(&mut transaction, key, value)?;
         Ok(transaction.commit()?)
+    }
+
+    fn scan(&self, first: &[u8], limit: usize, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let transaction = self.environment.read_txn()?;
+        let bounds = (Bound::Included(first), Bound::Unbounded);
+        for record in self.records.range(&transaction, &bounds)?.take(limit) {
+            let (key, value) = record?;
+            show(key, value);
+        }
+        Ok(())
     }
 
     fn batch(&self) -> usize {

@@ -2,7 +2,7 @@
 
 mod berkeleydb;
 mod fjall;
-mod idle;
+pub mod idle;
 mod leveldb;
 mod lmdb;
 mod redb;
@@ -31,6 +31,8 @@ pub struct Opening {
     pub direct: bool,
     /// The bytes on the device per byte of the records that the store has to keep to, if it supports that.
     pub space: Option<f64>,
+    /// Whether the store has to keep the order of the keys, if it does so by choice.
+    pub ordered: bool,
 }
 
 /// A record of a batch.
@@ -60,6 +62,11 @@ pub trait Peer: Send + Sync {
             self.get(key, &mut |value| show(place, value))?;
         }
         Ok(())
+    }
+
+    /// Calls `show` with the records in the order of their keys, from `first` on, at most `limit` of them.
+    fn scan(&self, _first: &[u8], _limit: usize, _show: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        bail!("this store has no order of keys")
     }
 
     /// Waits until no background work is left, and returns when it ended.

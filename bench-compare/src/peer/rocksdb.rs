@@ -3,8 +3,8 @@
 use super::{Kind, Opening, Peer, Record};
 use anyhow::Result;
 use rocksdb::{
-    BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions,
-    WaitForCompactOptions, WriteBatch,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Direction, IteratorMode, Options,
+    ReadOptions, WaitForCompactOptions, WriteBatch,
 };
 use std::time::Instant;
 
@@ -131,6 +131,14 @@ impl Peer for RocksDb {
             if let Some(value) = value? {
                 show(place, &value);
             }
+        }
+        Ok(())
+    }
+
+    fn scan(&self, first: &[u8], limit: usize, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        for record in self.database.iterator(IteratorMode::From(first, Direction::Forward)).take(limit) {
+            let (key, value) = record?;
+            show(&key, &value);
         }
         Ok(())
     }

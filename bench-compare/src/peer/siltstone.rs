@@ -1,7 +1,7 @@
 //! Siltstone: the engine `silt` with its defaults and for records of one size with hashed keys, and the engine `flashkey`.
 
 use super::{Kind, Opening, Peer};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use siltstone::{Access, Builder, Database, FlashKeySettings};
 use std::time::Instant;
 
@@ -30,8 +30,9 @@ pub const FLASHKEY: Kind = Kind {
     has_direct: true,
     open: |opening| open(builder(opening).engine(flashkey(opening))),
     options: |opening| {
-        let FlashKeySettings { space, segment_bytes, .. } = flashkey(opening);
-        options(opening, &format!(", flashkey, space {space:.3}, segments of {segment_bytes} B"))
+        let FlashKeySettings { space, segment_bytes, ordered, .. } = flashkey(opening);
+        let ordered = if ordered { ", ordered" } else { "" };
+        options(opening, &format!(", flashkey, space {space:.3}, segments of {segment_bytes} B{ordered}"))
     },
 };
 
@@ -50,6 +51,7 @@ const OPEN_SEGMENTS: f64 = 2.0;
 /// space is that of all files, so the others are subtracted.
 fn flashkey(opening: &Opening) -> FlashKeySettings {
     let settings = FlashKeySettings::default();
+    let settings = settings.ordered(opening.ordered);
     let Some(space) = opening.space else { return settings };
     let record_bytes = (opening.key_size + opening.value_size) as f64;
     let data_bytes = opening.keys * (opening.key_size + opening.value_size) as u64;
@@ -90,6 +92,15 @@ impl Peer for Siltstone {
             if let Some(value) = value {
                 show(place, &value);
             }
+        }
+        Ok(())
+    }
+
+    fn scan(&self, first: &[u8], limit: usize, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let ordered = self.0.ordered().context("this database has no order of keys")?;
+        for record in ordered.limit(limit).range(first..)? {
+            let record = record?;
+            show(&record.key, &record.value);
         }
         Ok(())
     }

@@ -111,6 +111,8 @@ fn records(
         return Ok(Box::new(database.iter()?.filter(has_prefix)));
     };
     let ordered = if args.reverse { ordered.descending() } else { ordered };
+    let limit = args.limit.and_then(|limit| usize::try_from(limit).ok());
+    let ordered = limit.map_or(ordered, |limit| ordered.limit(limit));
     let bounds = (
         from.as_deref().map_or(Bound::Unbounded, Bound::Included),
         to.as_deref().map_or(Bound::Unbounded, Bound::Excluded),

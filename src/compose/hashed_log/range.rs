@@ -8,7 +8,8 @@ use crate::store::ordered_keys::OrderedRange;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// The records that are read together at first, and at most: each time twice as many as before.
+/// The records that are read together at first, and at most: each time twice as many as before. With a limit as many
+/// as are left, from the first time on.
 const AHEAD_MIN: usize = 16;
 const AHEAD_MAX: usize = 128;
 
@@ -17,20 +18,23 @@ struct Ahead {
     snapshot: LogSnapshot,
     range: OrderedRange,
     count: usize,
+    /// The records or keys that are still to be returned.
+    left: usize,
     has_more: bool,
     /// Each key, with whether its record has an expiry time.
     keys: Vec<(Vec<u8>, bool)>,
 }
 
 impl Ahead {
-    fn new(snapshot: LogSnapshot, range: OrderedRange) -> Ahead {
-        Ahead { snapshot, range, count: AHEAD_MIN, has_more: true, keys: Vec::new() }
+    fn new(snapshot: LogSnapshot, range: OrderedRange, limit: usize) -> Ahead {
+        let count = if limit < usize::MAX { AHEAD_MAX } else { AHEAD_MIN };
+        Ahead { snapshot, range, count, left: limit, has_more: true, keys: Vec::new() }
     }
 
     /// Reads the next keys.
     fn read(&mut self) -> Result<()> {
         self.keys.clear();
-        self.has_more = self.range.read(self.count, &mut self.keys)?;
+        self.has_more = self.range.read(self.count.min(self.left), &mut self.keys)?;
         self.count = (2 * self.count).min(AHEAD_MAX);
         Ok(())
     }
@@ -51,8 +55,8 @@ pub(crate) struct RangeRecords {
 
 impl RangeRecords {
     /// `range` is of the moment of the snapshot.
-    pub fn new(snapshot: LogSnapshot, range: OrderedRange) -> RangeRecords {
-        RangeRecords { ahead: Ahead::new(snapshot, range), ready: VecDeque::new() }
+    pub fn new(snapshot: LogSnapshot, range: OrderedRange, limit: usize) -> RangeRecords {
+        RangeRecords { ahead: Ahead::new(snapshot, range, limit), ready: VecDeque::new() }
     }
 
     fn read(&mut self) -> Result<()> {
@@ -68,13 +72,14 @@ impl Iterator for RangeRecords {
     type Item = Result<(Bytes, Bytes, TimestampMs)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.ready.is_empty() && self.ahead.has_more {
+        while self.ready.is_empty() && self.ahead.has_more && self.ahead.left > 0 {
             if let Err(error) = self.read() {
                 self.ahead.has_more = false;
                 return Some(Err(error));
             }
         }
         let (key, (value, expires_at_ms)) = self.ready.pop_front()?;
+        self.ahead.left -= 1;
         Some(Ok((key, value, expires_at_ms)))
     }
 }
@@ -87,8 +92,8 @@ pub(crate) struct RangeKeys {
 
 impl RangeKeys {
     /// `range` is of the moment of the snapshot.
-    pub fn new(snapshot: LogSnapshot, range: OrderedRange) -> RangeKeys {
-        RangeKeys { ahead: Ahead::new(snapshot, range), ready: VecDeque::new() }
+    pub fn new(snapshot: LogSnapshot, range: OrderedRange, limit: usize) -> RangeKeys {
+        RangeKeys { ahead: Ahead::new(snapshot, range, limit), ready: VecDeque::new() }
     }
 
     fn read(&mut self) -> Result<()> {
@@ -107,12 +112,14 @@ impl Iterator for RangeKeys {
     type Item = Result<Bytes>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.ready.is_empty() && self.ahead.has_more {
+        while self.ready.is_empty() && self.ahead.has_more && self.ahead.left > 0 {
             if let Err(error) = self.read() {
                 self.ahead.has_more = false;
                 return Some(Err(error));
             }
         }
-        self.ready.pop_front().map(Ok)
+        let key = self.ready.pop_front()?;
+        self.ahead.left -= 1;
+        Some(Ok(key))
     }
 }

@@ -25,20 +25,32 @@ impl FlashKey {
 /// Records are read up to 128 together. Keys alone are read from the ordered set, and only records with an expiry time
 /// are looked up.
 impl Ordered for FlashKey {
-    fn range(&self, bounds: KeyBounds<'_>, direction: Direction, now_ms: TimestampMs) -> Result<Records> {
+    fn range(
+        &self,
+        bounds: KeyBounds<'_>,
+        direction: Direction,
+        limit: usize,
+        now_ms: TimestampMs,
+    ) -> Result<Records> {
         let taken = self.snapshot_of_range(bounds, direction, now_ms)?;
         let record = |(key, value, expires_at_ms)| Record { key, value, expires_at_ms };
         Ok(match taken {
             Some((snapshot, range)) => {
-                Box::new(RangeRecords::new(snapshot, range).map(move |read| read.map(record)))
+                Box::new(RangeRecords::new(snapshot, range, limit).map(move |read| read.map(record)))
             }
             None => Box::new(std::iter::empty()),
         })
     }
 
-    fn range_keys(&self, bounds: KeyBounds<'_>, direction: Direction, now_ms: TimestampMs) -> Result<Keys> {
+    fn range_keys(
+        &self,
+        bounds: KeyBounds<'_>,
+        direction: Direction,
+        limit: usize,
+        now_ms: TimestampMs,
+    ) -> Result<Keys> {
         Ok(match self.snapshot_of_range(bounds, direction, now_ms)? {
-            Some((snapshot, range)) => Box::new(RangeKeys::new(snapshot, range)),
+            Some((snapshot, range)) => Box::new(RangeKeys::new(snapshot, range, limit)),
             None => Box::new(std::iter::empty()),
         })
     }

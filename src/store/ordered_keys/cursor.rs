@@ -5,7 +5,7 @@ use super::memtable::Memtable;
 use super::run::Run;
 use super::{Direction, KeyState};
 use crate::Result;
-use crate::device::Purpose;
+use crate::device::{Purpose, ReadRequest, read_batch};
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
@@ -87,26 +87,37 @@ impl Source {
                     }
                 }
                 Origin::Run(run) => {
-                    let count = self.pages_at_once.min(self.pages.len());
-                    let Range { start, end } = self.pages;
-                    let pages = match reading.direction {
-                        Direction::Ascending => start..start + count,
-                        Direction::Descending => end - count..end,
-                    };
-                    self.pages = match reading.direction {
-                        Direction::Ascending => pages.end..end,
-                        Direction::Descending => start..pages.start,
-                    };
-                    self.pages_at_once = (2 * self.pages_at_once).min(reading.pages_max);
-                    self.has_more = !self.pages.is_empty();
+                    let run = run.clone();
+                    let pages = self.take_pages(reading);
                     run.read(reading.purpose, pages, &mut self.batch)?;
-                    self.batch.arrange(reading.direction, |key| {
-                        RangeBounds::<[u8]>::contains(&borrowed(bounds), key)
-                    });
+                    self.arrange(reading, bounds);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Returns the pages of the next read of a run.
+    fn take_pages(&mut self, reading: &Reading) -> Range<usize> {
+        let count = self.pages_at_once.min(self.pages.len());
+        let Range { start, end } = self.pages;
+        let pages = match reading.direction {
+            Direction::Ascending => start..start + count,
+            Direction::Descending => end - count..end,
+        };
+        self.pages = match reading.direction {
+            Direction::Ascending => pages.end..end,
+            Direction::Descending => start..pages.start,
+        };
+        self.pages_at_once = (2 * self.pages_at_once).min(reading.pages_max);
+        self.has_more = !self.pages.is_empty();
+        pages
+    }
+
+    /// Brings the keys of pages that were read into the order of the range.
+    fn arrange(&mut self, reading: &Reading, bounds: &OwnedBounds) {
+        let is_within = |key: &[u8]| RangeBounds::<[u8]>::contains(&borrowed(bounds), key);
+        self.batch.arrange(reading.direction, is_within);
     }
 }
 
@@ -116,6 +127,7 @@ pub(super) struct Cursor {
     sources: Vec<Source>,
     bounds: OwnedBounds,
     reading: Reading,
+    is_begun: bool,
     /// The present key.
     key: Vec<u8>,
 }
@@ -125,11 +137,38 @@ impl Cursor {
     pub fn new(origins: impl IntoIterator<Item = Origin>, bounds: OwnedBounds, reading: Reading) -> Cursor {
         let origins = origins.into_iter().take_while(|_| !is_empty(&bounds));
         let sources = origins.map(|origin| Source::new(origin, &bounds, reading.pages_min)).collect();
-        Cursor { sources, bounds, reading, key: Vec::new() }
+        // Merges read more at once, and one run after the other, so that they take little memory.
+        let is_begun = reading.pages_min > 1;
+        Cursor { sources, bounds, reading, is_begun, key: Vec::new() }
+    }
+
+    /// Reads the first pages of all runs. The reads overlap.
+    fn begin(&mut self) -> Result<()> {
+        self.is_begun = true;
+        let mut reads = Vec::new();
+        for source in &mut self.sources {
+            if let Origin::Run(run) = &source.origin {
+                let run = run.clone();
+                let pages = source.take_pages(&self.reading);
+                let (offset, length) = run.extent_of(&pages);
+                reads.push((run, pages, ReadRequest::new(offset, length), source));
+            }
+        }
+        let mut batch: Vec<_> =
+            reads.iter_mut().map(|(run, _, request, _)| (run.file().file(), request)).collect();
+        read_batch(self.reading.purpose, &mut batch)?;
+        for (run, pages, request, source) in reads {
+            run.decode(pages, request.bytes(), &mut source.batch)?;
+            source.arrange(&self.reading, &self.bounds);
+        }
+        Ok(())
     }
 
     /// Returns the next key. After an error the cursor is to be dropped.
     pub fn next(&mut self) -> Result<Option<(&[u8], KeyState)>> {
+        if !self.is_begun {
+            self.begin()?;
+        }
         let mut first: Option<usize> = None;
         for number in 0..self.sources.len() {
             self.sources[number].fill(&self.reading, &self.bounds)?;

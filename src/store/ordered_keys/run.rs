@@ -269,18 +269,28 @@ impl Run {
     /// Appends the keys of some pages to `batch`, in ascending order. One read.
     pub fn read(&self, purpose: Purpose, pages: Range<usize>, batch: &mut Batch) -> Result<()> {
         with_scratch(|buffer: &mut AlignedBuffer| {
-            let blocks = self.blocks_of(&pages);
-            let bytes = self.file.read_blocks(purpose, blocks.clone(), buffer)?;
-            let mut long = Vec::new();
-            for page in pages {
-                let of_page = self.blocks_of(&(page..page + 1));
-                let start = (of_page.start - blocks.start) as usize * BLOCK_BYTES;
-                let end = (of_page.end - blocks.start) as usize * BLOCK_BYTES;
-                let of_page_bytes = bytes.get(start..end).unwrap_or_default();
-                self.decode_page(of_page.start, of_page_bytes, &mut long, batch)?;
-            }
-            Ok(())
+            let bytes = self.file.read_blocks(purpose, self.blocks_of(&pages), buffer)?;
+            self.decode(pages, bytes, batch)
         })
+    }
+
+    /// Returns the offset and the length of some pages in the file.
+    pub fn extent_of(&self, pages: &Range<usize>) -> (u64, usize) {
+        self.file.extent_of(&self.blocks_of(pages))
+    }
+
+    /// Appends the keys of some pages to `batch`, in ascending order, from the bytes that were read.
+    pub fn decode(&self, pages: Range<usize>, bytes: &[u8], batch: &mut Batch) -> Result<()> {
+        let blocks = self.blocks_of(&pages);
+        let mut long = Vec::new();
+        for page in pages {
+            let of_page = self.blocks_of(&(page..page + 1));
+            let start = (of_page.start - blocks.start) as usize * BLOCK_BYTES;
+            let end = (of_page.end - blocks.start) as usize * BLOCK_BYTES;
+            let of_page_bytes = bytes.get(start..end).unwrap_or_default();
+            self.decode_page(of_page.start, of_page_bytes, &mut long, batch)?;
+        }
+        Ok(())
     }
 
     /// Decodes a page from its blocks. `long` is memory for one of several blocks.

@@ -144,8 +144,8 @@ impl<'a> Worker<'a> {
         self.shared.records.write_key(number, &mut self.key);
         let started = Instant::now();
         let ordered = self.shared.database.ordered().ok_or_else(no_order)?;
-        let range = ordered.range(&self.key[..]..)?;
-        let scanned = range.take(length).collect::<siltstone::Result<Vec<_>>>()?;
+        let range = ordered.limit(length).range(&self.key[..]..)?;
+        let scanned = range.collect::<siltstone::Result<Vec<_>>>()?;
         self.done(Request::Scan, started);
         let first = scanned.first().filter(|first| first.key == self.key);
         self.check(number, first.map(|first| &first.value))?;

@@ -373,6 +373,7 @@ impl Ordered for AppendLog {
         &self,
         (start, end): KeyBounds<'_>,
         direction: Direction,
+        limit: usize,
         now_ms: TimestampMs,
     ) -> Result<Records> {
         let is_empty = match (start, end) {
@@ -392,6 +393,7 @@ impl Ordered for AppendLog {
         if direction == Direction::Descending {
             records.reverse();
         }
+        records.truncate(limit);
         Ok(Box::new(records.into_iter().map(Ok)))
     }
 }
