@@ -18,21 +18,26 @@ fn class_of(keys: u64) -> u32 {
     keys.max(1).ilog2() / 2
 }
 
+/// Returns how many of the runs with these numbers of keys, the oldest first, are of a class or a lower one, and how
+/// many of the class, from the youngest one up to one of a higher class.
+fn youngest_of(class: u32, keys: &[u64]) -> (usize, usize) {
+    let young = keys.iter().rev().map(|&keys| class_of(keys)).take_while(|&other| other <= class);
+    young.fold((0, 0), |(all, of_class), other| (all + 1, of_class + usize::from(other == class)))
+}
+
 /// Returns which of the runs with these numbers of keys, the oldest first, to merge next: the youngest ones up to a
 /// class of which there are four. What is merged is adjacent in age, so the order of operations remains.
 pub(super) fn choose(keys: &[u64]) -> Option<Range<usize>> {
-    let classes: Vec<u32> = keys.iter().rev().map(|&keys| class_of(keys)).collect();
     (0..=u64::BITS / 2).find_map(|class| {
-        let prefix = classes.iter().take_while(|&&other| other <= class);
-        let of_class = prefix.clone().filter(|&&other| other == class).count();
-        (of_class >= RUNS_PER_MERGE).then(|| keys.len() - prefix.count()..keys.len())
+        let (all, of_class) = youngest_of(class, keys);
+        (of_class >= RUNS_PER_MERGE).then(|| keys.len() - all..keys.len())
     })
 }
 
 /// Returns how many runs with these numbers of keys wait for a merge, besides those that a merge of their class has.
+/// If any waits, there is a merge to begin with.
 pub(super) fn waiting(keys: &[u64]) -> usize {
-    let of_class = |class| keys.iter().filter(|&&keys| class_of(keys) == class).count();
-    (0..=u64::BITS / 2).map(|class| of_class(class).saturating_sub(RUNS_PER_MERGE)).sum()
+    (0..=u64::BITS / 2).map(|class| youngest_of(class, keys).1.saturating_sub(RUNS_PER_MERGE)).sum()
 }
 
 /// Runs that are being merged. If it is dropped, an incomplete file is left.
@@ -148,6 +153,18 @@ mod tests {
     fn runs_wait_if_there_are_more_than_a_merge_takes() {
         assert_eq!(waiting(&[1000, 1000, 1000, 1000, 100, 100, 100, 100]), 0);
         assert_eq!(waiting(&[1000, 100, 100, 100, 100, 100, 100, 1]), 2);
+    }
+
+    /// Otherwise writes would wait for nothing.
+    #[test]
+    fn runs_wait_only_if_there_is_a_merge() {
+        let between_larger: Vec<u64> = [1, 1, 1, 4, 1, 1, 1, 4, 1, 1, 1, 4, 1, 1, 1, 16].repeat(3);
+        assert_eq!((waiting(&between_larger), choose(&between_larger)), (0, None));
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..10_000 {
+            let keys: Vec<u64> = (0..random.usize(..60)).map(|_| 1 << random.u32(..8)).collect();
+            assert!(waiting(&keys) == 0 || choose(&keys).is_some(), "{keys:?}");
+        }
     }
 
     #[test]
