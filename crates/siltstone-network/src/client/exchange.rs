@@ -23,11 +23,16 @@ pub(super) struct Left {
     pub long: Vec<Sending>,
 }
 
-/// A packet without a response so far.
+/// The bits of a sequence number that are the number of a packet. The bits above count its copies from 0 on.
+const NUMBER_BITS: u32 = 48;
+
+/// A packet without a response so far, or with writes of which the response to the last copy is missing.
 struct Packet {
     peer: SockaddrStorage,
     bytes: Vec<u8>,
     requests: Vec<Sending>,
+    writes: bool,
+    is_answered: bool,
     tries: u32,
     first_sent: Instant,
     /// When it is retransmitted or given up.
@@ -53,12 +58,12 @@ impl Client {
             self.leaving.clear();
             while flying.len() < window
                 && self.leaving.len() < self.leaving.capacity()
-                && let Some((sequence, mut packet)) = waiting.pop_front()
+                && let Some((number, mut packet)) = waiting.pop_front()
             {
                 self.leaving.push_bytes(packet.peer, &packet.bytes);
                 (packet.first_sent, packet.tries) = (now, 1);
                 packet.due = now + self.pace.patience(1).min(self.settings.time_limit);
-                flying.insert(sequence, packet);
+                flying.insert(number, packet);
                 self.statistics.sent_packets += 1;
             }
             if !self.leaving.is_empty() {
@@ -105,7 +110,8 @@ impl Client {
                 let (own, others) = rest.split_at(taken);
                 rest = others;
                 self.sequence = self.sequence.wrapping_add(1);
-                packets.push_back((self.sequence, self.packet(port, commands, own)));
+                let number = number_of(self.sequence);
+                packets.push_back((number, self.packet(port, number, commands, own)));
             }
         }
         packets
@@ -126,9 +132,15 @@ impl Client {
         requests.iter().take(most).take_while(fits).count().max(1)
     }
 
-    fn packet(&self, port: u16, commands: &[Command<'_>], requests: &[(Sending, u64)]) -> Packet {
+    fn packet(
+        &self,
+        port: u16,
+        number: u64,
+        commands: &[Command<'_>],
+        requests: &[(Sending, u64)],
+    ) -> Packet {
         let mut bytes = Vec::with_capacity(self.directory.packet_bytes);
-        let mut writer = RequestWriter::new(&mut bytes, self.directory.epoch, self.sequence);
+        let mut writer = RequestWriter::new(&mut bytes, self.directory.epoch, number);
         for (sending, hash) in requests {
             let (key, operation) = match commands[sending.number] {
                 Command::Get { key } => (key, Operation::Get),
@@ -142,6 +154,8 @@ impl Client {
             peer: SocketAddr::new(self.server.ip(), port).into(),
             bytes,
             requests: requests.iter().map(|(sending, _)| *sending).collect(),
+            writes: requests.iter().any(|(sending, _)| commands[sending.number].writes()),
+            is_answered: false,
             tries: 0,
             first_sent: now,
             due: now,
@@ -156,20 +170,23 @@ impl Client {
         answers: &mut [Answer],
     ) -> Result<(), ClientError> {
         let due: Vec<u64> =
-            flying.iter().filter(|(_, packet)| packet.due <= now).map(|(sequence, _)| *sequence).collect();
+            flying.iter().filter(|(_, packet)| packet.due <= now).map(|(number, _)| *number).collect();
         self.leaving.clear();
-        for sequence in due {
-            let Some(packet) = flying.get_mut(&sequence) else { continue };
+        for number in due {
+            let Some(packet) = flying.get_mut(&number) else { continue };
             let give_up = packet.first_sent + self.settings.time_limit;
             if now >= give_up {
-                self.statistics.timed_out_requests += packet.requests.len() as u64;
-                for sending in &packet.requests {
-                    answers[sending.number] = Answer::Failed(Failure::TimedOut);
+                if !packet.is_answered {
+                    self.statistics.timed_out_requests += packet.requests.len() as u64;
+                    for sending in &packet.requests {
+                        answers[sending.number] = Answer::Failed(Failure::TimedOut);
+                    }
                 }
-                flying.remove(&sequence);
+                flying.remove(&number);
                 continue;
             }
             packet.tries += 1;
+            Header::set_sequence(&mut packet.bytes, copy_of(number, packet.tries));
             // The wait doubles with every attempt, up to the time limit.
             packet.due = (now + self.pace.patience(packet.tries)).min(give_up);
             self.statistics.retransmitted_packets += 1;
@@ -196,27 +213,50 @@ impl Client {
                     && (core_ports.contains(&port) || partition_ports.contains(&port))
             });
             let header = Header::decode(bytes).ok().filter(|_| ours);
-            let packet = header.and_then(|header| Some((header, flying.get(&header.sequence)?)));
+            let packet =
+                header.and_then(|header| Some((header, flying.get_mut(&number_of(header.sequence))?)));
             let Some((header, packet)) = packet else {
-                // From another sender, damaged, or the second response to a retransmitted packet.
+                // From another sender, damaged, or a late response to a retransmitted packet.
                 self.statistics.unexpected_packets += 1;
                 continue;
             };
-            if !answer(&header, bytes, packet, answers, left) {
+            // Of the copies of a delete, the first one that was executed reports whether there was a record.
+            if !packet.is_answered && answer(&header, bytes, packet, answers, left) {
+                packet.is_answered = true;
+                self.statistics.answered_requests += packet.requests.len() as u64;
+                // A response to a retransmitted packet says nothing about the round trip: it may belong to any of the
+                // copies (Karn's algorithm).
+                if packet.tries == 1 {
+                    let took = packet.first_sent.elapsed();
+                    self.statistics.round_trip_ns.saturating_record(took.as_nanos() as u64);
+                    self.pace.learn(took);
+                }
+            } else {
                 self.statistics.unexpected_packets += 1;
-                continue;
             }
-            self.statistics.answered_requests += packet.requests.len() as u64;
-            // A response to a retransmitted packet says nothing about the round trip: it may belong to any of the
-            // copies (Karn's algorithm).
-            if packet.tries == 1 {
-                let took = packet.first_sent.elapsed();
-                self.statistics.round_trip_ns.saturating_record(took.as_nanos() as u64);
-                self.pace.learn(took);
+            let number = number_of(header.sequence);
+            // A copy that is executed later would undo a later write.
+            let is_last = header.sequence == copy_of(number, packet.tries) && !is_overloaded(&header);
+            if packet.is_answered && (is_last || !packet.writes) {
+                flying.remove(&number);
             }
-            flying.remove(&header.sequence);
         }
     }
+}
+
+/// Returns the number of the packet that a sequence number is of.
+fn number_of(sequence: u64) -> u64 {
+    sequence & ((1 << NUMBER_BITS) - 1)
+}
+
+/// Returns the sequence number of the copy of a packet that was sent last, as one of `tries`.
+fn copy_of(number: u64, tries: u32) -> u64 {
+    number | u64::from(tries.saturating_sub(1)) << NUMBER_BITS
+}
+
+/// Returns whether a server has received too much to execute a packet.
+fn is_overloaded(header: &Header) -> bool {
+    header.kind == Kind::Refusal && Refusal::from_code(header.count) == Refusal::Overloaded
 }
 
 /// Records the responses to the requests of a packet. Returns false, without a change, if these bytes are not a
@@ -224,7 +264,7 @@ impl Client {
 fn answer(header: &Header, bytes: &[u8], packet: &Packet, answers: &mut [Answer], left: &mut Left) -> bool {
     match header.kind {
         // Not recorded as a result, so the packet is retransmitted when it is due, as if it were lost.
-        Kind::Refusal if Refusal::from_code(header.count) == Refusal::Overloaded => false,
+        Kind::Refusal if is_overloaded(header) => false,
         Kind::Refusal => {
             let failure = Failure::Packet(Refusal::from_code(header.count));
             for sending in &packet.requests {

@@ -171,9 +171,9 @@ fn agree(header: &Header, packet: &[u8]) -> Vec<u8> {
 #[test]
 fn lost_packets_are_retransmitted_until_a_response_arrives() {
     // Every packet is lost twice, including the directory request.
-    let mut seen: HashMap<u64, usize> = HashMap::new();
+    let mut seen: HashMap<Vec<u8>, usize> = HashMap::new();
     let (address, thread) = pretender(3 * 21, move |_, header, packet, directory| {
-        let times = seen.entry(header.sequence).or_default();
+        let times = seen.entry(packet[HEADER_BYTES..].to_vec()).or_default();
         *times += 1;
         match (*times, header.kind) {
             (1 | 2, _) => vec![],
@@ -192,6 +192,69 @@ fn lost_packets_are_retransmitted_until_a_response_arrives() {
     assert_eq!(seen.round_trip_ns.len(), 0, "a retransmitted packet says nothing about the round trip");
     drop(client);
     thread.join().unwrap();
+}
+
+/// Executes the puts and gets of a packet on a map.
+fn obey(map: &mut HashMap<Vec<u8>, Vec<u8>>, header: &Header, packet: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; packet.len()];
+    let mut writer = ResponseWriter::new(&mut bytes, header);
+    for (request, room) in Requests::of(header, packet).unwrap().map(Result::unwrap) {
+        let key = request.key.bytes.to_vec();
+        match request.operation {
+            Operation::Put { value, .. } => {
+                map.insert(key, value.to_vec());
+                writer.add(&request.operation, Outcome::Stored, b"", room);
+            }
+            _ => {
+                writer.add(&request.operation, Outcome::Found, &map[&key], room);
+            }
+        }
+    }
+    let length = writer.finish();
+    bytes.truncate(length);
+    bytes
+}
+
+/// A server with two cores that may execute any packet: one has received a copy of a put twice and is delayed between
+/// the two, while the other is not.
+#[test]
+fn a_copy_of_a_put_that_is_executed_late_does_not_undo_a_later_put() {
+    let mut map = HashMap::new();
+    let mut copies: Vec<(Header, Vec<u8>)> = Vec::new();
+    let (address, thread) = pretender(8, move |_, header, packet, directory| {
+        if header.kind == Kind::DirectoryRequest {
+            return vec![directory.encode(header.sequence)];
+        }
+        let mut execute = |(header, packet): &(Header, Vec<u8>)| obey(&mut map, header, packet);
+        let own = (*header, packet.to_vec());
+        let is_first =
+            copies.first().is_none_or(|(_, first)| first[HEADER_BYTES..] == packet[HEADER_BYTES..]);
+        match (is_first, copies.len()) {
+            (true, 0) => {
+                copies.push(own);
+                vec![]
+            }
+            (true, 1) => {
+                let response = execute(&copies[0]);
+                copies.push(own);
+                vec![response]
+            }
+            (true, _) => copies.drain(1..).chain([own]).map(|copy| execute(&copy)).collect(),
+            (false, _) => {
+                let response = execute(&own);
+                copies.drain(1..).for_each(|late| drop(execute(&late)));
+                vec![response]
+            }
+        }
+    });
+    let settings = ClientSettings { retransmit_after: Duration::from_millis(20), ..patient() };
+    let mut client = Client::connect(address, settings).unwrap();
+    client.put(b"key", b"one").unwrap();
+    client.put(b"key", b"two").unwrap();
+    assert_eq!(client.get(b"key").unwrap(), Some(b"two".to_vec()));
+    assert!(client.statistics().retransmitted_packets >= 2);
+    drop(client);
+    drop(thread);
 }
 
 #[test]

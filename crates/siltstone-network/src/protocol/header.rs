@@ -150,6 +150,13 @@ impl Header {
         bytes
     }
 
+    /// Changes the sequence number of an encoded packet.
+    pub fn set_sequence(packet: &mut [u8], sequence: u64) {
+        if let Some(bytes) = packet.get_mut(8..HEADER_BYTES) {
+            bytes.copy_from_slice(&sequence.to_le_bytes());
+        }
+    }
+
     /// Returns the refusal of a packet, which may have another version. It is a header, so it is never longer than the
     /// refused packet. `None` for foreign packets and for replies, so that two servers never send replies to each other
     /// endlessly.
