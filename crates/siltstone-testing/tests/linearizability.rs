@@ -5,6 +5,7 @@
 
 use siltstone::Access;
 use siltstone_testing::TestEngine;
+use siltstone_testing::engines::Job;
 use siltstone_testing::linearizability::Load;
 
 fn check(engine: &TestEngine, access: Access, value_length: Option<usize>) {
@@ -17,7 +18,7 @@ fn check(engine: &TestEngine, access: Access, value_length: Option<usize>) {
     load.run(&database, |_| rounds.next().is_some())
         .unwrap_or_else(|found| panic!("{engine:?}, {access:?}: {found}"));
     let details = database.stats().details;
-    let is_done = |job: &&str| details.iter().any(|(name, count)| name == job && *count > 0.0);
+    let is_done = |job: &Job| details.iter().any(|(name, count)| *name == job.name && *count > 0.0);
     assert!(engine.jobs.iter().all(is_done), "{engine:?}: {details:?}");
     database.close().unwrap();
 }

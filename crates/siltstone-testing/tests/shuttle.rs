@@ -8,8 +8,9 @@ use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use shuttle::{Config, Runner, thread};
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
+use siltstone::engine::flashkey::Mistake;
 use siltstone::engine::silt::SiltSettings;
-use siltstone::{Batch, Bytes, Change, Database, Durability, WriteOptions};
+use siltstone::{Batch, Bytes, Change, Database, Durability, FlashKeySettings, WriteOptions};
 use siltstone_testing::linearizability::{Action, Event, check};
 use siltstone_testing::{Crash, FailingCall, SimulatedDirectory, Survival};
 use std::sync::{Arc, Mutex};
@@ -176,6 +177,28 @@ fn in_any_schedule_a_snapshot_finds_records_that_are_released_while_it_begins() 
         }
         working.join().unwrap();
     });
+}
+
+/// One thread puts some records, while another fills the segment with them and cleans it.
+fn clean_what_is_being_written(mistake: Option<Mistake>) {
+    let settings = FlashKeySettings::default().segment_bytes(4096).space(1.05).classes(1).mistake(mistake);
+    let builder = Database::builder("shuttle").engine(settings).partitions(16).seed([1, 2]);
+    let database = builder.background_threads(0).open_in(memory()).unwrap();
+    let writer = database.clone();
+    let writing = thread::spawn(move || (0..4u8).for_each(|key| writer.put([key], [key; 64]).unwrap()));
+    // Less than two segments: the second would be indexed before redo is written.
+    (0..12).for_each(|round| database.put("other", [round; 400]).unwrap());
+    (0..12).for_each(|_| drop(database.step().unwrap()));
+    writing.join().unwrap();
+    (0..4u8).for_each(|key| assert_eq!(database.get([key]).unwrap().as_deref(), Some(&[key; 64][..])));
+}
+
+/// Cleaning used to begin while a thread had appended a record and not indexed it yet, so the record was lost.
+#[test]
+fn in_any_schedule_cleaning_finds_the_records_that_are_being_written() {
+    try_orders(ORDERS, || clean_what_is_being_written(None));
+    let mistaken = || clean_what_is_being_written(Some(Mistake::CleansBeforeIndexing));
+    assert!(std::panic::catch_unwind(|| try_orders(ORDERS, mistaken)).is_err(), "the mistake was not found");
 }
 
 /// The writes of a writer in a round: all of its keys get the round as their value.

@@ -40,6 +40,8 @@ pub enum Mistake {
     DropsDeletes,
     /// Of two records of a key, confirming keeps the older one.
     KeepsTheOlder,
+    /// Cleaning begins while records of the segment are not indexed yet.
+    CleansBeforeIndexing,
     /// Writes are accepted after one has failed.
     GoesOnAfterAFailure,
 }

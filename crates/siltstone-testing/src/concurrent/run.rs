@@ -193,7 +193,7 @@ impl TestBed {
             failed_calls: u64::from(self.device.fault_count() > 0),
             power_losses: u64::from(off),
             operations: self.witness().acknowledged,
-            jobs: self.plan.engine.jobs.iter().map(|job| count(job)).collect(),
+            jobs: self.plan.engine.jobs.iter().map(|job| count(job.name)).collect(),
         };
         self.witness().check_order();
         let TestBed { plan, device, database, witness, .. } = self;

@@ -1,6 +1,6 @@
 //! FlashKey's row.
 
-use super::{FileKind, TestEngine, random_memory_budget};
+use super::{FileKind, Job, TestEngine, random_memory_budget};
 use crate::omission::Omission;
 use siltstone::engine::{CommonSettings, EngineSettings};
 use siltstone::{EngineKind, FlashKeySettings, Victim};
@@ -8,6 +8,11 @@ use std::sync::Arc;
 
 /// The size of segments: fixed when a database is created, so all settings of a simulation have the same.
 const SEGMENT_BYTES: u64 = 8 << 10;
+/// The size of the smallest segments.
+const TINY_SEGMENT_BYTES: u64 = 4 << 10;
+
+/// Merges of keys are rare, because few databases are in order, and these write enough keys for a merge seldom.
+const JOBS: [Job; 3] = [Job::new("cleanings", 1.0), Job::new("confirmed", 1.0), Job::new("key_merges", 0.1)];
 
 const FILE_KINDS: [FileKind; 8] = [
     kind("manifest of flashkey", false, ("MANIFEST", "MANIFEST")),
@@ -25,7 +30,7 @@ const fn kind(name: &'static str, is_fixed: bool, affixes: (&'static str, &'stat
 }
 
 fn settings(_: &CommonSettings) -> Box<dyn EngineSettings> {
-    FlashKeySettings::default().segment_bytes(4096).space(1.1).into()
+    FlashKeySettings::default().segment_bytes(TINY_SEGMENT_BYTES).space(1.1).into()
 }
 
 impl TestEngine {
@@ -44,8 +49,8 @@ impl TestEngine {
                 (common, settings.ordered(true).into())
             },
             draw: Arc::new(|random, common| random_flashkey(random, common).into()),
-            draw_tiny: Arc::new(|random, common| random_flashkey(random, common).into()),
-            jobs: &["cleanings", "confirmed", "key_merges"],
+            draw_tiny: Arc::new(|random, common| tiny_flashkey(random, common).into()),
+            jobs: &JOBS,
             job_buffers: &["clean_buffers", "key_merge_buffers"],
             store_suffixes: &[],
             file_kinds: &FILE_KINDS,
@@ -81,4 +86,9 @@ pub fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) 
         .classes(random.u8(1..=3))
         .index_in_memory([0.0, 0.5, 1.0][of_memory.usize(..3)])
         .sweep_at([0.0, 0.05, 1.0][random.usize(..3)])
+}
+
+/// Returns random settings with which some dozen records fill segments.
+pub fn tiny_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) -> FlashKeySettings {
+    random_flashkey(random, common).segment_bytes(TINY_SEGMENT_BYTES)
 }

@@ -3,7 +3,7 @@
 mod flashkey;
 mod silt;
 
-pub use flashkey::random_flashkey;
+pub use flashkey::{random_flashkey, tiny_flashkey};
 pub use silt::{random_silt, tiny_silt};
 
 use crate::append_log::{self, AppendLogSettings};
@@ -38,6 +38,22 @@ pub struct FileKind {
     pub in_log: (&'static str, &'static str),
 }
 
+/// A kind of background job.
+#[derive(Debug, Clone, Copy)]
+pub struct Job {
+    /// Its counter in `Stats::details`.
+    pub name: &'static str,
+    /// How often it must at least occur in a run of a simulation, on average, so that the runs test it. Runs with
+    /// threads are shorter and need half as many.
+    pub per_run: f64,
+}
+
+impl Job {
+    const fn new(name: &'static str, per_run: f64) -> Job {
+        Job { name, per_run }
+    }
+}
+
 /// An engine under test.
 #[derive(Clone)]
 pub struct TestEngine {
@@ -50,8 +66,8 @@ pub struct TestEngine {
     pub draw: Draw,
     /// Random settings of databases with which a few threads do some dozen operations.
     pub draw_tiny: Draw,
-    /// The counters of background jobs in `Stats::details`.
-    pub jobs: &'static [&'static str],
+    /// The kinds of its background jobs.
+    pub jobs: &'static [Job],
     /// The items of the RAM account that are zero while no background job runs.
     pub job_buffers: &'static [&'static str],
     /// How the names of its store files end: immutable files that belong to one database, with checksums of everything.

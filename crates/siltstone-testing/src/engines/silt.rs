@@ -1,6 +1,6 @@
 //! SILT's row.
 
-use super::{FileKind, TestEngine, between, random_memory_budget};
+use super::{FileKind, Job, TestEngine, between, random_memory_budget};
 use crate::omission::Omission;
 use siltstone::EngineKind;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
@@ -27,6 +27,8 @@ const PERFECT_SLOTS: Structures = (true, |common| {
 const TRIE: Structures = (true, |common| {
     structures(common, IndexKind::EntropyTrie, HashStoreKind::CuckooTable, FilterKind::Ribbon)
 });
+
+const JOBS: [Job; 2] = [Job::new("conversions", 1.0), Job::new("merges", 1.0)];
 
 const FILE_KINDS: [FileKind; 12] = [
     kind("manifest", VARIABLE, ("MANIFEST", "MANIFEST")),
@@ -79,7 +81,7 @@ impl TestEngine {
             },
             draw: Arc::new(|random, common| random_silt(random, common).into()),
             draw_tiny: Arc::new(|random, common| tiny_silt(random, common).into()),
-            jobs: &["conversions", "merges"],
+            jobs: &JOBS,
             job_buffers: &["convert_buffers", "merge_buffers"],
             store_suffixes: &[".hash", ".sorted"],
             file_kinds: &FILE_KINDS,

@@ -284,8 +284,8 @@ impl<'a> Run<'a> {
             let found = stats.details.iter().find(|(name, _)| *name == wanted);
             found.map_or(0, |(_, count)| *count as u64)
         };
-        for name in self.configuration.engine.jobs {
-            *self.counts.jobs.entry(name).or_default() += detail(name);
+        for job in self.configuration.engine.jobs {
+            *self.counts.jobs.entry(job.name).or_default() += detail(job.name);
         }
     }
 
