@@ -254,8 +254,9 @@ impl LogIndex {
         saved_bytes: u64,
     ) -> LogIndex {
         let (_, next) = redo.next();
-        let shard =
-            |opened: OpenedShard| RwLock::new(Shard { entries: opened.entries, pending: Pending::new(next) });
+        let shard = |OpenedShard { entries, .. }| {
+            RwLock::new(Shard { entries: Arc::new(entries), pending: Pending::new(next) })
+        };
         LogIndex {
             settings,
             shards: shards.into_iter().map(shard).collect(),

@@ -271,7 +271,7 @@ impl LogIndex {
         let to_memory = number < self.memory_shards.load(Ordering::Relaxed);
         let mut shard = self.shards[number].write();
         let super::Shard { entries, pending } = &mut *shard;
-        let (frozen, lsn) = entries.freeze(to_memory, || pending.cut())?;
+        let (frozen, lsn) = Arc::make_mut(entries).freeze(to_memory, || pending.cut())?;
         drop(shard);
         let source = match frozen {
             Frozen::Memory(pages) => Source::Memory { pages, next: 0 },
@@ -289,7 +289,7 @@ impl LogIndex {
         if written.to_memory {
             if matches!(written.source, Source::Flash(_)) {
                 let pages = HashPages::from_pages(hash_bits, written.loaded)?;
-                shard.write().entries.move_to_memory(pages);
+                Arc::make_mut(&mut shard.write().entries).move_to_memory(pages);
             }
             return Ok(());
         }
@@ -298,7 +298,7 @@ impl LogIndex {
         }
         let (tag, entries) = (save.saved.tag, written.entries);
         let pages = FlashPages::new(&save.file, tag, hash_bits, entries, written.places);
-        shard.write().entries.move_to_flash(Arc::new(pages));
+        Arc::make_mut(&mut shard.write().entries).move_to_flash(Arc::new(pages));
         Ok(())
     }
 

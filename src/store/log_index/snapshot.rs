@@ -5,15 +5,16 @@ use super::lookup::{Lookup, look_up};
 use super::{Candidates, LogIndexSettings, Unit};
 use crate::Result;
 use crate::device::Purpose;
+use std::sync::Arc;
 
 /// The entries of an index at one moment, which later changes leave as they are.
 pub struct IndexSnapshot {
     settings: LogIndexSettings,
-    shards: Vec<Entries>,
+    shards: Vec<Arc<Entries>>,
 }
 
 impl IndexSnapshot {
-    pub(super) fn new(settings: LogIndexSettings, shards: Vec<Entries>) -> IndexSnapshot {
+    pub(super) fn new(settings: LogIndexSettings, shards: Vec<Arc<Entries>>) -> IndexSnapshot {
         IndexSnapshot { settings, shards }
     }
 
@@ -37,7 +38,7 @@ impl IndexSnapshot {
 
     /// Returns the number of entries.
     pub fn len(&self) -> u64 {
-        self.shards.iter().map(Entries::len).sum()
+        self.shards.iter().map(|shard| shard.len()).sum()
     }
 
     /// Returns whether there are no entries.

@@ -212,41 +212,26 @@ fn read_amplification(report: &db::Report) -> f64 {
     bytes as f64 / (report.operations.max(1) * record_bytes as u64) as f64
 }
 
-/// The workloads of Figure 7 in the order of the paper, without E, which scans.
-const YCSB: [(Workload, &str); 5] = [
+/// The workloads of Figure 7. E scans, so it has a database of its own, with the keys in order.
+const YCSB: [(Workload, &str); 6] = [
     (Workload::A, "Figure 7, A"),
     (Workload::B, "Figure 7, B"),
     (Workload::C, "Figure 7, C"),
     (Workload::F, "Figure 7, F"),
     (Workload::D, "Figure 7, D"),
+    (Workload::E, "Figure 7, E"),
 ];
 
-/// Runs the workloads of YCSB on one database.
+/// Runs the workloads of YCSB, all but the last on one database.
 pub(super) fn ycsb(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
-    let usual = ycsb::Settings::default();
-    let value_size = settings.value_size.unwrap_or(VALUE_BYTES_YCSB);
-    let field_length = (value_size / usual.field_count).max(1);
-    let record_bytes = ycsb::Records::KEY_BYTES_MAX + field_length * usual.field_count;
-    let space = one_space(settings, SPACE_YCSB)?;
     for (number, (workload, source)) in YCSB.into_iter().enumerate() {
         if settings.stop.load(Relaxed) {
             break;
         }
-        let ycsb_settings = ycsb::Settings {
-            workload,
-            records: settings.num,
-            operations: settings.num,
-            field_length,
-            write_all_fields: true,
-            use_existing_db: number > 0,
-            db: number.gt(&0).then(|| place.directory().to_owned()),
-            seed: settings.seed + number as u64,
-            duration: settings.duration,
-            tuning: tuning(settings, settings.num * record_bytes as u64, &[("space", space.to_string())]),
-            stop: settings.stop.clone(),
-            ..usual.clone()
-        };
-        ycsb::run(&ycsb_settings, place, &mut |run| {
+        if workload == Workload::E {
+            place.clear()?;
+        }
+        ycsb::run(&ycsb_settings(settings, place, number, workload)?, place, &mut |run| {
             let mut figure = |what: &str, measured| {
                 let what = format!("{}{what}", if run.phase == "load" { "load: " } else { "" });
                 on_figure(&Figure { source, what, paper: None, theory: None, measured })
@@ -262,6 +247,36 @@ pub(super) fn ycsb(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) 
         })?;
     }
     Ok(())
+}
+
+/// Returns the settings of a workload, of which all but the first and E continue with the database of the one before.
+fn ycsb_settings(
+    settings: &Settings,
+    place: &Place,
+    number: usize,
+    workload: Workload,
+) -> Result<ycsb::Settings> {
+    let usual = ycsb::Settings::default();
+    let value_size = settings.value_size.unwrap_or(VALUE_BYTES_YCSB);
+    let field_length = (value_size / usual.field_count).max(1);
+    let record_bytes = ycsb::Records::KEY_BYTES_MAX + field_length * usual.field_count;
+    let scans = workload == Workload::E;
+    let continues = number > 0 && !scans;
+    let engine = [("space", one_space(settings, SPACE_YCSB)?.to_string()), ("ordered", scans.to_string())];
+    Ok(ycsb::Settings {
+        workload,
+        records: settings.num,
+        operations: settings.num,
+        field_length,
+        write_all_fields: true,
+        use_existing_db: continues,
+        db: continues.then(|| place.directory().to_owned()),
+        seed: settings.seed + number as u64,
+        duration: settings.duration,
+        tuning: tuning(settings, settings.num * record_bytes as u64, &engine),
+        stop: settings.stop.clone(),
+        ..usual
+    })
 }
 
 #[cfg(test)]

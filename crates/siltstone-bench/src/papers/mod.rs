@@ -49,7 +49,7 @@ impl Experiment {
     pub fn about(self) -> &'static str {
         match self {
             Experiment::FlashkeyWorkloads => "FlashKey: Table II's workloads; Figures 3 to 6, Tables V, VI",
-            Experiment::FlashkeyYcsb => "FlashKey: YCSB A, B, C, F and D; Table III and Figure 7",
+            Experiment::FlashkeyYcsb => "FlashKey: YCSB A, B, C, F, D and E; Table III and Figure 7",
             Experiment::FlashkeyCleaning => "FlashKey: cleaning by victim, classes, skew and space",
         }
     }
