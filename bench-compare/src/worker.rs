@@ -298,8 +298,9 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Reads up to [`SCAN_RECORDS_MAX`] records in the order of their keys, from an existing one on. No workload
-    /// overwrites keys while it scans.
+    /// Reads up to [`SCAN_RECORDS_MAX`] records in the order of their keys, from an existing one on. Which keys it finds
+    /// is not known before, so a value may be of the version before the one that is known after the scan: the key may
+    /// have been written meanwhile.
     fn scan(&mut self) -> Result<()> {
         let number = self.choose();
         let limit = self.random.usize(1..=SCAN_RECORDS_MAX);
@@ -324,7 +325,8 @@ impl<'a> Worker<'a> {
             let Some(found) = self.bench.keys.number_of(key) else {
                 bail!("a scan has a key that was never put")
             };
-            self.bench.check(found, self.bench.versions[found as usize].load(Relaxed), value)?;
+            let after = self.bench.versions[found as usize].load(Relaxed);
+            self.bench.check(found, after.wrapping_sub(1), value)?;
             (start, last) = (end, key);
         }
         ensure!(start > 0, "key {number} is not there");
