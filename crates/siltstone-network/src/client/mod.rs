@@ -3,9 +3,9 @@
 //!
 //! Gets, puts and deletes are idempotent, so executing a packet twice in succession does no harm, and servers keep no
 //! state of clients. But a copy of a retransmitted put must not be executed after a later put of the same key. So each
-//! copy has a number of its own, and a packet with writes is complete when its last copy has a response: packets between
-//! two ports stay in order, so all earlier copies were executed before it, or are lost. Within a batch, no two packets
-//! with the same key are in flight if one of them writes.
+//! copy has a number of its own, and a packet with writes is complete when its last copy has a response: packets
+//! between two ports stay in order, so all earlier copies were executed before it, or are lost. Within a batch, no two
+//! packets with the same key are in flight if one of them writes.
 //!
 //! Two limits follow. A delete that was sent twice may report that the key was absent although it removed the key, if
 //! the first response was lost. And a write that has timed out, or one on a network that does not keep the order, may
