@@ -38,11 +38,11 @@ pub const EXCESS_SEGMENTS_MAX: u64 = 4;
 /// A put waits when the redo is this many times as long as at the begin of a save.
 const REDO_MAX: f64 = 2.0;
 /// The index is saved when the changes of entries on flash take this much memory per entry, in bytes, or this much.
-const CHANGES_BYTES_PER_ENTRY: f64 = 0.2;
-const CHANGES_BYTES_MIN: u64 = 32 << 10;
-const CHANGES_BYTES_MIN_PER_SHARD: u64 = 1 << 10;
+pub const CHANGES_BYTES_PER_ENTRY: f64 = 0.23;
+pub const CHANGES_BYTES_MIN: u64 = 32 << 10;
+pub const CHANGES_BYTES_MIN_PER_SHARD: u64 = 1 << 10;
 /// A put waits when they take this many times as much.
-const CHANGES_MAX: f64 = 1.3;
+pub const CHANGES_MAX: f64 = 1.15;
 
 /// The state of the background work.
 #[derive(Debug, Clone, Copy, Default)]

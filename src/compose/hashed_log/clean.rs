@@ -141,7 +141,7 @@ fn append(logs: &IndexedLogs, class: u8, moved: &[&Live]) -> Result<()> {
     let place = |unit, bytes| places.push((unit, bytes));
     logs.data.append(class, records.into_iter(), Durability::Buffered, place)?;
     for (live, (unit, bytes)) in moved.iter().zip(places) {
-        logs.index.replace(live.lookup.hash(), live.unit, unit);
+        logs.index.replace_found(&live.lookup, live.unit, unit);
         logs.add_live(bytes);
         logs.add_dead(live.unit, live.bytes);
     }

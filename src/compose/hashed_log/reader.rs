@@ -123,7 +123,7 @@ impl Reader {
             let hashes = batch.iter().map(|&(number, _)| keys[number].hash().placement);
             let hashes: Vec<u64> = hashes.collect();
             let (units, view) = self.logs.look(|index| {
-                let lookups = index.look_up(&hashes)?;
+                let lookups = index.look_up_for(Purpose::Get, &hashes)?;
                 lookups.iter().map(|lookup| index.candidates_of(lookup)).collect::<Result<Vec<_>>>()
             })?;
             let wanted = batch.iter().zip(units);

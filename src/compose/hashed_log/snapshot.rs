@@ -57,7 +57,7 @@ impl LogSnapshot {
 
     /// Appends the value that a key had to `value`, and returns when it expires.
     pub fn get_into(&self, key: Key<'_>, value: &mut Vec<u8>) -> Result<Option<TimestampMs>> {
-        let units = self.index.candidates(&[key.hash().placement])?.pop().unwrap_or_default();
+        let units = self.index.candidates(Purpose::Get, &[key.hash().placement])?.pop().unwrap_or_default();
         with_scratch(|buffer| {
             let Some(span) = find(&self.view, &units, key, Purpose::Get, buffer)? else { return Ok(None) };
             let record = span.view(buffer);
@@ -72,7 +72,7 @@ impl LogSnapshot {
     pub fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<FoundValue>>> {
         let mut found = vec![None; keys.len()];
         let hashes: Vec<u64> = keys.iter().map(|key| key.hash().placement).collect();
-        let candidates = self.index.candidates(&hashes)?;
+        let candidates = self.index.candidates(Purpose::Get, &hashes)?;
         let wanted = keys.iter().zip(candidates).enumerate();
         let wanted =
             wanted.map(|(number, (key, units))| Wanted { number, key: *key, units, ticket: Ticket::NONE });
@@ -139,7 +139,9 @@ impl SnapshotRecords {
             }
             Ok(())
         })?;
-        for ((unit, record), units) in records.into_iter().zip(snapshot.index.candidates(&hashes)?) {
+        for ((unit, record), units) in
+            records.into_iter().zip(snapshot.index.candidates(Purpose::Index, &hashes)?)
+        {
             if snapshot.has(unit, &units, &record.key)? {
                 self.ready.push_back(record);
             }

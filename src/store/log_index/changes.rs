@@ -6,8 +6,9 @@
 //! together                 9  8  7
 //! ```
 //!
-//! Changes are entries of [`HashPages`], whose units have two bits more for the kind. A change of something that is
-//! only in the changes replaces it there, so they are never more than what they change.
+//! Changes are entries of [`HashPages`], whose units have three bits more for the kind. A change of something that is
+//! only in the changes replaces it there, so they are never more than what they change. Most hashes have one entry on
+//! flash; if it is moved or removed after a move, the change does not say which one it was.
 
 use super::Unit;
 use crate::index::hash_pages::{HashPages, MARK_BITS};
@@ -18,6 +19,10 @@ const REMOVED: u64 = 1;
 /// Precedes the one that it was moved from.
 const MOVED_TO: u64 = 2;
 const MOVED_FROM: u64 = 3;
+/// The only entry on flash that no other change names was moved to this unit, or was removed after it was moved. At
+/// most one of a hash is of these two kinds.
+const ONLY_MOVED: u64 = 4;
+const ONLY_REMOVED: u64 = 5;
 
 fn marked(kind: u64, unit: Unit) -> u64 {
     unit << MARK_BITS | kind
@@ -54,7 +59,9 @@ impl Changes {
     /// Notes that an entry, which exists, was removed.
     pub fn remove(&mut self, hash: u64, unit: Unit) {
         self.added -= 1;
-        if self.pages.remove(hash, marked(INSERTED, unit)) {
+        let is_known = self.pages.remove(hash, marked(INSERTED, unit))
+            || self.pages.replace(hash, marked(ONLY_MOVED, unit), marked(ONLY_REMOVED, 0));
+        if is_known {
             return;
         }
         let from = self.moved_from(hash, unit);
@@ -66,11 +73,15 @@ impl Changes {
         }
     }
 
-    /// Notes that the unit of an entry, which exists, was replaced.
-    pub fn replace(&mut self, hash: u64, from: Unit, to: Unit) {
-        let is_known = self.pages.replace(hash, marked(INSERTED, from), marked(INSERTED, to))
-            || self.pages.replace(hash, marked(MOVED_TO, from), marked(MOVED_TO, to));
-        if !is_known {
+    /// Notes that the unit of an entry, which exists, was replaced. If `is_only`, its hash has no other entry now.
+    pub fn replace(&mut self, hash: u64, from: Unit, to: Unit, is_only: bool) {
+        let mut is_known = |kind| self.pages.replace(hash, marked(kind, from), marked(kind, to));
+        if is_known(INSERTED) || is_known(MOVED_TO) || is_known(ONLY_MOVED) {
+            return;
+        }
+        if is_only {
+            self.pages.insert(hash, marked(ONLY_MOVED, to));
+        } else {
             self.pages.insert(hash, marked(MOVED_FROM, from));
             self.pages.insert(hash, marked(MOVED_TO, to));
         }
@@ -124,14 +135,16 @@ impl Changes {
 /// Returns the units of a hash, of which `on_flash` are on flash, after these changes.
 pub(super) fn changed(on_flash: &[Unit], changes: &[u64]) -> Vec<Unit> {
     let inserted = changes.iter().filter(|change| kind(**change) == INSERTED).map(|change| unit(*change));
+    let only = changes.iter().find(|change| matches!(kind(**change), ONLY_MOVED | ONLY_REMOVED));
     let kept = on_flash.iter().filter_map(|old| {
         let at = changes
             .iter()
             .position(|change| *change == marked(REMOVED, *old) || *change == marked(MOVED_FROM, *old));
-        match at {
-            None => Some(*old),
-            Some(at) if kind(changes[at]) == REMOVED => None,
-            Some(at) => at.checked_sub(1).map(|to| unit(changes[to])),
+        match (at, only) {
+            (None, None) => Some(*old),
+            (None, Some(only)) => (kind(*only) == ONLY_MOVED).then(|| unit(*only)),
+            (Some(at), _) if kind(changes[at]) == REMOVED => None,
+            (Some(at), _) => at.checked_sub(1).map(|to| unit(changes[to])),
         }
     });
     inserted.chain(kept).collect()
@@ -190,7 +203,7 @@ mod tests {
                     (0, Some(from)) => {
                         wanted.replace(hash, from, unit);
                         if let Some(layer) = layer {
-                            layer.replace(hash, from, unit);
+                            layer.replace(hash, from, unit, units.len() == 1 && random() % 2 == 0);
                         }
                     }
                     (1, Some(from)) => {

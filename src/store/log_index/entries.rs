@@ -7,7 +7,7 @@
 //! ```
 //!
 //! FlashKey (Table VI) has a table on flash of which a put reads and writes a bucket. Here a put only adds a change,
-//! and all shards are written one after another, sequentially, when the changes take 0.2 bytes of memory per entry. To
+//! and all shards are written one after another, sequentially, when the changes take 0.23 bytes of memory per entry. To
 //! write single pages when their changes take as much would write as many bytes, in small pieces, and needs space
 //! management for the pages that were replaced.
 
@@ -69,8 +69,8 @@ impl Entries {
     }
 
     /// Executes a change. Returns `false`, and changes nothing, if the entry to remove or replace does not exist. Of
-    /// entries on flash the caller knows that they exist.
-    pub fn apply(&mut self, operation: &Operation) -> bool {
+    /// entries on flash the caller knows that they exist, and may know that the hash has only this one.
+    pub fn apply(&mut self, operation: &Operation, is_only: bool) -> bool {
         let Operation { hash, .. } = *operation;
         let (unit, replaced) = operation.units();
         match (&mut self.changes, &mut self.place) {
@@ -79,7 +79,7 @@ impl Entries {
             (Some(changes), _) => match operation.kind() {
                 Kind::Insert => changes.insert(hash, unit),
                 Kind::Remove => changes.remove(hash, unit),
-                Kind::Replace => changes.replace(hash, replaced.unwrap_or_default(), unit),
+                Kind::Replace => changes.replace(hash, replaced.unwrap_or_default(), unit, is_only),
             },
         }
         true
@@ -90,7 +90,7 @@ impl Entries {
     pub fn apply_all(&mut self, operations: &[Operation]) -> bool {
         match (&mut self.place, &self.changes) {
             (Place::Memory(pages), None) => pages.apply_all(operations),
-            _ => operations.iter().all(|operation| self.apply(operation)),
+            _ => operations.iter().all(|operation| self.apply(operation, false)),
         }
     }
 

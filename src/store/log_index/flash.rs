@@ -2,6 +2,7 @@
 
 use super::Unit;
 use crate::Result;
+use crate::coding::DecodeError;
 use crate::coding::checksum::{crc32c, crc32c_append};
 use crate::device::{AlignedBuffer, File, Purpose, ReadAhead};
 use crate::index::hash_pages::{Division, HashPage};
@@ -14,6 +15,9 @@ pub(super) struct PagePlace {
     pub length: u32,
     pub crc: u32,
 }
+
+/// The memory of a page on flash, in bytes.
+pub const FLASH_PAGE_BYTES: usize = size_of::<PagePlace>();
 
 /// The pages of a shard in a file. The file can be read as long as this exists, also after it was removed.
 pub(super) struct FlashPages {
@@ -47,6 +51,11 @@ impl FlashPages {
         &self.places
     }
 
+    /// Returns the end of the last page in the file.
+    pub fn end(&self) -> u64 {
+        self.places.last().map_or(0, |last| last.offset + u64::from(last.length))
+    }
+
     /// Returns the file.
     pub fn file(&self) -> &Arc<File> {
         &self.file
@@ -62,14 +71,29 @@ impl FlashPages {
         size_of::<FlashPages>() + size_of_val(&*self.places)
     }
 
-    /// Decodes a page.
+    /// Decodes a page, and checks the order of its entries.
     pub fn decode(&self, page: usize, bytes: &[u8]) -> Result<HashPage> {
+        self.decode_by(page, bytes, HashPage::decode)
+    }
+
+    /// Decodes a page for lookups.
+    pub fn decode_intact(&self, page: usize, bytes: &[u8]) -> Result<HashPage> {
+        self.decode_by(page, bytes, HashPage::decode_intact)
+    }
+
+    #[inline]
+    fn decode_by(
+        &self,
+        page: usize,
+        bytes: &[u8],
+        decode: fn(&[u8]) -> std::result::Result<HashPage, DecodeError>,
+    ) -> Result<HashPage> {
         let place = self.places[page];
         if page_checksum(self.tag, bytes) != place.crc {
             return Err(self.file.corrupt(place.offset, "a page with a correct checksum", "other bytes"));
         }
-        let decoded = HashPage::decode(bytes)
-            .map_err(|error| self.file.corrupt(place.offset, error.expected, error.got))?;
+        let decoded =
+            decode(bytes).map_err(|error| self.file.corrupt(place.offset, error.expected, error.got))?;
         let (wanted, got) = (self.division.tag_bits(page), decoded.tag_bits());
         if wanted != got {
             let expected = format!("a page with tags of {wanted} bits");
@@ -79,11 +103,11 @@ impl FlashPages {
     }
 
     /// Returns the units of a hash. Reads a page.
-    pub fn units(&self, hash: u64, buffer: &mut AlignedBuffer) -> Result<Vec<Unit>> {
+    pub fn units(&self, purpose: Purpose, hash: u64, buffer: &mut AlignedBuffer) -> Result<Vec<Unit>> {
         let (page, tag) = self.division.home(hash);
         let place = self.places[page];
-        let bytes = self.file.read(Purpose::Index, place.offset, place.length as usize, buffer)?;
-        Ok(self.decode(page, bytes)?.candidates(tag).collect())
+        let bytes = self.file.read(purpose, place.offset, place.length as usize, buffer)?;
+        Ok(self.decode_intact(page, bytes)?.candidates(tag).collect())
     }
 
     /// Begins to read the pages in their order, from one of them on, in pieces of about `piece_bytes`.
@@ -124,7 +148,7 @@ impl PagesReader {
         if self.bytes.len() < start + place.length as usize {
             self.bytes.drain(..start.min(self.bytes.len()));
             (self.at, start) = (place.offset, 0);
-            let last = self.pages.places.last().map_or(0, |last| last.offset + u64::from(last.length));
+            let last = self.pages.end();
             let needed = (place.offset + u64::from(place.length)).saturating_sub(self.end) as usize;
             let bytes = &mut self.bytes;
             self.end = self.reader.read(&self.pages.file, self.end..last, needed, |_, piece| {

@@ -28,6 +28,11 @@ impl Lookup {
         self.on_flash.as_ref().map_or(&[], |(_, units)| units)
     }
 
+    /// Returns whether the hash has one entry, if this is known. `within` is the hash within its shard.
+    pub(super) fn is_only(&self, entries: &Entries, within: u64) -> bool {
+        self.on_flash.is_some() && self.is_of(entries) && entries.candidates(within, self.units()).len() == 1
+    }
+
     fn is_of(&self, entries: &Entries) -> bool {
         match (&self.on_flash, entries.flash()) {
             (_, None) => true,
@@ -40,6 +45,7 @@ impl Lookup {
 /// Reads what flash has of several hashes: each page once, and the reads overlap. `flash_of` returns the pages of a
 /// shard, if they are there. Returns the lookups and the number of pages that were read.
 pub(super) fn look_up(
+    purpose: Purpose,
     settings: LogIndexSettings,
     hashes: &[u64],
     flash_of: impl Fn(usize) -> Option<Arc<FlashPages>>,
@@ -65,9 +71,9 @@ pub(super) fn look_up(
             request.aim(place.offset, place.length as usize);
         }
         let files = wanted.iter().map(|(pages, ..)| &**pages.file());
-        read_batch(Purpose::Index, &mut files.zip(&mut requests).collect::<Vec<_>>())?;
+        read_batch(purpose, &mut files.zip(&mut requests).collect::<Vec<_>>())?;
         for ((pages, page, numbers), request) in wanted.iter().zip(&requests) {
-            let decoded = pages.decode(*page, request.bytes())?;
+            let decoded = pages.decode_intact(*page, request.bytes())?;
             for number in numbers {
                 let (_, tag) = pages.division().home(settings.within_shard(hashes[*number]));
                 lookups[*number].on_flash = Some((pages.clone(), decoded.candidates(tag).collect()));
@@ -81,8 +87,13 @@ impl LogIndex {
     /// Reads what flash has of several hashes. The reads overlap, and a page of several of the hashes is read once. If
     /// the index is in memory, nothing is read.
     pub fn look_up(&self, hashes: &[u64]) -> Result<Vec<Lookup>> {
+        self.look_up_for(Purpose::Index, hashes)
+    }
+
+    /// Like [`look_up`](LogIndex::look_up), with reads for this purpose.
+    pub fn look_up_for(&self, purpose: Purpose, hashes: &[u64]) -> Result<Vec<Lookup>> {
         let flash_of = |shard: usize| self.shards[shard].read().entries.flash().cloned();
-        let (lookups, reads) = look_up(self.settings, hashes, flash_of)?;
+        let (lookups, reads) = look_up(purpose, self.settings, hashes, flash_of)?;
         self.page_reads.fetch_add(reads, Ordering::Relaxed);
         Ok(lookups)
     }
@@ -98,7 +109,7 @@ impl LogIndex {
     }
 
     /// Returns the units that the key with this hash may have, the one that was inserted last first. Costs one read if
-    /// its entries are on flash.
+    /// its entries are on flash, which counts as one of a get.
     #[inline]
     pub fn candidates(&self, hash: u64) -> Result<Candidates> {
         let within = self.settings.within_shard(hash);
@@ -118,7 +129,7 @@ impl LogIndex {
         let within = self.settings.within_shard(hash);
         loop {
             self.page_reads.fetch_add(1, Ordering::Relaxed);
-            let units = with_scratch(|buffer| pages.units(within, buffer))?;
+            let units = with_scratch(|buffer| pages.units(Purpose::Get, within, buffer))?;
             let shard = self.shards[self.shard_of(hash)].read();
             match shard.entries.flash() {
                 // The shard was saved meanwhile.

@@ -34,13 +34,14 @@ mod tests;
 
 pub use candidates::Candidates;
 pub use examine::{ExaminedIndex, IndexToExamine};
+pub use flash::FLASH_PAGE_BYTES;
 pub use format::{CLASSES, Covered, REDO_HEADER_BYTES};
 pub use known::KnownEntries;
 pub use lookup::Lookup;
 pub use opening::{IndexToOpen, RecoveredIndex};
 pub use operations::{OPERATION_BYTES, SlotEntries};
 pub use redo::Flush;
-pub use saved::{IndexSave, SaveStep};
+pub use saved::{IndexSave, PIECE_BYTES as SAVE_PIECE_BYTES, SaveStep};
 pub use saved_file::{
     BLOCK_BYTES as SAVED_BLOCK_BYTES, PLACE_BYTES as SAVED_PAGE_BYTES, SHARD_BYTES as SAVED_SHARD_BYTES,
     SavedIndex,
@@ -177,26 +178,39 @@ impl LogIndex {
 
     /// Inserts an entry before those of an equal hash.
     pub fn insert(&self, hash: u64, unit: Unit) {
-        self.change(hash, |hash| Operation::insert(hash, unit));
+        self.change(hash, |hash| Operation::insert(hash, unit), |_| false);
     }
 
     /// Replaces the unit of the oldest entry of this hash and unit; its place among equal hashes stays. Returns whether
     /// there was one. If the entries are on flash, the caller knows that there is one, and only one.
     pub fn replace(&self, hash: u64, from: Unit, to: Unit) -> bool {
-        self.change(hash, |hash| Operation::replace(hash, from, to))
+        self.change(hash, |hash| Operation::replace(hash, from, to), |_| false)
+    }
+
+    /// Like [`replace`](LogIndex::replace), with less memory if the hash has no other entry, which a lookup shows
+    /// unless the index was saved after it.
+    pub fn replace_found(&self, lookup: &Lookup, from: Unit, to: Unit) -> bool {
+        let is_only = |entries: &Entries| lookup.is_only(entries, self.settings.within_shard(lookup.hash()));
+        self.change(lookup.hash(), |hash| Operation::replace(hash, from, to), is_only)
     }
 
     /// Removes the oldest entry of this hash and unit. Returns whether there was one. If the entries are on flash, the
     /// caller knows that there is one, and only one.
     pub fn remove(&self, hash: u64, unit: Unit) -> bool {
-        self.change(hash, |hash| Operation::remove(hash, unit))
+        self.change(hash, |hash| Operation::remove(hash, unit), |_| false)
     }
 
     /// Changes the shard of a hash, and keeps the operation for the redo log. Returns whether something changed.
-    fn change(&self, hash: u64, operation: impl FnOnce(u64) -> Operation) -> bool {
+    fn change(
+        &self,
+        hash: u64,
+        operation: impl FnOnce(u64) -> Operation,
+        is_only: impl FnOnce(&Entries) -> bool,
+    ) -> bool {
         let operation = operation(self.settings.within_shard(hash));
         let mut shard = self.shards[self.shard_of(hash)].write();
-        let is_changed = Arc::make_mut(&mut shard.entries).apply(&operation);
+        let is_only = is_only(&shard.entries);
+        let is_changed = Arc::make_mut(&mut shard.entries).apply(&operation, is_only);
         if is_changed {
             shard.pending.push(operation);
         }

@@ -6,7 +6,6 @@ use super::operations::{Lsn, Operation, Pending, SlotEntries};
 use super::redo::{Redo, SEGMENT_BYTES};
 use super::saved_file::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings, Shard};
-use crate::Result;
 use crate::damage::KeyRange;
 use crate::device::{Directory, in_parallel};
 use crate::health::Health;
@@ -16,6 +15,7 @@ use crate::store::log::format::LogFormat;
 use crate::store::log::{Log, LogSettings, Recovered};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize};
+use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// bytes each, and cost the less the more there are for a page.
 const OPERATIONS_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 const SHARE_AT_ONCE: usize = 4;
+/// The number of shards that are read together. In between, an opening can be interrupted.
+const SHARDS_AT_ONCE: usize = 8;
 
 /// An index that is to be opened.
 #[derive(Debug, Clone, Copy)]
@@ -276,13 +278,26 @@ pub(super) fn empty(settings: LogIndexSettings) -> Result<Vec<OpenedShard>> {
     Ok((0..settings.shards()).map(shard).collect())
 }
 
+/// Reads the entries of the shards that are to be in memory, several shards at once.
 fn load(file: &SavedFile, memory_shards: usize, progress: &mut Progress<'_>) -> Result<Vec<OpenedShard>> {
-    let shards = file.shards.iter().enumerate().map(|(number, shard)| {
-        let entries = match number < memory_shards {
-            true => Entries::in_memory(file.load(number, progress)?),
-            false => Entries::on_flash(shard.pages.clone())?,
-        };
-        Ok(OpenedShard::new(entries, shard.lsn, file.settings()))
-    });
-    shards.collect()
+    let mut opened = Vec::with_capacity(file.shards.len());
+    for (chunk, shards) in file.shards.chunks(SHARDS_AT_ONCE).enumerate() {
+        let first = chunk * SHARDS_AT_ONCE;
+        let mut loaded: Vec<Result<Option<HashPages>>> = shards.iter().map(|_| Ok(None)).collect();
+        let to_load = (first..memory_shards).zip(&mut loaded);
+        let entries = shards.iter().map(|shard| shard.pages.len()).sum();
+        in_parallel(entries, to_load, |(number, loaded)| *loaded = file.load(number).map(Some));
+        for (shard, loaded) in shards.iter().zip(loaded) {
+            let entries = match loaded? {
+                Some(pages) => Entries::in_memory(pages),
+                None => Entries::on_flash(shard.pages.clone())?,
+            };
+            opened.push(OpenedShard::new(entries, shard.lsn, file.settings()));
+        }
+        let end = shards.iter().map(|shard| shard.pages.end()).max().unwrap_or(0);
+        if !progress(end, file.length()) {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(opened)
 }

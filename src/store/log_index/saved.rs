@@ -27,7 +27,7 @@ use crate::sync::atomic::Ordering;
 use std::sync::Arc;
 
 /// The bytes of a write and of a read.
-const PIECE_BYTES: usize = 1 << 20;
+pub const PIECE_BYTES: usize = 1 << 20;
 /// The bytes of pages that a step encodes: in tests those of a page, so that changes come in between.
 const STEP_BYTES: usize = if cfg!(test) { 1 } else { 1 << 20 };
 

@@ -7,7 +7,6 @@ use crate::coding::{DecodeError, Decoder};
 use crate::damage::KeyRange;
 use crate::device::{Directory, File, Purpose};
 use crate::index::hash_pages::{HashPage, HashPages};
-use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::names::FileName;
 use crate::{Error, Result};
@@ -137,15 +136,12 @@ impl SavedFile {
     }
 
     /// Reads all pages of a shard.
-    pub fn load(&self, shard: usize, progress: &mut Progress<'_>) -> Result<HashPages> {
+    pub fn load(&self, shard: usize) -> Result<HashPages> {
         let SavedShard { pages, .. } = &self.shards[shard];
         let mut reader = pages.read_from(0, Purpose::Recover, PIECE_BYTES);
         let mut loaded = Vec::with_capacity(pages.places().len());
-        while let Some((number, page)) = reader.next_page()? {
+        while let Some((_, page)) = reader.next_page()? {
             loaded.push(Some(page));
-            if !progress(pages.places()[number].offset, self.length()) {
-                return Err(Error::Interrupted);
-            }
         }
         self.shard_of_pages(pages, loaded)
     }

@@ -20,8 +20,9 @@ impl IndexSnapshot {
 
     /// Returns for each of several hashes the units that its key may have, the one that was inserted last first. Costs
     /// reads for those whose entries are on flash, which overlap.
-    pub fn candidates(&self, hashes: &[u64]) -> Result<Vec<Candidates>> {
-        let (lookups, _) = look_up(self.settings, hashes, |shard| self.shards[shard].flash().cloned())?;
+    pub fn candidates(&self, purpose: Purpose, hashes: &[u64]) -> Result<Vec<Candidates>> {
+        let (lookups, _) =
+            look_up(purpose, self.settings, hashes, |shard| self.shards[shard].flash().cloned())?;
         let of = |lookup: &Lookup| {
             let hash = lookup.hash();
             let entries = &self.shards[self.settings.shard_of(hash)];

@@ -76,7 +76,10 @@ fn change(numbers: &mut Numbers, index: &LogIndex, reference: &mut Reference) {
     match (numbers.next() % 5, units.get(chosen).copied()) {
         (0, Some(from)) => {
             units[chosen] = unit;
-            assert!(index.replace(hash, from, unit));
+            assert!(match unit % 2 {
+                0 => index.replace(hash, from, unit),
+                _ => index.replace_found(&index.look_up(&[hash]).unwrap()[0], from, unit),
+            });
         }
         (1, Some(from)) => {
             units.remove(chosen);
@@ -123,7 +126,7 @@ fn a_snapshot_keeps_its_entries() {
     (0..2_000).for_each(|_| change(&mut numbers, &index, &mut reference));
     assert_eq!(entries(&snapshot), kept.entries());
     let hashes: Vec<u64> = kept.0.keys().copied().collect();
-    for (hash, units) in hashes.iter().zip(snapshot.candidates(&hashes).unwrap()) {
+    for (hash, units) in hashes.iter().zip(snapshot.candidates(Purpose::Index, &hashes).unwrap()) {
         assert_eq!(units.to_vec(), kept.0[hash]);
         assert!(units.iter().all(|unit| snapshot.may_have(*hash, *unit)));
     }
