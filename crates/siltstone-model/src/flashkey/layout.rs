@@ -2,7 +2,8 @@
 //! `tests/model_vs_measured` compares the results with the engine's own counters.
 
 use super::costs::{FlashKeyRam, FlashKeyWrites};
-use crate::error::{ModelError, positive};
+use super::index::IndexLayout;
+use crate::error::{ModelError, fraction, positive};
 use crate::popularity::Popularity;
 use crate::segments::SegmentCleaning;
 use crate::silt::varint_bytes;
@@ -17,13 +18,6 @@ const EXPIRY_BYTES: f64 = costs::EXPIRY_BYTES as f64;
 const MARKER_BYTES: f64 = costs::MARKER_BYTES as f64;
 const SEGMENT_HEADER_BYTES: f64 = costs::SEGMENT_HEADER_BYTES as f64;
 const LOGS: f64 = costs::CLASSES as f64;
-const PAGE_ENTRIES: f64 = costs::PAGE_ENTRIES as f64;
-const GROUPS_LOG2: f64 = costs::GROUPS_LOG2 as f64;
-const WORD_BYTES: f64 = 8.0;
-/// A page has up to this many words to spare, and half as many on average.
-const SPARE_WORDS: f64 = costs::GROWTH_WORDS as f64 - 1.0;
-/// The list of the pages of a shard grows by doubling: on average it has space for 1.44 times as many.
-const DOUBLED: f64 = std::f64::consts::LOG2_E;
 const OPERATION_BYTES: f64 = costs::OPERATION_BYTES as f64;
 const FLUSH_SEGMENTS: f64 = costs::FLUSH_SEGMENTS as f64;
 const SAVED_BLOCK_BYTES: f64 = costs::SAVED_BLOCK_BYTES as f64;
@@ -78,6 +72,8 @@ pub struct FlashKeyLayout {
     pub classes: u8,
     /// The bytes of a segment.
     pub segment_bytes: f64,
+    /// The share of the index that is in memory; the rest is on flash.
+    pub index_in_memory: f64,
     /// The share of keys with an unconfirmed overwriting from which the index is searched for them.
     pub sweep_at: f64,
     /// Whether the keys are kept in order as well.
@@ -99,6 +95,7 @@ impl FlashKeyLayout {
             victim: settings.victim,
             classes: settings.classes,
             segment_bytes: settings.segment_bytes as f64,
+            index_in_memory: settings.index_in_memory,
             sweep_at: settings.sweep_at,
             ordered: settings.ordered,
         }
@@ -110,8 +107,12 @@ impl FlashKeyLayout {
         positive("key and value bytes", self.item_bytes())?;
         positive("partitions", self.partitions)?;
         positive("space beyond the data", self.space - 1.0)?;
-        positive("hash bits beyond partitions and groups", self.shard_hash_bits() - GROUPS_LOG2)?;
+        positive(
+            "hash bits beyond partitions and groups",
+            self.shard_hash_bits() - f64::from(costs::GROUPS_LOG2),
+        )?;
         positive("segment bytes", self.segment_bytes)?;
+        fraction("share of the index in memory", self.index_in_memory)?;
         Ok(())
     }
 
@@ -220,7 +221,15 @@ impl FlashKeyStore {
         let orders =
             f64::from(self.layout.classes).min(moved * self.segment_frames()) / self.segment_frames();
         let markers = LOGS / puts + orders + moved / self.segment_frames();
-        let saved = redo / puts / (self.redo_bytes_max(self.keys) + redo / 2.0) * self.saved_bytes(self.keys);
+        let puts_per_save = (self.redo_bytes_max(self.keys) + redo / 2.0) * puts / redo;
+        let distinct = |puts: f64| {
+            // By Simpson's rule.
+            puts * (1.0 + 4.0 * popularity.absent(puts / 2.0) + popularity.absent(puts)) / 6.0
+        };
+        // The older entry of a put is found and removed after the save that follows it.
+        let puts_per_save =
+            self.index().puts_per_save(self.keys, puts_per_save, &|puts| 2.0 * distinct(puts) + moved * puts);
+        let saved = self.saved_bytes(self.keys) / puts_per_save;
         self.per_byte(FlashKeyWrites {
             puts: self.frame_bytes,
             moved: moved * self.frame_bytes,
@@ -241,14 +250,17 @@ impl FlashKeyStore {
         let puts = self.puts_per_flush(1.0).min(self.keys);
         let shard = puts / self.layout.partitions;
         let redo = self.redo_bytes(&Changes { inserted: shard, removed: 0.0, replaced: 0.0, moved: 0.0 });
-        // The index is saved when the redo since the last time is longer than it.
-        let (mut filled, mut redone, mut saved) = (0.0, 0.0, 0.0);
-        while filled + puts <= self.keys {
-            let step = puts.max(filled / 1_000.0);
+        // The index is saved when the redo since the last time is longer than it, or the changes take their memory.
+        let index = self.index();
+        let least = if index.on_flash() > 0.0 { 1.0 } else { puts };
+        let (mut filled, mut unsaved, mut saved) = (0.0, 0.0, 0.0);
+        while filled + least <= self.keys {
+            let step = (filled / 1_000.0).max(least);
             filled += step;
-            redone += redo * step / puts;
-            if redone > self.redo_bytes_max(filled) {
-                redone = 0.0;
+            unsaved += step;
+            let redone = redo * unsaved / puts;
+            if redone > self.redo_bytes_max(filled) || index.must_save(filled, unsaved) {
+                unsaved = 0.0;
                 saved += self.saved_bytes(filled);
             }
         }
@@ -309,7 +321,7 @@ impl FlashKeyStore {
 
     /// Returns the bytes of redo from which on an index of this many keys is saved.
     fn redo_bytes_max(&self, keys: f64) -> f64 {
-        self.flush_bytes().max(self.index_bytes(keys))
+        self.flush_bytes().max(self.index().bytes(keys)).max(self.saved_bytes(keys))
     }
 
     /// Returns the bytes of the user log after which changes are flushed.
@@ -317,21 +329,13 @@ impl FlashKeyStore {
         (costs::FLUSH_LOG_BYTES as f64).min(FLUSH_SEGMENTS * self.layout.segment_bytes)
     }
 
-    /// Returns the pages of an index of this many entries, and their words without those to spare.
-    fn page_words(&self, entries: f64) -> (f64, f64) {
-        let shard = entries / self.layout.partitions;
-        // Linear hashing: the pages of a level are split one after another, and tags lose a bit, as long as they have
-        // one to spare.
-        let pages_max = (self.layout.shard_hash_bits() - GROUPS_LOG2).exp2();
-        let pages = (shard / PAGE_ENTRIES).ceil().clamp(1.0, pages_max);
-        let level = pages.log2().floor();
-        let split = pages - level.exp2();
-        let share = split / level.exp2();
-        let tag_bits = self.layout.shard_hash_bits() - level - share;
-        let entry_bits = tag_bits - GROUPS_LOG2 + self.unit_bits();
-        let counts = (shard / pages + GROUPS_LOG2.exp2()) / 64.0 + 0.5;
-        let words = pages * (counts + shard / pages * entry_bits / 64.0 + 0.5);
-        (self.layout.partitions * pages, self.layout.partitions * words)
+    fn index(&self) -> IndexLayout {
+        IndexLayout {
+            partitions: self.layout.partitions,
+            shard_hash_bits: self.layout.shard_hash_bits(),
+            unit_bits: self.unit_bits(),
+            in_memory: self.layout.index_in_memory,
+        }
     }
 
     /// Returns the bits of the highest number of a unit.
@@ -341,30 +345,26 @@ impl FlashKeyStore {
         (segments * units_per_segment).log2().ceil()
     }
 
-    /// Returns the memory of an index of this many entries.
-    fn index_bytes(&self, entries: f64) -> f64 {
-        let (pages, words) = self.page_words(entries);
-        let page = costs::PAGE_BYTES as f64 + DOUBLED * costs::PAGE_LINK_BYTES as f64;
-        let shards = self.layout.partitions * costs::SHARD_BYTES as f64;
-        (words + pages * SPARE_WORDS / 2.0) * WORD_BYTES + pages * page + shards
-    }
-
     /// Returns the bytes of the file of a saved index of this many entries.
     fn saved_bytes(&self, entries: f64) -> f64 {
-        let (pages, words) = self.page_words(entries);
-        let page = (costs::PAGE_HEADER_BYTES + costs::SAVED_PAGE_BYTES) as f64;
-        let directory = self.layout.partitions * costs::SAVED_SHARD_BYTES as f64;
-        SAVED_BLOCK_BYTES + words * WORD_BYTES + pages * page + directory + SAVED_END_BYTES
+        self.index().saved_bytes(entries) + SAVED_END_BYTES
     }
 
-    /// Returns the reads of a get of an existing key: its record, and those of other keys of an equal hash.
+    /// Returns the reads of a get of an existing key: its record, those of other keys of an equal hash, and a page of
+    /// the index if that is on flash.
     pub fn reads_per_get(&self) -> f64 {
-        self.reads_per_record() + self.reads_per_miss() / 2.0
+        let others = self.reads_per_record() * self.reads_of_others() / 2.0;
+        self.reads_per_record() + others + self.index().on_flash()
     }
 
     /// Returns the reads of a get of a missing key.
     pub fn reads_per_miss(&self) -> f64 {
-        self.reads_per_record() * self.keys / self.layout.hash_bits.exp2()
+        self.reads_per_record() * self.reads_of_others() + self.index().on_flash()
+    }
+
+    /// Returns how many other keys have the hash of a key.
+    fn reads_of_others(&self) -> f64 {
+        self.keys / self.layout.hash_bits.exp2()
     }
 
     /// Returns 2 for large records of any size: the length is in the first part.
@@ -372,16 +372,26 @@ impl FlashKeyStore {
         if self.layout.fixed || self.frame_bytes <= READ_BYTES_GUESS { 1.0 } else { 2.0 }
     }
 
-    /// Returns the bytes that cleaning reads per byte put: each segment that is released was read.
-    pub fn background_reads(&self, appends_per_put: f64) -> f64 {
+    /// Returns the bytes that cleaning reads per byte put: each segment that is released was read. An index on flash is
+    /// read as often as it is written.
+    pub fn background_reads(&self, appends_per_put: f64, writes: &FlashKeyWrites) -> f64 {
         let moved = appends_per_put - 1.0;
-        if moved > 1e-9 { appends_per_put * self.frame_bytes / self.layout.item_bytes() } else { 0.0 }
+        let cleaned =
+            if moved > 1e-9 { appends_per_put * self.frame_bytes / self.layout.item_bytes() } else { 0.0 };
+        cleaned + self.index().on_flash() * writes.saved_index
+    }
+
+    /// Returns the random reads per put in the background: the older record, and pages of an index on flash to compare
+    /// the two and to clean.
+    pub fn background_reads_per_put(&self, popularity: &Popularity, appends_per_put: f64) -> f64 {
+        let confirmed = 1.0 - self.replaced_at_once(popularity);
+        confirmed + self.index().on_flash() * (confirmed + appends_per_put)
     }
 
     /// Returns the average memory, without what only a running job uses.
     pub fn ram(&self) -> FlashKeyRam {
         FlashKeyRam {
-            index: self.index_bytes(self.keys),
+            index: self.index().ram(self.keys),
             log_buffers: self.segments_bytes(),
             ordered_keys: if self.layout.ordered { KEY_TABLES_BYTES } else { 0.0 },
             confirm_queue: 0.0,
@@ -397,7 +407,7 @@ impl FlashKeyStore {
         let pending =
             (self.puts_per_flush(2.0) * 2.0 * OPERATION_BYTES * 2.0).min(costs::FLUSH_CHANGE_BYTES as f64);
         let piece = (costs::CLEAN_PIECE_BYTES as f64).min(self.layout.segment_bytes);
-        let index = self.index_bytes(self.keys + self.unconfirmed_max());
+        let index = self.index().ram_peak(self.keys, self.unconfirmed_max());
         // Larger records are read one by one.
         let is_swept = self.frame_bytes <= costs::CONFIRM_BYTES_MIN as f64;
         let table = (index / costs::SWEEP_SHARE as f64).max(costs::SWEEP_BYTES_MIN as f64);

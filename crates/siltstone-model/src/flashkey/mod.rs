@@ -5,6 +5,7 @@
 //! which writes less: about 5 % less with bands of 50 records, about 1 % with bands of a thousand.
 
 mod costs;
+mod index;
 mod layout;
 
 pub use costs::{FlashKeyRam, FlashKeyWrites};

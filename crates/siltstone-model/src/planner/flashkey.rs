@@ -9,6 +9,8 @@ use super::parameters::{Candidate, Costs, OTHER_FILES, Parameters};
 const SPACES: [f64; 9] = [1.05, 1.1, 1.18, 1.25, 1.4, 1.67, 2.0, 3.0, 4.0];
 /// Candidates for the bits of a hash that the index keeps.
 const HASH_BITS: [f64; 3] = [32.0, 35.0, 38.0];
+/// Candidates for the share of the index that is in memory.
+const INDEX_IN_MEMORY: [f64; 3] = [0.0, 0.5, 1.0];
 /// Smaller data than this many segments gets smaller segments, as a candidate besides the default.
 const SEGMENTS_MIN: f64 = 128.0;
 const SEGMENT_BYTES_MIN: f64 = 65_536.0;
@@ -24,10 +26,12 @@ pub(super) fn candidates(demand: &Demand) -> Vec<Candidate> {
             let layout = FlashKeyLayout { space, segment_bytes, ..own.clone() };
             let Ok(store) = layout.store(demand.keys()) else { continue };
             let Ok(appends) = store.appends_per_put(&demand.popularity) else { continue };
-            found.extend(HASH_BITS.into_iter().filter_map(|hash_bits| {
-                let layout = FlashKeyLayout { hash_bits, ..layout.clone() };
-                Some(candidate(demand, &layout.store(demand.keys()).ok()?, appends))
-            }));
+            for hash_bits in HASH_BITS {
+                found.extend(INDEX_IN_MEMORY.into_iter().filter_map(|index_in_memory| {
+                    let layout = FlashKeyLayout { hash_bits, index_in_memory, ..layout.clone() };
+                    Some(candidate(demand, &layout.store(demand.keys()).ok()?, appends))
+                }));
+            }
         }
     }
     found
@@ -57,15 +61,15 @@ fn segment_bytes(demand: &Demand) -> f64 {
 }
 
 fn candidate(demand: &Demand, store: &FlashKeyStore, appends_per_put: f64) -> Candidate {
-    let writes = store.writes(&demand.popularity, appends_per_put).total();
+    let writes = store.writes(&demand.popularity, appends_per_put);
     let costs = Costs {
         ram_bytes: store.ram_peak().total(),
         reads_per_get: store.reads_per_get(),
         reads_per_miss: store.reads_per_miss(),
         read_bytes: store.frame_bytes,
-        write_amplification: writes + demand.synced_excess(),
-        background_reads: store.background_reads(appends_per_put),
-        background_reads_per_put: 1.0 - store.replaced_at_once(&demand.popularity),
+        write_amplification: writes.total() + demand.synced_excess(),
+        background_reads: store.background_reads(appends_per_put, &writes),
+        background_reads_per_put: store.background_reads_per_put(&demand.popularity, appends_per_put),
         space_amplification: store.space_amplification(),
         open_files: (store.files_max() + OTHER_FILES).ceil(),
         ..Costs::default()

@@ -249,13 +249,18 @@ mod tests {
     }
 
     #[test]
-    fn with_less_memory_than_its_index_takes_flashkey_is_not_recommended() {
-        let demand = Demand { ram_bytes: 300e6, ..demand() };
-        let plans = plan(&demand).unwrap();
-        let flashkey = plans.iter().find(|plan| plan.system == System::FLASHKEY).unwrap();
-        assert!(flashkey.unfit.contains(&Unfit::Exceeds(Bound::Ram)), "{flashkey:?}");
-        assert!(flashkey.prediction.ram_bytes_per_key > 4.0);
-        assert_eq!(plans[0].system, System::SILT);
+    fn with_less_memory_than_its_index_takes_flashkey_keeps_it_on_flash() {
+        let of_flashkey = |ram_bytes| {
+            let plans = plan(&Demand { ram_bytes, ..demand() }).unwrap();
+            plans.into_iter().find(|plan| plan.system == System::FLASHKEY).unwrap()
+        };
+        let [in_memory, on_flash, without] = [3e9, 300e6, 20e6].map(of_flashkey);
+        let on_flash_share = |plan: &Plan| plan.settings.iter().any(|(name, _)| *name == "index_in_memory");
+        assert!(in_memory.unfit.is_empty() && !on_flash_share(&in_memory), "{in_memory:?}");
+        assert!(on_flash.unfit.is_empty() && on_flash_share(&on_flash), "{on_flash:?}");
+        assert!(in_memory.prediction.ram_bytes_per_key > 4.0 && in_memory.prediction.reads_per_get < 1.1);
+        assert!(on_flash.prediction.ram_bytes_per_key < 0.7 && on_flash.prediction.reads_per_get > 2.0);
+        assert!(without.unfit.contains(&Unfit::Exceeds(Bound::Ram)), "{without:?}");
     }
 
     #[test]

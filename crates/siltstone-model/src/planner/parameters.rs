@@ -91,6 +91,9 @@ fn flashkey(layout: &FlashKeyLayout) -> Vec<(&'static str, Value)> {
     if layout.segment_bytes != default.segment_bytes {
         settings.push(("segment_bytes", count(layout.segment_bytes)));
     }
+    if layout.index_in_memory != default.index_in_memory {
+        settings.push(("index_in_memory", Value::Ratio(layout.index_in_memory)));
+    }
     settings
 }
 
