@@ -167,7 +167,8 @@ fn open_partition(
         }
     }
     let keys = view.sorted_records() + view.hash_records();
-    let log_store = log_store_settings(settings, keys, slots_max, POSITION_BITS_MAX);
+    let record_bytes = header.layout.slot_bytes(false).unwrap_or(0) as u64;
+    let log_store = log_store_settings(settings, record_bytes, keys, slots_max, POSITION_BITS_MAX);
     let active = LogStore::new(log_store, entry.converted_to)?;
     Ok(Partition::new(active, view))
 }

@@ -95,6 +95,8 @@ pub(super) struct Partitions {
     partitions: Vec<Partition>,
     /// The maximum number of slots of a LogStore under the memory budget.
     log_slots_max: AtomicU32,
+    /// The mean size of a record in bytes, 0 if it is unknown.
+    record_bytes: AtomicU64,
     pub full_tables: FullTables,
 }
 
@@ -110,14 +112,30 @@ impl Partitions {
             log: log.clone(),
             partitions,
             log_slots_max: AtomicU32::new(log_slots_max),
+            record_bytes: AtomicU64::new(0),
             full_tables: FullTables::default(),
         };
+        let record_bytes = partitions.stored_record_bytes();
+        partitions.record_bytes.store(record_bytes, Relaxed);
         // The first LogStores become full at different times, so that not all are converted at once.
         for (number, partition) in partitions.iter().enumerate() {
             let mut state = partition.state.write();
             state.freeze_at = partitions.staggered(number, &state.active);
         }
         partitions
+    }
+
+    /// Returns the size of a record of a fixed size, otherwise the mean of the records in stores; 0 if there are none.
+    fn stored_record_bytes(&self) -> u64 {
+        if let Some(slot_bytes) = self.configuration.header.layout.slot_bytes(false) {
+            return slot_bytes as u64;
+        }
+        let (mut bytes, mut records) = (0, 0);
+        for view in self.partitions.iter().map(Partition::view) {
+            bytes += view.stores().map(|(_, _, store)| store.file().length()).sum::<u64>();
+            records += view.sorted_records() + view.hash_records();
+        }
+        bytes / records.max(1)
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Partition> {
@@ -250,6 +268,11 @@ impl Partitions {
 
     /// Freezes the LogStore as it is, and starts the next one, for records from `position` on.
     fn freeze(&self, state: &mut State, position: u64) -> Result<()> {
+        if self.configuration.header.layout.fixed.is_none()
+            && let Some(bytes) = policy::log_bytes_per_record(&state.active, position)
+        {
+            self.record_bytes.store((bytes / self.partitions.len() as f64) as u64, Relaxed);
+        }
         let frozen = Arc::new(state.active.freeze(position));
         let mut view = (*state.view).clone();
         // Lookups search from the youngest to the oldest.
@@ -273,6 +296,11 @@ impl Partitions {
             }
             Ok(())
         })
+    }
+
+    /// Returns the mean size of a record in bytes, as in the last LogStore that was frozen; 0 if it is unknown.
+    pub fn record_bytes(&self) -> u64 {
+        self.record_bytes.load(Relaxed)
     }
 
     /// Sets the most slots of a LogStore.
@@ -310,7 +338,8 @@ impl Partitions {
     /// Returns the settings of the next LogStore of a partition with this many keys.
     fn log_store_settings(&self, partition_keys: u64, position_bits: u8) -> LogStoreSettings {
         let slots_max = self.log_slots_max.load(Relaxed);
-        log_store_settings(&self.configuration.settings, partition_keys, slots_max, position_bits)
+        let settings = &self.configuration.settings;
+        log_store_settings(settings, self.record_bytes(), partition_keys, slots_max, position_bits)
     }
 
     /// Returns the most bytes of log between the first and the last record of a LogStore.

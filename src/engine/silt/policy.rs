@@ -29,6 +29,11 @@ pub const LOG_PART_OF_DATA: u64 = 10;
 pub const LOG_STORES_ADDED: f64 = 0.125;
 /// The bound is at least this many of them for each partition.
 pub const LOG_STORES_MIN: f64 = 0.5;
+/// LogStores of records larger than this, in bytes, have more slots, in proportion: the same share of the data in memory
+/// then saves more writes.
+pub const LOG_RECORD_BYTES: u64 = 768;
+/// The maximum factor of that.
+pub const LOG_SLOTS_FACTOR_MAX: u64 = 2;
 /// The share by which the bound may be exceeded before writers have to wait.
 const EXCESS_MAX: f64 = 0.1;
 /// HashStores hold at most this share of the keys that only they are assumed to have. Without this limit a store that
@@ -74,8 +79,8 @@ impl PartitionCounts {
 
     /// Returns whether there are many small HashStores. The number of regular ones is limited only by d: with a fixed
     /// limit, databases above some size would merge more often than d requires.
-    fn is_splintered(&self, settings: &SiltSettings) -> bool {
-        let slots = u64::from(log_slots(settings, self.hash_records + self.sorted_records));
+    fn is_splintered(&self, settings: &SiltSettings, record_bytes: u64) -> bool {
+        let slots = u64::from(log_slots(settings, record_bytes, self.hash_records + self.sorted_records));
         self.hash_stores > HASH_STORES_MAX
             && self.hash_records * SLOTS_PER_RECORD_OF_SMALL < self.hash_stores as u64 * slots
     }
@@ -90,6 +95,8 @@ pub(super) struct Counts {
     /// The number of HashStore records that the running merge has passed. They exist until it ends, but writers that
     /// are as slow as the merge should not be delayed.
     pub merged_records: u64,
+    /// The mean size of a record in bytes, 0 if it is unknown.
+    pub record_bytes: u64,
 }
 
 /// How far background work is behind: 0 for not at all, 1 if writers must wait.
@@ -121,7 +128,7 @@ impl Counts {
     /// Returns the maximum number of records in all HashStores together.
     pub fn hash_records_max(&self, settings: &SiltSettings) -> f64 {
         let partitions = self.partitions.len() as f64;
-        let log_stores = f64::from(settings.log_slots_min) * OCCUPANCY * partitions;
+        let log_stores = f64::from(log_slots_min(settings, self.record_bytes)) * OCCUPANCY * partitions;
         let share = settings.merge_ratio * (partitions + 1.0) / (2.0 * partitions);
         let of_keys = share * self.sorted_keys() + share.min(UNMERGED_SHARE_MAX) * self.new_keys();
         (of_keys + LOG_STORES_ADDED * log_stores).max(LOG_STORES_MIN * log_stores)
@@ -142,7 +149,9 @@ impl Counts {
         if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| counts.compact)) {
             return Some(number);
         }
-        if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| counts.is_splintered(settings))) {
+        if let Some(number) =
+            fullest(&mut numbered().filter(|(_, counts)| counts.is_splintered(settings, self.record_bytes)))
+        {
             return Some(number);
         }
         if self.hash_records() > self.hash_records_max(settings) {
@@ -157,7 +166,7 @@ impl Counts {
             return 0.0;
         }
         let keys = self.keys() as u64 / self.partitions.len().max(1) as u64;
-        let log_store = f64::from(log_slots(settings, keys)) * OCCUPANCY;
+        let log_store = f64::from(log_slots(settings, self.record_bytes, keys)) * OCCUPANCY;
         ((self.hash_records_max(settings) - self.hash_records()) / log_store).max(0.0)
     }
 
@@ -191,9 +200,10 @@ const OTHER_FILES: u64 = 9;
 pub(super) fn open_files(settings: &SiltSettings, partitions: u32, keys: u64, record_bytes: u64) -> u64 {
     let partition_keys = keys / u64::from(partitions);
     let partition = PartitionCounts { sorted_records: partition_keys, ..PartitionCounts::default() };
-    let counts = Counts { partitions: vec![partition; partitions as usize], ..Counts::default() };
+    let partition_counts = vec![partition; partitions as usize];
+    let counts = Counts { partitions: partition_counts, record_bytes, ..Counts::default() };
     let hash_records = (1.0 + EXCESS_MAX) * counts.hash_records_max(settings);
-    let slots = f64::from(log_slots(settings, partition_keys));
+    let slots = f64::from(log_slots(settings, record_bytes, partition_keys));
     let hash_stores = (hash_records / (slots * OCCUPANCY)).ceil() as u64;
     // Waiting LogStores and active ones together span twice as much as one generation.
     let log_store_bytes = slots as u64 * record_bytes * u64::from(partitions);
@@ -202,21 +212,28 @@ pub(super) fn open_files(settings: &SiltSettings, partitions: u32, keys: u64, re
     u64::from(partitions) + hash_stores + segments + OTHER_FILES
 }
 
-/// Returns the number of slots of the LogStore of a partition with this many keys.
-fn log_slots(settings: &SiltSettings, partition_keys: u64) -> u32 {
-    let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
-    (wanted.min(1 << 24) as u32).max(settings.log_slots_min)
+/// Returns the number of slots of the smallest LogStore, for records of this size.
+fn log_slots_min(settings: &SiltSettings, record_bytes: u64) -> u32 {
+    let bytes = record_bytes.clamp(LOG_RECORD_BYTES, LOG_SLOTS_FACTOR_MAX * LOG_RECORD_BYTES);
+    (u64::from(settings.log_slots_min) * bytes / LOG_RECORD_BYTES) as u32
 }
 
-/// Returns the settings of the LogStore of a partition with this many keys: one table if its tags become the filter,
-/// otherwise several, each with regions of 2^`buckets_per_region_log2` buckets of four.
+/// Returns the number of slots of the LogStore of a partition with this many keys, whose records have this size.
+fn log_slots(settings: &SiltSettings, record_bytes: u64, partition_keys: u64) -> u32 {
+    let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
+    (wanted.min(1 << 24) as u32).max(log_slots_min(settings, record_bytes))
+}
+
+/// Returns the settings of the LogStore of a partition with this many keys, of records of this size: one table if its
+/// tags become the filter, otherwise several, each with regions of 2^`buckets_per_region_log2` buckets of four.
 pub(super) fn log_store_settings(
     settings: &SiltSettings,
+    record_bytes: u64,
     partition_keys: u64,
     slots_max: u32,
     position_bits: u8,
 ) -> LogStoreSettings {
-    let slots = log_slots(settings, partition_keys).min(slots_max);
+    let slots = log_slots(settings, record_bytes, partition_keys).min(slots_max);
     let is_bounded = slots == slots_max;
     let copies_tags = settings.hash_store_format().copies_tags();
     let tables = if slots < TABLES_SLOTS_MIN || copies_tags { 1 } else { LOG_TABLES_MAX };
@@ -234,13 +251,17 @@ pub(super) fn log_store_settings(
     LogStoreSettings { table, tables, position_bits }
 }
 
+/// Returns the bytes of log per record of a LogStore that ends at `end`; `None` if it has too few records to conclude
+/// anything. The log has the records of all partitions.
+pub(super) fn log_bytes_per_record(last: &LogStore, end: u64) -> Option<f64> {
+    let span = end.saturating_sub(last.start()) as f64;
+    (last.len() >= LOG_RECORDS_TELLING).then(|| span / f64::from(last.len()))
+}
+
 /// Returns the binary logarithm of the bytes of log that the next LogStore of a partition, with this many slots, should
 /// span: twice what it needs if records have the same size as during the last one, which ends at `end`.
 pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
-    if last.len() < LOG_RECORDS_TELLING {
-        return last.position_bits();
-    }
-    let bytes_per_record = end.saturating_sub(last.start()) as f64 / f64::from(last.len());
+    let Some(bytes_per_record) = log_bytes_per_record(last, end) else { return last.position_bits() };
     let bits = (LOG_REACH * bytes_per_record * f64::from(slots)).log2().ceil();
     bits.clamp(f64::from(POSITION_BITS_MIN), f64::from(POSITION_BITS_MAX)) as u8
 }
@@ -262,7 +283,7 @@ mod tests {
         let partition =
             |&hash_records| PartitionCounts { hash_records, sorted_records, ..Default::default() };
         let partitions = hash_records.iter().map(partition).collect();
-        Counts { partitions, new_key_ratio: 0.0, merged_records: 0 }
+        Counts { partitions, ..Counts::default() }
     }
 
     fn settings() -> SiltSettings {
@@ -363,7 +384,7 @@ mod tests {
     fn a_log_store_grows_with_its_partition() {
         let settings = SiltSettings::default().log_slots_min(8192).keys_per_log_slot(40);
         let shape = |settings: &SiltSettings, keys| {
-            let LogStoreSettings { table, tables, .. } = log_store_settings(settings, keys, 1 << 24, 32);
+            let LogStoreSettings { table, tables, .. } = log_store_settings(settings, 0, keys, 1 << 24, 32);
             (tables, table.regions, table.buckets_per_region_log2)
         };
         let tags = settings.clone().filter(FilterKind::CuckooTags);
@@ -374,9 +395,18 @@ mod tests {
         let small = settings.clone().log_slots_min(64);
         assert_eq!(shape(&small, 0), (1, 1, 4), "few slots are one table");
         let bounded = |slots_max| {
-            let settings = log_store_settings(&settings, 40 * 100_000, slots_max, 32);
+            let settings = log_store_settings(&settings, 0, 40 * 100_000, slots_max, 32);
             (settings.tables, settings.slots())
         };
         assert_eq!((bounded(20_000), bounded(100)), ((4, 16_384), (1, 64)));
+    }
+
+    #[test]
+    fn log_stores_of_large_records_have_up_to_twice_the_slots() {
+        let settings = SiltSettings::default().log_slots_min(3072);
+        let slots = |record_bytes| log_store_settings(&settings, record_bytes, 0, 1 << 24, 32).slots();
+        assert_eq!([0, 64, 768, 1024, 1536, 1 << 20].map(slots), [3072, 3072, 3072, 4096, 6144, 6144]);
+        let bound = |record_bytes| Counts { record_bytes, ..counts(&[0; 4], 0) }.hash_records_max(&settings);
+        assert_eq!(bound(1 << 20), 2.0 * bound(64));
     }
 }

@@ -101,6 +101,7 @@ impl Scheduler {
             partitions: partitions.map(|(partition, compact)| partition.counts(*compact)).collect(),
             new_key_ratio: schedule.new_key_ratio,
             merged_records: schedule.merged_records,
+            record_bytes: self.context.partitions.record_bytes(),
         }
     }
 

@@ -24,6 +24,7 @@ const OPEN_STORE_BYTES: f64 = costs::STORE_BYTES as f64;
 const PARTITION_BYTES: f64 = costs::PARTITION_BYTES as f64;
 const HASH_STORES_MAX: f64 = costs::HASH_STORES_MAX as f64;
 const SLOTS_PER_RECORD_OF_SMALL: f64 = costs::SLOTS_PER_RECORD_OF_SMALL as f64;
+const LOG_RECORD_BYTES: f64 = costs::LOG_RECORD_BYTES as f64;
 const LOG_PART_OF_DATA: f64 = costs::LOG_PART_OF_DATA as f64;
 /// The longest part of the log that the positions of a LogStore can span, in bytes.
 const LOG_REACH_BYTES_MAX: f64 = (1u64 << costs::POSITION_BITS_MAX) as f64;
@@ -158,7 +159,7 @@ impl SiltLayout {
         positive("keys", keys)?;
         let partition_keys = keys / self.partitions;
         let (table_slots, table_occupancy) = self.table(partition_keys);
-        let log_record_bytes = FRAME_BYTES + self.stream_bytes();
+        let log_record_bytes = self.log_record_bytes();
         let sorted_store = self.sorted_store(partition_keys);
         let log_bytes_max = (self.partitions * sorted_store.bytes / LOG_PART_OF_DATA)
             .max(self.log_bytes_max)
@@ -241,6 +242,11 @@ impl SiltLayout {
         FLAGS_BYTES + lengths + self.slot_bytes()
     }
 
+    /// Returns a record in the log.
+    fn log_record_bytes(&self) -> f64 {
+        FRAME_BYTES + self.stream_bytes()
+    }
+
     fn payload_bytes(&self) -> f64 {
         self.block_bytes - BLOCK_HEADER_BYTES
     }
@@ -284,7 +290,14 @@ impl SiltLayout {
 
     /// Returns the number of slots that a LogStore should have.
     fn log_slots(&self, partition_keys: f64) -> f64 {
-        (partition_keys / self.keys_per_log_slot).floor().max(self.log_slots_min)
+        (partition_keys / self.keys_per_log_slot).floor().max(self.smallest_log_slots())
+    }
+
+    /// Returns the number of slots of the smallest LogStore, which is larger for large records.
+    fn smallest_log_slots(&self) -> f64 {
+        let factor =
+            (self.log_record_bytes() / LOG_RECORD_BYTES).clamp(1.0, costs::LOG_SLOTS_FACTOR_MAX as f64);
+        (self.log_slots_min * factor).floor()
     }
 
     /// Returns the filter of a SortedStore, if it has one: one ribbon filter per range of keys.
@@ -307,7 +320,7 @@ impl SiltLayout {
 
     /// Returns d if all HashStores together hold as much as the smallest LogStore of each partition.
     fn merge_keys_of_log_stores(&self) -> f64 {
-        2.0 * self.log_slots_min * costs::OCCUPANCY * self.partitions / (self.partitions + 1.0)
+        2.0 * self.smallest_log_slots() * costs::OCCUPANCY * self.partitions / (self.partitions + 1.0)
     }
 
     fn hash_store(&self, records: f64) -> StoreFile {
