@@ -394,8 +394,8 @@ impl SiltLayout {
                 let bucket = records + LARGEST_BUCKET_DEVIATIONS * records.sqrt();
                 (bucket + piece / slot) * (slot + WAITING_BYTES) + bucket * slot
             }
-            // In the other cases the SortedStore is read in pieces of its own.
-            _ => piece,
+            // In the other cases the SortedStore is read in pieces of its own, after the part of a record.
+            _ => piece + self.stream_bytes(),
         };
         let region = table_keys.min(self.region_slots_max.max(table_keys / REGIONS)) * REGION_RECORD_BYTES;
         let range = if self.last_filter_bits > 0.0 { KEYS_PER_RANGE * RANGE_BUILDING_BYTES } else { 0.0 };
