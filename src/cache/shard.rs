@@ -26,7 +26,7 @@ const MEAN_RECORDS_MIN: u64 = 64;
 /// The approximate overhead of an item besides its key and value.
 const ITEM_BYTES: usize = 24;
 /// From this mean length on, in bytes, all lines of an item are fetched before it is read.
-const LONG_BYTES: u64 = 256;
+const LONG_BYTES: u64 = 48;
 /// The factor by which the index may be too small or too large.
 const MEAN_FACTOR: u64 = 2;
 

@@ -29,9 +29,9 @@ pub const LOG_PART_OF_DATA: u64 = 10;
 pub const LOG_STORES_ADDED: f64 = 0.125;
 /// The bound is at least this many of them for each partition.
 pub const LOG_STORES_MIN: f64 = 0.5;
-/// LogStores of records larger than this, in bytes, have more slots, in proportion: the same share of the data in memory
-/// then saves more writes.
-pub const LOG_RECORD_BYTES: u64 = 768;
+/// LogStores of records larger than this, in bytes, have more slots, in proportion: the index then takes less memory
+/// per byte of data, and fewer conversions save writes.
+pub const LOG_RECORD_BYTES: u64 = 512;
 /// The maximum factor of that.
 pub const LOG_SLOTS_FACTOR_MAX: u64 = 2;
 /// The share by which the bound may be exceeded before writers have to wait.
@@ -405,7 +405,7 @@ mod tests {
     fn log_stores_of_large_records_have_up_to_twice_the_slots() {
         let settings = SiltSettings::default().log_slots_min(3072);
         let slots = |record_bytes| log_store_settings(&settings, record_bytes, 0, 1 << 24, 32).slots();
-        assert_eq!([0, 64, 768, 1024, 1536, 1 << 20].map(slots), [3072, 3072, 3072, 4096, 6144, 6144]);
+        assert_eq!([0, 64, 512, 768, 1024, 1 << 20].map(slots), [3072, 3072, 3072, 4096, 6144, 6144]);
         let bound = |record_bytes| Counts { record_bytes, ..counts(&[0; 4], 0) }.hash_records_max(&settings);
         assert_eq!(bound(1 << 20), 2.0 * bound(64));
     }

@@ -68,7 +68,7 @@ settings! {
         merge_ratio: f64 = 0.3, 0.01..=10.0, kept;
         /// The bits of a tag in the LogStore (k), and in the filters of HashStores that are copies of these tags.
         tag_bits: u8 = 15, 8..=15, kept;
-        /// The minimum number of slots of the LogStore of a partition, for records of up to 768 bytes; up to twice as
+        /// The minimum number of slots of the LogStore of a partition, for records of up to 512 bytes; up to twice as
         /// many for larger records. It grows with the data.
         log_slots_min: u32 = 3_072, 16..=1 << 24, kept;
         /// The number of keys per slot of all LogStores: LogStores grow with the data.
