@@ -574,6 +574,7 @@ fn manifests_of_logs_with_an_index() {
         keys(2, None),
         keys(3, None),
         keys(4, Some((2, 2))),
+        live::Edit::RedoSynced(60),
     ];
     manifest.commit(&others, 800).unwrap();
     let read = golden_directory(&written, &[("MANIFEST", "manifest_logs.bin")]);
@@ -582,5 +583,6 @@ fn manifests_of_logs_with_an_index() {
     let state = opened.state();
     assert_eq!(state.finished, [segment(2, 64, 4)]);
     assert_eq!((state.finished_to, state.index), ([700, 99, 764, 0], Some(saved)));
+    assert_eq!(state.redo_synced, 60);
     assert_eq!((&state.key_runs[..], state.keys_flushed_to), (&[run(4), run(3)][..], 650));
 }

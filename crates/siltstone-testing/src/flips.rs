@@ -5,7 +5,7 @@ use crate::engines::{FileKind, TestEngine};
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::engine::CommonSettings;
-use siltstone::{Builder, Database, Error};
+use siltstone::{Builder, Bytes, Database, Error};
 use siltstone::{RepairReport, VerifyReport};
 use std::collections::BTreeMap;
 
@@ -235,7 +235,14 @@ impl TestBed {
                 Err(other) => return Err(other.to_string()),
             }
         }
-        Ok(whole)
+        let present = self.history.iter().filter(|(_, values)| matches!(values.last(), Some(Some(_))));
+        match keys_in_order(database) {
+            Ok(None) => Ok(whole),
+            Ok(Some(keys)) if keys.iter().eq(present.map(|(key, _)| key)) => Ok(whole),
+            Ok(Some(_)) => Err("a range yields other keys".into()),
+            Err(Error::Corrupt { .. }) => Ok(false),
+            Err(other) => Err(other.to_string()),
+        }
     }
 
     /// Checks that after a repair the database is intact, with all records that are not reported as affected.
@@ -248,17 +255,28 @@ impl TestBed {
         if let Some(damage) = again.damage.first() {
             return Err(format!("damage after a repair: {damage}"));
         }
-        let mut missing = 0;
+        let in_order = keys_in_order(&database).map_err(failed)?;
+        let (mut missing, mut present) = (0, Vec::new());
         for (key, values) in &self.history {
             let found = database.get(key).map_err(failed)?.map(|value| value.to_vec());
+            present.extend(found.is_some().then(|| Bytes::copy_from_slice(key)));
             if values.last() != Some(&found) {
                 missing += 1;
                 check_excuse(&report, self.seed, key, &found, values)?;
             }
         }
+        if in_order.is_some_and(|keys| keys != present) {
+            return Err("after a repair, a range yields other keys than gets".into());
+        }
         counts.repaired_whole += u64::from(missing == 0);
         Ok(())
     }
+}
+
+/// Returns the keys in order, if the database keeps it.
+fn keys_in_order(database: &Database) -> siltstone::Result<Option<Vec<Bytes>>> {
+    let Some(ordered) = database.ordered() else { return Ok(None) };
+    ordered.range_keys(..)?.collect::<siltstone::Result<_>>().map(Some)
 }
 
 /// Checks a key that does not have its last value after a repair: it must be reported as affected, and if it has an

@@ -188,7 +188,9 @@ fn clean_what_is_being_written(mistake: Option<Mistake>) {
     let writing = thread::spawn(move || (0..4u8).for_each(|key| writer.put([key], [key; 64]).unwrap()));
     // Less than two segments: the second would be indexed before redo is written.
     (0..12).for_each(|round| database.put("other", [round; 400]).unwrap());
-    (0..12).for_each(|_| drop(database.step().unwrap()));
+    for _ in 0..12 {
+        database.step().unwrap();
+    }
     writing.join().unwrap();
     (0..4u8).for_each(|key| assert_eq!(database.get([key]).unwrap().as_deref(), Some(&[key; 64][..])));
 }

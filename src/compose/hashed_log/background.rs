@@ -75,6 +75,9 @@ pub(crate) struct Jobs {
     compact_to: Mutex<[u64; CLASSES]>,
     must_search: AtomicBool,
     must_sweep: AtomicBool,
+    /// Whether the sweep of a compaction has begun. What is left out because it moves meanwhile is swept again once,
+    /// when no segment has to be cleaned.
+    sweep_again: AtomicBool,
     save_requested: AtomicBool,
     /// The keys in memory have to be written to a run, then all runs merged: a compaction was requested.
     flush_keys_requested: AtomicBool,
@@ -125,6 +128,7 @@ impl Jobs {
             compact_to: Mutex::new([0; CLASSES]),
             must_search: AtomicBool::new(!logs.index.is_empty()),
             must_sweep: AtomicBool::new(false),
+            sweep_again: AtomicBool::new(false),
             save_requested: AtomicBool::new(false),
             flush_keys_requested: AtomicBool::new(false),
             merge_keys_requested: AtomicBool::new(false),
@@ -222,11 +226,12 @@ impl Jobs {
 
     fn must_sweep(&self) -> bool {
         let left_out = self.logs.pairs.left_out();
+        let allowed = self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64;
+        let is_cleaned = || !self.must_clean.load(Relaxed) && !self.is_cleaning.load(Relaxed);
         self.must_sweep.load(Relaxed)
             || self.must_search.load(Relaxed)
             || self.is_sweeping.load(Relaxed)
-            || left_out > 0
-                && left_out as f64 > self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64
+            || left_out > 0 && (left_out as f64 > allowed || self.sweep_again.load(Relaxed) && is_cleaned())
     }
 
     fn must_save(&self) -> bool {
@@ -316,7 +321,7 @@ impl Jobs {
             let sweep = if self.must_search.swap(false, Relaxed) {
                 Sweep::search(&self.logs)
             } else {
-                self.must_sweep.store(false, Relaxed);
+                self.sweep_again.store(self.must_sweep.swap(false, Relaxed), Relaxed);
                 Sweep::begin(&self.logs)
             };
             Ok(Some(sweep))

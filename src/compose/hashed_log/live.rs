@@ -7,6 +7,7 @@ use crate::store::log::format::POSITION_MAX;
 use crate::store::log_index::SavedIndex;
 use crate::store::manifest::{self, Header, LiveState};
 use crate::store::ordered_keys::KeyRun;
+use std::cmp::Reverse;
 
 /// The manifest of a database whose data is in logs.
 pub type Manifest = manifest::Manifest<LiveLogs>;
@@ -254,15 +255,18 @@ impl LiveState for LiveLogs {
     /// Positions and numbers never decrease, and a segment that was released does not come back.
     fn is_older_than(&self, other: &LiveLogs) -> bool {
         let number = |state: &LiveLogs| state.index.map(|saved| saved.number);
-        let last_run = |state: &LiveLogs| state.key_runs.iter().map(|run| run.number).max();
+        // Merges leave fewer runs, or one with a higher number, or none.
+        let keys = |state: &LiveLogs| {
+            let last = state.key_runs.iter().map(|run| run.number).max();
+            (state.keys_flushed_to, Reverse(state.key_runs.len()), last)
+        };
         let is_released = |segment: &FinishedSegment| {
             segment.end <= other.finished_to[usize::from(segment.class) % CLASSES]
                 && other.find(segment.class, segment.base).is_err()
         };
         self.finished_to.iter().zip(&other.finished_to).any(|(own, other)| other > own)
             || number(other) > number(self)
-            || other.keys_flushed_to > self.keys_flushed_to
-            || last_run(other) > last_run(self)
+            || keys(other) > keys(self)
             || other.redo_synced > self.redo_synced
             || self.finished.iter().any(is_released)
     }
@@ -373,8 +377,9 @@ mod tests {
             Edit::Finished(segment(3, 0, 10, 9)),
             Edit::Released { class: 2, base: 0 },
             Edit::Index(SavedIndex { number: 4, tag: 8, redo_from: 50 }),
-            keys(8, None, 90),
+            keys(8, None, 91),
             keys(8, Some((7, 6)), 90),
+            Edit::Keys { added: None, replaced: Some((7, 6)), flushed_to: 90 },
             Edit::Keys { added: None, replaced: None, flushed_to: 91 },
             Edit::RedoSynced(71),
         ] {

@@ -169,3 +169,24 @@ fn an_update_replaces_the_entry_that_it_has_read_without_a_later_comparison() {
     assert_eq!(checked.directory.io().of(Purpose::Collect).reads, before);
     checked.check(500);
 }
+
+/// A sweep leaves out what is moved while it reads, and few pairs are not swept otherwise.
+#[test]
+fn a_compaction_leaves_no_pair_although_cleaning_moves_records_during_its_sweep() {
+    let mut random = fastrand::Rng::with_seed(3);
+    for _ in 0..40 {
+        let mut checked = Checked::create_with(&settings().sweep_at(1.0).space(random.f64() + 1.05));
+        for _ in 0..random.usize(2..30) {
+            let keys: Vec<u32> = (0..random.usize(..100)).map(|_| random.u32(..200)).collect();
+            checked.put(keys.into_iter(), &[7; 40]);
+            for _ in 0..random.usize(..30) {
+                checked.engine.step(NOW_MS).unwrap();
+            }
+        }
+        checked.engine.request_compaction().unwrap();
+        checked.work();
+        let (stats, wanted) = (checked.engine.stats(), checked.wanted.len() as u64);
+        assert_eq!((stats.records, stats.merged_records), (wanted, wanted));
+        checked.check(200);
+    }
+}

@@ -136,10 +136,13 @@ impl TestBed {
         }
     }
 
-    /// Reads all records at the moment of the call.
+    /// Reads all records at the moment of the call, in the order of their keys every other time if the database has it.
     fn iterate(&self) {
         let called = self.witness().moment();
-        let records = self.database.iter();
+        let records = match self.database.ordered() {
+            Some(ordered) if called.is_multiple_of(2) => ordered.range(..),
+            _ => self.database.iter(),
+        };
         let returned = self.witness().moment();
         let records = records.and_then(collect);
         match records {

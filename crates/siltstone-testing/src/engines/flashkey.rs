@@ -14,7 +14,7 @@ const TINY_SEGMENT_BYTES: u64 = 4 << 10;
 /// Merges of keys are rare, because few databases are in order, and these write enough keys for a merge seldom.
 const JOBS: [Job; 3] = [Job::new("cleanings", 1.0), Job::new("confirmed", 1.0), Job::new("key_merges", 0.1)];
 
-const FILE_KINDS: [FileKind; 8] = [
+const FILE_KINDS: [FileKind; 9] = [
     kind("manifest of flashkey", false, ("MANIFEST", "MANIFEST")),
     kind("manifest mirror of flashkey", false, ("MANIFEST.", "mirror")),
     kind("user log, any size", false, ("log-", "")),
@@ -23,6 +23,7 @@ const FILE_KINDS: [FileKind; 8] = [
     kind("moved log, fixed size", true, ("moved", "")),
     kind("redo log", false, ("redo-", "")),
     kind("saved index", true, ("", ".index")),
+    FileKind { settings: in_order, ..kind("run of keys", false, ("", ".keys")) },
 ];
 
 const fn kind(name: &'static str, is_fixed: bool, affixes: (&'static str, &'static str)) -> FileKind {
@@ -31,6 +32,10 @@ const fn kind(name: &'static str, is_fixed: bool, affixes: (&'static str, &'stat
 
 fn settings(_: &CommonSettings) -> Box<dyn EngineSettings> {
     FlashKeySettings::default().segment_bytes(TINY_SEGMENT_BYTES).space(1.1).into()
+}
+
+fn in_order(_: &CommonSettings) -> Box<dyn EngineSettings> {
+    FlashKeySettings::default().segment_bytes(TINY_SEGMENT_BYTES).space(1.1).ordered(true).into()
 }
 
 impl TestEngine {
@@ -59,6 +64,7 @@ impl TestEngine {
                 Omission::SyncOf("moved1-"),
                 Omission::SyncOf("redo-"),
                 Omission::SyncOf(".index"),
+                Omission::SyncOf(".keys"),
                 Omission::SyncOf("MANIFEST"),
                 Omission::SyncOfTheDirectory,
                 Omission::Truncation,
@@ -68,6 +74,15 @@ impl TestEngine {
             ],
         }
     }
+}
+
+/// Returns the row of FlashKey with settings that need much cleaning, so that most runs crash within one.
+pub fn cleaning() -> TestEngine {
+    let draw = |random: &mut fastrand::Rng, common: &mut CommonSettings| {
+        let settings = random_flashkey(random, common).segment_bytes(TINY_SEGMENT_BYTES);
+        settings.space([1.05, 1.1][random.usize(..2)]).into()
+    };
+    TestEngine { draw: Arc::new(draw), ..TestEngine::flashkey() }
 }
 
 /// Returns random settings of FlashKey, and a random memory budget.

@@ -3,7 +3,7 @@
 mod flashkey;
 mod silt;
 
-pub use flashkey::{random_flashkey, tiny_flashkey};
+pub use flashkey::{cleaning, random_flashkey, tiny_flashkey};
 pub use silt::{random_silt, tiny_silt};
 
 use crate::append_log::{self, AppendLogSettings};

@@ -126,8 +126,10 @@ impl Run<'_> {
                 };
                 match scan.present.iter().find(is_missing) {
                     Some(key) => {
-                        let key = key.escape_ascii();
-                        Err(Violation::new(format!("a scan left out key {key}")))
+                        let found = database.get(key).map(|found| found.is_some());
+                        let (key, returned) = (key.escape_ascii(), scan.returned.len());
+                        let what = format!("a scan with {returned} records left out key {key}");
+                        Err(Violation::new(format!("{what}; a get finds one: {found:?}")))
                     }
                     None => Ok(()),
                 }

@@ -54,8 +54,6 @@ pub struct Counts {
     pub crashes: u64,
     /// Power losses during an operation.
     pub power_losses_within: u64,
-    /// Crashes while a background job had begun and not ended.
-    pub crashes_during_jobs: u64,
     /// Calls of the device that failed.
     pub faults: u64,
     /// Openings of an existing database.
@@ -64,6 +62,10 @@ pub struct Counts {
     pub failed_openings: u64,
     /// Background jobs, by the names of [`TestEngine::jobs`].
     pub jobs: BTreeMap<&'static str, u64>,
+    /// Crashes while a background job had begun and not ended, by [`TestEngine::job_buffers`].
+    pub crashes_in_jobs: BTreeMap<&'static str, u64>,
+    /// Runs with such a crash.
+    pub runs_with_crash_in_jobs: BTreeMap<&'static str, u64>,
 }
 
 impl Counts {
@@ -72,10 +74,15 @@ impl Counts {
         for (sum, number) in self.fields_mut().into_iter().zip(other.clone().fields_mut()) {
             *sum += *number;
         }
-        other.jobs.iter().for_each(|(name, count)| *self.jobs.entry(name).or_default() += count);
+        let add = |sums: &mut BTreeMap<&'static str, u64>, counts: &BTreeMap<&'static str, u64>| {
+            counts.iter().for_each(|(name, count)| *sums.entry(name).or_default() += count);
+        };
+        add(&mut self.jobs, &other.jobs);
+        add(&mut self.crashes_in_jobs, &other.crashes_in_jobs);
+        add(&mut self.runs_with_crash_in_jobs, &other.runs_with_crash_in_jobs);
     }
 
-    fn fields_mut(&mut self) -> [&mut u64; 10] {
+    fn fields_mut(&mut self) -> [&mut u64; 9] {
         let Counts {
             runs, runs_with_crash_and_fault, operations, writes, crashes, power_losses_within, ..
         } = self;
@@ -86,7 +93,6 @@ impl Counts {
             writes,
             crashes,
             power_losses_within,
-            &mut self.crashes_during_jobs,
             &mut self.faults,
             &mut self.reopenings,
             &mut self.failed_openings,

@@ -17,6 +17,8 @@ pub(super) type Outcome = Result<(), Violation>;
 
 /// A database that accepts no more writes is opened again after this number of operations.
 const POISONED_OPERATIONS_MAX: u32 = 10;
+/// A crash that is to be within a background job is after at most this number of steps.
+const STEPS_INTO_A_JOB: u32 = 64;
 /// Background work that takes more steps than this counts as endless.
 pub(super) const STEPS_MAX: u32 = 1_000_000;
 /// The number of keys that are looked up after an opening.
@@ -294,19 +296,50 @@ impl<'a> Run<'a> {
         self.session.faults = self.backend.fault_count();
     }
 
-    /// Ends the database without closing it, and opens what is left, with faults in some seeds.
-    fn crash(&mut self, crash: Crash, seed: Option<u64>) -> Outcome {
+    /// Returns the jobs that have begun and not ended, by the items of their memory.
+    fn jobs_at_work(&self, database: &Database) -> Vec<&'static str> {
+        let ram = database.stats().ram;
+        let items = ram.items();
+        let is_used = |job: &&str| items.iter().any(|(name, bytes)| name == job && *bytes > 0);
+        self.configuration.engine.job_buffers.iter().copied().filter(is_used).collect()
+    }
+
+    /// Does background work until a job has begun and not ended.
+    fn begin_job(&mut self) -> Outcome {
+        let Some(database) = self.database.clone() else { return Ok(()) };
+        for _ in 0..STEPS_INTO_A_JOB {
+            if self.backend.is_off() || !self.jobs_at_work(&database).is_empty() {
+                break;
+            }
+            match database.step() {
+                Ok(Step::Worked) => {}
+                Ok(Step::Idle) => break,
+                Err(error) => return self.failed("step", &error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the database without closing it, and opens what is left, with faults in some seeds. Two of three crashes
+    /// are within a job, if there is work.
+    fn crash(&mut self, mut crash: Crash, seed: Option<u64>) -> Outcome {
         self.held = None;
+        if !self.backend.is_off() && self.random.u8(..3) > 0 {
+            self.begin_job()?;
+            if self.backend.is_off() {
+                crash = Crash::PowerLost(self.random_survival());
+            }
+        }
         if self.backend.failed_syncs() > self.session.failed_syncs {
             self.reference.sync_failed();
         }
         self.restart_device(crash);
         if let Some(database) = self.database.take() {
             self.note_jobs(&database);
-            let ram = database.stats().ram;
-            let buffers = self.configuration.engine.job_buffers;
-            let at_work = ram.items().iter().any(|(name, bytes)| buffers.contains(name) && *bytes > 0);
-            self.counts.crashes_during_jobs += u64::from(at_work);
+            for job in self.jobs_at_work(&database) {
+                *self.counts.crashes_in_jobs.entry(job).or_default() += 1;
+                self.counts.runs_with_crash_in_jobs.insert(job, 1);
+            }
         }
         if let Some(seed) = seed {
             let mut random = fastrand::Rng::with_seed(seed);

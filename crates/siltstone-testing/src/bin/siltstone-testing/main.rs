@@ -12,7 +12,8 @@ use arguments::Arguments;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: siltstone-testing simulate [--threads] [--engine NAME] [--seeds N] [--first SEED] [--keep-going] [--json]
+usage: siltstone-testing simulate [--threads] [--engine NAME | --cleaning] [--seeds N] [--first SEED]
+                                  [--keep-going] [--json]
        siltstone-testing linearize [--engine NAME] [--seconds N] [--threads N] [--seed N] [--dir DIR] [--json]
        siltstone-testing kill [--engine NAME] [--times N] [--seed N] [--dir DIR] [--json]
        siltstone-testing flips [--samples N] [--seed SEED] [--json]";

@@ -2,6 +2,7 @@
 
 use super::{Arguments, print, print_error};
 use serde_json::json;
+use siltstone_testing::engines;
 use siltstone_testing::simulation::{Counts, Simulation, shrink};
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +22,9 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     }
     let seeds = arguments.number("--seeds")?.unwrap_or(1000);
     let first = arguments.number("--first")?.unwrap_or(0);
-    let engine = arguments.engine()?;
+    // FlashKey with settings that need much cleaning.
+    let cleaning = arguments.flag("--cleaning");
+    let engine = if cleaning { engines::cleaning() } else { arguments.engine()? };
     // Lists failures and continues.
     let keep_going = arguments.flag("--keep-going");
     let json = arguments.flag("--json");
@@ -34,7 +37,8 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
         match simulation.run(Some(scratch.path())) {
             Ok(one) => counts.add(&one),
             Err(failure) => {
-                print(&format!("seed {seed}: {failure}\n{}", simulation.command()));
+                let profile = if cleaning { " --cleaning" } else { "" };
+                print(&format!("seed {seed}: {failure}\n{}{profile}", simulation.command()));
                 broken += 1;
                 if keep_going {
                     continue;
@@ -70,7 +74,8 @@ fn report(counts: &Counts, broken: u64, elapsed: Duration, json: bool) -> String
             "writes": counts.writes,
             "crashes": counts.crashes,
             "power_losses_within": counts.power_losses_within,
-            "crashes_during_jobs": counts.crashes_during_jobs,
+            "crashes_in_jobs": counts.crashes_in_jobs,
+            "seeds_with_crash_in_jobs": counts.runs_with_crash_in_jobs,
             "faults": counts.faults,
             "reopenings": counts.reopenings,
             "failed_openings": counts.failed_openings,
@@ -79,11 +84,21 @@ fn report(counts: &Counts, broken: u64, elapsed: Duration, json: bool) -> String
         });
         return line.to_string();
     }
+    let crashes: String = counts
+        .crashes_in_jobs
+        .iter()
+        .map(|(job, crashes)| {
+            let seeds = counts.runs_with_crash_in_jobs.get(job).unwrap_or(&0);
+            let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
+            let (of_crashes, of_seeds) = (share(*crashes, counts.crashes), share(*seeds, counts.runs));
+            format!("{crashes} crashes ({of_crashes:.1} %) in {seeds} seeds ({of_seeds:.1} %) with {job}\n")
+        })
+        .collect();
     let jobs: String = counts.jobs.iter().map(|(name, count)| format!("{count} {name}, ")).collect();
     format!(
         "{} seeds kept every guarantee, {broken} did not; {} of them with a crash and a fault\n\
          {} operations, {} writes acknowledged, {} crashes ({} during an operation), {} faults\n\
-         {} reopenings ({} failed in a fault or a crash), {jobs}{seeds_per_s:.0} seeds/s",
+         {crashes}{} reopenings ({} failed in a fault or a crash), {jobs}{seeds_per_s:.0} seeds/s",
         counts.runs,
         counts.runs_with_crash_and_fault,
         counts.operations,
