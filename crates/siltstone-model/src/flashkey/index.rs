@@ -13,8 +13,9 @@ const SAVED_BLOCK_BYTES: f64 = costs::SAVED_BLOCK_BYTES as f64;
 /// Changes take this share of their most memory on average: a save finds older entries, whose removals are the first
 /// changes after it. Measured.
 const CHANGES_MEAN: f64 = 0.58;
-/// The buffers of a save: a piece that is written, one that is read, and one that is read ahead.
-const SAVE_BUFFERS: f64 = 3.0 * costs::SAVE_PIECE_BYTES as f64;
+/// The buffer of a save, for a piece that is written. With entries on flash there are two more, of which one is read
+/// ahead.
+const SAVE_BUFFER: f64 = costs::SAVE_PIECE_BYTES as f64;
 
 /// The shape of an index.
 #[derive(Debug, Clone, Copy)]
@@ -84,10 +85,10 @@ impl IndexLayout {
     /// Returns the peak of memory with this many entries besides, of overwritings that are not confirmed.
     pub fn ram_peak(&self, entries: f64, unconfirmed: f64) -> f64 {
         if self.on_flash() == 0.0 {
-            return self.bytes(entries + unconfirmed);
+            return self.bytes(entries + unconfirmed) + SAVE_BUFFER;
         }
         let changes = costs::CHANGES_MAX * self.changes_max(entries);
-        self.bytes(entries + unconfirmed) + changes + SAVE_BUFFERS
+        self.bytes(entries + unconfirmed) + changes + 3.0 * SAVE_BUFFER
     }
 
     /// Returns the bytes of changes with which the index is saved.

@@ -10,7 +10,7 @@ const SPACES: [f64; 9] = [1.05, 1.1, 1.18, 1.25, 1.4, 1.67, 2.0, 3.0, 4.0];
 /// Candidates for the bits of a hash that the index keeps.
 const HASH_BITS: [f64; 3] = [32.0, 35.0, 38.0];
 /// Candidates for the share of the index that is in memory.
-const INDEX_IN_MEMORY: [f64; 3] = [0.0, 0.5, 1.0];
+const INDEX_IN_MEMORY: [f64; 3] = [1.0, 0.5, 0.0];
 /// Smaller data than this many segments gets smaller segments, as a candidate besides the default.
 const SEGMENTS_MIN: f64 = 128.0;
 const SEGMENT_BYTES_MIN: f64 = 65_536.0;
