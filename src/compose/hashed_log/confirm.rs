@@ -8,7 +8,7 @@ use super::pairs::Pair;
 use super::settings::Mistake;
 use crate::Result;
 use crate::device::Purpose;
-use crate::store::data_logs::{DataView, Unit};
+use crate::store::data_logs::{DataView, USER, Unit};
 use crate::store::log_index::{Candidates, Lookup};
 
 /// The maximum number of hashes that one step compares.
@@ -46,7 +46,8 @@ pub(super) fn compare(logs: &IndexedLogs, pairs: &[Pair]) -> Result<u64> {
     for (pair, units, _) in &groups {
         for (rank, unit) in units.iter().enumerate() {
             // The first one is never removed in favour of another, so its length is not needed.
-            let is_known = rank == 0 && *unit == pair.youngest;
+            let is_known =
+                rank == 0 && *unit == pair.youngest && view.segment_of(*unit) == Some((USER, pair.base));
             if !is_known {
                 unread.push(records.len());
             }

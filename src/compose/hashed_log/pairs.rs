@@ -25,6 +25,8 @@ pub(super) struct Pair {
     pub hash: u64,
     /// The unit of the youngest entry when the pair was queued; `Unit::MAX` if it is not known.
     pub youngest: Unit,
+    /// Where the segment of that entry begins in the user log: another record may have its unit later.
+    pub base: u64,
     /// The secret hash of the key of that entry.
     pub key_hash: u64,
 }
@@ -32,7 +34,7 @@ pub(super) struct Pair {
 impl Pair {
     /// Makes a pair of which nothing is known.
     pub fn of(hash: u64) -> Pair {
-        Pair { hash, youngest: Unit::MAX, key_hash: 0 }
+        Pair { hash, youngest: Unit::MAX, base: 0, key_hash: 0 }
     }
 }
 

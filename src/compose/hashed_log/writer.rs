@@ -213,7 +213,8 @@ impl Writer {
                 self.logs.pairs.push(hash);
             } else if unread > 0 {
                 let key_hash = self.logs.secret_hash(key.bytes());
-                self.logs.pairs.push_pair(Pair { hash, youngest: new.unit, key_hash });
+                let base = view.segment_of(new.unit).map_or(u64::MAX, |(_, base)| base);
+                self.logs.pairs.push_pair(Pair { hash, youngest: new.unit, base, key_hash });
             }
             return Ok(());
         };
