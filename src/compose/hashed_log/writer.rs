@@ -71,7 +71,11 @@ impl Writer {
         let hash = |write: &HashedWrite<'_>| write.key().hash().placement;
         // A delete has to know whether there is an older entry; a put leaves that to the background.
         let deleted: Vec<u64> = writes.iter().filter(|write| is_delete(write)).map(hash).collect();
-        let lookups = self.logs.index.look_up(&deleted)?;
+        let lookups = match deleted.is_empty() {
+            true => Vec::new(),
+            // As any error of a write, one of this read ends all writing.
+            false => self.logs.health().run(|| self.logs.index.look_up(&deleted))?,
+        };
         self.logs.with_writers(writes.iter().map(hash), || {
             let health = self.logs.health();
             // A write that waited here while the database was closed is refused.
