@@ -1,17 +1,17 @@
 //! Background work: which job runs next, one bounded step at a time.
 
+use super::choice::{Choice, Compaction};
 use super::clean::Cleaning;
 use super::commits::{Commits, Ledger};
-use super::confirm::confirm;
+use super::confirm::Confirming;
 use super::indexed_logs::IndexedLogs;
 use super::memory::Memory;
-use super::policy::{SegmentCounts, choose};
-use super::sweep::Sweep;
+use super::search::{Found, Search};
 use crate::Result;
 use crate::batch::TimestampMs;
 use crate::compose::JobSlot;
 use crate::device::random_number;
-use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
+use crate::store::data_logs::SegmentInfo;
 use crate::store::log_index::{IndexSave, SaveStep};
 use crate::store::ordered_keys::KeyMerge;
 use crate::sync::Mutex;
@@ -32,9 +32,12 @@ const KEY_FULLNESS_MAX: f64 = 2.0;
 /// A put waits when this many segments wait to be finished, or this many times the bytes after which redo is written.
 pub const WAITING_SEGMENTS_MAX: f64 = 8.0;
 const WAITING_FLUSHES_MAX: f64 = 4.0;
-/// A put waits when the logs exceed their space by this share, or by this many segments if that is more.
-pub const EXCESS_MAX: f64 = 0.05;
-pub const EXCESS_SEGMENTS_MAX: u64 = 4;
+/// A put waits when this many times as many overwritings are unconfirmed as may be. Of a small database, one for this
+/// many bytes of a segment may be.
+pub const UNCONFIRMED_MAX: f64 = 2.0;
+const SEGMENT_BYTES_PER_NOTE: u64 = 64;
+/// All segments are looked at once in this many steps, if none of them was finished, released or confirmed.
+const STEPS_PER_LOOK: u64 = 16;
 /// A put waits when the redo is this many times as long as at the begin of a save.
 const REDO_MAX: f64 = 2.0;
 /// The index is saved when the changes of entries on flash take this much memory per entry, in bytes, or this much.
@@ -68,16 +71,21 @@ pub(crate) struct Jobs {
     memory: Arc<Memory>,
     finishing: JobSlot<()>,
     cleaning: JobSlot<Cleaning>,
-    sweeping: JobSlot<Sweep>,
-    saving: JobSlot<IndexSave>,
+    searching: JobSlot<Search>,
+    confirming: JobSlot<ConfirmingOf>,
+    saving: JobSlot<(IndexSave, Found)>,
     merging: JobSlot<KeyMerge>,
-    /// The segments before these positions are cleaned if they have dead bytes: a compaction was requested.
-    compact_to: Mutex<[u64; CLASSES]>,
+    compaction: Mutex<Compaction>,
     must_search: AtomicBool,
-    must_sweep: AtomicBool,
-    /// Whether the sweep of a compaction has begun. What is left out because it moves meanwhile is swept again once,
-    /// when no segment has to be cleaned.
-    sweep_again: AtomicBool,
+    /// Whether there is a segment to confirm, and whether one is being confirmed.
+    must_confirm: AtomicBool,
+    is_confirming: AtomicBool,
+    /// How many overwritings may be unconfirmed, and were at the last look at the segments.
+    unconfirmed_max: AtomicU64,
+    unconfirmed: AtomicU64,
+    /// The number of steps, and whether the segments have to be looked at after this one.
+    steps: AtomicU64,
+    must_look: AtomicBool,
     save_requested: AtomicBool,
     /// The keys in memory have to be written to a run, then all runs merged: a compaction was requested.
     flush_keys_requested: AtomicBool,
@@ -86,16 +94,16 @@ pub(crate) struct Jobs {
     /// Whether runs have to be merged, and how far that is behind.
     must_merge: AtomicBool,
     merge_pressure: AtomicU64,
-    is_sweeping: AtomicBool,
     is_saving: AtomicBool,
+    /// Whether a part of the index is on flash.
+    is_on_flash: AtomicBool,
     /// Whether a segment is being cleaned, and whether one has to be: the segment to which records were moved may make
     /// the share of dead bytes small before the cleaning ends.
     is_cleaning: AtomicBool,
     must_clean: AtomicBool,
     /// How far cleaning is behind.
     clean_pressure: AtomicU64,
-    /// The number of entries, and the bytes of changes that are not in redo, after the last step.
-    entries: AtomicU64,
+    /// The bytes of changes that are not in redo, after the last step.
     pending_bytes: AtomicU64,
     /// The bytes of redo per byte of it at which the index is saved.
     redo_share: AtomicU64,
@@ -103,14 +111,21 @@ pub(crate) struct Jobs {
     changes_share: AtomicU64,
     /// Whether entries have to be moved between memory and flash.
     must_move: AtomicBool,
-    /// How many segments were cleaned, entries were removed because a younger one replaces them, sweeps were completed,
-    /// and indexes were saved.
+    /// How many segments were cleaned, entries were removed because a younger one replaces them, segments were
+    /// confirmed without being cleaned, and indexes were saved.
     pub cleanings: AtomicU64,
     pub confirmed: AtomicU64,
-    pub sweeps: AtomicU64,
+    pub confirmed_segments: AtomicU64,
     pub saves: AtomicU64,
     /// How many merges of keys have ended.
     pub key_merges: AtomicU64,
+}
+
+/// A segment that is being confirmed, and whether a compaction requires it.
+struct ConfirmingOf {
+    job: Confirming,
+    segment: SegmentInfo,
+    of_compaction: bool,
 }
 
 impl Jobs {
@@ -122,32 +137,36 @@ impl Jobs {
             memory: memory.clone(),
             finishing: JobSlot::new(health),
             cleaning: JobSlot::new(health),
-            sweeping: JobSlot::new(health),
+            searching: JobSlot::new(health),
+            confirming: JobSlot::new(health),
             saving: JobSlot::new(health),
             merging: JobSlot::new(health),
-            compact_to: Mutex::new([0; CLASSES]),
+            compaction: Mutex::default(),
             must_search: AtomicBool::new(!logs.index.is_empty()),
-            must_sweep: AtomicBool::new(false),
-            sweep_again: AtomicBool::new(false),
+            must_confirm: AtomicBool::new(false),
+            is_confirming: AtomicBool::new(false),
+            unconfirmed_max: AtomicU64::new(0),
+            unconfirmed: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
+            must_look: AtomicBool::new(false),
             save_requested: AtomicBool::new(false),
             flush_keys_requested: AtomicBool::new(false),
             merge_keys_requested: AtomicBool::new(false),
             is_merging: AtomicBool::new(false),
             must_merge: AtomicBool::new(false),
             merge_pressure: AtomicU64::new(0),
-            is_sweeping: AtomicBool::new(false),
             is_saving: AtomicBool::new(false),
+            is_on_flash: AtomicBool::new(false),
             is_cleaning: AtomicBool::new(false),
             must_clean: AtomicBool::new(false),
             clean_pressure: AtomicU64::new(0),
-            entries: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             redo_share: AtomicU64::new(0),
             changes_share: AtomicU64::new(0),
             must_move: AtomicBool::new(false),
             cleanings: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
-            sweeps: AtomicU64::new(0),
+            confirmed_segments: AtomicU64::new(0),
             saves: AtomicU64::new(0),
             key_merges: AtomicU64::new(0),
         };
@@ -166,8 +185,8 @@ impl Jobs {
             || self.must_flush()
             || self.must_clean.load(Relaxed)
             || self.is_cleaning.load(Relaxed)
-            || self.logs.pairs.queued() > 0
-            || self.must_sweep()
+            || self.must_search.load(Relaxed)
+            || self.must_confirm()
             || self.must_save()
             || self.must_flush_keys()
             || self.must_merge_keys()
@@ -187,10 +206,22 @@ impl Jobs {
     }
 
     fn confirm_pressure(&self) -> f64 {
-        let pairs = self.logs.pairs.queued() + self.logs.pairs.left_out();
-        let allowed = (self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64)
-            .max(self.logs.pairs.queue_max() as f64);
-        pairs as f64 / (2.0 * allowed)
+        // Those of segments that are not finished, or that are being cleaned, are not waited for.
+        if !self.is_confirming.load(Relaxed) && !self.must_confirm.load(Relaxed) {
+            return 0.0;
+        }
+        let least = self.logs.settings.segment_bytes / SEGMENT_BYTES_PER_NOTE;
+        let allowed = self.unconfirmed_max.load(Relaxed).max(least);
+        self.logs.unconfirmed() as f64 / (UNCONFIRMED_MAX * allowed as f64)
+    }
+
+    fn must_confirm(&self) -> bool {
+        let unconfirmed = self.logs.unconfirmed();
+        // There may be more in segments that are not finished, or that are being cleaned.
+        let are_new = unconfirmed > self.unconfirmed.load(Relaxed);
+        self.is_confirming.load(Relaxed)
+            || self.must_confirm.load(Relaxed)
+            || are_new && unconfirmed > self.unconfirmed_max.load(Relaxed)
     }
 
     fn flush_bytes(&self) -> u64 {
@@ -224,16 +255,6 @@ impl Jobs {
             || self.merge_keys_requested.load(Relaxed)
     }
 
-    fn must_sweep(&self) -> bool {
-        let left_out = self.logs.pairs.left_out();
-        let allowed = self.logs.settings.sweep_at * self.entries.load(Relaxed) as f64;
-        let is_cleaned = || !self.must_clean.load(Relaxed) && !self.is_cleaning.load(Relaxed);
-        self.must_sweep.load(Relaxed)
-            || self.must_search.load(Relaxed)
-            || self.is_sweeping.load(Relaxed)
-            || left_out > 0 && (left_out as f64 > allowed || self.sweep_again.load(Relaxed) && is_cleaned())
-    }
-
     fn must_save(&self) -> bool {
         f64::from_bits(self.redo_share.load(Relaxed)) > 1.0
             || f64::from_bits(self.changes_share.load(Relaxed)) > 1.0
@@ -246,8 +267,8 @@ impl Jobs {
     /// steps do it.
     pub fn request_compaction(&self) -> Result<()> {
         self.logs.with_all_writers(|| self.logs.data.start_new_segments())?;
-        *self.compact_to.lock() = self.logs.data.ends();
-        self.must_sweep.store(true, Relaxed);
+        let to = self.logs.data.ends();
+        *self.compaction.lock() = Compaction { to, confirms: true, ..Compaction::default() };
         self.save_requested.store(true, Relaxed);
         if self.logs.keys.is_some() {
             self.flush_keys_requested.store(true, Relaxed);
@@ -262,7 +283,11 @@ impl Jobs {
         self.logs.health().run(|| {
             let worked = self.step_finish()? || self.step_most_urgent(now_ms)?;
             let freed = self.logs.directory.free_removed(!worked)?;
-            self.refresh();
+            let is_due = self.steps.fetch_add(1, Relaxed).is_multiple_of(STEPS_PER_LOOK);
+            if self.must_look.swap(false, Relaxed) || is_due || !worked {
+                self.look_at_segments();
+            }
+            self.refresh_rest();
             Ok(worked || freed)
         })
     }
@@ -305,53 +330,68 @@ impl Jobs {
                 self.flush_keys_requested.store(false, Relaxed);
             } else if let Some(segment) = self.logs.data.finish_step()? {
                 self.commits.run(|ledger| ledger.finish(segment))?;
+                self.must_look.store(true, Relaxed);
             }
             Ok(None)
         })
     }
 
-    /// Sweeps, or compares the records of some pairs.
+    /// Confirms the overwritings of a segment, or searches for those that are not noted.
     fn step_confirm(&self) -> Result<bool> {
         let start = || {
-            if !self.must_sweep() {
-                return Ok(None);
-            }
-            self.is_sweeping.store(true, Relaxed);
-            // The pairs of a database that was opened are not known.
-            let sweep = if self.must_search.swap(false, Relaxed) {
-                Sweep::search(&self.logs)
-            } else {
-                self.sweep_again.store(self.must_sweep.swap(false, Relaxed), Relaxed);
-                Sweep::begin(&self.logs)
-            };
-            Ok(Some(sweep))
+            let Choice { to_confirm, of_compaction, .. } = self.choose();
+            let is_free = |segment: &SegmentInfo| self.logs.unconfirmed.hold((segment.class, segment.base));
+            let Some(segment) = to_confirm.filter(is_free) else { return Ok(None) };
+            self.is_confirming.store(true, Relaxed);
+            let job = Confirming::begin(&self.logs, &segment);
+            Ok(Some(ConfirmingOf { job, segment, of_compaction }))
         };
-        let has_swept = self.sweeping.step(start, |sweep| {
-            let is_sweep = !sweep.is_search();
-            let (sweep, removed) = sweep.step(&self.logs)?;
+        let has_confirmed = self.confirming.step(start, |mut confirming| {
+            let (removed, is_complete) = confirming.job.step(&self.logs)?;
             self.confirmed.fetch_add(removed, Relaxed);
-            self.memory.sweep_bytes.store(sweep.as_ref().map_or(0, Sweep::heap_bytes) as u64, Relaxed);
-            if sweep.is_none() {
-                self.sweeps.fetch_add(u64::from(is_sweep), Relaxed);
-                self.is_sweeping.store(false, Relaxed);
+            let heap_bytes = if is_complete { 0 } else { confirming.job.heap_bytes() };
+            self.memory.confirm_bytes.store(heap_bytes as u64, Relaxed);
+            if !is_complete {
+                return Ok(Some(confirming));
             }
-            Ok(sweep)
+            if confirming.of_compaction {
+                self.compaction.lock().confirmed(&confirming.segment);
+            }
+            self.confirmed_segments.fetch_add(1, Relaxed);
+            self.must_look.store(true, Relaxed);
+            self.is_confirming.store(false, Relaxed);
+            Ok(None)
         })?;
-        if has_swept {
-            return Ok(true);
-        }
-        let removed = confirm(&self.logs)?;
-        self.confirmed.fetch_add(removed.unwrap_or(0), Relaxed);
-        Ok(removed.is_some())
+        Ok(has_confirmed || self.step_search()?)
+    }
+
+    fn step_search(&self) -> Result<bool> {
+        let start = || Ok(self.must_search.load(Relaxed).then(Search::default));
+        self.searching.step(start, |search| {
+            let search = search.step(&self.logs, self.unconfirmed_max.load(Relaxed))?;
+            self.memory.search_bytes.store(search.as_ref().map_or(0, Search::heap_bytes) as u64, Relaxed);
+            if search.is_none() {
+                self.must_search.store(false, Relaxed);
+                self.must_look.store(true, Relaxed);
+            }
+            Ok(search)
+        })
     }
 
     fn step_clean(&self, now_ms: TimestampMs) -> Result<bool> {
-        let start = || Ok(self.victim().0.map(|segment| Cleaning::begin(&self.logs, segment)));
+        let start = || {
+            let is_free = |segment: &SegmentInfo| self.logs.unconfirmed.hold((segment.class, segment.base));
+            let victim = self.choose().victim.filter(is_free);
+            Ok(victim.map(|segment| Cleaning::begin(&self.logs, segment)))
+        };
         self.cleaning.step(start, |cleaning| {
-            let next = cleaning.step(&self.logs, &self.commits, now_ms, &self.memory.clean_bytes)?;
-            self.is_cleaning.store(next.is_some(), Relaxed);
-            self.cleanings.fetch_add(u64::from(next.is_none()), Relaxed);
-            Ok(next)
+            let step = cleaning.step(&self.logs, &self.commits, now_ms, &self.memory.clean_bytes)?;
+            let is_complete = step.next.is_none();
+            self.confirmed.fetch_add(step.confirmed, Relaxed);
+            self.is_cleaning.store(!is_complete, Relaxed);
+            self.cleanings.fetch_add(u64::from(is_complete), Relaxed);
+            self.must_look.fetch_or(is_complete, Relaxed);
+            Ok(step.next)
         })
     }
 
@@ -395,58 +435,67 @@ impl Jobs {
             self.save_requested.store(false, Relaxed);
             // So that everything before it can be released.
             self.logs.index.redo().start_new_segment()?;
-            self.logs.index.start_save(self.commits.take_number(), random_number()?).map(Some)
+            let save = self.logs.index.start_save(self.commits.take_number(), random_number()?)?;
+            Ok(Some((save, Found::default())))
         };
-        let found = &mut |hash| {
-            self.logs.pairs.push(hash);
-        };
-        self.saving.step(start, |mut save| {
-            let step = self.logs.index.save_step(&mut save, found)?;
-            self.memory.save_bytes.store(save.heap_bytes() as u64, Relaxed);
+        self.saving.step(start, |(mut save, mut found)| {
+            let mut hashes = Vec::new();
+            let step = self.logs.index.save_step(&mut save, &mut |hash| hashes.push(hash))?;
+            found.add_hashes(&self.logs, &hashes)?;
+            self.memory.save_bytes.store((save.heap_bytes() + found.heap_bytes()) as u64, Relaxed);
             match step {
                 SaveStep::Continues => {}
                 SaveStep::Flush => self.commits.run(Ledger::make_index_durable)?,
                 SaveStep::Written(saved) => {
                     self.commits.run(|ledger| ledger.save(saved))?;
+                    found.note(&self.logs);
                     self.memory.save_bytes.store(0, Relaxed);
+                    self.must_look.store(true, Relaxed);
                     self.is_saving.store(false, Relaxed);
                     self.saves.fetch_add(1, Relaxed);
                     return Ok(None);
                 }
             }
-            Ok(Some(save))
+            Ok(Some((save, found)))
         })
     }
 
-    /// Returns the segment to clean, if there is one, and how far cleaning is behind.
-    fn victim(&self) -> (Option<SegmentInfo>, f64) {
-        let settings = &self.logs.settings;
-        let user_end = self.logs.data.ends()[usize::from(USER)];
-        let mut segments = self.logs.data.view().segments();
-        segments.retain(|segment| self.commits.is_finished(segment.class, segment.base));
-        let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
-        let dead: u64 = segments.iter().map(|segment| segment.dead.min(segment.bytes)).sum();
-        let allowed = (bytes - dead) as f64 * settings.space;
-        let excess = bytes as f64 - allowed;
-        if excess <= 0.0 {
-            let compact_to = *self.compact_to.lock();
-            segments.retain(|segment| segment.base < compact_to[usize::from(segment.class)]);
+    /// Chooses the segments to work on.
+    fn choose(&self) -> Choice {
+        let unconfirmed = self.logs.unconfirmed();
+        self.unconfirmed.store(unconfirmed, Relaxed);
+        let must_confirm = unconfirmed > self.unconfirmed_max.load(Relaxed);
+        // Until then, not all overwritings are noted.
+        let is_searching = self.must_search.load(Relaxed);
+        let are_noted = !(is_searching || self.is_on_flash.load(Relaxed) && self.must_save());
+        let mut compaction = self.compaction.lock();
+        if compaction.confirms && compaction.noted_to.is_none() && are_noted {
+            compaction.noted_to = Some(self.logs.data.ends());
         }
-        let counts = segments.iter().map(|segment| SegmentCounts {
-            bytes: segment.bytes,
-            dead: segment.dead.min(segment.bytes),
-            age: user_end.saturating_sub(segment.order),
-        });
-        let Some(chosen) = choose(settings.victim, &counts.collect::<Vec<_>>()) else { return (None, 0.0) };
-        let limit = (EXCESS_MAX * allowed).max((EXCESS_SEGMENTS_MAX * settings.segment_bytes) as f64);
-        (Some(segments.swap_remove(chosen)), excess.max(0.0) / limit)
+        let choice = Choice::new(&self.logs, &self.commits, &compaction, must_confirm);
+        if !compaction.confirms || choice.is_unconfirmed || compaction.noted_to.is_none() {
+            return choice;
+        }
+        compaction.confirms = false;
+        Choice::new(&self.logs, &self.commits, &compaction, must_confirm)
     }
 
-    /// Updates the state of the work, after a step or a change of the memory budget.
+    /// Updates what work there is on segments.
+    fn look_at_segments(&self) {
+        let choice = self.choose();
+        self.must_confirm.store(choice.to_confirm.is_some(), Relaxed);
+        self.must_clean.store(choice.victim.is_some(), Relaxed);
+        self.clean_pressure.store(choice.clean_pressure.to_bits(), Relaxed);
+    }
+
+    /// Updates the state of the work, after a change of the memory budget.
     pub fn refresh(&self) {
-        let (victim, pressure) = self.victim();
-        self.must_clean.store(victim.is_some(), Relaxed);
-        self.clean_pressure.store(pressure.to_bits(), Relaxed);
+        self.refresh_rest();
+        self.look_at_segments();
+    }
+
+    /// Updates the state of the work, except that on segments.
+    fn refresh_rest(&self) {
         self.memory.keep_within_budget();
         let index = &self.logs.index;
         let residency = index.residency();
@@ -457,7 +506,9 @@ impl Jobs {
         let saved_at = (CHANGES_BYTES_PER_ENTRY * residency.entries as f64).max(least as f64);
         self.changes_share.store((residency.changes_bytes as f64 / saved_at).to_bits(), Relaxed);
         self.must_move.store(residency.is_moving, Relaxed);
-        self.entries.store(residency.entries, Relaxed);
+        self.is_on_flash.store(residency.memory_shards < index.shards(), Relaxed);
+        self.logs.average_frames(residency.entries);
+        self.unconfirmed_max.store(self.memory.unconfirmed_max(residency.entries), Relaxed);
         self.pending_bytes.store(index.pending_bytes() as u64, Relaxed);
         if let Some(keys) = &self.logs.keys {
             self.must_merge.store(keys.must_merge(residency.entries), Relaxed);

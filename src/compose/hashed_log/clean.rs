@@ -1,9 +1,11 @@
 //! Cleaning: the live records of a segment are appended to the log of their age, and the segment is released.
 
 use super::commits::Commits;
+use super::confirm::{OfHash, compare, notes_of, remove_dead, verdict};
 use super::indexed_logs::{IndexedLogs, OwnedRecord};
 use super::policy::class_of;
 use super::settings::Mistake;
+use super::unconfirmed::{Overwriting, SegmentId, YoungerKey};
 use crate::Result;
 use crate::batch::{Durability, TimestampMs, has_expired};
 use crate::device::Purpose;
@@ -22,9 +24,32 @@ const APPEND_BYTES: u64 = 64 << 10;
 /// A segment that is being cleaned.
 pub(super) struct Cleaning {
     segment: SegmentInfo,
+    first_unit: Unit,
     /// The class that its records move to.
     class: u8,
     frames: Frames,
+    /// The notes of overwritings of its records that were not reached yet, in the order of the units.
+    notes: Vec<Overwriting>,
+}
+
+/// What a step has done.
+pub(super) struct Cleaned {
+    /// The job, unless the segment was released.
+    pub next: Option<Cleaning>,
+    /// The number of entries that were removed because a younger one replaces them.
+    pub confirmed: u64,
+}
+
+/// The records of a piece of a segment.
+#[derive(Default)]
+struct Piece {
+    /// Those that notes show to be dead.
+    dead: Vec<OfHash>,
+    /// Those that an entry may point to, and their hashes.
+    records: Vec<(Unit, u32, OwnedRecord)>,
+    hashes: Vec<u64>,
+    /// The number of the unit after the last one.
+    end: u32,
 }
 
 /// A record of the segment that an entry points to.
@@ -35,8 +60,14 @@ struct Live {
     record: OwnedRecord,
 }
 
+impl Live {
+    fn of_hash(&self, logs: &IndexedLogs) -> OfHash {
+        OfHash::new(logs, self.lookup.hash(), self.unit, &self.record.view(), self.bytes)
+    }
+}
+
 impl Cleaning {
-    /// Begins to clean a finished segment.
+    /// Begins to clean a finished segment, which this job holds.
     pub fn begin(logs: &IndexedLogs, segment: SegmentInfo) -> Cleaning {
         // A record is indexed after it was appended, with its writer locked. Once all writers were locked, each record
         // of the segment was indexed, so one without an entry is dead.
@@ -47,103 +78,188 @@ impl Cleaning {
         let age = user_end.saturating_sub(segment.order);
         let class = class_of(age, logs.live_bytes(), logs.settings.classes);
         let frames = logs.data.view().frames(segment.class, segment.base, Purpose::Collect);
-        Cleaning { segment, class, frames }
+        let first_unit = logs.first_unit(&segment);
+        Cleaning { segment, first_unit, class, frames, notes: Vec::new() }
     }
 
-    /// Moves the live records of the next piece, or releases the segment if there is none. Returns the job unless the
-    /// segment was released. `buffered` is the memory of the piece.
+    fn id(&self) -> SegmentId {
+        (self.segment.class, self.segment.base)
+    }
+
+    /// Returns the number of a unit in the segment; the last possible one if it has more bits, for which there are no
+    /// notes.
+    fn number(&self, unit: Unit) -> u32 {
+        u32::try_from(unit - self.first_unit).unwrap_or(u32::MAX)
+    }
+
+    /// Takes the notes that were made since the last time.
+    fn take_notes(&mut self, logs: &IndexedLogs) {
+        let before = self.notes.len();
+        logs.unconfirmed.take(self.id(), &mut self.notes);
+        if self.notes.len() > before {
+            // Two sorted parts, mostly.
+            self.notes[before..].sort_unstable_by_key(Overwriting::number);
+            self.notes.sort_by_key(Overwriting::number);
+        }
+    }
+
+    /// Moves the live records of the next piece, or releases the segment if there is none. `buffered` is the memory of
+    /// the piece.
     pub fn step(
         mut self,
         logs: &IndexedLogs,
         commits: &Commits,
         now_ms: TimestampMs,
         buffered: &AtomicU64,
-    ) -> Result<Option<Cleaning>> {
-        let (mut records, mut hashes) = (Vec::new(), Vec::new());
+    ) -> Result<Cleaned> {
+        self.take_notes(logs);
+        let (piece, has_more) = self.read(logs)?;
+        let records = piece.records.iter().map(|(_, _, record)| record.heap_bytes() + size_of::<Live>());
+        let notes = self.notes.capacity() * size_of::<Overwriting>();
+        buffered.store((records.sum::<usize>() + self.frames.heap_bytes() + notes) as u64, Relaxed);
+        let mut confirmed = 0;
+        let live = self.find_live(logs, piece, &mut confirmed)?;
+        let shard_of = |live: &Live| logs.index.shard_of(live.lookup.hash());
+        for shard in live.chunk_by(|one, other| shard_of(one) == shard_of(other)) {
+            let hashes = shard.iter().take(1).map(|live| live.lookup.hash());
+            let move_live = || logs.health().run(|| self.move_live(logs, shard, now_ms));
+            confirmed += logs.with_writers(hashes, move_live)?;
+        }
+        if has_more {
+            return Ok(Cleaned { next: Some(self), confirmed });
+        }
+        let (class, base) = self.id();
+        commits.run(|ledger| ledger.release(class, base))?;
+        logs.unconfirmed.forget((class, base));
+        buffered.store(0, Relaxed);
+        Ok(Cleaned { next: None, confirmed })
+    }
+
+    /// Reads the next piece. Returns its records, except those without an entry, and whether there may be more.
+    fn read(&mut self, logs: &IndexedLogs) -> Result<(Piece, bool)> {
         // Small segments are read in several steps as well.
         let piece_bytes = PIECE_BYTES.min(logs.settings.segment_bytes as usize / STEPS_MIN);
-        let mut bytes = 0;
-        let has_more = self.frames.next_piece(piece_bytes, &mut |unit, record, padded| {
+        let (mut piece, mut passed) = (Piece::default(), 0);
+        let (first_unit, notes) = (self.first_unit, &self.notes);
+        let has_more = self.frames.next_piece(piece_bytes, &mut |unit, record, bytes| {
             let hash = logs.hasher().hash(record.key).placement;
+            let number = u32::try_from(unit - first_unit).unwrap_or(u32::MAX);
+            piece.end = number.saturating_add(1);
             let (units, are_all) = logs.index.known_candidates(hash);
-            if !are_all || units.contains(&unit) {
-                bytes += (record.key.len() + record.value.map_or(0, <[u8]>::len) + size_of::<Live>()) as u64;
-                records.push((unit, padded, OwnedRecord::from(record)));
-                hashes.push(hash);
+            if are_all && !units.contains(&unit) {
+                return Ok(());
             }
+            let notes = notes_of(notes, &mut passed, number);
+            if !notes.is_empty() {
+                let of_hash = OfHash::new(logs, hash, unit, record, bytes);
+                let verdict = verdict(of_hash.record.key, notes.iter().map(Overwriting::key));
+                if verdict.is_dead && !verdict.must_compare {
+                    piece.dead.push(of_hash);
+                    return Ok(());
+                }
+            }
+            piece.records.push((unit, bytes, OwnedRecord::from(record)));
+            piece.hashes.push(hash);
             Ok(())
         })?;
-        buffered.store(bytes + self.frames.heap_bytes() as u64, Relaxed);
+        Ok((piece, has_more))
+    }
+
+    /// Removes the entries of the records that a younger one replaces. Returns the others of the piece, in the order of
+    /// the shards. Adds the number of removed entries to `confirmed`.
+    fn find_live(&mut self, logs: &IndexedLogs, piece: Piece, confirmed: &mut u64) -> Result<Vec<Live>> {
+        let Piece { mut dead, records, hashes, end } = piece;
         let mut live = Vec::with_capacity(records.len());
+        let mut have_younger = Vec::new();
         for (lookup, (unit, bytes, record)) in logs.index.look_up(&hashes)?.into_iter().zip(records) {
-            if logs.index.candidates_of(&lookup)?.contains(&unit) {
+            let rank = logs.index.candidates_of(&lookup)?.iter().position(|other| *other == unit);
+            if let Some(rank) = rank {
+                have_younger.push(rank > 0);
                 live.push(Live { lookup, unit, bytes, record });
             }
         }
-        let shard_of = |live: &Live| logs.index.shard_of(live.lookup.hash());
-        live.sort_by_key(shard_of);
-        for shard in live.chunk_by(|one, other| shard_of(one) == shard_of(other)) {
-            let hashes = shard.iter().take(1).map(|live| live.lookup.hash());
-            logs.with_writers(hashes, || logs.health().run(|| self.move_live(logs, shard, now_ms)))?;
+        // Before an entry is made in front of another one, a note is.
+        self.take_notes(logs);
+        let (mut passed, mut unclear) = (0, Vec::new());
+        for (live, has_younger) in live.iter().zip(have_younger) {
+            let notes = notes_of(&self.notes, &mut passed, self.number(live.unit));
+            if has_younger {
+                let of_hash = live.of_hash(logs);
+                let verdict = verdict(of_hash.record.key, notes.iter().map(Overwriting::key));
+                if verdict.is_dead {
+                    dead.push(of_hash);
+                }
+                if verdict.must_compare || notes.is_empty() {
+                    unclear.push(of_hash);
+                }
+            }
         }
-        if has_more {
-            return Ok(Some(self));
-        }
-        let SegmentInfo { class, base, .. } = self.segment;
-        commits.run(|ledger| ledger.release(class, base))?;
-        buffered.store(0, Relaxed);
-        Ok(None)
+        *confirmed += compare(logs, &unclear)? + remove_dead(logs, self.id(), dead)?;
+        let reached = self.notes.partition_point(|note| note.number() < end);
+        self.notes.drain(..reached);
+        logs.unconfirmed.resolve(self.id(), reached as u64);
+        live.sort_by_key(|live| logs.index.shard_of(live.lookup.hash()));
+        Ok(live)
     }
 
-    /// Moves records whose hashes are of one shard, the writer of which is locked.
-    fn move_live(&self, logs: &IndexedLogs, records: &[Live], now_ms: TimestampMs) -> Result<()> {
+    /// Moves records whose hashes are of one shard, the writer of which is locked. Returns the number of entries that
+    /// were removed because a younger one replaces them.
+    fn move_live(&self, logs: &IndexedLogs, records: &[Live], now_ms: TimestampMs) -> Result<u64> {
         let mut moved: Vec<&Live> = Vec::with_capacity(records.len());
-        let mut bytes = 0;
+        let (mut bytes, mut confirmed) = (0, 0);
         for live in records {
             let units = logs.index.candidates_of(&live.lookup)?;
             let hash = live.lookup.hash();
             // Overwritten since the piece was read.
-            if !units.contains(&live.unit) {
-                continue;
-            }
+            let Some(rank) = units.iter().position(|unit| *unit == live.unit) else { continue };
             let record = live.record.view();
             let is_gone = record.value.is_none() || has_expired(record.expires_at_ms, now_ms);
             // An older entry of this hash may be of the same key, and must not be found again.
-            let is_oldest = units.last() == Some(&live.unit);
-            if is_gone && (is_oldest || logs.settings.makes(Mistake::DropsDeletes)) {
+            let is_oldest = rank + 1 == units.len();
+            let is_dropped = is_gone && (is_oldest || logs.settings.makes(Mistake::DropsDeletes));
+            let is_replaced = !is_dropped && rank > 0 && self.is_replaced(logs, live);
+            if is_dropped || is_replaced {
                 logs.index.remove(hash, live.unit);
                 logs.add_dead(live.unit, live.bytes);
+                confirmed += u64::from(is_replaced);
                 continue;
-            }
-            if is_gone {
-                // Once it was compared with the older entries, it may go.
-                logs.pairs.push(hash);
             }
             bytes += u64::from(live.bytes);
             moved.push(live);
             if bytes >= APPEND_BYTES {
-                append(logs, self.class, &moved)?;
+                self.append(logs, &moved)?;
                 moved.clear();
                 bytes = 0;
             }
         }
-        append(logs, self.class, &moved)
+        self.append(logs, &moved)?;
+        Ok(confirmed)
     }
-}
 
-/// Appends records to the log of a class, and makes their entries point there.
-fn append(logs: &IndexedLogs, class: u8, moved: &[&Live]) -> Result<()> {
-    if moved.is_empty() {
-        return Ok(());
+    /// Returns whether a note that was made since the others were taken shows that a younger record replaces this one.
+    fn is_replaced(&self, logs: &IndexedLogs, live: &Live) -> bool {
+        let notes = logs.unconfirmed.of_unit(self.id(), self.number(live.unit));
+        !notes.is_empty() && notes.contains(&YoungerKey::Known(logs.secret_hash(&live.record.key)))
     }
-    let records: Vec<RecordView<'_>> = moved.iter().map(|live| live.record.view()).collect();
-    let mut places = Vec::with_capacity(moved.len());
-    let place = |unit, bytes| places.push((unit, bytes));
-    logs.data.append(class, records.into_iter(), Durability::Buffered, place)?;
-    for (live, (unit, bytes)) in moved.iter().zip(places) {
-        logs.index.replace_found(&live.lookup, live.unit, unit);
-        logs.add_live(bytes);
-        logs.add_dead(live.unit, live.bytes);
+
+    /// Appends records to the log of their class, and makes their entries and their notes point there.
+    fn append(&self, logs: &IndexedLogs, moved: &[&Live]) -> Result<()> {
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let records: Vec<RecordView<'_>> = moved.iter().map(|live| live.record.view()).collect();
+        let mut places = Vec::with_capacity(moved.len());
+        let place = |unit, bytes| places.push((unit, bytes));
+        logs.data.append(self.class, records.into_iter(), Durability::Buffered, place)?;
+        let view = logs.data.view();
+        for (live, (unit, bytes)) in moved.iter().zip(places) {
+            for key in logs.unconfirmed.of_unit(self.id(), self.number(live.unit)) {
+                logs.note_overwriting(&view, unit, key);
+            }
+            logs.index.replace_found(&live.lookup, live.unit, unit);
+            logs.add_live(bytes);
+            logs.add_dead(live.unit, live.bytes);
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -258,9 +258,9 @@ impl Commits {
         end.saturating_sub(self.counts.keys_flushed_to.load(Ordering::Acquire))
     }
 
-    /// Returns whether the segment of this class and position is finished.
-    pub fn is_finished(&self, class: u8, base: u64) -> bool {
-        base < self.counts.finished_to[usize::from(class)].load(Ordering::Acquire)
+    /// Returns where the last finished segment of each class ended.
+    pub fn finished_to(&self) -> [u64; CLASSES] {
+        self.counts.finished_to.each_ref().map(|position| position.load(Ordering::Acquire))
     }
 
     /// Notes the end of the user log after an append.

@@ -1,58 +1,139 @@
-//! Confirming: the records of entries with an equal hash are read, and of each key the youngest entry remains.
+//! Confirming: of each key the entry of the youngest record remains, and those of the older ones are removed.
 //!
-//! Keys are compared by a hash of 64 bits with a secret of this opening, so that the key of a put need not be read
-//! again. Two different keys whose hashes in the index are equal are taken for one with a probability of 2^-64.
+//! Once an older record was read, the notes of [`unconfirmed`](super::unconfirmed) show whether a younger one of its
+//! key was put. If they do not, the records of all entries of its hash are read and compared.
+//!
+//! Cleaning confirms all overwritings of a segment, as it reads all of its records. A [`Confirming`] does it for a
+//! segment that is not cleaned soon: in long pieces, or record by record if there are few.
+//!
+//! Keys are compared by a hash of 64 bits with a secret of this opening. Two different keys whose hashes in the index
+//! are equal are taken for one with a probability of 2^-64.
 
 use super::indexed_logs::IndexedLogs;
-use super::pairs::Pair;
+use super::policy::is_read_as_a_whole;
 use super::settings::Mistake;
+use super::unconfirmed::{Overwriting, SegmentId, YoungerKey};
 use crate::Result;
 use crate::device::Purpose;
-use crate::store::data_logs::{DataView, USER, Unit};
+use crate::store::data_logs::{DataView, Frames, SegmentInfo, Unit};
 use crate::store::log_index::{Candidates, Lookup};
+use crate::store::record::RecordView;
+use std::collections::{HashMap, HashSet};
 
-/// The maximum number of hashes that one step compares.
-const HASHES_PER_STEP: usize = 128;
+/// The bytes of a segment that a step reads, and the number of records if it reads them one by one.
+const PIECE_BYTES: u64 = 1 << 20;
+const READS_PER_STEP: usize = 128;
 
 /// What is known of an entry's record.
-#[derive(Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Compared {
     pub unit: Unit,
     /// The secret hash of its key.
     pub key: u64,
     pub is_tombstone: bool,
+    /// The length of its frame.
     pub bytes: u32,
 }
 
-/// Compares the records of some queued hashes. Returns the number of entries that were removed, or `None` if no hash
-/// was queued.
-pub(super) fn confirm(logs: &IndexedLogs) -> Result<Option<u64>> {
-    let pairs = logs.pairs.take(HASHES_PER_STEP);
-    if pairs.is_empty() { Ok(None) } else { compare(logs, &pairs).map(Some) }
+/// A record of an entry that has older or younger ones of its hash, and the hash.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OfHash {
+    pub hash: u64,
+    pub record: Compared,
 }
 
-/// Reads the records of the entries of these hashes, except those whose keys are known, and leaves the youngest entry
-/// of each key. Returns the number of entries that were removed.
-pub(super) fn compare(logs: &IndexedLogs, pairs: &[Pair]) -> Result<u64> {
-    let hashes: Vec<u64> = pairs.iter().map(|pair| pair.hash).collect();
+impl OfHash {
+    pub fn new(logs: &IndexedLogs, hash: u64, unit: Unit, record: &RecordView<'_>, bytes: u32) -> OfHash {
+        let (key, is_tombstone) = (logs.secret_hash(record.key), record.value.is_none());
+        OfHash { hash, record: Compared { unit, key, is_tombstone, bytes } }
+    }
+}
+
+/// What the notes say of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// A younger record of the key was put.
+    pub is_dead: bool,
+    /// The other records of its hash have to be read.
+    pub must_compare: bool,
+}
+
+/// Returns what the notes say of a record with this key.
+pub(super) fn verdict(key: u64, notes: impl IntoIterator<Item = YoungerKey>) -> Verdict {
+    let mut verdict = Verdict { is_dead: false, must_compare: false };
+    for note in notes {
+        let is_equal = note == YoungerKey::Known(key);
+        verdict.is_dead |= is_equal;
+        // A note of another key may be in the place of that of a record which was put before.
+        verdict.must_compare |= !is_equal;
+    }
+    verdict
+}
+
+/// Returns the notes of the unit with this number: `notes` are in the order of the numbers, and the first `passed` are
+/// of those before. Moves `passed` after them.
+pub(super) fn notes_of<'a>(notes: &'a [Overwriting], passed: &mut usize, number: u32) -> &'a [Overwriting] {
+    *passed += notes[*passed..].iter().take_while(|note| note.number() < number).count();
+    let start = *passed;
+    *passed += notes[start..].iter().take_while(|note| note.number() == number).count();
+    &notes[start..*passed]
+}
+
+/// Removes the entries of records of a segment that are dead, if they still exist. Returns how many did.
+pub(super) fn remove_dead(logs: &IndexedLogs, id: SegmentId, mut dead: Vec<OfHash>) -> Result<u64> {
+    let index = &logs.index;
+    dead.sort_by_key(|dead| index.shard_of(dead.hash));
+    let hashes: Vec<u64> = dead.iter().map(|dead| dead.hash).collect();
+    let lookups = index.look_up(&hashes)?;
+    let dead: Vec<(OfHash, Lookup)> = dead.into_iter().zip(lookups).collect();
+    let mut removed = 0;
+    for shard in dead.chunk_by(|one, other| index.shard_of(one.0.hash) == index.shard_of(other.0.hash)) {
+        let remove = || {
+            let view = logs.data.view();
+            for (OfHash { hash, record }, lookup) in shard {
+                let units = index.candidates_of(lookup)?;
+                let rank = units.iter().position(|unit| *unit == record.unit);
+                // If the segment was released, its place may be that of another one.
+                let Some(rank) = rank.filter(|_| view.segment_of(record.unit) == Some(id)) else { continue };
+                let keeps_older = logs.settings.makes(Mistake::KeepsTheOlder) && rank > 0;
+                let gone = if keeps_older { units[rank - 1] } else { record.unit };
+                index.remove(*hash, gone);
+                logs.add_dead(gone, record.bytes);
+                removed += 1;
+            }
+            Ok(())
+        };
+        logs.with_writers(shard.iter().take(1).map(|dead| dead.0.hash), || logs.health().run(remove))?;
+    }
+    Ok(removed)
+}
+
+/// Reads the other records of the entries of these hashes, and leaves the youngest entry of each key. Returns the
+/// number of entries that were removed.
+pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
+    if known.is_empty() {
+        return Ok(0);
+    }
+    let hashes: Vec<u64> = known.iter().map(|known| known.hash).collect();
     let (groups, view) = logs.look(|index| {
-        let lookups = index.look_up(&hashes)?.into_iter().zip(pairs);
-        let groups = lookups.map(|(lookup, pair)| Ok((pair, index.candidates_of(&lookup)?, lookup)));
-        groups.collect::<Result<Vec<(&Pair, Candidates, Lookup)>>>()
+        let lookups = index.look_up(&hashes)?.into_iter();
+        let groups = lookups.map(|lookup| Ok((index.candidates_of(&lookup)?, lookup)));
+        groups.collect::<Result<Vec<(Candidates, Lookup)>>>()
     })?;
-    let groups: Vec<_> = groups.into_iter().filter(|(_, units, _)| units.len() > 1).collect();
+    let known: HashMap<Unit, Compared> =
+        known.iter().map(|known| (known.record.unit, known.record)).collect();
+    // Several of them may be of one group.
+    let mut seen = HashSet::new();
+    let groups: Vec<_> =
+        groups.into_iter().filter(|(units, _)| units.len() > 1 && seen.insert(units[0])).collect();
     let mut records: Vec<Compared> = Vec::with_capacity(2 * groups.len());
     let mut unread: Vec<usize> = Vec::with_capacity(groups.len());
-    for (pair, units, _) in &groups {
-        for (rank, unit) in units.iter().enumerate() {
-            // The first one is never removed in favour of another, so its length is not needed.
-            let is_known =
-                rank == 0 && *unit == pair.youngest && view.segment_of(*unit) == Some((USER, pair.base));
-            if !is_known {
-                unread.push(records.len());
-            }
-            records.push(Compared { unit: *unit, key: pair.key_hash, ..Compared::default() });
-        }
+    for unit in groups.iter().flat_map(|(units, _)| units.iter()) {
+        let record = known.get(unit).copied().unwrap_or_else(|| {
+            unread.push(records.len());
+            Compared { unit: *unit, ..Compared::default() }
+        });
+        records.push(record);
     }
     let units: Vec<Unit> = unread.iter().map(|number| records[*number].unit).collect();
     view.read_many(Purpose::Collect, &units, &mut |number, record| {
@@ -62,16 +143,16 @@ pub(super) fn compare(logs: &IndexedLogs, pairs: &[Pair]) -> Result<u64> {
         Ok(())
     })?;
     let (mut records, mut removed) = (records.into_iter(), 0);
-    for (_, units, lookup) in groups {
+    for (units, lookup) in groups {
         removed += keep_youngest(logs, &lookup, &view, records.by_ref().take(units.len()).collect())?;
     }
     Ok(removed)
 }
 
 /// Locks the writer of the shard, and removes the entries of records that a younger one replaces, and of tombstones of
-/// which no older record is left. `group` has records of this hash that were read in `view`, the youngest first;
-/// entries that have changed since are left for the next time. Returns how many were removed.
-pub(super) fn keep_youngest(
+/// which no older record is left. `group` has records of this hash that were read in `view`, the youngest first. If
+/// entries have changed since, this is noted, and they are compared again. Returns how many were removed.
+fn keep_youngest(
     logs: &IndexedLogs,
     lookup: &Lookup,
     view: &DataView,
@@ -83,17 +164,23 @@ pub(super) fn keep_youngest(
         let before = group.len();
         group.retain(|record| now.segment_of(record.unit) == view.segment_of(record.unit));
         let has_moved = group.len() < before;
-        remove_replaced(logs, lookup, &group, has_moved)
+        let (removed, has_moved) = remove_replaced(logs, lookup, &group, has_moved)?;
+        let units = logs.index.candidates_of(lookup)?;
+        if let Some(oldest) = units.last().filter(|_| has_moved && units.len() > 1) {
+            logs.note_overwriting(&now, *oldest, YoungerKey::Unknown);
+        }
+        Ok(removed)
     };
     logs.with_writers(std::iter::once(lookup.hash()), || logs.health().run(remove))
 }
 
+/// Returns how many entries were removed, and whether others have changed.
 fn remove_replaced(
     logs: &IndexedLogs,
     lookup: &Lookup,
     group: &[Compared],
     mut has_moved: bool,
-) -> Result<u64> {
+) -> Result<(u64, bool)> {
     let hash = lookup.hash();
     let mut removed = 0;
     let rank = |units: &Candidates, unit: Unit| units.iter().position(|other| *other == unit);
@@ -127,8 +214,116 @@ fn remove_replaced(
             removed += 1;
         }
     }
-    if has_moved {
-        logs.pairs.push(hash);
+    Ok((removed, has_moved))
+}
+
+/// A segment whose overwritings are confirmed.
+pub(super) struct Confirming {
+    id: SegmentId,
+    first_unit: Unit,
+    view: DataView,
+    /// In the order of the units. The first ones are passed.
+    notes: Vec<Overwriting>,
+    passed: usize,
+    /// The segment, if it is read as a whole.
+    frames: Option<Frames>,
+}
+
+impl Confirming {
+    /// Begins with a finished segment, which this job holds.
+    pub fn begin(logs: &IndexedLogs, segment: &SegmentInfo) -> Confirming {
+        let id = (segment.class, segment.base);
+        let view = logs.data.view();
+        let mut notes = Vec::new();
+        logs.unconfirmed.take(id, &mut notes);
+        notes.sort_unstable_by_key(Overwriting::number);
+        let is_whole = is_read_as_a_whole(notes.len() as u64, segment.bytes);
+        let frames = is_whole.then(|| view.frames(segment.class, segment.base, Purpose::Collect));
+        let first_unit = logs.first_unit(segment);
+        Confirming { id, first_unit, view, notes, passed: 0, frames }
     }
-    Ok(removed)
+
+    /// Confirms the next ones. Returns the number of entries that were removed, and whether the job is complete.
+    pub fn step(&mut self, logs: &IndexedLogs) -> Result<(u64, bool)> {
+        let start = self.passed;
+        let (mut dead, mut unclear) = (Vec::new(), Vec::new());
+        for (record, notes) in self.read(logs)? {
+            let verdict = verdict(record.record.key, notes.iter().map(Overwriting::key));
+            if verdict.is_dead {
+                dead.push(record);
+            }
+            if verdict.must_compare {
+                unclear.push(record);
+            }
+        }
+        let removed = compare(logs, &unclear)? + remove_dead(logs, self.id, dead)?;
+        logs.unconfirmed.resolve(self.id, (self.passed - start) as u64);
+        let is_complete = self.passed == self.notes.len();
+        if is_complete {
+            logs.unconfirmed.end_hold(self.id);
+        }
+        Ok((removed, is_complete))
+    }
+
+    /// Reads the next records that have notes.
+    fn read(&mut self, logs: &IndexedLogs) -> Result<Vec<(OfHash, &[Overwriting])>> {
+        let Confirming { first_unit, view, notes, passed, frames, .. } = self;
+        let notes: &[Overwriting] = notes;
+        let of_hash = |unit: Unit, record: &RecordView<'_>, bytes: u32| {
+            OfHash::new(logs, logs.hasher().hash(record.key).placement, unit, record, bytes)
+        };
+        let mut read = Vec::new();
+        if let Some(frames) = frames {
+            let start = frames.position();
+            while let Some(number) = notes.get(*passed).map(Overwriting::number)
+                && frames.position() < start + PIECE_BYTES
+            {
+                let of_unit = notes_of(notes, passed, number);
+                let unit = *first_unit + u64::from(number);
+                frames.record_at(number, &mut |record, bytes| {
+                    read.push((of_hash(unit, record, bytes), of_unit));
+                    Ok(())
+                })?;
+            }
+            return Ok(read);
+        }
+        let mut wanted = Vec::with_capacity(READS_PER_STEP);
+        while let Some(number) = notes.get(*passed).map(Overwriting::number)
+            && wanted.len() < READS_PER_STEP
+        {
+            wanted.push((*first_unit + u64::from(number), notes_of(notes, passed, number)));
+        }
+        let units: Vec<Unit> = wanted.iter().map(|(unit, _)| *unit).collect();
+        view.read_many(Purpose::Collect, &units, &mut |number, record| {
+            let (unit, of_unit) = wanted[number];
+            read.push((of_hash(unit, record, logs.data.frame_bytes(record)), of_unit));
+            Ok(())
+        })?;
+        Ok(read)
+    }
+
+    /// Returns the memory of the job, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
+        frames + self.notes.capacity() * size_of::<Overwriting>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_dead_if_a_note_has_its_key_and_compared_if_one_has_not() {
+        let (key, other) = (YoungerKey::Known(7), YoungerKey::Known(8));
+        for (notes, is_dead, must_compare) in [
+            (vec![], false, false),
+            (vec![key, key], true, false),
+            (vec![other], false, true),
+            (vec![YoungerKey::Unknown], false, true),
+            (vec![other, key], true, true),
+        ] {
+            assert_eq!(verdict(7, notes), Verdict { is_dead, must_compare });
+        }
+    }
 }

@@ -3,16 +3,14 @@
 //! `siltstone-model` reads them, so that no number is written twice.
 
 pub use super::background::{
-    CHANGES_BYTES_MIN, CHANGES_BYTES_MIN_PER_SHARD, CHANGES_BYTES_PER_ENTRY, CHANGES_MAX, EXCESS_MAX,
-    EXCESS_SEGMENTS_MAX, FLUSH_CHANGE_BYTES, FLUSH_LOG_BYTES, FLUSH_SEGMENTS, WAITING_SEGMENTS_MAX,
+    CHANGES_BYTES_MIN, CHANGES_BYTES_MIN_PER_SHARD, CHANGES_BYTES_PER_ENTRY, CHANGES_MAX, FLUSH_CHANGE_BYTES,
+    FLUSH_LOG_BYTES, FLUSH_SEGMENTS, UNCONFIRMED_MAX, WAITING_SEGMENTS_MAX,
 };
+pub use super::choice::{EXCESS_MAX, EXCESS_SEGMENTS_MAX};
 pub use super::clean::PIECE_BYTES as CLEAN_PIECE_BYTES;
 pub use super::open::unit_bytes;
-pub use super::pairs::{PAIR_BYTES, queue_max};
 pub use super::policy::{SegmentCounts, choose, class_of};
-pub use super::sweep::{
-    READ_BYTES_MAX as CONFIRM_BYTES_MIN, TABLE_BYTES_MIN as SWEEP_BYTES_MIN, TABLE_SHARE as SWEEP_SHARE,
-};
+pub use super::unconfirmed::NOTE_BYTES;
 pub use crate::compose::KEY_STRIPES_BYTES;
 pub use crate::index::hash_pages::{
     GROUPS_LOG2, GROWTH_WORDS, MARK_BITS, PAGE_BYTES, PAGE_ENTRIES, PAGE_HEADER_BYTES, PAGE_LINK_BYTES,

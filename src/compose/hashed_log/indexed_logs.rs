@@ -1,14 +1,14 @@
 //! The logs with their index, and the locks that keep both in the same order.
 
-use super::pairs::Pairs;
 use super::settings::LogSettings;
+use super::unconfirmed::{Unconfirmed, YoungerKey};
 use crate::Result;
 use crate::batch::NEVER;
 use crate::compose::with_locks;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
-use crate::store::data_logs::{DataLogs, DataView, Unit};
+use crate::store::data_logs::{DataLogs, DataView, SegmentInfo, Unit};
 use crate::store::log_index::{LogIndex, Residency};
 use crate::store::manifest::Header;
 use crate::store::ordered_keys::{KeyState, OrderedKeys};
@@ -26,13 +26,14 @@ pub(crate) struct IndexedLogs {
     pub(super) index: LogIndex,
     /// The keys in order, if the database keeps them.
     pub(super) keys: Option<OrderedKeys>,
-    pub(super) pairs: Pairs,
+    pub(super) unconfirmed: Unconfirmed,
     /// Hashes whole keys to compare them.
     secret: KeyHasher,
     /// The writer of each shard of the index, locked from before a record is appended until it is indexed.
     writers: Box<[Mutex<()>]>,
-    /// The bytes of frames that entries point to.
-    live_bytes: AtomicU64,
+    /// The bytes of frames that entries point to, and on average.
+    indexed_bytes: AtomicU64,
+    frame_bytes: AtomicU64,
 }
 
 impl IndexedLogs {
@@ -53,10 +54,11 @@ impl IndexedLogs {
             data: Arc::new(data),
             index,
             keys,
-            pairs: Pairs::new(settings.segment_bytes),
+            unconfirmed: Unconfirmed::default(),
             secret,
             writers,
-            live_bytes: AtomicU64::new(0),
+            indexed_bytes: AtomicU64::new(0),
+            frame_bytes: AtomicU64::new(0),
         }
     }
 
@@ -73,9 +75,22 @@ impl IndexedLogs {
         self.secret.hash(key).placement
     }
 
-    /// Returns the number of pairs of entries that are not compared yet.
+    /// Returns the number of overwritings that are not confirmed.
     pub fn unconfirmed(&self) -> u64 {
-        self.pairs.queued() + self.pairs.left_out()
+        self.unconfirmed.count()
+    }
+
+    /// Notes that the record at a unit of the view is probably replaced by a younger one with this key. The writer of
+    /// its shard is locked, or the view is the present one.
+    pub(super) fn note_overwriting(&self, view: &DataView, unit: Unit, key: YoungerKey) {
+        if let Some((id, number)) = view.locate(unit) {
+            self.unconfirmed.note(id, number, key);
+        }
+    }
+
+    /// Returns the first unit of a segment.
+    pub(super) fn first_unit(&self, segment: &SegmentInfo) -> Unit {
+        u64::from(segment.slot) * self.data.units_per_slot()
     }
 
     /// Returns the bytes of all logs on flash.
@@ -94,7 +109,8 @@ impl IndexedLogs {
         self.data.disk_bytes()
     }
 
-    /// Returns about how many keys there are: the entries, without those that may be of a key that has a younger one.
+    /// Returns about how many keys there are: the entries, without those that are probably of a key that has a younger
+    /// one.
     pub fn approximate_len(&self) -> u64 {
         self.index.len().saturating_sub(self.unconfirmed())
     }
@@ -165,25 +181,31 @@ impl IndexedLogs {
 
     /// Notes the bytes of a frame that an entry points to from now on.
     pub(super) fn add_live(&self, bytes: u32) {
-        self.live_bytes.fetch_add(u64::from(bytes), Relaxed);
+        self.indexed_bytes.fetch_add(u64::from(bytes), Relaxed);
     }
 
     /// Notes that no entry points to a frame any more.
     pub(super) fn add_dead(&self, unit: Unit, bytes: u32) {
         // The bytes at an opening are an estimate if records are of any size.
-        let subtract = |live: u64| Some(live.saturating_sub(u64::from(bytes)));
-        let _ = self.live_bytes.fetch_update(Relaxed, Relaxed, subtract);
+        let subtract = |indexed: u64| Some(indexed.saturating_sub(u64::from(bytes)));
+        let _ = self.indexed_bytes.fetch_update(Relaxed, Relaxed, subtract);
         self.data.add_dead(unit, u64::from(bytes));
     }
 
     /// Sets the bytes of frames that entries point to.
-    pub(super) fn set_live_bytes(&self, bytes: u64) {
-        self.live_bytes.store(bytes, Relaxed);
+    pub(super) fn set_indexed_bytes(&self, bytes: u64) {
+        self.indexed_bytes.store(bytes, Relaxed);
     }
 
-    /// Returns the bytes of frames that entries point to.
+    /// Updates the average of these bytes. `entries` is the number of entries.
+    pub(super) fn average_frames(&self, entries: u64) {
+        self.frame_bytes.store(self.indexed_bytes.load(Relaxed) / entries.max(1), Relaxed);
+    }
+
+    /// Returns the bytes of live frames: those that entries point to, without those that are probably replaced.
     pub fn live_bytes(&self) -> u64 {
-        self.live_bytes.load(Relaxed)
+        let replaced = self.unconfirmed() * self.frame_bytes.load(Relaxed);
+        self.indexed_bytes.load(Relaxed).saturating_sub(replaced)
     }
 }
 
@@ -232,6 +254,10 @@ impl From<&RecordView<'_>> for OwnedRecord {
 }
 
 impl OwnedRecord {
+    pub fn heap_bytes(&self) -> usize {
+        self.key.capacity() + self.value.as_ref().map_or(0, Vec::capacity)
+    }
+
     pub fn view(&self) -> RecordView<'_> {
         RecordView { key: &self.key, value: self.value.as_deref(), expires_at_ms: self.expires_at_ms }
     }

@@ -1,6 +1,7 @@
 //! The memory account and its limit: the index and the buffers, and the record cache in what the budget leaves.
 
 use super::indexed_logs::IndexedLogs;
+use super::unconfirmed::NOTE_BYTES;
 use crate::cache::{RecordCache, cache_hash};
 use crate::compose::KEY_STRIPES_BYTES;
 use crate::device::scratch_bytes;
@@ -18,6 +19,10 @@ const BUDGET_MIN: u64 = 256 << 10;
 const BUDGET_MIN_PER_SHARD: u64 = 4 << 10;
 /// Memory for changes between two decisions, in bytes.
 const SLACK_BYTES: u64 = 32 << 10;
+
+/// There is at most one unconfirmed overwriting for this many bytes of a budget: its note and the second entry of the
+/// key take an eighth of them.
+const BUDGET_PER_NOTE: u64 = 8 * (NOTE_BYTES as u64 + 6);
 
 /// The memory of an entry on flash, in bytes: that of its changes, on average, and of the places of pages.
 const FLASH_ENTRY_BYTES: f64 = 0.3;
@@ -76,8 +81,9 @@ pub(crate) struct Memory {
     pub(super) key_merge_bytes: AtomicU64,
     /// The memory of an index that is being saved, in bytes.
     pub(super) save_bytes: AtomicU64,
-    /// The memory of a sweep, in bytes.
-    pub(super) sweep_bytes: AtomicU64,
+    /// The memory of overwritings that are being confirmed, and of a search for them, in bytes.
+    pub(super) confirm_bytes: AtomicU64,
+    pub(super) search_bytes: AtomicU64,
     /// The account at its peak.
     peak: Mutex<RamAccount>,
 }
@@ -95,7 +101,8 @@ impl Memory {
             clean_bytes: AtomicU64::new(0),
             key_merge_bytes: AtomicU64::new(0),
             save_bytes: AtomicU64::new(0),
-            sweep_bytes: AtomicU64::new(0),
+            confirm_bytes: AtomicU64::new(0),
+            search_bytes: AtomicU64::new(0),
             peak: Mutex::default(),
         };
         memory.keep_within_budget();
@@ -147,6 +154,13 @@ impl Memory {
         index.set_memory_shards(now.clamp(more.min(fewer), fewer));
     }
 
+    /// Returns the maximum number of unconfirmed overwritings, of a database with this many entries.
+    pub fn unconfirmed_max(&self, entries: u64) -> u64 {
+        let wanted = (self.logs.settings.unconfirmed_max * entries as f64) as u64;
+        let budget = self.budget.load(Relaxed);
+        if budget == UNLIMITED { wanted } else { wanted.min(budget / BUDGET_PER_NOTE) }
+    }
+
     /// Decides again if a thread has got a larger read buffer since the last time.
     #[inline]
     pub fn account_for_read_buffers(&self) {
@@ -163,10 +177,11 @@ impl Memory {
         let keys = self.logs.keys.as_ref().map_or(0, OrderedKeys::heap_bytes);
         account.add("ordered_keys", keys as u64);
         account.add("key_merge_buffers", self.key_merge_bytes.load(Relaxed));
-        account.add("confirm_queue", self.logs.pairs.heap_bytes() as u64);
+        account.add("unconfirmed", self.logs.unconfirmed.heap_bytes() as u64);
         account.add("clean_buffers", self.clean_bytes.load(Relaxed));
         account.add("save_buffers", self.save_bytes.load(Relaxed));
-        account.add("sweep", self.sweep_bytes.load(Relaxed));
+        let confirm_bytes = self.confirm_bytes.load(Relaxed) + self.search_bytes.load(Relaxed);
+        account.add("confirm_buffers", confirm_bytes);
         account.add("read_buffers", scratch_bytes() as u64);
         account.add("locks", (KEY_STRIPES_BYTES + self.logs.shards() * size_of::<Mutex<()>>()) as u64);
         account

@@ -2,24 +2,25 @@
 //! what FlashKey and FlashStore have in common.
 //!
 //! ```text
-//! put      append to the user log -> entry of the index -> pair, if an older entry has an equal hash
+//! put      append to the user log -> entry of the index -> note, if an older entry has an equal hash
 //! get      entries of the hash, the youngest first -> one read each, until the key is equal
-//! confirm  pair -> read both records -> the same key: the older entry goes, its bytes are dead
 //! clean    segment with dead bytes -> live records to the log of their age -> segment released
+//! confirm  notes of a segment -> read the older records -> the same key: the older entry goes
 //! flush    changes of the index -> redo log, after the logs were synced up to where they are covered
 //! ```
 //!
-//! A put never waits for a read of a finished segment: it leaves the older entry, which the background compares. Until
-//! then both entries are there, and the younger one is found first.
+//! A put never waits for a read of a finished segment: it leaves the older entry, and notes that this is probably of
+//! its key. The older record counts as dead at once. Both entries are there, the younger one is found first, until the
+//! segment of the older one is cleaned, or its notes are confirmed because there are too many.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `indexed_logs` | the logs with their index: locks of shards, lookups of one moment, live bytes |
 //! | `writer`, `reader`, `groups` | puts and deletes; gets; entries of equal hashes in order |
-//! | `pairs`, `confirm`, `sweep` | entries of equal hashes that are not compared yet; comparing some; comparing all |
+//! | `unconfirmed`, `confirm`, `search` | notes of overwritings; resolving them; finding those without notes |
 //! | `clean`, `policy` | cleaning; which segment, and where its records go |
 //! | `live`, `commits` | what is live, as the manifest has it; redo before release |
-//! | `background`, `memory` | which job runs next; the memory account and its limit |
+//! | `background`, `choice`, `memory` | which job runs next, on which segment; the memory account and its limit |
 //! | `snapshot`, `checkpoint`, `verify` | reads of everything |
 //! | `range` | records in the order of their keys |
 //! | `open`, `keys`, `settings` | creating and opening |
@@ -28,6 +29,7 @@
 
 mod background;
 mod checkpoint;
+mod choice;
 mod clean;
 mod commits;
 mod confirm;
@@ -40,15 +42,15 @@ mod keys;
 pub mod live;
 mod memory;
 mod open;
-mod pairs;
 mod policy;
 mod range;
 mod reader;
 mod repair;
+mod search;
 mod settings;
 mod snapshot;
 mod survey;
-mod sweep;
+mod unconfirmed;
 mod verify;
 mod writer;
 

@@ -259,5 +259,6 @@ fn account_for_entries(logs: &IndexedLogs, slots: &SlotEntries) {
         live_bytes += live;
         logs.data.set_dead(segment.class, segment.base, segment.bytes - live);
     }
-    logs.set_live_bytes(live_bytes);
+    logs.set_indexed_bytes(live_bytes);
+    logs.average_frames(logs.index.len());
 }

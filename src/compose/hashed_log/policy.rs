@@ -1,4 +1,5 @@
-//! Which segment is cleaned next, and where its records go. Pure functions of counts.
+//! Which segment is cleaned next, where its records go, and in which segment overwritings are confirmed before. Pure
+//! functions of counts.
 
 /// The rule by which cleaning chooses a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +47,32 @@ pub fn choose(victim: Victim, segments: &[SegmentCounts]) -> Option<usize> {
     best.map(|(number, _)| number)
 }
 
+/// A read of one record costs about as much as reading this many bytes in a long piece.
+const READ_COST_BYTES: u64 = 16 << 10;
+/// The least weight of a segment that is cleaned soon.
+const WEIGHT_MIN: f64 = 0.01;
+
+/// Returns whether this many records of a segment are read with the whole segment, and not one by one.
+pub(super) fn is_read_as_a_whole(records: u64, segment_bytes: u64) -> bool {
+    records * READ_COST_BYTES >= segment_bytes
+}
+
+/// Returns the number of the segment whose overwritings are confirmed next, if any has some: those for the memory of
+/// which the least has to be read, for as long as cleaning would not have resolved them without a read. `segments` have
+/// the number of unconfirmed overwritings, which count as dead.
+pub(super) fn choose_unconfirmed(segments: &[(SegmentCounts, u64)]) -> Option<usize> {
+    let dead_share = |segment: &SegmentCounts| segment.dead as f64 / segment.bytes.max(1) as f64;
+    let cleaned_at =
+        segments.iter().map(|(segment, _)| dead_share(segment)).fold(f64::MIN_POSITIVE, f64::max);
+    let score = |(segment, count): &(SegmentCounts, u64)| {
+        let left = (1.0 - dead_share(segment) / cleaned_at).max(WEIGHT_MIN);
+        let cost = (count * READ_COST_BYTES).min(segment.bytes.max(1));
+        *count as f64 * left / cost as f64
+    };
+    let with_some = segments.iter().enumerate().filter(|(_, (_, count))| *count > 0);
+    with_some.max_by(|(_, one), (_, other)| score(one).total_cmp(&score(other))).map(|(number, _)| number)
+}
+
 /// The age of the records of each class of moved records, as a share of the live bytes: those of the last class are
 /// older than all of these.
 const CLASS_AGES: [f64; 2] = [1.0 / 16.0, 1.0 / 4.0];
@@ -76,6 +103,21 @@ mod tests {
             assert_eq!(choose(victim, &segments[..1]), None);
             assert_eq!(choose(victim, &[segment(100, 100, 0), segments[0]]), Some(0));
         }
+    }
+
+    #[test]
+    fn overwritings_are_confirmed_where_many_are_read_together_and_not_where_cleaning_is_near() {
+        let megabytes = |dead: u64| segment(32 << 20, dead << 20, 1);
+        let choose = |counts: [(u64, u64); 3]| {
+            choose_unconfirmed(&counts.map(|(dead, count)| (megabytes(dead), count)))
+        };
+        assert_eq!(choose([(0, 0), (9, 0), (12, 0)]), None);
+        assert_eq!(choose([(0, 0), (9, 0), (12, 5)]), Some(2));
+        // The segment is read as a whole: the more the better, unless it is cleaned soon.
+        assert_eq!(choose([(2, 20_000), (6, 50_000), (12, 90_000)]), Some(1));
+        // Each record is read: the youngest segment has the longest time left.
+        assert_eq!(choose([(1, 500), (6, 1_000), (12, 1_500)]), Some(0));
+        assert!(is_read_as_a_whole(2_048, 32 << 20) && !is_read_as_a_whole(2_047, 32 << 20));
     }
 
     #[test]

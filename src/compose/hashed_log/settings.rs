@@ -19,8 +19,8 @@ pub(crate) struct LogSettings {
     pub segment_bytes: u64,
     /// The share of the index that is in memory.
     pub index_in_memory: f64,
-    /// The share of keys with an unconfirmed overwriting from which the index is searched for them.
-    pub sweep_at: f64,
+    /// The share of keys that may have an unconfirmed overwriting.
+    pub unconfirmed_max: f64,
     /// Whether the keys are kept in order as well.
     pub ordered: bool,
     /// A mistake that the engine makes.

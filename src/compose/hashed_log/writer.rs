@@ -2,13 +2,13 @@
 
 use super::commits::Commits;
 use super::indexed_logs::{IndexedLogs, Place};
-use super::pairs::Pair;
+use super::unconfirmed::YoungerKey;
 use crate::batch::{Durability, HashedWrite, Write};
 use crate::cache::{RecordCache, WriteGuard, cache_hash};
 use crate::compose::KeyStripes;
 use crate::device::{AlignedBuffer, Purpose, with_scratch};
 use crate::key::{Key, KeyHash};
-use crate::store::data_logs::{USER, Unit};
+use crate::store::data_logs::{DataView, USER, Unit};
 use crate::store::log_index::Lookup;
 use crate::store::record::RecordView;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,6 +31,14 @@ pub(crate) struct Writer {
 struct Appended {
     unit: Unit,
     bytes: u32,
+}
+
+/// The entry of a key among those of its hash.
+struct Found {
+    /// Its rank, its unit, and the length of its frame.
+    replaced: Option<(usize, Unit, u32)>,
+    /// The first one before it that was not read.
+    unread: Option<Unit>,
 }
 
 impl Writer {
@@ -188,40 +196,29 @@ impl Writer {
             return Ok(());
         }
         let view = self.logs.data.view();
-        let (mut unread, mut replaced) = (0, None);
-        // If it was moved since, or its segment's place is that of another segment, it is another entry.
-        let known = known.filter(|known| view.segment_of(known.unit) == known.segment);
-        for (rank, unit) in units.iter().enumerate() {
-            if let Some(known) = known.filter(|known| known.unit == *unit) {
-                replaced = Some((rank, *unit, known.bytes));
-                break;
-            }
-            if !view.is_open(*unit) {
-                unread += 1;
-                continue;
-            }
-            let span = view.read(Purpose::Put, *unit, buffer)?;
-            let record = span.view(buffer);
-            if record.key == key.bytes() {
-                replaced = Some((rank, *unit, self.logs.data.frame_bytes(&record)));
-                break;
-            }
+        let Found { replaced, unread } = self.find(key, &units, known, &view, buffer)?;
+        // Of several records that were not read, the others have notes as well.
+        if let Some(older) = unread {
+            let key = match is_delete {
+                true => YoungerKey::Unknown,
+                false => YoungerKey::Known(self.logs.secret_hash(key.bytes())),
+            };
+            self.logs.note_overwriting(&view, older, key);
         }
         let Some((rank, old, old_bytes)) = replaced else {
-            if unread == 0 && is_delete {
+            if unread.is_none() && is_delete {
                 self.logs.add_dead(new.unit, new.bytes);
-                return Ok(());
-            }
-            self.logs.index.insert(hash, new.unit);
-            if unread > 0 && is_delete {
-                self.logs.pairs.push(hash);
-            } else if unread > 0 {
-                let key_hash = self.logs.secret_hash(key.bytes());
-                let base = view.segment_of(new.unit).map_or(u64::MAX, |(_, base)| base);
-                self.logs.pairs.push_pair(Pair { hash, youngest: new.unit, base, key_hash });
+            } else {
+                self.logs.index.insert(hash, new.unit);
             }
             return Ok(());
         };
+        // A tombstone goes only once it was compared with all older entries.
+        if let Some(other) = units.iter().rfind(|unit| is_delete && **unit != old)
+            && unread.is_none()
+        {
+            self.logs.note_overwriting(&view, *other, YoungerKey::Unknown);
+        }
         if is_delete && units.len() == 1 {
             self.logs.index.remove(hash, old);
             self.logs.add_dead(new.unit, new.bytes);
@@ -233,11 +230,38 @@ impl Writer {
             self.logs.index.insert(hash, new.unit);
         }
         self.logs.add_dead(old, old_bytes);
-        // The pairs of the old entry are queued; but a tombstone goes only once it was compared with all older entries.
-        if is_delete && units.len() > 1 {
-            self.logs.pairs.push(hash);
-        }
         Ok(())
+    }
+
+    /// Looks for the entry of a key among these, without a read of a finished segment.
+    fn find(
+        &self,
+        key: Key<'_>,
+        units: &[Unit],
+        known: Option<Place>,
+        view: &DataView,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<Found> {
+        // If it was moved since, or its segment's place is that of another segment, it is another entry.
+        let known = known.filter(|known| view.segment_of(known.unit) == known.segment);
+        let mut unread = None;
+        for (rank, unit) in units.iter().enumerate() {
+            if let Some(known) = known.filter(|known| known.unit == *unit) {
+                // Those before it were read as well, and are of other keys.
+                return Ok(Found { replaced: Some((rank, *unit, known.bytes)), unread: None });
+            }
+            if !view.is_open(*unit) {
+                unread = unread.or(Some(*unit));
+                continue;
+            }
+            let span = view.read(Purpose::Put, *unit, buffer)?;
+            let record = span.view(buffer);
+            if record.key == key.bytes() {
+                let replaced = Some((rank, *unit, self.logs.data.frame_bytes(&record)));
+                return Ok(Found { replaced, unread });
+            }
+        }
+        Ok(Found { replaced: None, unread })
     }
 
     /// Makes an entry for a record of the user log that no redo record covers. Only at opening.

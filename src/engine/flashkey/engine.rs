@@ -270,7 +270,7 @@ impl Engine for FlashKey {
             ("index_page_reads", logs.index_page_reads() as f64),
             ("cleanings", jobs.cleanings.load(Relaxed) as f64),
             ("confirmed", jobs.confirmed.load(Relaxed) as f64),
-            ("sweeps", jobs.sweeps.load(Relaxed) as f64),
+            ("confirmed_segments", jobs.confirmed_segments.load(Relaxed) as f64),
             ("saves", jobs.saves.load(Relaxed) as f64),
             ("key_merges", jobs.key_merges.load(Relaxed) as f64),
             ("key_runs", logs.key_runs().0 as f64),

@@ -44,8 +44,7 @@ settings! {
         /// segments that records are being appended to come on top.
         space: f64 = 1.25, 1.05..=4.0, kept;
         /// The most bytes of the logs, 0 for no limit: a put fails with `Error::NoRoom` if the live records would take
-        /// more than this divided by `space`. Overwritten records count as live until the overwriting is confirmed, in
-        /// the background.
+        /// more than this divided by `space`.
         capacity: u64 = 0, 0..=1 << 60, kept;
         /// The bits of a key's hash that the index keeps, fixed when the database is created. A get of a missing key
         /// costs N / 2^bits reads, for N keys.
@@ -61,9 +60,10 @@ settings! {
         /// index takes 0.3 bytes of memory per key, a get reads twice, and the index is written again whenever 3 % of
         /// the keys have changed. A memory budget moves more of the index to flash if it is short.
         index_in_memory: f64 = 1.0, 0.0..=1.0, kept;
-        /// The share of keys with an unconfirmed overwriting from which the index is searched for them. Until an
-        /// overwriting is confirmed, the older record takes space and 5 bytes of memory.
-        sweep_at: f64 = 0.05, 0.0..=1.0, kept;
+        /// The share of keys that may have an unconfirmed overwriting: a second record, which is probably of the same
+        /// key. Each takes 18 bytes of memory until the segment of the older record is cleaned. When there are more,
+        /// older records are read only to confirm that. With 0.25 at a `space` of 1.25 none is.
+        unconfirmed_max: f64 = 0.05, 0.0..=1.0, kept;
         /// Whether the keys are kept in order as well, fixed when the database is created: ranges of keys can be read.
         /// Costs a few percent of the space for records of 1,000 bytes, and up to 16 MiB of memory.
         ordered: bool = false, (), kept;
@@ -133,7 +133,7 @@ impl FlashKeySettings {
             classes: self.classes,
             segment_bytes: self.segment_bytes,
             index_in_memory: self.index_in_memory,
-            sweep_at: self.sweep_at,
+            unconfirmed_max: self.unconfirmed_max,
             ordered: self.ordered,
             #[cfg(feature = "mistakes")]
             mistake: self.mistake,

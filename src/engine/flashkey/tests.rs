@@ -14,9 +14,9 @@ struct Checked {
     wanted: BTreeMap<u32, Vec<u8>>,
 }
 
-/// Settings with which the queue of pairs has little space.
+/// Settings with which some overwritings are confirmed before their segments are cleaned.
 fn settings() -> FlashKeySettings {
-    FlashKeySettings::default().segment_bytes(4096).sweep_at(0.05)
+    FlashKeySettings::default().segment_bytes(4096).unconfirmed_max(0.05)
 }
 
 impl Checked {
@@ -93,8 +93,7 @@ fn no_step_works_once_no_work_is_pending() {
 }
 
 #[test]
-fn a_sweep_removes_the_older_entry_of_each_key_and_the_deleted_keys() {
-    // Records of 20 bytes are read in the order of the segments, those of 700 bytes one by one.
+fn a_compaction_removes_the_older_entry_of_each_key_and_the_deleted_keys() {
     for (value, keys) in [(vec![1; 20], 3_000), (vec![1; 700], 300)] {
         let mut checked = Checked::create();
         checked.put(0..keys, &value);
@@ -107,7 +106,7 @@ fn a_sweep_removes_the_older_entry_of_each_key_and_the_deleted_keys() {
         assert!(checked.detail("unconfirmed") > 100.0);
         checked.engine.request_compaction().unwrap();
         checked.work();
-        assert!(checked.detail("sweeps") >= 1.0);
+        assert!(checked.detail("confirmed_segments") >= 1.0);
         assert_eq!(checked.detail("unconfirmed"), 0.0);
         assert_eq!(checked.engine.stats().records, checked.wanted.len() as u64);
         checked.check(keys);
@@ -115,7 +114,7 @@ fn a_sweep_removes_the_older_entry_of_each_key_and_the_deleted_keys() {
 }
 
 #[test]
-fn records_that_move_or_change_during_a_sweep_are_found_and_swept_later() {
+fn records_that_move_or_change_while_they_are_confirmed_are_confirmed_later() {
     let mut checked = Checked::create();
     let keys = 3_000;
     checked.put(0..keys, &[0; 20]);
@@ -125,7 +124,7 @@ fn records_that_move_or_change_during_a_sweep_are_found_and_swept_later() {
             (0..keys).filter(|key| key.wrapping_mul(2_654_435_761) >> 28 == u32::from(round % 16)),
             &[round; 20],
         );
-        // Some pieces of cleaning and of sweeps between writes to the same keys.
+        // Some pieces of cleaning and of confirming between writes to the same keys.
         for _ in 0..round {
             checked.engine.step(NOW_MS).unwrap();
         }
@@ -175,7 +174,7 @@ fn an_update_replaces_the_entry_that_it_has_read_without_a_later_comparison() {
 fn a_compaction_leaves_no_pair_although_cleaning_moves_records_during_its_sweep() {
     let mut random = fastrand::Rng::with_seed(3);
     for _ in 0..40 {
-        let mut checked = Checked::create_with(&settings().sweep_at(1.0).space(random.f64() + 1.05));
+        let mut checked = Checked::create_with(&settings().unconfirmed_max(1.0).space(random.f64() + 1.05));
         for _ in 0..random.usize(2..30) {
             let keys: Vec<u32> = (0..random.usize(..100)).map(|_| random.u32(..200)).collect();
             checked.put(keys.into_iter(), &[7; 40]);

@@ -14,10 +14,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const VALUE_BYTES: usize = 40;
 const SPACES: [f64; 1] = [1.25];
-/// The share of keys with an unconfirmed overwriting from which they are confirmed, unless another is set: the records
-/// that are not known to be dead take space and are moved, which no theory has.
-const SWEEP_AT: f64 = 0.01;
-
 /// The rules by their names.
 const VICTIMS: [(&str, Victim); 3] = [
     ("most_invalid", Victim::MostInvalid),
@@ -130,7 +126,6 @@ impl Case {
             ("victim", self.victim.clone()),
             ("classes", self.classes.to_string()),
             ("space", self.space.to_string()),
-            ("sweep_at", SWEEP_AT.to_string()),
         ];
         tuning(settings, data_bytes, &engine)
     }

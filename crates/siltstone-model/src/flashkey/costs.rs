@@ -33,10 +33,10 @@ pub struct FlashKeyRam {
     pub log_buffers: f64,
     /// The keys in order that are not in a run yet, if an order is kept.
     pub ordered_keys: f64,
-    /// The hashes of pairs of entries to compare.
-    pub confirm_queue: f64,
-    /// The table of a search for pairs of small records, and a piece of a segment.
-    pub sweep: f64,
+    /// The notes of unconfirmed overwritings.
+    pub unconfirmed: f64,
+    /// A piece of a segment whose overwritings are confirmed.
+    pub confirm_buffers: f64,
     /// The piece of a segment that is being cleaned.
     pub clean_buffers: f64,
     /// What does not depend on the data: the locks of keys and of shards.
@@ -46,7 +46,7 @@ pub struct FlashKeyRam {
 impl FlashKeyRam {
     /// Returns the sum.
     pub fn total(&self) -> f64 {
-        let jobs = self.confirm_queue + self.sweep + self.clean_buffers;
-        self.index + self.log_buffers + self.ordered_keys + jobs + self.fixed
+        let jobs = self.confirm_buffers + self.clean_buffers;
+        self.index + self.log_buffers + self.ordered_keys + self.unconfirmed + jobs + self.fixed
     }
 }

@@ -45,6 +45,8 @@ const READ_BYTES_GUESS: f64 = costs::READ_BYTES_GUESS as f64;
 const PADDED_SHARE: f64 = 0.5;
 /// The number of a unit that a varint of this many bits can state.
 const VARINT_RANGE: f64 = 128.0;
+/// The spare space of lists of notes, as a share.
+const SPARE_NOTES: f64 = 1.0 / 16.0;
 /// What a piece to clean takes besides its bytes: a copy of its records, with the places of each, and read-ahead.
 const CLEANED_COPIES: f64 = 3.0;
 
@@ -74,8 +76,8 @@ pub struct FlashKeyLayout {
     pub segment_bytes: f64,
     /// The share of the index that is in memory; the rest is on flash.
     pub index_in_memory: f64,
-    /// The share of keys with an unconfirmed overwriting from which the index is searched for them.
-    pub sweep_at: f64,
+    /// The share of keys that may have an unconfirmed overwriting.
+    pub unconfirmed_max: f64,
     /// Whether the keys are kept in order as well.
     pub ordered: bool,
 }
@@ -96,7 +98,7 @@ impl FlashKeyLayout {
             classes: settings.classes,
             segment_bytes: settings.segment_bytes as f64,
             index_in_memory: settings.index_in_memory,
-            sweep_at: settings.sweep_at,
+            unconfirmed_max: settings.unconfirmed_max,
             ordered: settings.ordered,
         }
     }
@@ -381,11 +383,13 @@ impl FlashKeyStore {
         cleaned + self.index().on_flash() * writes.saved_index
     }
 
-    /// Returns the random reads per put in the background: the older record, and pages of an index on flash to compare
-    /// the two and to clean.
+    /// Returns the random reads per put in the background: older records, if more than `unconfirmed_max` of the keys
+    /// would be unconfirmed, and of an index on flash the younger records, and pages to compare the two and to clean.
     pub fn background_reads_per_put(&self, popularity: &Popularity, appends_per_put: f64) -> f64 {
         let confirmed = 1.0 - self.replaced_at_once(popularity);
-        confirmed + self.index().on_flash() * (confirmed + appends_per_put)
+        let dead = confirmed * (self.layout.space - 1.0);
+        let read_share = (1.0 - self.layout.unconfirmed_max / dead.max(f64::MIN_POSITIVE)).max(0.0);
+        confirmed * read_share + self.index().on_flash() * (2.0 * confirmed + appends_per_put)
     }
 
     /// Returns the average memory, without what only a running job uses.
@@ -394,10 +398,25 @@ impl FlashKeyStore {
             index: self.index().ram(self.keys),
             log_buffers: self.segments_bytes(),
             ordered_keys: if self.layout.ordered { KEY_TABLES_BYTES } else { 0.0 },
-            confirm_queue: 0.0,
-            sweep: 0.0,
+            unconfirmed: 0.0,
+            confirm_buffers: 0.0,
             clean_buffers: 0.0,
             fixed: (costs::KEY_STRIPES_BYTES as f64) + self.layout.partitions,
+        }
+    }
+
+    /// Returns the average memory of a store whose keys are overwritten with this popularity.
+    pub fn ram_of_overwriting(&self, popularity: &Popularity) -> FlashKeyRam {
+        // The dead records in finished segments, without those that were replaced at once.
+        let dead = (1.0 - self.replaced_at_once(popularity)) * (self.layout.space - 1.0);
+        self.ram_with_unconfirmed(dead.min(self.layout.unconfirmed_max) * self.keys)
+    }
+
+    fn ram_with_unconfirmed(&self, unconfirmed: f64) -> FlashKeyRam {
+        FlashKeyRam {
+            index: self.index().ram(self.keys + unconfirmed),
+            unconfirmed: unconfirmed * costs::NOTE_BYTES as f64 * (1.0 + SPARE_NOTES),
+            ..self.ram()
         }
     }
 
@@ -408,16 +427,13 @@ impl FlashKeyStore {
             (self.puts_per_flush(2.0) * 2.0 * OPERATION_BYTES * 2.0).min(costs::FLUSH_CHANGE_BYTES as f64);
         let piece = (costs::CLEAN_PIECE_BYTES as f64).min(self.layout.segment_bytes);
         let index = self.index().ram_peak(self.keys, self.unconfirmed_max());
-        // Larger records are read one by one.
-        let is_swept = self.frame_bytes <= costs::CONFIRM_BYTES_MIN as f64;
-        let table = (index / costs::SWEEP_SHARE as f64).max(costs::SWEEP_BYTES_MIN as f64);
+        let ram = self.ram_with_unconfirmed(self.unconfirmed_max());
         FlashKeyRam {
             index,
             log_buffers: self.segments_bytes() + (LOGS - 1.0) * costs::BUFFER_BYTES_MAX as f64 + pending,
-            confirm_queue: self.queue_max() * costs::PAIR_BYTES as f64,
-            sweep: if is_swept { table + piece } else { 0.0 },
+            confirm_buffers: piece,
             clean_buffers: CLEANED_COPIES * piece,
-            ..self.ram()
+            ..ram
         }
     }
 
@@ -430,14 +446,11 @@ impl FlashKeyStore {
         self.layout.space * self.live_bytes() / self.layout.segment_bytes + LOGS
     }
 
-    /// Returns how many entries may wait to be compared before puts wait: twice as many as start a search.
+    /// Returns how many overwritings may be unconfirmed before puts wait: twice as many as are confirmed by reads, or
+    /// all dead records.
     fn unconfirmed_max(&self) -> f64 {
-        2.0 * (self.layout.sweep_at * self.keys).max(self.queue_max())
-    }
-
-    /// Returns the maximum number of hashes that are queued to be compared.
-    fn queue_max(&self) -> f64 {
-        costs::queue_max(self.layout.segment_bytes as u64) as f64
+        let dead = (1.0 + costs::EXCESS_MAX) * self.layout.space - 1.0;
+        dead.min(costs::UNCONFIRMED_MAX * self.layout.unconfirmed_max) * self.keys
     }
 
     /// Returns the maximum number of bytes on flash per byte of items, of a store whose background work keeps up: the

@@ -100,7 +100,7 @@ pub fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) 
         .victim(victims[random.usize(..3)])
         .classes(random.u8(1..=3))
         .index_in_memory([0.0, 0.5, 1.0][of_memory.usize(..3)])
-        .sweep_at([0.0, 0.05, 1.0][random.usize(..3)])
+        .unconfirmed_max([0.0, 0.05, 1.0][random.usize(..3)])
 }
 
 /// Returns random settings with which some dozen records fill segments.

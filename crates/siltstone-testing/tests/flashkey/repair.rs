@@ -19,7 +19,7 @@ type Files = BTreeMap<String, Vec<u8>>;
 fn builder(is_fixed: bool) -> Builder {
     let fixed = is_fixed.then_some((8, 24));
     let common = CommonSettings { fixed, partitions: Some(4), ..CommonSettings::default() };
-    let settings = FlashKeySettings::default().segment_bytes(1 << 13).space(1.1).sweep_at(0.0);
+    let settings = FlashKeySettings::default().segment_bytes(1 << 13).space(1.1).unconfirmed_max(0.0);
     Database::builder("db").engine(settings).common(common).background_threads(0).seed(SEED)
 }
 

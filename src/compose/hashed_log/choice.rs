@@ -1,0 +1,129 @@
+//! On which segment the background works next: which one is cleaned, and of which one the overwritings are confirmed.
+
+use super::commits::Commits;
+use super::indexed_logs::IndexedLogs;
+use super::policy::{SegmentCounts, choose, choose_unconfirmed};
+use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
+
+/// Cleaning is as far behind as possible when the logs exceed their space by this share, or by this many segments if
+/// that is more.
+pub const EXCESS_MAX: f64 = 0.05;
+pub const EXCESS_SEGMENTS_MAX: u64 = 4;
+
+/// A compaction that was requested.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Compaction {
+    /// The segments of each class before these positions are cleaned if they have dead bytes.
+    pub to: [u64; CLASSES],
+    /// Before that, all overwritings are confirmed.
+    pub confirms: bool,
+    /// The ends of the logs once all overwritings were noted.
+    pub noted_to: Option<[u64; CLASSES]>,
+    /// The overwritings of the segments before these positions are confirmed.
+    pub confirmed_to: [u64; CLASSES],
+}
+
+impl Compaction {
+    /// Notes that the overwritings of a segment, the first of its class that has some, are confirmed.
+    pub fn confirmed(&mut self, segment: &SegmentInfo) {
+        let to = &mut self.confirmed_to[usize::from(segment.class)];
+        *to = (*to).max(segment.base + 1);
+    }
+
+    /// Returns whether the overwritings of a segment have to be confirmed.
+    fn must_confirm(&self, segment: &SegmentInfo) -> bool {
+        let class = usize::from(segment.class);
+        let is_noted = self.noted_to.is_some_and(|ends| segment.base < ends[class]);
+        self.confirms && is_noted && segment.base >= self.confirmed_to[class]
+    }
+}
+
+/// What there is to do.
+#[derive(Debug, Default)]
+pub(super) struct Choice {
+    /// The segment to clean, and how far cleaning is behind.
+    pub victim: Option<SegmentInfo>,
+    pub clean_pressure: f64,
+    /// The segment whose overwritings are confirmed, and whether the compaction requires it.
+    pub to_confirm: Option<SegmentInfo>,
+    pub of_compaction: bool,
+    /// The compaction requires it of some segments, of which it may not be possible now.
+    pub is_unconfirmed: bool,
+}
+
+/// A finished segment and its counts, with the number of its unconfirmed overwritings.
+struct Finished {
+    segment: SegmentInfo,
+    counts: SegmentCounts,
+    unconfirmed: u64,
+    is_held: bool,
+}
+
+impl Choice {
+    /// Examines all segments. `must_confirm` is whether too many overwritings are unconfirmed.
+    pub fn new(logs: &IndexedLogs, commits: &Commits, compaction: &Compaction, must_confirm: bool) -> Choice {
+        let mut choice = Choice::default();
+        let segments = choice.finished(logs, commits, compaction);
+        choice.choose_victim(logs, &segments, compaction);
+        let is_possible = |finished: &&Finished| !finished.is_held && finished.unconfirmed > 0;
+        choice.of_compaction = choice.to_confirm.is_some();
+        if !choice.of_compaction && must_confirm {
+            let possible: Vec<&Finished> = segments.iter().filter(is_possible).collect();
+            let counts: Vec<_> = possible.iter().map(|other| (other.counts, other.unconfirmed)).collect();
+            choice.to_confirm = choose_unconfirmed(&counts).map(|chosen| possible[chosen].segment);
+        }
+        choice
+    }
+
+    /// Returns the finished segments, and finds out what the compaction requires. Notes of segments that were released
+    /// are forgotten.
+    fn finished(&mut self, logs: &IndexedLogs, commits: &Commits, compaction: &Compaction) -> Vec<Finished> {
+        let user_end = logs.data.ends()[usize::from(USER)];
+        let finished_to = commits.finished_to();
+        let is_finished = |class: u8, base: u64| base < finished_to[usize::from(class)];
+        let segments = logs.data.view().segments();
+        let mut unconfirmed = logs.unconfirmed.of_segments();
+        let mut finished = Vec::with_capacity(segments.len());
+        for segment in segments {
+            let (count, is_held) = unconfirmed.remove(&(segment.class, segment.base)).unwrap_or_default();
+            if count > 0 && compaction.must_confirm(&segment) {
+                self.is_unconfirmed = true;
+                let is_first = self.to_confirm.is_none_or(|other| segment.base < other.base);
+                if is_first && !is_held {
+                    self.to_confirm = Some(segment);
+                }
+            }
+            if !is_finished(segment.class, segment.base) {
+                continue;
+            }
+            let probably_dead = segment.bytes.saturating_mul(count) / segment.records.max(1);
+            let dead = (segment.dead + probably_dead).min(segment.bytes);
+            let age = user_end.saturating_sub(segment.order);
+            let counts = SegmentCounts { bytes: segment.bytes, dead, age };
+            finished.push(Finished { segment, counts, unconfirmed: count, is_held });
+        }
+        let released = unconfirmed.into_keys().filter(|(class, base)| is_finished(*class, *base));
+        released.for_each(|id| logs.unconfirmed.forget(id));
+        finished
+    }
+
+    fn choose_victim(&mut self, logs: &IndexedLogs, segments: &[Finished], compaction: &Compaction) {
+        let settings = &logs.settings;
+        let bytes: u64 = segments.iter().map(|finished| finished.counts.bytes).sum();
+        let dead: u64 = segments.iter().map(|finished| finished.counts.dead).sum();
+        let allowed = (bytes - dead) as f64 * settings.space;
+        let excess = bytes as f64 - allowed;
+        let is_possible = |finished: &&Finished| {
+            let SegmentInfo { class, base, .. } = finished.segment;
+            let is_compacted = !compaction.confirms && base < compaction.to[usize::from(class)];
+            !finished.is_held && (excess > 0.0 || is_compacted)
+        };
+        let possible: Vec<&Finished> = segments.iter().filter(is_possible).collect();
+        let counts: Vec<SegmentCounts> = possible.iter().map(|finished| finished.counts).collect();
+        if let Some(chosen) = choose(settings.victim, &counts) {
+            let limit = (EXCESS_MAX * allowed).max((EXCESS_SEGMENTS_MAX * settings.segment_bytes) as f64);
+            self.victim = Some(possible[chosen].segment);
+            self.clean_pressure = excess.max(0.0) / limit;
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Unconfirmed overwritings: records of which a younger record of an equal hash exists, whose key is probably the same.
+//!
+//! ```text
+//! segment 0   7 (key 52..) 201 (key e0..) 93 (unknown)     numbers of units, each with the key of the younger record
+//! segment 1   4 (key 17..) ...
+//! ```
+//!
+//! An overwriting is noted for the segment of the older record, before the entry of the younger one is made and with
+//! its writer locked. What it says stays true: a record with this key was put after the one at this unit. So a job
+//! that reads the older record, as cleaning does, needs no other read to know whether it is dead. Only if the keys
+//! differ, or the key was not known, the records of all entries of the hash are compared.
+//!
+//! Nothing of this is durable. An opening searches the index for entries of equal hashes. A note that is missing costs
+//! no more than a comparison when the segment is cleaned.
+
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::collections::BTreeMap;
+
+/// The memory of a noted overwriting, in bytes.
+pub const NOTE_BYTES: usize = size_of::<Overwriting>();
+/// The notes of a segment grow by this share, and by this many.
+const GROWTH: usize = 8;
+const GROWTH_MIN: usize = 4;
+
+/// Class and base of a segment.
+pub(super) type SegmentId = (u8, u64);
+
+/// The key of the younger record of an overwriting, as a secret hash of this opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum YoungerKey {
+    Known(u64),
+    /// It was not at hand, or the younger record is a tombstone, which has to be found as well.
+    Unknown,
+}
+
+const UNKNOWN: u64 = 0;
+
+/// A record that a younger one probably replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Overwriting {
+    /// The number of the unit of the older record in its segment.
+    number: u32,
+    /// The secret hash of the key of the younger record, low part first; 0 if it is unknown.
+    key: [u32; 2],
+}
+
+impl Overwriting {
+    fn new(number: u32, key: YoungerKey) -> Overwriting {
+        let hash = match key {
+            YoungerKey::Known(hash) => hash,
+            YoungerKey::Unknown => UNKNOWN,
+        };
+        Overwriting { number, key: [hash as u32, (hash >> 32) as u32] }
+    }
+
+    /// Returns the number of the unit of the older record in its segment.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns the key of the younger record.
+    pub fn key(&self) -> YoungerKey {
+        match u64::from(self.key[0]) | u64::from(self.key[1]) << 32 {
+            UNKNOWN => YoungerKey::Unknown,
+            hash => YoungerKey::Known(hash),
+        }
+    }
+}
+
+/// The overwritings of a segment.
+#[derive(Default)]
+struct OfSegment {
+    notes: Vec<Overwriting>,
+    /// The number of those, and of those that a job has taken and not resolved.
+    count: u64,
+    /// Whether a job works on the segment.
+    is_held: bool,
+}
+
+/// The unconfirmed overwritings of all segments.
+#[derive(Default)]
+pub(super) struct Unconfirmed {
+    segments: Mutex<BTreeMap<SegmentId, OfSegment>>,
+    count: AtomicU64,
+    heap_bytes: AtomicUsize,
+}
+
+impl Unconfirmed {
+    /// Notes that the record at this unit of a segment is probably replaced by a record with this key.
+    pub fn note(&self, id: SegmentId, number: u32, key: YoungerKey) {
+        let mut segments = self.segments.lock();
+        let segment = segments.entry(id).or_default();
+        let before = segment.notes.capacity();
+        if segment.notes.len() == before {
+            segment.notes.reserve_exact(before / GROWTH + GROWTH_MIN);
+            let added = segment.notes.capacity() - before;
+            self.heap_bytes.fetch_add(added * NOTE_BYTES, Relaxed);
+        }
+        segment.notes.push(Overwriting::new(number, key));
+        segment.count += 1;
+        self.count.fetch_add(1, Relaxed);
+    }
+
+    /// Returns the number of overwritings that are not resolved.
+    pub fn count(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    /// Returns the number of each segment that has some, and whether a job works on it.
+    pub fn of_segments(&self) -> BTreeMap<SegmentId, (u64, bool)> {
+        let segments = self.segments.lock();
+        segments.iter().map(|(id, segment)| (*id, (segment.count, segment.is_held))).collect()
+    }
+
+    /// Reserves a segment for a job. Returns false if another one has it.
+    pub fn hold(&self, id: SegmentId) -> bool {
+        !std::mem::replace(&mut self.segments.lock().entry(id).or_default().is_held, true)
+    }
+
+    /// Ends the reservation.
+    pub fn end_hold(&self, id: SegmentId) {
+        if let Some(segment) = self.segments.lock().get_mut(&id) {
+            segment.is_held = false;
+        }
+    }
+
+    /// Moves the notes of a segment to `taken`, in any order. They count until they are resolved.
+    pub fn take(&self, id: SegmentId, taken: &mut Vec<Overwriting>) {
+        let mut segments = self.segments.lock();
+        if let Some(segment) = segments.get_mut(&id).filter(|segment| !segment.notes.is_empty()) {
+            let notes = std::mem::take(&mut segment.notes);
+            self.heap_bytes.fetch_sub(notes.capacity() * NOTE_BYTES, Relaxed);
+            drop(segments);
+            match taken.is_empty() {
+                true => *taken = notes,
+                false => taken.extend(notes),
+            }
+        }
+    }
+
+    /// Returns the keys of the younger records that are noted for a unit, as far as they were not taken.
+    pub fn of_unit(&self, id: SegmentId, number: u32) -> Vec<YoungerKey> {
+        let segments = self.segments.lock();
+        let notes = segments.get(&id).map_or(&[][..], |segment| &segment.notes);
+        notes.iter().filter(|note| note.number == number).map(Overwriting::key).collect()
+    }
+
+    /// Counts overwritings of a segment that were taken as resolved.
+    pub fn resolve(&self, id: SegmentId, count: u64) {
+        if let Some(segment) = self.segments.lock().get_mut(&id) {
+            segment.count -= count;
+            self.count.fetch_sub(count, Relaxed);
+        }
+    }
+
+    /// Notes for the units of a segment with these numbers that younger records of unknown keys probably replace their
+    /// records, except those for which there are notes.
+    pub fn note_missing(&self, id: SegmentId, mut numbers: Vec<u32>) {
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut segments = self.segments.lock();
+        let segment = segments.entry(id).or_default();
+        segment.notes.sort_by_key(Overwriting::number);
+        let has_note = |number: &u32| segment.notes.binary_search_by_key(number, Overwriting::number).is_ok();
+        numbers.retain(|number| !has_note(number));
+        let before = segment.notes.capacity();
+        segment.notes.extend(numbers.iter().map(|number| Overwriting::new(*number, YoungerKey::Unknown)));
+        self.heap_bytes.fetch_add((segment.notes.capacity() - before) * NOTE_BYTES, Relaxed);
+        segment.count += numbers.len() as u64;
+        self.count.fetch_add(numbers.len() as u64, Relaxed);
+    }
+
+    /// Forgets a segment to which no entry points.
+    pub fn forget(&self, id: SegmentId) {
+        if let Some(segment) = self.segments.lock().remove(&id) {
+            self.count.fetch_sub(segment.count, Relaxed);
+            self.heap_bytes.fetch_sub(segment.notes.capacity() * NOTE_BYTES, Relaxed);
+        }
+    }
+
+    /// Returns the heap memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.heap_bytes.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_count_until_they_are_resolved_or_their_segment_is_gone() {
+        let unconfirmed = Unconfirmed::default();
+        let key = |number: u32| YoungerKey::Known(u64::MAX - u64::from(number));
+        (0..1_000).for_each(|number| unconfirmed.note((1, 64), number, key(number)));
+        unconfirmed.note((0, 0), 9, YoungerKey::Unknown);
+        let bytes = unconfirmed.heap_bytes();
+        assert!((1_001 * NOTE_BYTES..1_200 * NOTE_BYTES).contains(&bytes));
+        assert!(unconfirmed.hold((1, 64)) && !unconfirmed.hold((1, 64)));
+        let mut taken = Vec::new();
+        unconfirmed.take((1, 64), &mut taken);
+        unconfirmed.note((1, 64), 7, YoungerKey::Unknown);
+        assert_eq!(unconfirmed.of_unit((1, 64), 7), [YoungerKey::Unknown]);
+        unconfirmed.take((1, 64), &mut taken);
+        assert_eq!(taken.len(), 1_001);
+        assert!(
+            taken[..1_000]
+                .iter()
+                .zip(0..)
+                .all(|(note, number)| { (note.number(), note.key()) == (number, key(number)) })
+        );
+        assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(1, 64)]), (1_002, (1_001, true)));
+        unconfirmed.resolve((1, 64), 1_000);
+        unconfirmed.end_hold((1, 64));
+        assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(1, 64)]), (2, (1, false)));
+        unconfirmed.note_missing((0, 0), vec![9, 7, 8, 7]);
+        unconfirmed.forget((1, 64));
+        assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(0, 0)]), (3, (3, false)));
+        unconfirmed.forget((0, 0));
+        assert_eq!((unconfirmed.count(), unconfirmed.heap_bytes()), (0, 0));
+    }
+}
