@@ -267,8 +267,7 @@ impl Jobs {
     /// steps do it.
     pub fn request_compaction(&self) -> Result<()> {
         self.logs.with_all_writers(|| self.logs.data.start_new_segments())?;
-        let to = self.logs.data.ends();
-        *self.compaction.lock() = Compaction { to, confirms: true, ..Compaction::default() };
+        *self.compaction.lock() = Compaction::of(self.logs.data.ends());
         self.save_requested.store(true, Relaxed);
         if self.logs.keys.is_some() {
             self.flush_keys_requested.store(true, Relaxed);
@@ -288,7 +287,8 @@ impl Jobs {
                 self.look_at_segments();
             }
             self.refresh_rest();
-            Ok(worked || freed)
+            // A compaction may have got to its next part.
+            Ok(worked || freed || self.must_look.load(Relaxed))
         })
     }
 
@@ -473,10 +473,19 @@ impl Jobs {
             compaction.noted_to = Some(self.logs.data.ends());
         }
         let choice = Choice::new(&self.logs, &self.commits, &compaction, must_confirm);
-        if !compaction.confirms || choice.is_unconfirmed || compaction.noted_to.is_none() {
+        if compaction.confirms && !choice.is_unconfirmed && compaction.noted_to.is_some() {
+            compaction.confirms = false;
+        } else if !compaction.confirms
+            && compaction.is_running()
+            && are_noted
+            && choice.victim.is_none()
+            && !choice.is_any_held
+        {
+            compaction.end_or_repeat(unconfirmed, self.logs.data.ends());
+        } else {
             return choice;
         }
-        compaction.confirms = false;
+        self.must_look.store(true, Relaxed);
         Choice::new(&self.logs, &self.commits, &compaction, must_confirm)
     }
 

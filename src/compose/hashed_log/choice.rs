@@ -21,9 +21,34 @@ pub(super) struct Compaction {
     pub noted_to: Option<[u64; CLASSES]>,
     /// The overwritings of the segments before these positions are confirmed.
     pub confirmed_to: [u64; CLASSES],
+    /// How often all overwritings were confirmed again.
+    passes: u32,
 }
 
+/// The maximum number of further passes of a compaction, so that it ends while records are overwritten.
+const PASSES_MAX: u32 = 4;
+
 impl Compaction {
+    /// Makes the compaction of what is before these ends of the logs.
+    pub fn of(to: [u64; CLASSES]) -> Compaction {
+        Compaction { to, confirms: true, ..Compaction::default() }
+    }
+
+    /// Returns whether a compaction was requested and has not ended.
+    pub fn is_running(&self) -> bool {
+        self.to != [0; CLASSES]
+    }
+
+    /// Ends the compaction when nothing is left to clean, so that segments which are overwritten later are not cleaned
+    /// at once. If overwritings are unconfirmed, such as those that a save of the index has found since, it first
+    /// confirms all of them again, up to the `ends` of the logs.
+    pub fn end_or_repeat(&mut self, unconfirmed: u64, ends: [u64; CLASSES]) {
+        *self = match unconfirmed > 0 && self.passes < PASSES_MAX {
+            true => Compaction { noted_to: Some(ends), passes: self.passes + 1, ..Compaction::of(self.to) },
+            false => Compaction::default(),
+        };
+    }
+
     /// Notes that the overwritings of a segment, the first of its class that has some, are confirmed.
     pub fn confirmed(&mut self, segment: &SegmentInfo) {
         let to = &mut self.confirmed_to[usize::from(segment.class)];
@@ -49,6 +74,8 @@ pub(super) struct Choice {
     pub of_compaction: bool,
     /// The compaction requires it of some segments, of which it may not be possible now.
     pub is_unconfirmed: bool,
+    /// A job works on a segment.
+    pub is_any_held: bool,
 }
 
 /// A finished segment and its counts, with the number of its unconfirmed overwritings.
@@ -86,6 +113,7 @@ impl Choice {
         let mut finished = Vec::with_capacity(segments.len());
         for segment in segments {
             let (count, is_held) = unconfirmed.remove(&(segment.class, segment.base)).unwrap_or_default();
+            self.is_any_held |= is_held;
             if count > 0 && compaction.must_confirm(&segment) {
                 self.is_unconfirmed = true;
                 let is_first = self.to_confirm.is_none_or(|other| segment.base < other.base);

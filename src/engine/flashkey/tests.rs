@@ -189,3 +189,16 @@ fn a_compaction_leaves_no_pair_although_cleaning_moves_records_during_its_sweep(
         checked.check(200);
     }
 }
+
+#[test]
+fn segments_whose_records_are_overwritten_after_a_compaction_are_not_cleaned_for_it() {
+    let mut checked = Checked::create_with(&settings().unconfirmed_max(1.0).space(2.0));
+    checked.put(0..1_000, &[7; 40]);
+    checked.engine.request_compaction().unwrap();
+    checked.work();
+    let cleanings = checked.detail("cleanings");
+    checked.put((0..1_000).step_by(100), &[8; 40]);
+    checked.work();
+    assert_eq!(checked.detail("cleanings"), cleanings);
+    checked.check(1_000);
+}
