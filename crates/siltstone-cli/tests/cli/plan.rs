@@ -102,12 +102,13 @@ fn a_trace_of_dedup_gives_keys_sizes_and_load() {
 fn the_printed_trial_runs_and_shows_the_plan() {
     let directory = tempfile::tempdir().unwrap();
     let data = "--items 20000 --key-size 16 --value-size 84 --updates 100/s --gets 0.5/s";
-    let silt = format!("{data} --ram 3MB --flash 150MB --endurance 1e5");
+    let silt = format!("{data} --ram 1MB --flash 150MB --endurance 1e5");
+    let flashkey = format!("{data} --ram 2MB --flash 150MB --endurance 1e5");
     let large =
         "--items 1500000000 --key-size 8 --value-size 8 --ram 60GB --durability buffered --updates 1/s";
     let mica = "--items 50000 --key-size 8 --value-size 8 --durability buffered --gets 90k/s --updates 10k/s";
     let sizes = "--items 50000 --key-size 8 --value-size 92 --variable --durability buffered --gets 90k/s";
-    for (flags, engine) in [(silt.as_str(), "silt"), (mica, "mica"), (sizes, "mica")] {
+    for (flags, engine) in [(&*silt, "silt"), (&*flashkey, "flashkey"), (mica, "mica"), (sizes, "mica")] {
         let args: Vec<&str> = ["plan", "--json"].into_iter().chain(flags.split(' ')).collect();
         let planned = object(directory.path(), &args);
         let best = &planned["plans"][0];
@@ -121,9 +122,11 @@ fn the_printed_trial_runs_and_shows_the_plan() {
         let last = |name: &str| reports.iter().rfind(|report| report["benchmark"] == name).unwrap();
         let expected = |name: &str| best["trial_prediction"][name].as_f64().unwrap();
         let counted = |benchmark: &str, name: &str| last(benchmark)[name].as_f64().unwrap();
-        if engine == "silt" {
+        if engine != "mica" {
             let ratio = counted("overwrite", "write_amplification") / expected("write_amplification");
             assert!((0.8..1.15).contains(&ratio), "{ratio} of the writes: {trial}");
+        }
+        if engine == "silt" {
             let reads = counted("readrandom", "reads_per_get");
             // Reads are measured at one moment. Between two merges there are more or fewer HashStores than on average.
             let in_vain = (reads - 1.0) / (expected("reads_per_get") - 1.0);

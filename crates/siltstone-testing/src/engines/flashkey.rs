@@ -1,6 +1,6 @@
 //! FlashKey's row.
 
-use super::{FileKind, Job, TestEngine, random_memory_budget};
+use super::{FileKind, Job, OPERATIONS_MIN, TestEngine, random_memory_budget};
 use crate::omission::Omission;
 use siltstone::engine::{CommonSettings, EngineSettings};
 use siltstone::{EngineKind, FlashKeySettings, Victim};
@@ -59,6 +59,7 @@ impl TestEngine {
             job_buffers: &["clean_buffers", "key_merge_buffers"],
             store_suffixes: &[],
             file_kinds: &FILE_KINDS,
+            operations_min: OPERATIONS_MIN,
             omissions: &[
                 Omission::SyncOf("log-"),
                 Omission::SyncOf("moved1-"),
@@ -82,7 +83,8 @@ pub fn cleaning() -> TestEngine {
         let settings = random_flashkey(random, common).segment_bytes(TINY_SEGMENT_BYTES);
         settings.space([1.05, 1.1][random.usize(..2)]).into()
     };
-    TestEngine { draw: Arc::new(draw), ..TestEngine::flashkey() }
+    // Short runs have nothing to clean.
+    TestEngine { draw: Arc::new(draw), operations_min: 200.0, ..TestEngine::flashkey() }
 }
 
 /// Returns random settings of FlashKey, and a random memory budget.

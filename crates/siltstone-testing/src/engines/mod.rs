@@ -38,6 +38,9 @@ pub struct FileKind {
     pub in_log: (&'static str, &'static str),
 }
 
+/// The minimum number of operations of most runs.
+const OPERATIONS_MIN: f64 = 20.0;
+
 /// A kind of background job.
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
@@ -74,6 +77,8 @@ pub struct TestEngine {
     pub store_suffixes: &'static [&'static str],
     /// The kinds of its files in which a flipped bit must be detected or harmless.
     pub file_kinds: &'static [FileKind],
+    /// The minimum number of operations of a simulated run, at most 500.
+    pub operations_min: f64,
     /// The omitted calls that simulations must find.
     pub omissions: &'static [Omission],
 }
@@ -122,6 +127,7 @@ impl TestEngine {
             job_buffers: &[],
             store_suffixes: &[],
             file_kinds: &[],
+            operations_min: OPERATIONS_MIN,
             omissions: &[],
         }
     }
@@ -137,6 +143,7 @@ impl TestEngine {
             job_buffers: &[],
             store_suffixes: &[],
             file_kinds: &[],
+            operations_min: OPERATIONS_MIN,
             omissions: &[
                 Omission::SyncOf("MANIFEST"),
                 Omission::SyncOfTheDirectory,

@@ -1,6 +1,6 @@
 //! SILT's row.
 
-use super::{FileKind, Job, TestEngine, between, random_memory_budget};
+use super::{FileKind, Job, OPERATIONS_MIN, TestEngine, between, random_memory_budget};
 use crate::omission::Omission;
 use siltstone::EngineKind;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
@@ -85,6 +85,7 @@ impl TestEngine {
             job_buffers: &["convert_buffers", "merge_buffers"],
             store_suffixes: &[".hash", ".sorted"],
             file_kinds: &FILE_KINDS,
+            operations_min: OPERATIONS_MIN,
             omissions: &[
                 Omission::SyncOf("log-"),
                 Omission::SyncOf("MANIFEST"),

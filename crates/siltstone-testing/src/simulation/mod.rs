@@ -117,8 +117,6 @@ impl fmt::Display for Failure {
 
 /// The maximum number of operations of a run.
 const OPERATIONS_MAX: f64 = 500.0;
-/// The minimum number.
-const OPERATIONS_MIN: f64 = 20.0;
 
 impl Simulation {
     /// Returns the run of a seed, with at least one fault and one crash.
@@ -127,7 +125,8 @@ impl Simulation {
         let configuration = Configuration::random(engine, &mut random);
         let first = configuration.workload(&mut random);
         let mut workload = first.clone();
-        let count = (OPERATIONS_MIN * (OPERATIONS_MAX / OPERATIONS_MIN).powf(random.f64())) as usize;
+        let least = engine.operations_min;
+        let count = (least * (OPERATIONS_MAX / least).powf(random.f64())) as usize;
         let mut operations: Vec<_> = (0..count).map(|_| workload.next(&mut random)).collect();
         for kind in [OperationKind::Fail, OperationKind::Crash, OperationKind::PowerOff] {
             if random.u8(..3) > 0 {

@@ -19,6 +19,8 @@ pub(super) type Outcome = Result<(), Violation>;
 const POISONED_OPERATIONS_MAX: u32 = 10;
 /// A crash that is to be within a background job is after at most this number of steps.
 const STEPS_INTO_A_JOB: u32 = 64;
+/// The power fails before this number of calls of the device after a compaction was requested for it.
+const CALLS_INTO_A_COMPACTION: u64 = 50;
 /// Background work that takes more steps than this counts as endless.
 pub(super) const STEPS_MAX: u32 = 1_000_000;
 /// The number of keys that are looked up after an opening.
@@ -304,16 +306,24 @@ impl<'a> Run<'a> {
         self.configuration.engine.job_buffers.iter().copied().filter(is_used).collect()
     }
 
-    /// Does background work until a job has begun and not ended.
+    /// Does background work until a job has begun and not ended. If there is none, the power fails in a compaction.
     fn begin_job(&mut self) -> Outcome {
         let Some(database) = self.database.clone() else { return Ok(()) };
+        let mut is_requested = false;
         for _ in 0..STEPS_INTO_A_JOB {
             if self.backend.is_off() || !self.jobs_at_work(&database).is_empty() {
                 break;
             }
             match database.step() {
                 Ok(Step::Worked) => {}
-                Ok(Step::Idle) => break,
+                Ok(Step::Idle) if is_requested => break,
+                Ok(Step::Idle) => {
+                    is_requested = true;
+                    self.backend.power_off_after(self.random.u64(1..CALLS_INTO_A_COMPACTION));
+                    if let Err(error) = database.compact() {
+                        return self.failed("compact", &error);
+                    }
+                }
                 Err(error) => return self.failed("step", &error),
             }
         }
@@ -321,7 +331,7 @@ impl<'a> Run<'a> {
     }
 
     /// Ends the database without closing it, and opens what is left, with faults in some seeds. Two of three crashes
-    /// are within a job, if there is work.
+    /// are within a job, if there is work for one.
     fn crash(&mut self, mut crash: Crash, seed: Option<u64>) -> Outcome {
         self.held = None;
         if !self.backend.is_off() && self.random.u8(..3) > 0 {
