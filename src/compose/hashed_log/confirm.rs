@@ -142,47 +142,51 @@ pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
         (compared.key, compared.is_tombstone) = (logs.secret_hash(record.key), record.value.is_none());
         Ok(())
     })?;
-    let (mut records, mut removed) = (records.into_iter(), 0);
+    let (mut records, mut removed) = (records.into_iter(), Vec::new());
     for (units, lookup) in groups {
-        removed += keep_youngest(logs, &lookup, &view, records.by_ref().take(units.len()).collect())?;
+        let group = records.by_ref().take(units.len()).collect();
+        keep_youngest(logs, &lookup, &view, group, &mut removed)?;
     }
-    Ok(removed)
+    // Their bytes would count as dead twice.
+    logs.unconfirmed.forget_units(removed.iter().filter_map(|unit| view.locate(*unit)).collect());
+    Ok(removed.len() as u64)
 }
 
 /// Locks the writer of the shard, and removes the entries of records that a younger one replaces, and of tombstones of
 /// which no older record is left. `group` has records of this hash that were read in `view`, the youngest first. If
-/// entries have changed since, this is noted, and they are compared again. Returns how many were removed.
+/// entries have changed since, this is noted, and they are compared again. Appends those that were removed to `removed`.
 fn keep_youngest(
     logs: &IndexedLogs,
     lookup: &Lookup,
     view: &DataView,
     mut group: Vec<Compared>,
-) -> Result<u64> {
+    removed: &mut Vec<Unit>,
+) -> Result<()> {
     let remove = || {
         let now = logs.data.view();
         // The place of a segment that was released may be that of another one.
         let before = group.len();
         group.retain(|record| now.segment_of(record.unit) == view.segment_of(record.unit));
         let has_moved = group.len() < before;
-        let (removed, has_moved) = remove_replaced(logs, lookup, &group, has_moved)?;
+        let has_moved = remove_replaced(logs, lookup, &group, has_moved, removed)?;
         let units = logs.index.candidates_of(lookup)?;
         if let Some(oldest) = units.last().filter(|_| has_moved && units.len() > 1) {
             logs.note_overwriting(&now, *oldest, YoungerKey::Unknown);
         }
-        Ok(removed)
+        Ok(())
     };
     logs.with_writers(std::iter::once(lookup.hash()), || logs.health().run(remove))
 }
 
-/// Returns how many entries were removed, and whether others have changed.
+/// Appends the entries that it removes to `removed`. Returns whether others have changed.
 fn remove_replaced(
     logs: &IndexedLogs,
     lookup: &Lookup,
     group: &[Compared],
     mut has_moved: bool,
-) -> Result<(u64, bool)> {
+    removed: &mut Vec<Unit>,
+) -> Result<bool> {
     let hash = lookup.hash();
-    let mut removed = 0;
     let rank = |units: &Candidates, unit: Unit| units.iter().position(|other| *other == unit);
     for (number, older) in group.iter().enumerate() {
         let Some(younger) = group[..number].iter().find(|younger| younger.key == older.key) else { continue };
@@ -193,7 +197,7 @@ fn remove_replaced(
                 let gone = if keeps_older { younger } else { older };
                 logs.index.remove(hash, gone.unit);
                 logs.add_dead(gone.unit, gone.bytes);
-                removed += 1;
+                removed.push(gone.unit);
             }
             (_, None) => {}
             _ => has_moved = true,
@@ -211,10 +215,10 @@ fn remove_replaced(
         {
             logs.index.remove(hash, tombstone.unit);
             logs.add_dead(tombstone.unit, tombstone.bytes);
-            removed += 1;
+            removed.push(tombstone.unit);
         }
     }
-    Ok((removed, has_moved))
+    Ok(has_moved)
 }
 
 /// A segment whose overwritings are confirmed.

@@ -154,6 +154,22 @@ impl Unconfirmed {
         }
     }
 
+    /// Forgets the notes of units to which no entry points any more, as far as they were not taken. Searches the notes
+    /// of each segment once.
+    pub fn forget_units(&self, mut units: Vec<(SegmentId, u32)>) {
+        units.sort_unstable();
+        let mut segments = self.segments.lock();
+        for of_segment in units.chunk_by(|one, other| one.0 == other.0) {
+            let id = of_segment[0].0;
+            let Some(segment) = segments.get_mut(&id) else { continue };
+            let before = segment.notes.len();
+            segment.notes.retain(|note| of_segment.binary_search(&(id, note.number)).is_err());
+            let forgotten = (before - segment.notes.len()) as u64;
+            segment.count -= forgotten;
+            self.count.fetch_sub(forgotten, Relaxed);
+        }
+    }
+
     /// Notes for the units of a segment with these numbers that younger records of unknown keys probably replace their
     /// records, except those for which there are notes.
     pub fn note_missing(&self, id: SegmentId, mut numbers: Vec<u32>) {
@@ -165,6 +181,7 @@ impl Unconfirmed {
         let has_note = |number: &u32| segment.notes.binary_search_by_key(number, Overwriting::number).is_ok();
         numbers.retain(|number| !has_note(number));
         let before = segment.notes.capacity();
+        segment.notes.reserve_exact(numbers.len());
         segment.notes.extend(numbers.iter().map(|number| Overwriting::new(*number, YoungerKey::Unknown)));
         self.heap_bytes.fetch_add((segment.notes.capacity() - before) * NOTE_BYTES, Relaxed);
         segment.count += numbers.len() as u64;
@@ -217,6 +234,8 @@ mod tests {
         unconfirmed.note_missing((0, 0), vec![9, 7, 8, 7]);
         unconfirmed.forget((1, 64));
         assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(0, 0)]), (3, (3, false)));
+        unconfirmed.forget_units(vec![((0, 0), 8), ((0, 0), 6), ((1, 64), 7)]);
+        assert_eq!((unconfirmed.count(), unconfirmed.of_unit((0, 0), 8)), (2, vec![]));
         unconfirmed.forget((0, 0));
         assert_eq!((unconfirmed.count(), unconfirmed.heap_bytes()), (0, 0));
     }

@@ -19,6 +19,10 @@ fn settings() -> FlashKeySettings {
     FlashKeySettings::default().segment_bytes(4096).unconfirmed_max(0.05)
 }
 
+fn common() -> CommonSettings {
+    CommonSettings { partitions: Some(4), ..CommonSettings::default() }
+}
+
 impl Checked {
     fn create() -> Checked {
         Checked::create_with(&settings())
@@ -26,10 +30,14 @@ impl Checked {
 
     fn create_with(settings: &FlashKeySettings) -> Checked {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let common = CommonSettings { partitions: Some(4), ..CommonSettings::default() };
-        FlashKey::create(&directory, settings, &common, Some([1, 2])).unwrap();
-        let engine = FlashKey::open(directory.clone(), settings, &common, &mut |_, _| true).unwrap();
+        FlashKey::create(&directory, settings, &common(), Some([1, 2])).unwrap();
+        let engine = FlashKey::open(directory.clone(), settings, &common(), &mut |_, _| true).unwrap();
         Checked { engine, directory, wanted: BTreeMap::new() }
+    }
+
+    fn open_again(&mut self, settings: &FlashKeySettings) {
+        self.engine.close().unwrap();
+        self.engine = FlashKey::open(self.directory.clone(), settings, &common(), &mut |_, _| true).unwrap();
     }
 
     fn put(&mut self, keys: impl Iterator<Item = u32>, value: &[u8]) {
@@ -134,6 +142,27 @@ fn records_that_move_or_change_while_they_are_confirmed_are_confirmed_later() {
     checked.engine.request_compaction().unwrap();
     checked.work();
     assert_eq!(checked.engine.stats().records, checked.wanted.len() as u64);
+    checked.check(keys);
+}
+
+#[test]
+fn the_bytes_of_an_overwritten_record_count_as_dead_once_when_others_of_its_key_are_compared() {
+    // No segment is cleaned, and all notes that an opening makes are without a key.
+    let mut checked = Checked::create_with(&settings().space(4.0).unconfirmed_max(1.0));
+    let keys = 1_000;
+    for round in 0..3 {
+        checked.put(0..keys, &[round; 40]);
+        checked.work();
+    }
+    checked.open_again(&settings().space(4.0).unconfirmed_max(0.5));
+    checked.work();
+    let stats = checked.engine.stats();
+    assert_eq!(checked.detail("cleanings"), 0.0);
+    assert!(checked.detail("confirmed") > 100.0, "{stats:?}");
+    assert!(checked.detail("unconfirmed") > 100.0);
+    assert_eq!(stats.merged_records, u64::from(keys));
+    let frame_bytes = checked.detail("log_bytes") / f64::from(3 * keys);
+    assert!(checked.detail("live_bytes") > 0.9 * frame_bytes * f64::from(keys));
     checked.check(keys);
 }
 
