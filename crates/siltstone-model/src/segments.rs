@@ -44,6 +44,26 @@ pub struct SegmentCleaning {
     pub classes: u8,
 }
 
+/// When an index on flash is saved. A put does not see older entries there; they are found when the index is saved, and
+/// their records count as live until then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Saves {
+    /// The share of the index on flash.
+    pub on_flash: f64,
+    /// The changes of this share with which the index is saved.
+    pub changes_max: f64,
+    /// The puts after which it is saved at the latest.
+    pub puts_max: f64,
+}
+
+/// The steady state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Steady {
+    pub appends_per_put: f64,
+    /// The mean number of changes of an index on flash.
+    pub changes: f64,
+}
+
 /// A group of keys of similar probability.
 struct Group {
     keys: f64,
@@ -52,40 +72,58 @@ struct Group {
 
 /// A segment. All lengths are in records.
 struct Segment {
+    class: usize,
     appended: f64,
     /// The live records of each group.
     live: Vec<f64>,
+    /// The dead records that are not found yet.
+    unfound: f64,
     /// The puts before its first record.
     order: f64,
 }
 
 impl Segment {
-    fn new(groups: usize, order: f64) -> Self {
-        Segment { appended: 0.0, live: vec![0.0; groups], order }
+    fn new(class: usize, groups: usize, order: f64) -> Self {
+        Segment { class, appended: 0.0, live: vec![0.0; groups], unfound: 0.0, order }
     }
 
     fn live(&self) -> f64 {
         self.live.iter().sum()
+    }
+
+    /// The records that count as live.
+    fn counted(&self) -> f64 {
+        self.live() + self.unfound
     }
 }
 
 impl SegmentCleaning {
     /// Returns the records appended per put in the steady state: 1 for the put, and those that are moved.
     pub fn appends_per_put(&self, popularity: &Popularity) -> Result<f64, ModelError> {
+        self.steady(popularity, None).map(|steady| steady.appends_per_put)
+    }
+
+    /// Returns the steady state of an index in memory, or of one that is saved like this.
+    pub(crate) fn steady(&self, popularity: &Popularity, saves: Option<Saves>) -> Result<Steady, ModelError> {
         positive("space", self.space - 1.0)?;
         positive("segments", self.segments)?;
         let segments = self.segments.clamp(SEGMENTS_MIN, SEGMENTS_MAX);
         let capacity = popularity.keys() / segments;
         let steps = (CLEANINGS_PER_ROUND / segments).ceil().max(1.0);
         let groups = groups_of(popularity, capacity / steps);
-        let mut run = Run::new(self, groups, capacity, steps);
+        let none = Saves { on_flash: 0.0, changes_max: f64::INFINITY, puts_max: f64::INFINITY };
+        let mut run = Run::new(self, saves.unwrap_or(none), groups, capacity, steps);
         run.load();
         let round = (segments.max(SEGMENTS_PER_ROUND_MIN) * steps).ceil();
         let rounds = |rounds: f64| (rounds * round) as u64;
         (0..rounds(ROUNDS_WARM)).for_each(|_| run.put());
-        let (moved, puts) = (run.moved, run.puts);
-        (0..rounds(ROUNDS)).for_each(|_| run.put());
-        Ok(1.0 + (run.moved - moved) / (run.puts - puts))
+        let (moved, puts, mut changes) = (run.moved, run.puts, 0.0);
+        (0..rounds(ROUNDS)).for_each(|_| {
+            run.put();
+            changes += run.changes * run.step;
+        });
+        let puts = run.puts - puts;
+        Ok(Steady { appends_per_put: 1.0 + (run.moved - moved) / puts, changes: changes / puts })
     }
 }
 
@@ -119,6 +157,7 @@ fn groups_of(popularity: &Popularity, puts: f64) -> Vec<Group> {
 /// A store whose puts are simulated.
 struct Run<'a> {
     rules: &'a SegmentCleaning,
+    saves: Saves,
     groups: Vec<Group>,
     /// By how much the live records of each group decrease in a step.
     remaining: Vec<f64>,
@@ -130,14 +169,30 @@ struct Run<'a> {
     finished: Vec<Segment>,
     puts: f64,
     moved: f64,
+    /// The puts before the last save, and the changes since.
+    saved_at: f64,
+    changes: f64,
 }
 
 impl<'a> Run<'a> {
-    fn new(rules: &'a SegmentCleaning, groups: Vec<Group>, capacity: f64, steps: f64) -> Self {
+    fn new(rules: &'a SegmentCleaning, saves: Saves, groups: Vec<Group>, capacity: f64, steps: f64) -> Self {
         let step = capacity / steps;
         let remaining = groups.iter().map(|group| (-group.probability * step).exp()).collect();
-        let open = (0..CLASSES).map(|_| Segment::new(groups.len(), 0.0)).collect();
-        Run { rules, groups, remaining, capacity, step, open, finished: Vec::new(), puts: 0.0, moved: 0.0 }
+        let open = (0..CLASSES).map(|class| Segment::new(class, groups.len(), 0.0)).collect();
+        Run {
+            rules,
+            saves,
+            groups,
+            remaining,
+            capacity,
+            step,
+            open,
+            finished: Vec::new(),
+            puts: 0.0,
+            moved: 0.0,
+            saved_at: 0.0,
+            changes: 0.0,
+        }
     }
 
     fn keys(&self) -> f64 {
@@ -158,7 +213,7 @@ impl<'a> Run<'a> {
             if open.appended < self.capacity * (1.0 - 1e-9) {
                 break;
             }
-            let next = Segment::new(self.groups.len(), self.puts);
+            let next = Segment::new(class, self.groups.len(), self.puts);
             self.finished.push(std::mem::replace(&mut self.open[class], next));
         }
     }
@@ -178,16 +233,30 @@ impl<'a> Run<'a> {
 
     /// Executes the puts of a step, then cleans as the rules say.
     fn put(&mut self) {
+        let on_flash = self.saves.on_flash;
         for segment in self.open.iter_mut().chain(&mut self.finished) {
+            let before = segment.live();
             segment.live.iter_mut().zip(&self.remaining).for_each(|(live, remaining)| *live *= remaining);
+            let replaced = on_flash * (before - segment.live());
+            // What was put since the last save is among the changes, so it is found, and is not inserted any more.
+            if segment.class == 0 && segment.order >= self.saved_at {
+                self.changes -= replaced;
+            } else {
+                segment.unfound += replaced;
+            }
         }
+        self.changes += on_flash * self.step;
         let put = self.groups.iter().zip(&self.remaining);
         let live = put.map(|(group, remaining)| group.keys * (1.0 - remaining)).collect();
         self.puts += self.step;
         self.append(0, live, self.step);
+        let is_late = self.puts - self.saved_at >= self.saves.puts_max;
+        if is_late || self.changes >= self.saves.changes_max {
+            self.save();
+        }
         // Each cleaning makes space, so this ends.
         for _ in 0..4 * self.finished.len() {
-            let lives: Vec<f64> = self.finished.iter().map(Segment::live).collect();
+            let lives: Vec<f64> = self.finished.iter().map(Segment::counted).collect();
             let appended: f64 = self.finished.iter().map(|segment| segment.appended).sum();
             if appended <= self.rules.space * lives.iter().sum::<f64>() || !self.clean(&lives) {
                 break;
@@ -195,7 +264,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Cleans the segment that the policy chooses. Returns `false` if it chooses none.
+    /// Saves the index: records that are found to be dead are removed from it.
+    fn save(&mut self) {
+        self.changes = (self.changes - self.saves.changes_max).max(0.0);
+        for segment in self.open.iter_mut().chain(&mut self.finished) {
+            self.changes += std::mem::take(&mut segment.unfound);
+        }
+        self.saved_at = self.puts;
+    }
+
+    /// Cleans the segment that the policy chooses. `lives` are the records that count as live. Returns `false` if it chooses none.
     fn clean(&mut self, lives: &[f64]) -> bool {
         let counted = |records: f64| (records * COUNTED_BYTES / self.capacity) as u64;
         let counts = self.finished.iter().zip(lives).map(|(segment, live)| SegmentCounts {
@@ -206,9 +284,11 @@ impl<'a> Run<'a> {
         let counts: Vec<SegmentCounts> = counts.collect();
         let Some(victim) = choose(self.rules.victim, &counts) else { return false };
         let class = class_of(counts[victim].age, counted(self.keys()), self.rules.classes);
-        let moved = lives[victim];
         let segment = self.finished.swap_remove(victim);
+        let moved = segment.live();
         self.moved += moved;
+        // The cleaning finds the others.
+        self.changes += self.saves.on_flash * moved + segment.unfound;
         self.append(class.into(), segment.live, moved);
         true
     }

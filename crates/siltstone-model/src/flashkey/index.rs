@@ -10,9 +10,6 @@ const SPARE_WORDS: f64 = costs::GROWTH_WORDS as f64 - 1.0;
 /// The list of the pages of a shard grows by doubling: on average it has space for 1.44 times as many.
 const DOUBLED: f64 = std::f64::consts::LOG2_E;
 const SAVED_BLOCK_BYTES: f64 = costs::SAVED_BLOCK_BYTES as f64;
-/// Changes take this share of their most memory on average: a save finds older entries, whose removals are the first
-/// changes after it. Measured.
-const CHANGES_MEAN: f64 = 0.58;
 /// The buffer of a save, for a piece that is written. With entries on flash there are two more, of which one is read
 /// ahead.
 const SAVE_BUFFER: f64 = costs::SAVE_PIECE_BYTES as f64;
@@ -76,10 +73,16 @@ impl IndexLayout {
         (1.0 - flash) * self.whole_bytes(entries) + flash * places + self.shards_bytes()
     }
 
-    /// Returns the average memory. That of changes of entries on flash grows until the index is saved.
-    pub fn ram(&self, entries: f64) -> f64 {
-        let changes = if self.on_flash() > 0.0 { CHANGES_MEAN * self.changes_max(entries) } else { 0.0 };
-        self.bytes(entries) + changes
+    /// Returns the average memory, with this many changes of entries on flash.
+    pub fn ram(&self, entries: f64, changes: f64) -> f64 {
+        let bytes = if self.on_flash() > 0.0 { self.changes_bytes(changes) } else { 0.0 };
+        self.bytes(entries) + bytes
+    }
+
+    /// Returns the memory of this many changes of entries on flash.
+    fn changes_bytes(&self, changes: f64) -> f64 {
+        let unit_bits = self.unit_bits + f64::from(costs::MARK_BITS);
+        self.pages_bytes(self.on_flash() * self.partitions, changes, unit_bits)
     }
 
     /// Returns the peak of memory with this many entries besides, of overwritings that are not confirmed.
@@ -101,10 +104,18 @@ impl IndexLayout {
     /// Returns whether the index is saved because the changes of this many of its entries take their memory.
     pub fn must_save(&self, entries: f64, changes: f64) -> bool {
         let flash = self.on_flash();
-        let unit_bits = self.unit_bits + f64::from(costs::MARK_BITS);
-        flash > 0.0
-            && self.pages_bytes(flash * self.partitions, flash * changes, unit_bits)
-                > self.changes_max(entries)
+        flash > 0.0 && self.changes_bytes(flash * changes) > self.changes_max(entries)
+    }
+
+    /// Returns the number of changes of entries on flash with which the index is saved.
+    pub fn changes_of_save(&self, entries: f64) -> f64 {
+        // Each takes more than a byte.
+        let (mut low, mut high) = (0.0, self.changes_max(entries));
+        for _ in 0..40 {
+            let middle = (low + high) / 2.0;
+            if self.changes_bytes(middle) > self.changes_max(entries) { high = middle } else { low = middle }
+        }
+        high
     }
 
     /// Returns the puts between two saves: `of_redo`, or fewer if their changes, the number of which is `changes_of`

@@ -5,7 +5,7 @@ use super::costs::{FlashKeyRam, FlashKeyWrites};
 use super::index::IndexLayout;
 use crate::error::{ModelError, fraction, positive};
 use crate::popularity::Popularity;
-use crate::segments::SegmentCleaning;
+use crate::segments::{Saves, SegmentCleaning, Steady};
 use crate::silt::varint_bytes;
 use siltstone::engine::flashkey::costs;
 use siltstone::mica::RecordLayout;
@@ -190,9 +190,20 @@ impl FlashKeyStore {
 
     /// Returns the records appended per put in the steady state: 1, and those that cleaning moves.
     pub fn appends_per_put(&self, popularity: &Popularity) -> Result<f64, ModelError> {
+        self.steady(popularity).map(|steady| steady.appends_per_put)
+    }
+
+    fn steady(&self, popularity: &Popularity) -> Result<Steady, ModelError> {
         let FlashKeyLayout { space, victim, classes, segment_bytes, .. } = self.layout;
         let segments = self.live_bytes() / segment_bytes;
-        SegmentCleaning { space, segments, victim, classes }.appends_per_put(popularity)
+        let cleaning = SegmentCleaning { space, segments, victim, classes };
+        let (index, in_memory) = (self.index(), cleaning.steady(popularity, None)?);
+        if index.on_flash() == 0.0 {
+            return Ok(in_memory);
+        }
+        let (_, _, puts_max) = self.flushes(popularity, in_memory.appends_per_put);
+        let changes_max = index.changes_of_save(self.keys);
+        cleaning.steady(popularity, Some(Saves { on_flash: index.on_flash(), changes_max, puts_max }))
     }
 
     /// Returns the share of puts whose older record is in the segment that puts are appended to: it is replaced at
@@ -203,8 +214,9 @@ impl FlashKeyStore {
         (4.0 * at(0.5) + at(1.0)) / 6.0
     }
 
-    /// Returns the writes of puts of this popularity, with this number of appends per put.
-    pub fn writes(&self, popularity: &Popularity, appends_per_put: f64) -> FlashKeyWrites {
+    /// Returns the puts between two flushes of the index's changes, the bytes of a flush, and the puts until the redo
+    /// is so long that the index is saved.
+    fn flushes(&self, popularity: &Popularity, appends_per_put: f64) -> (f64, f64, f64) {
         let replaced = self.replaced_at_once(popularity);
         let moved = appends_per_put - 1.0;
         // Each segment that is appended lets one be released, and that flushes.
@@ -218,12 +230,18 @@ impl FlashKeyStore {
             moved: shard * moved,
         };
         let redo = self.redo_bytes(&changes);
+        (puts, redo, (self.redo_bytes_max(self.keys) + redo / 2.0) * puts / redo)
+    }
+
+    /// Returns the writes of puts of this popularity, with this number of appends per put.
+    pub fn writes(&self, popularity: &Popularity, appends_per_put: f64) -> FlashKeyWrites {
+        let moved = appends_per_put - 1.0;
+        let (puts, redo, puts_per_save) = self.flushes(popularity, appends_per_put);
         let segments = appends_per_put / self.segment_frames();
         // A segment of puts begins: each log of moved records gets a marker of its order.
         let orders =
             f64::from(self.layout.classes).min(moved * self.segment_frames()) / self.segment_frames();
         let markers = LOGS / puts + orders + moved / self.segment_frames();
-        let puts_per_save = (self.redo_bytes_max(self.keys) + redo / 2.0) * puts / redo;
         let distinct = |puts: f64| {
             // By Simpson's rule.
             puts * (1.0 + 4.0 * popularity.absent(puts / 2.0) + popularity.absent(puts)) / 6.0
@@ -392,10 +410,10 @@ impl FlashKeyStore {
         confirmed * read_share + self.index().on_flash() * (2.0 * confirmed + appends_per_put)
     }
 
-    /// Returns the average memory, without what only a running job uses.
+    /// Returns the average memory while keys are put for the first time, without what only a running job uses.
     pub fn ram(&self) -> FlashKeyRam {
         FlashKeyRam {
-            index: self.index().ram(self.keys),
+            index: self.index().ram(self.keys, self.index().changes_of_save(self.keys) / 2.0),
             log_buffers: self.segments_bytes(),
             ordered_keys: if self.layout.ordered { KEY_TABLES_BYTES } else { 0.0 },
             unconfirmed: 0.0,
@@ -406,18 +424,12 @@ impl FlashKeyStore {
     }
 
     /// Returns the average memory of a store whose keys are overwritten with this popularity.
-    pub fn ram_of_overwriting(&self, popularity: &Popularity) -> FlashKeyRam {
+    pub fn ram_of_overwriting(&self, popularity: &Popularity) -> Result<FlashKeyRam, ModelError> {
         // The dead records in finished segments, without those that were replaced at once.
         let dead = (1.0 - self.replaced_at_once(popularity)) * (self.layout.space - 1.0);
-        self.ram_with_unconfirmed(dead.min(self.layout.unconfirmed_max) * self.keys)
-    }
-
-    fn ram_with_unconfirmed(&self, unconfirmed: f64) -> FlashKeyRam {
-        FlashKeyRam {
-            index: self.index().ram(self.keys + unconfirmed),
-            unconfirmed: unconfirmed * costs::NOTE_BYTES as f64 * (1.0 + SPARE_NOTES),
-            ..self.ram()
-        }
+        let unconfirmed = dead.min(self.layout.unconfirmed_max) * self.keys;
+        let index = self.index().ram(self.keys + unconfirmed, self.steady(popularity)?.changes);
+        Ok(FlashKeyRam { index, unconfirmed: notes_bytes(unconfirmed), ..self.ram() })
     }
 
     /// Returns the peak of memory of a store that is written as fast as it accepts writes: overwritings that are not
@@ -427,13 +439,13 @@ impl FlashKeyStore {
             (self.puts_per_flush(2.0) * 2.0 * OPERATION_BYTES * 2.0).min(costs::FLUSH_CHANGE_BYTES as f64);
         let piece = (costs::CLEAN_PIECE_BYTES as f64).min(self.layout.segment_bytes);
         let index = self.index().ram_peak(self.keys, self.unconfirmed_max());
-        let ram = self.ram_with_unconfirmed(self.unconfirmed_max());
         FlashKeyRam {
             index,
             log_buffers: self.segments_bytes() + (LOGS - 1.0) * costs::BUFFER_BYTES_MAX as f64 + pending,
+            unconfirmed: notes_bytes(self.unconfirmed_max()),
             confirm_buffers: piece,
             clean_buffers: CLEANED_COPIES * piece,
-            ..ram
+            ..self.ram()
         }
     }
 
@@ -467,6 +479,11 @@ impl FlashKeyStore {
         let waiting = costs::WAITING_SEGMENTS_MAX + costs::EXCESS_SEGMENTS_MAX as f64;
         self.segments_max() * (1.0 + costs::EXCESS_MAX) + waiting
     }
+}
+
+/// Returns the memory of this many notes.
+fn notes_bytes(notes: f64) -> f64 {
+    notes * costs::NOTE_BYTES as f64 * (1.0 + SPARE_NOTES)
 }
 
 /// Returns the next multiple.

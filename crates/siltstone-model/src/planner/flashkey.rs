@@ -11,6 +11,8 @@ const SPACES: [f64; 9] = [1.05, 1.1, 1.18, 1.25, 1.4, 1.67, 2.0, 3.0, 4.0];
 const HASH_BITS: [f64; 3] = [32.0, 35.0, 38.0];
 /// Candidates for the share of the index that is in memory.
 const INDEX_IN_MEMORY: [f64; 3] = [1.0, 0.5, 0.0];
+/// With the index on flash, the notes of unconfirmed overwritings are most of the memory.
+const UNCONFIRMED_MAX: f64 = 0.01;
 /// Smaller data than this many segments gets smaller segments, as a candidate besides the default.
 const SEGMENTS_MIN: f64 = 128.0;
 const SEGMENT_BYTES_MIN: f64 = 65_536.0;
@@ -27,8 +29,11 @@ pub(super) fn candidates(demand: &Demand) -> Vec<Candidate> {
             let Ok(store) = layout.store(demand.keys()) else { continue };
             let Ok(appends) = store.appends_per_put(&demand.popularity) else { continue };
             for hash_bits in HASH_BITS {
-                found.extend(INDEX_IN_MEMORY.into_iter().filter_map(|index_in_memory| {
-                    let layout = FlashKeyLayout { hash_bits, index_in_memory, ..layout.clone() };
+                let own = INDEX_IN_MEMORY.map(|in_memory| (in_memory, layout.unconfirmed_max));
+                let all = own.into_iter().chain([(0.0, UNCONFIRMED_MAX)]);
+                found.extend(all.filter_map(|(index_in_memory, unconfirmed_max)| {
+                    let settings = FlashKeyLayout { hash_bits, index_in_memory, ..layout.clone() };
+                    let layout = FlashKeyLayout { unconfirmed_max, ..settings };
                     Some(candidate(demand, &layout.store(demand.keys()).ok()?, appends))
                 }));
             }

@@ -254,7 +254,7 @@ mod tests {
             let plans = plan(&Demand { ram_bytes, ..demand() }).unwrap();
             plans.into_iter().find(|plan| plan.system == System::FLASHKEY).unwrap()
         };
-        let [in_memory, on_flash, without] = [3e9, 300e6, 20e6].map(of_flashkey);
+        let [in_memory, on_flash, without] = [3e9, 80e6, 20e6].map(of_flashkey);
         let on_flash_share = |plan: &Plan| plan.settings.iter().any(|(name, _)| *name == "index_in_memory");
         assert!(in_memory.unfit.is_empty() && !on_flash_share(&in_memory), "{in_memory:?}");
         assert!(on_flash.unfit.is_empty() && on_flash_share(&on_flash), "{on_flash:?}");

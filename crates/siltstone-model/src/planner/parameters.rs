@@ -94,6 +94,9 @@ fn flashkey(layout: &FlashKeyLayout) -> Vec<(&'static str, Value)> {
     if layout.index_in_memory != default.index_in_memory {
         settings.push(("index_in_memory", Value::Ratio(layout.index_in_memory)));
     }
+    if layout.unconfirmed_max != default.unconfirmed_max {
+        settings.push(("unconfirmed_max", Value::Ratio(layout.unconfirmed_max)));
+    }
     settings
 }
 

@@ -11,8 +11,6 @@ use siltstone_model::{FlashKeyLayout, FlashKeyWrites, KeyStream, Popularity};
 
 /// The most space on flash relative to the model's, which counts whole segments.
 const SPACE_SHARE: std::ops::RangeInclusive<f64> = 0.85..=1.02;
-/// The tolerance of an index on flash.
-const FLASH_TOLERANCE: f64 = 0.1;
 /// Puts per key before those that are counted, and of those.
 const ROUNDS_WARM: u64 = 2;
 const ROUNDS: u64 = 2;
@@ -56,11 +54,6 @@ impl Case {
         let (key_bytes, value_bytes) = (layout.key_bytes as usize, layout.value_bytes as usize);
         let builder = if layout.fixed { builder.fixed(key_bytes, value_bytes) } else { builder };
         builder.open_in(directory).unwrap()
-    }
-
-    /// Returns the tolerance of writes or memory, which is larger if overwritings are found when the index is saved.
-    fn tolerance(&self, in_memory: f64) -> f64 {
-        if self.layout.index_in_memory < 1.0 { in_memory.max(FLASH_TOLERANCE) } else { in_memory }
     }
 
     fn agrees(&self) {
@@ -115,16 +108,16 @@ impl Case {
         let filling = of_filling / filling.user_bytes as f64;
         compare("filling", store.writes_of_filling().total(), filling, WRITES_TOLERANCE);
         let overwriting = each(start, end, put_bytes, model) / put_bytes;
-        compare("overwriting", model.total(), overwriting, self.tolerance(WRITES_TOLERANCE));
+        compare("overwriting", model.total(), overwriting, WRITES_TOLERANCE);
         compare("reads per get", store.reads_per_get(), measured.reads_per_get / gets, READS_TOLERANCE);
         compare(MISS, store.reads_per_miss(), measured.reads_per_miss / gets, READS_TOLERANCE);
         let space = disk_bytes as f64 / put_bytes * ROUNDS as f64;
         let space_share = space / store.space_amplification();
         eprintln!("most space       measured {space_share} of the model's");
         assert!(SPACE_SHARE.contains(&space_share), "{space_share}");
-        let ram = store.ram_of_overwriting(&popularity);
+        let ram = store.ram_of_overwriting(&popularity).unwrap();
         let lasting = ram.index + ram.fixed + ram.unconfirmed;
-        compare("memory, bytes", lasting, ram_bytes / gets, self.tolerance(RAM_TOLERANCE));
+        compare("memory, bytes", lasting, ram_bytes / gets, RAM_TOLERANCE);
     }
 }
 
