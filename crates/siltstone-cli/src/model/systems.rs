@@ -370,11 +370,14 @@ impl SystemArgs {
                     ("least_appends_per_put", Separation::least(popularity, room)?.appends_per_put),
                 ])
             }
-            Measure::Reads => named(&[
-                ("reads_per_get", store.reads_per_get()),
-                ("reads_per_miss", store.reads_per_miss()),
-                ("confirming_reads_per_put", 1.0 - store.replaced_at_once(popularity)),
-            ]),
+            Measure::Reads => {
+                let appends = store.appends_per_put(popularity)?;
+                named(&[
+                    ("reads_per_get", store.reads_per_get()),
+                    ("reads_per_miss", store.reads_per_miss()),
+                    ("background_reads_per_put", store.background_reads_per_put(popularity, appends)),
+                ])
+            }
             Measure::Memory => {
                 let mut values = memory(self.keys, store.ram().total());
                 values.extend(named(&[("ram_peak_bytes", store.ram_peak().total())]));
