@@ -273,7 +273,8 @@ impl<'a> Run<'a> {
         self.saved_at = self.puts;
     }
 
-    /// Cleans the segment that the policy chooses. `lives` are the records that count as live. Returns `false` if it chooses none.
+    /// Cleans the segment that the policy chooses. `lives` are the records that count as live. Returns `false` if it
+    /// chooses none.
     fn clean(&mut self, lives: &[f64]) -> bool {
         let counted = |records: f64| (records * COUNTED_BYTES / self.capacity) as u64;
         let counts = self.finished.iter().zip(lives).map(|(segment, live)| SegmentCounts {

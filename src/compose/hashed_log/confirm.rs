@@ -154,7 +154,7 @@ pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
 
 /// Locks the writer of the shard, and removes the entries of records that a younger one replaces, and of tombstones of
 /// which no older record is left. `group` has records of this hash that were read in `view`, the youngest first. If
-/// entries have changed since, this is noted, and they are compared again. Appends those that were removed to `removed`.
+/// entries have changed since, this is noted, and they are compared again. Appends the removed ones to `removed`.
 fn keep_youngest(
     logs: &IndexedLogs,
     lookup: &Lookup,
