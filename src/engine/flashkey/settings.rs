@@ -57,8 +57,9 @@ settings! {
         /// The size of a segment of the logs, in bytes, fixed when the database is created.
         segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
         /// The share of the index that is in memory; the rest is on flash, by whole partitions. With a share of 0 the
-        /// index takes 0.3 bytes of memory per key, a get reads twice, and the index is written again whenever 3 % of
-        /// the keys have changed. A memory budget moves more of the index to flash if it is short.
+        /// index takes 0.3 bytes of memory per key, besides what `unconfirmed_max` allows, a get reads twice, and the
+        /// index is written again whenever 3 % of the keys have changed. A memory budget moves more of the index to
+        /// flash if it is short.
         index_in_memory: f64 = 1.0, 0.0..=1.0, kept;
         /// The share of keys that may have an unconfirmed overwriting: a second record, which is probably of the same
         /// key. Each takes 18 bytes of memory until the segment of the older record is cleaned. When there are more,

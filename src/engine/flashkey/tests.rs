@@ -198,9 +198,9 @@ fn an_update_replaces_the_entry_that_it_has_read_without_a_later_comparison() {
     checked.check(500);
 }
 
-/// A sweep leaves out what is moved while it reads, and few pairs are not swept otherwise.
+/// What is moved while it is confirmed is noted again, and few overwritings are not confirmed otherwise.
 #[test]
-fn a_compaction_leaves_no_pair_although_cleaning_moves_records_during_its_sweep() {
+fn a_compaction_confirms_all_overwritings_although_cleaning_moves_records_meanwhile() {
     let mut random = fastrand::Rng::with_seed(3);
     for _ in 0..40 {
         let mut checked = Checked::create_with(&settings().unconfirmed_max(1.0).space(random.f64() + 1.05));
