@@ -1,6 +1,6 @@
 //! Writes, single or in batches, as an engine receives them.
 
-use crate::Result;
+use crate::error::Result;
 use crate::key::{Key, KeyHasher, check_key, check_value};
 use std::ops::Range;
 

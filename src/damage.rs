@@ -1,6 +1,6 @@
 //! The results of verification and repair: damaged bytes, and the keys that they affect.
 
-use crate::Error;
+use crate::error::Error;
 use crate::key::KeyHasher;
 use bytes::Bytes;
 use std::fmt;

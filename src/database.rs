@@ -26,7 +26,7 @@ use crate::key::{Key, KeyHasher, RecordLayout, check_value};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use bytes::Bytes;
 use clock::Clock;
 use lock::DirectoryLock;

@@ -1,8 +1,7 @@
 //! The errors of the crate. Each message names the object, the limit and the remedy.
 
 use crate::index::{BuildError, DecodeError};
-use crate::mica::Full;
-use crate::store::names::FileName;
+use crate::names::FileName;
 use std::path::{Path, PathBuf};
 
 /// The result of every operation of this crate that can fail.
@@ -45,8 +44,7 @@ pub enum Error {
     },
     /// A value is longer than 256 MiB.
     #[error(
-        "the value has {length} bytes; the maximum is {} bytes (256 MiB); split it over several keys",
-        crate::key::VALUE_LENGTH_MAX
+        "the value has {length} bytes; the maximum is 268435456 bytes (256 MiB); split it over several keys"
     )]
     ValueLength {
         /// The length of the given value, in bytes.
@@ -66,8 +64,7 @@ pub enum Error {
     },
     /// A key is too short for a database whose keys are hashes.
     #[error(
-        "the key has {got} bytes, but the keys of this database are hashes of {} bytes or more; create a database without `hashed_keys` for other keys",
-        crate::key::HASH_LENGTH_MIN
+        "the key has {got} bytes, but the keys of this database are hashes of 8 bytes or more; create a database without `hashed_keys` for other keys"
     )]
     HashLength {
         /// The length of the given key, in bytes.
@@ -216,6 +213,24 @@ pub enum Error {
     Build(#[from] BuildError),
 }
 
+/// Why an item could not be stored in memory. The previous value of its key remains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Full {
+    /// No free block is long enough.
+    #[error("the memory for items is full; delete items, or use more memory")]
+    Memory,
+    /// No spare bucket is left to chain to a full one.
+    #[error("the index is full; delete items, or create it for more items (or with more spare buckets)")]
+    Index,
+    /// The item alone is larger than the memory.
+    #[error("the item is larger than the memory for items of its partition; use more memory")]
+    Item,
+    /// The store has items of fixed sizes, and this item has others, or an expiry time without space for it.
+    #[error("the item does not have the sizes that the store was created for; use another store for it")]
+    Shape,
+}
+
 /// Returns the remedy for a damaged file. `repair` supports the files of databases, but not dictionaries.
 fn remedy(file: &Path) -> &'static str {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -230,11 +245,19 @@ fn hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::StorageFull => "; free some space and reopen; all data acknowledged as durable is safe",
         ErrorKind::PermissionDenied => "; check the owner and mode of the directory",
-        _ if crate::device::is_shortage(source) => {
+        _ if is_shortage(source) => {
             "; raise the limit on open files (`ulimit -n`), or lower `Builder::open_files_max`"
         }
         _ => "",
     }
+}
+
+/// The codes of the systems for a process, and for a system, that has no descriptors left: EMFILE and ENFILE.
+const SHORTAGES: [i32; 2] = [24, 23];
+
+/// Returns whether the process or the system has no descriptors left.
+pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| SHORTAGES.contains(&code))
 }
 
 fn user(process: Option<u32>) -> String {

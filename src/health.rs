@@ -22,9 +22,9 @@
 //! The locks are taken in the order of the table (`docs/ARCHITECTURE.md`, "Locks"); the lock of the cause is below all
 //! of them.
 
+use crate::error::{Error, Result};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// Whether a database may be written to: yes, until something fails.

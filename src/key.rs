@@ -1,6 +1,6 @@
 //! Keys, their limits, and their hashes.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use siphasher::sip128::SipHasher13;
 use std::fmt;
 
@@ -201,6 +201,17 @@ mod tests {
         assert!(check_key(&vec![0; KEY_LENGTH_MAX]).is_ok());
         assert!(check_key(&vec![0; KEY_LENGTH_MAX + 1]).is_err());
         assert!(check_value(b"").is_ok());
+    }
+
+    #[test]
+    fn errors_name_the_limits() {
+        let errors = [
+            (Error::KeyLength { length: 0 }, "65,535 bytes".to_owned()),
+            (Error::ValueLength { length: 0 }, format!("{VALUE_LENGTH_MAX} bytes")),
+            (Error::HashLength { got: 0 }, format!("{HASH_LENGTH_MIN} bytes")),
+        ];
+        assert_eq!(KEY_LENGTH_MAX, 65_535);
+        errors.iter().for_each(|(error, limit)| assert!(error.to_string().contains(limit), "{error}"));
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub mod index;
 pub mod key;
 #[doc(hidden)]
 pub mod mica;
+#[doc(hidden)]
+pub mod names;
 mod progress;
 #[doc(hidden)]
 pub mod stats;

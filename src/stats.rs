@@ -1,8 +1,8 @@
 //! Statistics: memory, I/O and counters of a database.
 
 use crate::device::IoSnapshot;
+use crate::error::{Error, Result};
 use crate::key::{KeyHasher, check_key};
-use crate::{Error, Result};
 
 /// Memory by item, in bytes: the memory account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

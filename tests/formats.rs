@@ -13,6 +13,7 @@ use siltstone::engine::silt::live::{Edit, Manifest, Role, StoreEntry};
 use siltstone::index::filter::{CuckooFilter, RibbonFilter};
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::{KeyHash, KeyHasher, PartitionHasher, RecordLayout};
+use siltstone::names::LogClass;
 use siltstone::store::block::{Block, BlockBuilder};
 use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, FinishedSegment, USER};
 use siltstone::store::hash_store::{HashStoreFormat, HashStoreWriter};
@@ -21,7 +22,6 @@ use siltstone::store::log::{Log, LogSettings};
 use siltstone::store::log_index::{IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex};
 use siltstone::store::manifest::Header;
 use siltstone::store::merge::Entry;
-use siltstone::store::names::LogClass;
 use siltstone::store::ordered::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };

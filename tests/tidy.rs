@@ -165,7 +165,14 @@ fn modules_import_only_what_the_table_of_modules_allows() {
         }
         modules.sort();
         modules.dedup();
-        let mut rows: Vec<String> = table.into_iter().map(|(module, _)| module).collect();
+        let mut rows: Vec<String> = Vec::new();
+        for (module, allowed) in table {
+            for path in allowed.iter().flatten().filter(|path| !rows.iter().any(|row| row == first_of(path)))
+            {
+                violations.push(format!("the row of `{module}` must be below that of `{path}`"));
+            }
+            rows.push(module);
+        }
         rows.sort();
         assert_eq!(rows, modules, "the table of modules of {directory} has one row per module");
     }

@@ -1,6 +1,6 @@
 //! The slot of a background job: at most one job of a kind exists, and only one thread at a time runs its steps.
 
-use crate::Result;
+use crate::error::Result;
 use crate::health::{FailStop, Health};
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ mod tests {
         }
         assert_eq!(seen, [1, 0, 1, 0]);
         assert!(!slot.step(|| Ok(None), |_| Ok(None)).unwrap());
-        let failure = crate::Error::Setting { name: "a test", problem: String::new() };
+        let failure = crate::error::Error::Setting { name: "a test", problem: String::new() };
         assert!(slot.step(|| Ok(Some(1)), |_| Err(failure)).is_err());
         assert!(
             slot.step(|| Ok(Some(1)), |left| Ok(Some(left))).is_err(),

@@ -3,8 +3,8 @@
 use super::{Database, WriteOptions};
 use crate::batch::NEVER;
 use crate::engine::{Change, Changing, Found};
+use crate::error::{Error, Result};
 use crate::key::{Key, check_value};
-use crate::{Error, Result};
 use bytes::Bytes;
 use std::collections::HashSet;
 

@@ -4,8 +4,8 @@
 //! that no handle of the database changes anything, so another opening has the directory to itself.
 
 use crate::device::process_mark;
+use crate::error::{Error, Result};
 use crate::sync::RwLock;
-use crate::{Error, Result};
 
 pub(super) struct DirectoryLock {
     /// `None` once the database is closed.

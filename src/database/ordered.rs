@@ -1,8 +1,8 @@
 //! Access in key order, for engines that keep it.
 
 use super::{Database, Iter};
-use crate::Result;
 use crate::engine::{Direction, KeyBounds, Keys, Ordered};
+use crate::error::Result;
 use bytes::Bytes;
 use std::ops::{Bound, RangeBounds};
 

@@ -2,8 +2,8 @@
 
 use crate::device::Directory;
 use crate::engine::{EngineKind, EngineSettings};
+use crate::error::{Error, Result};
 use crate::store::manifest::Header;
-use crate::{Error, Result};
 
 /// What is in a directory.
 pub(super) enum Place {

@@ -5,9 +5,9 @@ use super::place::engine_of;
 use super::usage_file;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Access, Directory};
+use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::stats::Usage;
-use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Scans: reading all records in pages.
 
 use super::Database;
-use crate::Result;
 use crate::engine::{ScanLimit, ScanPage};
+use crate::error::Result;
 use std::ops::{Bound, RangeBounds};
 
 impl Database {

@@ -1,8 +1,8 @@
 //! Snapshots: all records at one moment.
 
 use super::Database;
-use crate::Result;
 use crate::engine::{self, Found, Record, Records};
+use crate::error::Result;
 use bytes::Bytes;
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 //! opening (`usage_file`).
 
 use super::usage_file;
-use crate::Result;
 use crate::batch::Write;
 use crate::device::Directory;
+use crate::error::Result;
 use crate::stats::Usage;
 use crate::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

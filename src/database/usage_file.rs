@@ -4,10 +4,10 @@
 //! It is not part of the data. It is written about once per minute and not synced. If it is missing or damaged, the
 //! counts start at zero.
 
-use crate::Result;
 use crate::coding::Reader;
 use crate::coding::checksum;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
+use crate::error::Result;
 use crate::stats::Usage;
 
 /// The name of the file.

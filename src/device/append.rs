@@ -3,7 +3,7 @@
 use super::file::WRITEBACK_BYTES;
 use super::queue::Ticket;
 use super::{AlignedBuffer, File, Purpose};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Collects bytes and writes them in pieces of a fixed size; the end is padded with zeros to the alignment.
 pub struct Appender {

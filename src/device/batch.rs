@@ -2,7 +2,7 @@
 
 use super::system::ring;
 use super::{AlignedBuffer, BatchRead, File, Purpose};
-use crate::Result;
+use crate::error::Result;
 use std::ops::Range;
 
 /// How batches of reads of real files are executed.
@@ -132,9 +132,9 @@ fn carry_out(batch: &mut [BatchRead<'_>], depth: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, Directory, SystemDirectory};
+    use crate::error::Error;
 
     const BLOCK: usize = 4096;
 

@@ -8,8 +8,8 @@ use super::{
     Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, LOCK, Purpose,
     QUEUE_DEPTH_MAX,
 };
+use crate::error::{Error, Result};
 use crate::sync::Mutex;
-use crate::{Error, Result};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

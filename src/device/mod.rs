@@ -36,7 +36,7 @@ pub use queue::{EndedPiece, Piece, PieceExecutor};
 pub use read_ahead::ReadAhead;
 pub use system::pages::Pages;
 pub use system::{SystemDirectory, open_files_default};
-pub(crate) use system::{is_shortage, process_mark, random_number};
+pub(crate) use system::{process_mark, random_number};
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

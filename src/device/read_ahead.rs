@@ -3,7 +3,7 @@
 use super::file::Extent;
 use super::queue::Ticket;
 use super::{AlignedBuffer, File, Purpose, with_scratch};
-use crate::Result;
+use crate::error::Result;
 use std::ops::Range;
 
 /// Shorter pieces are not read ahead, in bytes: then memory is so short that there is none for it.

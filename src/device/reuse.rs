@@ -2,7 +2,7 @@
 
 use super::removal::Removed;
 use super::{Directory, File};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Directory {

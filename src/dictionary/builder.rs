@@ -5,13 +5,13 @@ use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, split};
 use crate::batch::{NEVER, Write};
 use crate::device::random_number;
 use crate::device::{Access, Directory, Purpose};
+use crate::error::{Error, Result};
 use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::ordered::{BlockForm, OrderedTableSettings, OrderedTableWriter, TableForm};
 use crate::store::record::RecordView;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
-use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

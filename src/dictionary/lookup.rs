@@ -1,8 +1,8 @@
 //! Lookups: single ones, or batches with overlapped reads.
 
 use super::Dictionary;
-use crate::Result;
 use crate::device::{Purpose, ReadRequest, with_scratch};
+use crate::error::Result;
 use crate::key::check_key;
 use crate::store::Query;
 use crate::store::ordered::{Located, Span};

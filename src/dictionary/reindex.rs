@@ -11,11 +11,11 @@
 
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, builder::check_index, split};
 use crate::device::{Access, Directory, Purpose};
+use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
 use crate::store::ordered::{StoreIndex, StoreIndexBuilder};
-use crate::{Error, Result};
 use std::path::Path;
 
 /// The records between two reports of progress.

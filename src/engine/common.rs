@@ -5,7 +5,7 @@ use crate::device::random_number;
 use crate::key::{HASH_LENGTH_MIN, KeyHasher, RecordLayout, check_key_length, check_value_length};
 use crate::store::manifest::Header;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The default number of partitions.
 pub const PARTITIONS_DEFAULT: u32 = 16;

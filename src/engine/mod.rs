@@ -19,10 +19,10 @@ pub use settings::{EngineInfo, EngineSettings, Opening, SettingInfo};
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
+use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
-use crate::{Error, Result};
 use bytes::Bytes;
 pub use ordered::{Direction, KeyBounds, Keys, Ordered};
 #[doc(hidden)]

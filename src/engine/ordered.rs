@@ -1,8 +1,8 @@
 //! Access in the order of the keys, for engines that keep it.
 
 use super::{Record, Records};
-use crate::Result;
 use crate::batch::TimestampMs;
+use crate::error::Result;
 use bytes::Bytes;
 use std::ops::Bound;
 

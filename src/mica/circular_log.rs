@@ -92,7 +92,12 @@ pub struct Sweep {
 
 impl CircularLog {
     /// Makes a log of `log_words`, at most 2^31 and complete pages, with offsets of `offset_bits`: 32, fewer in tests.
-    pub fn new(log_words: u64, offset_bits: u32, buckets: u32, eviction: Eviction) -> crate::Result<Self> {
+    pub fn new(
+        log_words: u64,
+        offset_bits: u32,
+        buckets: u32,
+        eviction: Eviction,
+    ) -> crate::error::Result<Self> {
         let pages = Pages::circular(log_words as usize, TWICE_WORDS)?;
         let wide = (1 << offset_bits) / log_words * log_words;
         let (log_words, buckets) = (log_words as u32, u64::from(buckets));

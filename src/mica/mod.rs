@@ -62,6 +62,7 @@ pub use state_access::{OwnedState, StateAccess, WriterState};
 pub use table::{Account, Table, Value};
 
 use crate::device::Pages;
+pub use crate::error::Full;
 pub use crate::key::RecordLayout;
 
 /// The atomics of `buckets`. `tests/interleavings.rs` replaces them with loom's.
@@ -78,24 +79,6 @@ pub struct HashedKey<'a> {
     pub hash: u64,
     /// The key.
     pub bytes: &'a [u8],
-}
-
-/// Why an item could not be stored. The previous value of its key remains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Full {
-    /// No free block is long enough.
-    #[error("the memory for items is full; delete items, or use more memory")]
-    Memory,
-    /// No spare bucket is left to chain to a full one.
-    #[error("the index is full; delete items, or create it for more items (or with more spare buckets)")]
-    Index,
-    /// The item alone is larger than the memory.
-    #[error("the item is larger than the memory for items of its partition; use more memory")]
-    Item,
-    /// The store has items of fixed sizes, and this item has others, or an expiry time without space for it.
-    #[error("the item does not have the sizes that the store was created for; use another store for it")]
-    Shape,
 }
 
 /// The memory of items: what differs between a cache and a store.

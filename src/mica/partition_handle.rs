@@ -8,7 +8,7 @@ use super::{
     Space,
 };
 use crate::batch::TimestampMs;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The access of one thread to one partition.
 pub struct Handle(pub(super) AnySpace);

@@ -9,7 +9,7 @@ use super::{
     AccessMode, CircularLog, Eviction, Handles, Mode, Partition, RecordLayout, SegregatedFits, Sweep,
 };
 use crate::device::Pages;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Items per main bucket of a store: with a tenth of spare buckets, the index rarely fills before the memory does.
 const STORE_LOAD: f64 = 6.2;

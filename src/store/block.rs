@@ -11,7 +11,7 @@
 
 use crate::coding::checksum;
 use crate::device::File;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The bytes of a block's header.
 pub const BLOCK_HEADER_BYTES: usize = 8;

@@ -4,7 +4,7 @@
 use crate::coding::Reader;
 use crate::coding::checksum;
 use crate::device::{AlignedBuffer, Appender, Directory, File, Purpose, ReadAhead};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use std::ops::Range;
 
 /// The first bytes of every store file.

@@ -2,9 +2,9 @@
 
 use super::file::StoreFile;
 use crate::device::Purpose;
+use crate::error::{Error, Result};
 use crate::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
 use crate::key::KeyHash;
-use crate::{Error, Result};
 use std::ops::Deref;
 
 /// The kind of filter that excludes keys from a HashStore.

@@ -26,7 +26,7 @@ use crate::store::ordered::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use std::sync::Arc;
 
 /// The maximum size of a copied tag, in bits.

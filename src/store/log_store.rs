@@ -14,12 +14,12 @@
 //! record is still in the same LogStore; if it has two slots, the later position applies.
 
 use crate::device::{AlignedBuffer, Purpose};
+use crate::error::{Error, Result};
 use crate::index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
 use crate::key::{KeyHash, PartitionHasher};
 use crate::store::log::LogView;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::RecordSpan;
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// The maximum number of tables per LogStore.

@@ -11,8 +11,8 @@
 //! Deviation: stores of every kind return their records in hash order, so the paper's external sort of the HashStores
 //! is unnecessary, and all of them are merged with the SortedStore in one pass.
 
-use crate::Result;
 use crate::batch::TimestampMs;
+use crate::error::Result;
 use crate::key::KeyHash;
 use crate::store::record::RecordView;
 

@@ -7,12 +7,12 @@ pub mod data_logs;
 pub mod examine;
 mod filter;
 pub mod hash_store;
+mod listing;
 pub mod log;
 pub mod log_index;
 pub mod log_store;
 pub mod manifest;
 pub mod merge;
-pub mod names;
 pub mod ordered;
 pub mod ordered_keys;
 pub mod record;
@@ -23,6 +23,7 @@ pub mod file;
 
 pub use file::{StoreFile, StoreFileWriter, StoreFooter};
 pub use filter::{FilterKind, StoreFilter};
+pub(crate) use listing::{list_files, segment_bases};
 
 use crate::device::Purpose;
 use crate::key::KeyHash;

@@ -1,7 +1,7 @@
 //! No two files of a crate import each other, also not through other files.
 //!
-//! Two kinds of imports do not count. A part of a module may use what the file of the module defines, since private
-//! items of a module are there for its parts. And every file returns errors, which name what is in other files.
+//! One kind of imports does not count: a part of a module may use what the file of the module defines, since private
+//! items of a module are there for its parts.
 
 use super::{Source, flatten, none, root, sources};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +107,7 @@ fn used(files: &Files, module: &str) -> BTreeSet<String> {
     }
     let is_above = |other: &str| other.is_empty() || format!("{module}::").starts_with(&format!("{other}::"));
     let resolved = paths.iter().filter_map(|path| resolve(files, module, path));
-    resolved.filter(|other| !is_above(other) && other != "error").collect()
+    resolved.filter(|other| !is_above(other)).collect()
 }
 
 fn reaches(uses: &Uses, from: &str, to: &str, seen: &mut BTreeSet<String>) -> bool {

@@ -11,7 +11,7 @@ use siltstone::store::log::format::LogFormat;
 use siltstone::store::log_index::{
     IndexToExamine, IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex,
 };
-use siltstone::store::names::LogClass;
+use siltstone::names::LogClass;
 use siltstone::store::record::RecordView;
 use std::sync::Arc;
 

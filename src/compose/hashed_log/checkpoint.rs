@@ -2,8 +2,8 @@
 
 use super::commits::{Commits, Ledger};
 use super::indexed_logs::IndexedLogs;
-use crate::Result;
 use crate::device::{Directory, random_number};
+use crate::error::Result;
 use crate::store::data_logs::{CLASSES, USER};
 
 /// The end of each log.

@@ -11,8 +11,8 @@
 use super::indexed_logs::IndexedLogs;
 use super::live::{Edit, Manifest};
 use super::settings::Mistake;
-use crate::Result;
 use crate::device::{Directory, random_number};
+use crate::error::Result;
 use crate::health::FailStop;
 use crate::store::data_logs::{CLASSES, FinishedSegment, USER};
 use crate::store::log_index::SavedIndex;

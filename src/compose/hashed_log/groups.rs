@@ -1,9 +1,9 @@
 //! Entries in the order of their hashes, with their records: the youngest of each key.
 
 use super::indexed_logs::{IndexedLogs, OwnedRecord};
-use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
+use crate::error::Result;
 use crate::store::data_logs::Unit;
 
 /// Records in the order of the placements of their keys.

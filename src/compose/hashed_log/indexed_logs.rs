@@ -2,10 +2,10 @@
 
 use super::settings::LogSettings;
 use super::unconfirmed::{Unconfirmed, YoungerKey};
-use crate::Result;
 use crate::batch::NEVER;
 use crate::compose::with_locks;
 use crate::device::{AlignedBuffer, Directory, Purpose};
+use crate::error::Result;
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
 use crate::store::data_logs::{DataLogs, DataView, SegmentInfo, Unit};

@@ -4,7 +4,7 @@ use super::commits::Commits;
 use super::indexed_logs::IndexedLogs;
 use super::live::LiveLogs;
 use super::snapshot::LogSnapshot;
-use crate::Result;
+use crate::error::Result;
 use crate::store::data_logs::USER;
 use crate::store::ordered_keys::OrderedKeys;
 use crate::store::record::RecordView;

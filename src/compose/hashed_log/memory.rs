@@ -5,11 +5,11 @@ use super::unconfirmed::NOTE_BYTES;
 use crate::cache::{RecordCache, cache_hash};
 use crate::compose::KEY_STRIPES_BYTES;
 use crate::device::scratch_bytes;
+use crate::error::{Error, Result};
 use crate::stats::RamAccount;
 use crate::store::ordered_keys::OrderedKeys;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// The value for no budget.

@@ -18,16 +18,17 @@ use super::writer::Writer;
 use crate::cache::RecordCache;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose, random_number};
 use crate::key::{KeyHasher, RecordLayout};
+use crate::names::{FileName, LogClass};
 use crate::progress::Progress;
 use crate::store::data_logs::{CLASSES, DataLogSettings, DataLogs, USER};
+use crate::store::list_files;
 use crate::store::log::Log;
 use crate::store::log::format::{FRAME_CRC_BYTES, LogFormat, SEGMENT_HEADER_BYTES};
 use crate::store::log_index::{IndexToOpen, LogIndex, LogIndexSettings, SlotEntries};
 use crate::store::manifest::{Header, KeptSettings};
-use crate::store::names::{FileName, LogClass, list_files};
 use crate::store::ordered_keys::OrderedKeys;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use std::sync::Arc;
 
 /// A frame up to this length is a unit.

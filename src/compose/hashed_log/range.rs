@@ -2,8 +2,8 @@
 
 use super::reader::FoundValue;
 use super::snapshot::LogSnapshot;
-use crate::Result;
 use crate::batch::TimestampMs;
+use crate::error::Result;
 use crate::store::ordered_keys::OrderedRange;
 use bytes::Bytes;
 use std::collections::VecDeque;

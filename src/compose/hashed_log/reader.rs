@@ -2,10 +2,10 @@
 
 use super::indexed_logs::{IndexedLogs, Place, find};
 use super::memory::Memory;
-use crate::Result;
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{RecordCache, Ticket, cache_hash};
 use crate::device::{Purpose, with_scratch};
+use crate::error::Result;
 use crate::key::Key;
 use crate::mica::HashedKey;
 use crate::store::data_logs::{DataView, Unit};

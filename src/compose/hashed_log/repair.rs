@@ -17,16 +17,17 @@ use super::survey::{SettingsOf, Survey};
 use crate::coding::Reader;
 use crate::damage::{DamagedPart, RepairReport};
 use crate::device::{Directory, Purpose, random_number};
+use crate::error::{Error, Result};
 use crate::key::{PartitionHasher, RecordLayout};
+use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
 use crate::progress::{Course, Progress};
 use crate::store::data_logs::{CLASSES, FinishedSegment, FoundSegment, SegmentsWriter, USER, Version};
+use crate::store::list_files;
 use crate::store::log::format::POSITION_MAX;
 use crate::store::log_index::SavedIndex;
 use crate::store::merge::Cursor;
-use crate::store::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE, list_files};
 use crate::store::record::{RecordShape, RecordView};
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
-use crate::{Error, Result};
 
 /// The memory for sorting the records of all logs, in bytes.
 const SORT_MEMORY_BYTES: usize = 32 << 20;

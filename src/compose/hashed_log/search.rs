@@ -3,7 +3,7 @@
 
 use super::indexed_logs::IndexedLogs;
 use super::unconfirmed::SegmentId;
-use crate::Result;
+use crate::error::Result;
 use crate::store::data_logs::{DataView, Unit};
 use std::collections::BTreeMap;
 

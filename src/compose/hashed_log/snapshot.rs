@@ -2,10 +2,10 @@
 
 use super::indexed_logs::{IndexedLogs, OwnedRecord, find};
 use super::reader::{FoundValue, Wanted, find_many};
-use crate::Result;
 use crate::batch::TimestampMs;
 use crate::cache::Ticket;
 use crate::device::{Purpose, with_scratch};
+use crate::error::Result;
 use crate::key::{Key, KeyHasher};
 use crate::store::data_logs::{DataView, Frames, Unit};
 use crate::store::log_index::IndexSnapshot;

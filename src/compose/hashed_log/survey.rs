@@ -7,16 +7,16 @@
 use super::live::{LiveLogs, Manifest};
 use super::open::{data_settings, index_settings, redo_format};
 use super::settings::LogSettings;
-use crate::Result;
 use crate::damage::{Damage, KeyRange, VerifyReport};
 use crate::device::Directory;
+use crate::error::Result;
 use crate::progress::{Course, Progress};
 use crate::store::data_logs::{
     DataLogsToExamine, ExaminedLogs, FoundRecord, FoundSegment, LostPart, USER, Unit,
 };
+use crate::store::list_files;
 use crate::store::log_index::{ExaminedIndex, IndexToExamine, KnownEntries};
 use crate::store::manifest::KeptSettings;
-use crate::store::names::list_files;
 use crate::store::ordered_keys;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -5,12 +5,12 @@ use super::indexed_logs::IndexedLogs;
 use super::live::Manifest;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
 use crate::device::{Purpose, with_scratch};
+use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::data_logs::{DataView, SegmentInfo};
 use crate::store::examine::Advance;
 use crate::store::log_index::IndexSnapshot;
 use crate::store::ordered_keys::{self, OrderedKeys};
-use crate::{Error, Result};
 
 /// The bytes of frames that are checked at a time.
 const PIECE_BYTES: usize = 1 << 20;

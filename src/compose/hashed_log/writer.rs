@@ -7,12 +7,12 @@ use crate::batch::{Durability, HashedWrite, Write};
 use crate::cache::{RecordCache, WriteGuard, cache_hash};
 use crate::compose::KeyStripes;
 use crate::device::{AlignedBuffer, Purpose, with_scratch};
+use crate::error::{Error, Result};
 use crate::key::{Key, KeyHash};
 use crate::store::data_logs::{DataView, USER, Unit};
 use crate::store::log_index::Lookup;
 use crate::store::record::RecordView;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// Appends records to the user log and indexes them.

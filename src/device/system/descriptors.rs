@@ -7,6 +7,7 @@
 
 use super::{direct, open_at};
 use crate::device::Access;
+use crate::error::is_shortage;
 use crate::sync::{Mutex, MutexGuard, RwLock};
 use rustix::fs::{AtFlags, OFlags, unlinkat};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -290,12 +291,6 @@ impl State {
     }
 }
 
-/// Returns whether the process or the system has no descriptors left.
-pub(crate) fn is_shortage(error: &io::Error) -> bool {
-    let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
-    codes.iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
-}
-
 /// Switches the file to direct I/O if requested, and returns its alignment, in bytes.
 fn align(file: &File, access: Access) -> io::Result<usize> {
     match access {
@@ -315,6 +310,13 @@ mod tests {
     use std::path::Path;
 
     const BYTES: usize = 8192;
+
+    #[test]
+    fn a_shortage_has_the_codes_of_this_system() {
+        use rustix::io::Errno;
+        let is_shortage = |code: Errno| crate::error::is_shortage(&code.into());
+        assert!(is_shortage(Errno::MFILE) && is_shortage(Errno::NFILE) && !is_shortage(Errno::NOSPC));
+    }
 
     fn directory(path: &Path, max: u64) -> Directory {
         let directory = Directory::new(SystemDirectory::open(path).unwrap(), Access::Buffered);

@@ -27,9 +27,8 @@ mod threads;
 mod window;
 
 use super::{Access, DirectoryBackend, FileBackend, LOCK, PieceExecutor};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use descriptors::Descriptors;
-pub(crate) use descriptors::is_shortage;
 use file::SystemFile;
 pub(crate) use process::process_mark;
 pub(crate) use random::random_number;

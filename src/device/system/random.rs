@@ -1,6 +1,6 @@
 //! Unpredictable numbers from the operating system.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use std::io;
 
 /// Returns an unpredictable number.

@@ -1,9 +1,9 @@
 mod removed;
 
-use crate::Error;
 use crate::device::{
     Access, AlignedBuffer, Appender, Directory, File, IoCount, Purpose, ReadRequest, SystemDirectory,
 };
+use crate::error::Error;
 use crate::sync::RwLock;
 use std::io::ErrorKind;
 use std::os::fd::AsFd;

@@ -12,11 +12,11 @@ use crate::engine::{
     Background, Capabilities, Change, Changing, CommonSettings, Engine, Found, Now, Ordered, ScanLimit,
     ScanPage, Snapshot, Step,
 };
+use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::{Error, Result};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

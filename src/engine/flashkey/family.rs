@@ -2,16 +2,16 @@
 
 use super::engine::FlashKey;
 use super::settings::{FlashKeySettings, INFO};
-use crate::Result;
 use crate::compose::hashed_log;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
 use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable};
+use crate::error::Result;
+use crate::names::FileName;
 use crate::progress::Progress;
 use crate::store::manifest::Header;
-use crate::store::names::FileName;
 use std::sync::Arc;
 
 impl EngineSettings for FlashKeySettings {

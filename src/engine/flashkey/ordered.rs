@@ -1,10 +1,10 @@
 //! Access in the order of the keys, if the setting `ordered` is set.
 
 use super::engine::FlashKey;
-use crate::Result;
 use crate::batch::TimestampMs;
 use crate::compose::hashed_log::{LogSnapshot, RangeKeys, RangeRecords};
 use crate::engine::{Direction, Engine, KeyBounds, Keys, Ordered, Record, Records};
+use crate::error::Result;
 use crate::store::ordered_keys::OrderedRange;
 
 impl FlashKey {

@@ -1,10 +1,10 @@
 //! Scans: pages of records in the order of the entries of the index. Each record costs a read, and the reads of a page
 //! overlap.
 
-use crate::Result;
 use crate::batch::TimestampMs;
 use crate::compose::hashed_log::{Groups, IndexedLogs};
 use crate::engine::{PageBuilder, Record, ScanLimit, ScanPage};
+use crate::error::Result;
 use std::ops::RangeInclusive;
 
 /// The maximum number of records that are read together.

@@ -5,8 +5,8 @@ use crate::compose::hashed_log::Mistake;
 use crate::compose::hashed_log::{LogSettings, Victim};
 use crate::engine::CommonSettings;
 use crate::engine::settings::{EngineInfo, SettingsTable, named_values, settings};
+use crate::error::{Error, Result};
 use crate::store::manifest::KeptSettings;
-use crate::{Error, Result};
 
 /// The number of the engine in headers.
 pub(super) const NUMBER: u8 = 3;

@@ -1,8 +1,8 @@
 //! Snapshots: all records of one moment.
 
-use crate::Result;
 use crate::compose::hashed_log::LogSnapshot;
 use crate::engine::{Found, Record, Records, Snapshot};
+use crate::error::Result;
 use crate::key::Key;
 
 /// The records of one moment, as the engine returns them.

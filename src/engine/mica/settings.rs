@@ -6,9 +6,9 @@ use crate::engine::Engine;
 use crate::engine::settings::{
     EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable, named_values, settings,
 };
+use crate::error::{Error, Result};
 use crate::key::VALUE_LENGTH_MAX;
 use crate::mica::{CacheSettings, CircularLog, Eviction, RecordLayout, SegregatedFits, StoreSettings};
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// The engine.

@@ -1,7 +1,7 @@
 //! Snapshots: a copy of all records.
 
-use crate::Result;
 use crate::engine::{Found, Record, Records, Snapshot};
+use crate::error::Result;
 use crate::key::Key;
 use bytes::Bytes;
 use std::collections::HashMap;

@@ -3,9 +3,9 @@
 //! full, expired items are removed.
 
 use super::Mica;
-use crate::Result;
 use crate::batch::{HashedWrite, TimestampMs, Write};
 use crate::engine::{Change, Changing, Found};
+use crate::error::Result;
 use crate::key::Key;
 use crate::mica::{Crew, Full, Partition, Prepared, Space};
 use crate::sync::MutexGuard;

@@ -3,9 +3,9 @@
 use super::commits::{CommitQueue, Commits};
 use super::configuration::Configuration;
 use super::partition::Partitions;
-use crate::Result;
 use crate::device::Directory;
 use crate::device::random_number;
+use crate::error::Result;
 use crate::store::log::Log;
 
 /// Writes a consistent copy into an empty directory. Writers are locked only until the end of the log is known.

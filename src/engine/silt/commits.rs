@@ -6,8 +6,8 @@
 use super::configuration::Configuration;
 use super::live::{Edit, Manifest};
 use super::settings::Mistake;
-use crate::Result;
 use crate::device::Purpose;
+use crate::error::Result;
 use crate::health::FailStop;
 use crate::store::StoreFile;
 use crate::store::log::Log;

@@ -7,12 +7,12 @@ use super::live::{Edit, Role, StoreEntry};
 use super::settings::Mistake;
 use crate::device::Purpose;
 use crate::device::random_number;
+use crate::error::{Error, Result};
+use crate::names::FileName;
 use crate::store::hash_store::HashStoreWriter;
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::merge::Cursor;
-use crate::store::names::FileName;
 use crate::store::ordered::OrderedTableSettings;
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A conversion in progress.

@@ -6,8 +6,8 @@
 
 use super::partition::Partitions;
 use super::snapshot::cursor;
-use crate::Result;
 use crate::batch::TimestampMs;
+use crate::error::Result;
 use crate::key::PartitionHasher;
 use crate::store::merge::Cursor;
 

@@ -7,12 +7,12 @@
 use super::engine::Silt;
 use super::live::Manifest;
 use super::settings::NUMBER;
-use crate::Result;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::CommonSettings;
+use crate::error::Result;
+use crate::names::{FileName, LogClass};
 use crate::store::log::Log;
 use crate::store::log::format::SEGMENT_HEADER_BYTES;
-use crate::store::names::{FileName, LogClass};
 
 impl Silt {
     /// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else.

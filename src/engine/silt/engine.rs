@@ -23,13 +23,13 @@ use crate::engine::settings::SettingsTable;
 use crate::engine::{
     Background, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
 };
+use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{DegradedStore, Shape, Stats};
 use crate::store::log::Log;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::{Error, Result};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

@@ -8,10 +8,10 @@ use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
 use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable};
+use crate::error::{Error, Result};
+use crate::names::FileName;
 use crate::progress::Progress;
 use crate::store::manifest::Header;
-use crate::store::names::FileName;
-use crate::{Error, Result};
 use std::sync::Arc;
 
 impl EngineSettings for SiltSettings {

@@ -4,11 +4,11 @@
 use super::reader::Reader;
 use super::stores::{Lookup, LookupContext, Stores};
 use super::view::View;
-use crate::Result;
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{Ticket, cache_hash};
 use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
 use crate::engine::Found;
+use crate::error::Result;
 use crate::key::Key;
 use crate::mica::HashedKey;
 use crate::store::ordered::{self, OrderedTable, Span};

@@ -2,9 +2,9 @@
 //! converted.
 
 use crate::coding::Reader;
+use crate::names::FileName;
 use crate::store::log::format::POSITION_MAX;
 use crate::store::manifest::{self, Header, LiveState};
-use crate::store::names::FileName;
 use crate::store::ordered::OrderedTable;
 use std::collections::HashSet;
 

@@ -2,16 +2,16 @@
 
 use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
-use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::device::random_number;
+use crate::error::Result;
 use crate::index::filter::RangedFilterBuilder;
+use crate::names::FileName;
 use crate::store::StoreFilter;
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::Header;
 use crate::store::merge::{Cursor, MergeCursor};
-use crate::store::names::FileName;
 use crate::store::ordered::{IndexKind, OrderedTableSettings, OrderedTableWriter, TableForm};
 use std::sync::Arc;
 

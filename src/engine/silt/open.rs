@@ -15,14 +15,15 @@ use super::view::View;
 use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::settings::SettingsTable;
+use crate::error::{Error, Result};
+use crate::names::FileName;
 use crate::progress::Progress;
 use crate::store::hash_store::HASH_ORDER_FORM;
+use crate::store::list_files;
 use crate::store::log::{Log, LogSettings};
 use crate::store::log_store::LogStore;
 use crate::store::manifest::Header;
-use crate::store::names::{FileName, list_files};
 use crate::store::ordered::{BlockForm, IndexKind, OrderedTable, TableForm};
-use crate::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -6,13 +6,13 @@ use super::stores::Stores;
 use super::view::{PartitionSnapshot, View};
 use crate::compose::with_locks;
 use crate::device::{AlignedBuffer, Purpose};
+use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::ordered::OrderedTable;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{Mutex, RwLock};
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A share of the keys with its stores.

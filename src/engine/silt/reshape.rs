@@ -3,9 +3,9 @@
 use super::engine::Silt;
 use super::live::Manifest;
 use super::settings::SiltSettings;
-use crate::Result;
 use crate::device::Directory;
 use crate::engine::CommonSettings;
+use crate::error::Result;
 use crate::store::manifest::Header;
 
 impl Silt {

@@ -16,9 +16,9 @@ use super::configuration::Configuration;
 use super::partition::Partitions;
 use super::snapshot::{READ_BYTES, copy, cursor};
 use super::view::PartitionSnapshot;
-use crate::Result;
 use crate::batch::TimestampMs;
 use crate::engine::{PageBuilder, ScanLimit, ScanPage, by_partition};
+use crate::error::Result;
 use crate::store::merge::Cursor;
 use std::ops::RangeInclusive;
 

@@ -6,11 +6,11 @@ use super::live::Edit;
 use super::merge::MergeJob;
 use super::policy::{Counts, Pressure};
 use super::rate::Rate;
-use crate::Result;
 use crate::batch::TimestampMs;
 use crate::compose::JobSlot;
 use crate::device::Purpose;
 use crate::engine::{Background, Step};
+use crate::error::Result;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -2,11 +2,11 @@
 
 use crate::engine::CommonSettings;
 use crate::engine::settings::{EngineInfo, SettingsTable, named_values, settings};
+use crate::error::{Error, Result};
 use crate::key::RecordLayout;
 use crate::store::FilterKind;
 use crate::store::hash_store::HashStoreFormat;
 use crate::store::ordered::{IndexKind, TableForm};
-use crate::{Error, Result};
 use std::iter::once;
 
 /// The number of the engine in headers.

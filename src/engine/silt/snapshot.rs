@@ -3,10 +3,10 @@
 use super::partition::Partitions;
 use super::reader::Reader;
 use super::view::PartitionSnapshot;
-use crate::Result;
 use crate::batch::TimestampMs;
 use crate::device::{Purpose, with_scratch};
 use crate::engine::{Found, Record, Records, Snapshot};
+use crate::error::Result;
 use crate::key::{Key, PartitionHasher};
 use crate::store::log::LogView;
 use crate::store::log_store::LogCursor;

@@ -1,10 +1,10 @@
 //! A lookup in the stores of a partition, from the youngest to the oldest (SILT 2).
 
 use super::view::View;
-use crate::Result;
 use crate::batch::TimestampMs;
 use crate::cache::{RecordCache, Ticket};
 use crate::device::AlignedBuffer;
+use crate::error::Result;
 use crate::key::KeyHash;
 use crate::store::Query;
 use crate::store::log::LogView;

@@ -3,8 +3,8 @@
 use super::commits::Commits;
 use super::configuration::Configuration;
 use super::partition::Partitions;
-use crate::Result;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
+use crate::error::Result;
 use crate::progress::Progress;
 use crate::store::examine::{Examined, ExaminedLog, OpenedStore};
 use crate::store::log::Log;

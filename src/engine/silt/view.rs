@@ -3,7 +3,7 @@
 //! A change never modifies a view. It installs a new one, and lookups that hold the old view continue with it.
 
 use super::live::Role;
-use crate::Result;
+use crate::error::Result;
 use crate::stats::{DegradedStore, StoreKind};
 use crate::store::log_store::FrozenLog;
 use crate::store::ordered::OrderedTable;

@@ -4,7 +4,7 @@ use super::*;
 
 const PARTITION_BITS: u32 = 2;
 
-fn open(is_cache: bool, mode: AccessMode, threads: usize) -> crate::Result<Vec<Handles>> {
+fn open(is_cache: bool, mode: AccessMode, threads: usize) -> crate::error::Result<Vec<Handles>> {
     let (layout, partition_bits) = (RecordLayout::default(), PARTITION_BITS);
     match is_cache {
         true => CacheSettings { partition_bits, ..CacheSettings::for_items(layout, 100, 8, 8) }

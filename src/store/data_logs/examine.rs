@@ -3,15 +3,15 @@
 use super::{CLASSES, DataLogSettings, DataLogs, FinishedSegment, Unit};
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, Directory, File};
+use crate::error::{Error, Result};
+use crate::names::LogClass;
 use crate::store::examine::{
     Advance, ExaminedLog, ExaminedSegment, LogToExamine, Seen, Unreadable, examine_frames,
     read_segment_header,
 };
 use crate::store::log::SlotTable;
 use crate::store::log::format::{Frame, LogFormat, SEGMENT_HEADER_BYTES, Slots};
-use crate::store::names::LogClass;
 use crate::store::record::RecordView;
-use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Reads the records of a segment sequentially.
 
-use crate::Result;
 use crate::device::{Purpose, ReadAhead};
+use crate::error::Result;
 use crate::store::log::format::{Frame, SEGMENT_HEADER_BYTES};
 use crate::store::log::{Log, Segment, SlotTable, Unit};
 use crate::store::record::{RecordProblem, RecordView};
@@ -170,7 +170,7 @@ impl Source {
         Ok(self.held.len() > before)
     }
 
-    fn damaged(&self, position: u64) -> crate::Error {
+    fn damaged(&self, position: u64) -> crate::error::Error {
         self.segment.damaged(position, "bytes that are not a frame of this position")
     }
 }

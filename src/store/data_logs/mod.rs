@@ -28,12 +28,12 @@ pub use write::SegmentsWriter;
 
 use super::log::format::{LogFormat, Slots};
 use super::log::{Log, Segment, SlotTable};
-use super::names::LogClass;
 use crate::batch::Durability;
 use crate::device::{Directory, Purpose};
+use crate::error::{Error, Result};
 use crate::health::Health;
+use crate::names::LogClass;
 use crate::store::record::RecordView;
-use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 

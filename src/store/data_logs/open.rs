@@ -3,13 +3,13 @@
 use super::{CLASSES, DataLogs, FinishedSegment, OPENING, Shared};
 use crate::coding::checksum::Secret;
 use crate::device::{Directory, File, ReadRequest, read_batch};
+use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::key::RecordLayout;
+use crate::names::LogClass;
 use crate::progress::Progress;
 use crate::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
 use crate::store::log::{DataSegments, Log, LogSettings, Segment, SlotTable};
-use crate::store::names::LogClass;
-use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

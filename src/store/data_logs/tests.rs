@@ -3,7 +3,7 @@ use crate::coding::checksum::Secret;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, AlignedBuffer};
 use crate::key::RecordLayout;
-use crate::store::names::FileName;
+use crate::names::FileName;
 
 const VARIABLE: RecordLayout = RecordLayout { fixed: None, expiring: false };
 const SETTINGS: DataLogSettings = DataLogSettings {

@@ -1,8 +1,8 @@
 //! Reads records by their units.
 
 use super::{Frames, SegmentInfo, Shared, no_segment};
-use crate::Result;
 use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch};
+use crate::error::Result;
 use crate::store::log::{Decoded, Log, Segment, SlotList, Unit};
 use crate::store::record::{RecordSpan, RecordView};
 use std::sync::Arc;

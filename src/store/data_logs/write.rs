@@ -6,11 +6,11 @@
 use super::examine::FoundSegment;
 use super::{CLASSES, DataLogSettings, FinishedSegment, Unit};
 use crate::device::Directory;
+use crate::error::{Error, Result};
+use crate::names::LogClass;
 use crate::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::log::{Log, Segment, SlotTable};
-use crate::store::names::LogClass;
 use crate::store::record::RecordView;
-use crate::{Error, Result};
 
 /// The bytes that are written at a time.
 const PIECE_BYTES: usize = 1 << 20;

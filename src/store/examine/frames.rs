@@ -18,12 +18,12 @@
 
 use super::{Advance, RangeChecksums, read_if_readable};
 use crate::device::{AlignedBuffer, File, Purpose};
+use crate::error::{Error, Result};
 use crate::key::KEY_LENGTH_MAX;
 use crate::store::log::format::{
     FLAG_FRAME, FLAG_ORDER, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, LogFormat, SEGMENT_HEADER_BYTES,
 };
 use crate::store::record::{EXPIRY_BYTES, RecordProblem};
-use crate::{Error, Result};
 use bytes::Bytes;
 use std::ops::Range;
 

@@ -9,12 +9,12 @@ use super::frames::{Seen, Unreadable, examine_frames};
 use super::{Advance, read_if_readable};
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
+use crate::error::{Error, Result};
 use crate::store::log::format::{
     Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_HEADER_BYTES, SegmentHeader, Slots,
 };
-use crate::store::names::segment_bases;
 use crate::store::record::RecordView;
-use crate::{Error, Result};
+use crate::store::segment_bases;
 use std::ops::Range;
 
 /// The expected log.

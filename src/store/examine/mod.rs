@@ -19,8 +19,8 @@ pub use pass::Examined;
 pub(in crate::store) use ranges::RangeChecksums;
 
 use crate::device::{AlignedBuffer, File, Purpose};
+use crate::error::{Error, Result};
 use crate::store::record::{RecordShape, RecordView};
-use crate::{Error, Result};
 
 /// Called with every intact record.
 pub type Visit<'a> = dyn FnMut(&RecordView<'_>) -> Result<()> + 'a;

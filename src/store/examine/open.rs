@@ -5,6 +5,7 @@ use crate::coding::Reader;
 use crate::coding::checksum;
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Directory, File};
+use crate::error::{Error, Result};
 use crate::store::StoreFilter;
 use crate::store::block::Block;
 use crate::store::file::{
@@ -12,7 +13,6 @@ use crate::store::file::{
 };
 use crate::store::ordered::{BlockForm, OrderedTable, StoreIndex, slots_per_block};
 use crate::store::slots::CheckedSlots;
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// The expected properties of a store.

@@ -3,6 +3,7 @@
 use super::{Advance, OpenedStore, RecordScope, Visit, is_damage, read_if_readable};
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Purpose};
+use crate::error::{Error, Result};
 use crate::key::KeyHash;
 use crate::store::StoreFilter;
 use crate::store::block::Block;
@@ -10,7 +11,6 @@ use crate::store::file::{FOOTER_BYTES, StoreFile};
 use crate::store::ordered::{BlockForm, StoreIndex};
 use crate::store::record::{RecordProblem, RecordView};
 use crate::store::slots::CheckedSlots;
-use crate::{Error, Result};
 use std::ops::Range;
 
 /// The size of reads, in bytes.

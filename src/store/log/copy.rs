@@ -2,8 +2,8 @@
 
 use super::Log;
 use super::format::{LogFormat, SEGMENT_HEADER_BYTES};
-use crate::Result;
 use crate::device::{Access, Directory, Purpose};
+use crate::error::Result;
 
 /// The bytes per write.
 const PIECE_BYTES: usize = 1 << 20;

@@ -3,7 +3,7 @@
 
 use super::segment::{Segment, Segments};
 use super::{Log, Tail};
-use crate::Result;
+use crate::error::Result;
 use crate::store::record::RecordView;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

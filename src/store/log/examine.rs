@@ -2,8 +2,8 @@
 
 use super::Log;
 use crate::device::Access;
+use crate::error::{Error, Result};
 use crate::store::examine::{Advance, ExaminedLog, ExaminedSegment, Found, LogToExamine};
-use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 

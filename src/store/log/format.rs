@@ -9,7 +9,7 @@ use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
 use crate::device::Purpose;
 use crate::key::RecordLayout;
-use crate::store::names::{FileName, LogClass};
+use crate::names::{FileName, LogClass};
 use crate::store::record::{RecordProblem, RecordView};
 
 /// The bytes of a segment's header.

@@ -32,11 +32,11 @@ pub(in crate::store) use slots::{SlotList, SlotTable};
 
 use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
+use crate::error::{Error, Result};
 use crate::health::{FailStop, Health};
 use crate::store::record::RecordView;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::{Error, Result};
 use format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use segment::Segments;
 use std::sync::Arc;

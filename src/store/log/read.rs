@@ -3,8 +3,8 @@
 use super::Log;
 use super::format::{FRAME_CRC_BYTES, Frame};
 use super::segment::{NO_FRAME, Segment};
-use crate::Result;
 use crate::device::{AlignedBuffer, Purpose};
+use crate::error::Result;
 use crate::store::record::{RecordProblem, RecordSpan, RecordView};
 use std::ops::Range;
 use std::sync::atomic::Ordering;

@@ -8,8 +8,8 @@ use super::format::{Frame, LogFormat, Slots};
 use super::segment::Segment;
 use super::slots::SlotTable;
 use super::{Log, Shared};
-use crate::Result;
 use crate::device::{Access, Directory, Purpose};
+use crate::error::Result;
 use crate::health::Health;
 use crate::progress::Progress;
 use crate::store::examine::{ExaminedLog, ExaminedSegment, LogToExamine, Unreadable};
@@ -227,10 +227,10 @@ fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
     use crate::batch::Durability;
     use crate::coding::checksum::Secret;
     use crate::device::memory::MemoryDirectory;
+    use crate::error::Error;
     use crate::key::RecordLayout;
 
     const FORMAT: LogFormat =

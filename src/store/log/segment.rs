@@ -2,11 +2,11 @@
 
 use super::Log;
 use super::format::{Frame, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
-use crate::Result;
 use crate::device::{AlignedBuffer, File, Purpose};
+use crate::error::Result;
 use crate::key::RecordLayout;
+use crate::names::LogClass;
 use crate::store::examine::{Advance, Seen, Unreadable, examine_frames};
-use crate::store::names::LogClass;
 use crate::store::record::RecordSpan;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::ops::Range;
@@ -117,7 +117,7 @@ impl Segment {
     }
 
     /// Returns the error that there is no record at a position.
-    pub fn damaged(&self, position: u64, got: &str) -> crate::Error {
+    pub fn damaged(&self, position: u64, got: &str) -> crate::error::Error {
         self.file.corrupt(self.offset_of(position), "a record of the log", got)
     }
 }

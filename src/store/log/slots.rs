@@ -8,9 +8,9 @@
 
 use super::format::Slots;
 use super::segment::Segment;
+use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// The number of a unit of a log of data.

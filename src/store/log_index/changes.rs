@@ -46,7 +46,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Makes an empty list for hashes of `hash_bits`, which an index may have.
-    pub fn new(hash_bits: u32) -> crate::Result<Changes> {
+    pub fn new(hash_bits: u32) -> crate::error::Result<Changes> {
         Ok(Changes { pages: HashPages::new(hash_bits)?, added: 0 })
     }
 

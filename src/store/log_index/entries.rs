@@ -15,8 +15,8 @@ use super::changes::{Changes, changed, merge};
 use super::flash::FlashPages;
 use super::operations::{Kind, Lsn, Operation};
 use super::{Candidates, Unit};
-use crate::Result;
 use crate::device::Purpose;
+use crate::error::Result;
 use crate::index::hash_pages::HashPages;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! The pages of a shard on flash. A lookup reads one of them.
 
 use super::Unit;
-use crate::Result;
 use crate::coding::DecodeError;
 use crate::coding::checksum::{crc32c, crc32c_append};
 use crate::device::{AlignedBuffer, File, Purpose, ReadAhead};
+use crate::error::Result;
 use crate::index::hash_pages::{Division, HashPage};
 use std::sync::Arc;
 

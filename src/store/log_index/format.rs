@@ -8,7 +8,7 @@ use super::operations::{Kind, Operation, Run};
 use super::{LogIndexSettings, Unit};
 use crate::coding::{DecodeError, Decoder, push_varint};
 use crate::index::hash_pages::UNIT_BITS_MAX;
-use crate::store::names::LogClass;
+use crate::names::LogClass;
 
 const STRUCTURE: &str = "redo record";
 const MAGIC: [u8; 4] = *b"SSRD";

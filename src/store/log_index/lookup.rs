@@ -3,8 +3,8 @@
 use super::entries::Entries;
 use super::flash::FlashPages;
 use super::{Candidates, LogIndex, LogIndexSettings, Unit};
-use crate::Result;
 use crate::device::{Purpose, ReadRequest, read_batch, with_scratch};
+use crate::error::Result;
 use crate::sync::atomic::Ordering;
 use std::sync::Arc;
 

@@ -49,10 +49,10 @@ pub use saved_file::{
 pub use snapshot::{IndexRange, IndexSnapshot};
 
 use crate::device::Directory;
+use crate::error::{Error, Result};
 use crate::index::hash_pages::{Division, HASH_BITS_MIN, TAG_BITS_MAX};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::{Error, Result};
 use entries::Entries;
 use operations::{Operation, Pending};
 use redo::Redo;

@@ -8,6 +8,7 @@ use super::saved_file::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings, Shard};
 use crate::damage::KeyRange;
 use crate::device::{Directory, in_parallel};
+use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::index::hash_pages::HashPages;
 use crate::progress::Progress;
@@ -15,7 +16,6 @@ use crate::store::log::format::LogFormat;
 use crate::store::log::{Log, LogSettings, Recovered};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize};
-use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -11,8 +11,8 @@
 use super::format::{Covered, RedoHeader};
 use super::operations::Run;
 use super::{LogIndex, LogIndexSettings};
-use crate::Result;
 use crate::batch::Durability;
+use crate::error::Result;
 use crate::health::Health;
 use crate::store::log::Log;
 use crate::store::record::RecordView;

@@ -6,10 +6,10 @@ use super::{LogIndexSettings, Unit};
 use crate::coding::{DecodeError, Decoder};
 use crate::damage::KeyRange;
 use crate::device::{Directory, File, Purpose};
+use crate::error::{Error, Result};
 use crate::index::hash_pages::{HashPage, HashPages};
+use crate::names::FileName;
 use crate::store::file::StoreFile;
-use crate::store::names::FileName;
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// The kind of the store file, and of its index section.

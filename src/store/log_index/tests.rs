@@ -5,8 +5,8 @@ use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::key::RecordLayout;
+use crate::names::{FileName, LogClass};
 use crate::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES};
-use crate::store::names::{FileName, LogClass};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -4,12 +4,12 @@
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
+use crate::error::{Error, Result};
 use crate::key::{KEY_LENGTH_MAX, KeyHasher, PartitionHasher, RecordLayout, VALUE_LENGTH_MAX};
+use crate::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::stats::Shape;
 use crate::store::log::format::LogFormat;
-use crate::store::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::store::record::RecordShape;
-use crate::{Error, Result};
 
 /// The version of the format; it is that of the whole database.
 pub const FORMAT_VERSION: u32 = 1;

@@ -11,8 +11,8 @@
 
 use super::OrderedTable;
 use super::index::PagedIndex;
-use crate::Result;
 use crate::device::{Purpose, ReadAhead};
+use crate::error::Result;
 use crate::index::filter::CuckooFilter;
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, Entry};

@@ -1,8 +1,8 @@
 //! Reading a table whose records are in hash order from its first record to its last.
 
 use super::OrderedTable;
-use crate::Result;
 use crate::device::{Purpose, ReadAhead};
+use crate::error::Result;
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordProblem, RecordSpan};

@@ -6,13 +6,13 @@
 use super::BlockForm;
 use super::pages::Pages;
 use crate::device::{AlignedBuffer, Purpose};
+use crate::error::{Error, Result};
 use crate::index::PlacementIndex;
 use crate::index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
 use crate::index::fences::{Fences, FencesBuilder, FencesSettings};
 use crate::index::perfect::{PerfectIndex, PerfectOutline};
 use crate::key::KeyHash;
 use crate::store::file::{StoreFile, StoreFooter};
-use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 

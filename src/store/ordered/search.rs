@@ -3,8 +3,8 @@
 //! of the number of blocks.
 
 use super::{BlockForm, OrderedCursor, OrderedTable};
-use crate::Result;
 use crate::device::AlignedBuffer;
+use crate::error::Result;
 use crate::store::Query;
 use crate::store::merge::Cursor;
 use crate::store::record::{RecordProblem, RecordView};
@@ -147,7 +147,7 @@ impl Search<'_> {
         }
     }
 
-    fn damaged(&self, block: u64, expected: &str) -> crate::Error {
+    fn damaged(&self, block: u64, expected: &str) -> crate::error::Error {
         let file = self.table.file();
         let offset = (block + 1) * u64::from(file.footer().block_bytes);
         file.file().corrupt(offset, expected, "other bytes")

@@ -2,8 +2,8 @@
 
 use super::index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 use super::{BlockForm, Buckets, OrderedTable};
-use crate::Result;
 use crate::device::{Directory, Purpose};
+use crate::error::Result;
 use crate::index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;

@@ -8,9 +8,9 @@ use super::batch::Batch;
 use super::run::Run;
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{Directory, Purpose};
+use crate::error::{Error, Result};
 use crate::store::examine::{Advance, is_damage, is_missing};
 use crate::store::file::FOOTER_BYTES;
-use crate::{Error, Result};
 
 /// Reads these runs completely, and returns the damage.
 ///

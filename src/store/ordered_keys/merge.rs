@@ -3,8 +3,8 @@
 use super::cursor::{Cursor, Origin, Reading};
 use super::run::{Run, RunWriter};
 use super::{Direction, KeyRun, KeyState};
-use crate::Result;
 use crate::device::{Directory, Purpose};
+use crate::error::Result;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 

@@ -43,9 +43,9 @@ pub use cursor::OwnedBounds;
 pub use examine::examine;
 pub use merge::{KeyMerge, MergedRuns};
 
-use crate::Result;
 use crate::device::{Directory, Purpose};
-use crate::store::names::FileName;
+use crate::error::Result;
+use crate::names::FileName;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use cursor::{Cursor, Origin, Reading};

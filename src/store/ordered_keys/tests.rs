@@ -1,8 +1,8 @@
 use super::*;
-use crate::Error;
 use crate::damage::DamagedPart;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, AlignedBuffer};
+use crate::error::Error;
 use crate::key::KEY_LENGTH_MAX;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;

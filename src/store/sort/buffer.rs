@@ -1,6 +1,6 @@
 //! Records in memory, sorted in hash order: the beginning of every run.
 
-use crate::Result;
+use crate::error::Result;
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, Entry};
 use crate::store::record::{RecordShape, RecordSpan, RecordView};

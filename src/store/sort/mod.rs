@@ -17,13 +17,13 @@
 mod buffer;
 
 use crate::device::{Directory, Purpose};
+use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, Entry, MergeCursor};
 use crate::store::ordered::{
     BlockForm, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
 use crate::store::record::{RecordShape, RecordView};
-use crate::{Error, Result};
 use buffer::{BufferCursor, SortBuffer};
 use std::sync::Arc;
 

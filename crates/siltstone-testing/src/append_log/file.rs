@@ -16,8 +16,8 @@ use bytes::Bytes;
 use siltstone::batch::{TimestampMs, Write};
 use siltstone::coding::{Reader, checksum};
 use siltstone::device::{Access, AlignedBuffer, Directory, File, Purpose};
+use siltstone::names::{MANIFEST_NAME, NEW_MANIFEST_NAME};
 use siltstone::store::manifest::{HEADER_BYTES, Header};
-use siltstone::store::names::{MANIFEST_NAME, NEW_MANIFEST_NAME};
 use siltstone::{Error, Result};
 use std::collections::BTreeMap;
 

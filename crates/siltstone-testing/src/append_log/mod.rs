@@ -31,9 +31,9 @@ use siltstone::engine::{
 };
 use siltstone::health::Health;
 use siltstone::key::{Key, KeyHasher};
+use siltstone::names::MANIFEST_NAME;
 use siltstone::stats::{RamAccount, Shape, Stats};
 use siltstone::store::manifest::{FORMAT_VERSION, Header};
-use siltstone::store::names::MANIFEST_NAME;
 use siltstone::sync::{Mutex, RwLock};
 use siltstone::{Damage, DamagedPart, Error, Progress, Result, VerifyReport};
 use std::ops::{Bound, RangeInclusive};

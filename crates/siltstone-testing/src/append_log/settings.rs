@@ -4,8 +4,8 @@ use super::AppendLog;
 use siltstone::device::Directory;
 use siltstone::engine::CommonSettings;
 use siltstone::engine::{Engine, EngineInfo, EngineSettings, Opening, SettingInfo};
+use siltstone::names::NEW_MANIFEST_NAME;
 use siltstone::store::manifest::Header;
-use siltstone::store::names::NEW_MANIFEST_NAME;
 use siltstone::{Error, Result};
 use std::sync::Arc;
 

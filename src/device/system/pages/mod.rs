@@ -13,7 +13,7 @@ mod mapping;
 #[path = "allocation.rs"]
 mod mapping;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use mapping::Mapping;
 use std::ops::Deref;
 use std::sync::atomic::AtomicU64;

@@ -19,10 +19,11 @@ use super::live::{LiveStores, Manifest};
 use super::{Silt, SiltSettings};
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
+use crate::error::{Error, Result};
+use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
 use crate::progress::{Course, Progress};
 use crate::store::log::Log;
-use crate::store::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE, segment_bases};
-use crate::{Error, Result};
+use crate::store::segment_bases;
 use rewrite::Rewriting;
 use survey::Survey;
 

@@ -3,9 +3,9 @@
 use super::super::live::{Manifest, StoreEntry};
 use super::super::open::{open_store, usual_form};
 use super::super::verify::{add_examined, add_log};
-use crate::Result;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::Directory;
+use crate::error::Result;
 use crate::progress::Course;
 use crate::store::examine::{
     Examined, ExaminedLog, LogToExamine, OpenedStore, RecordScope, StoreToOpen, Unreadable, is_damage,

@@ -4,8 +4,6 @@
 //! from the number in it. Files such as `log-0`, `cafe.hash` and `1.sorted` do not, so they are ignored and never
 //! removed.
 
-use crate::Result;
-use crate::device::Directory;
 use std::fmt;
 
 /// The name of the manifest.
@@ -166,18 +164,6 @@ fn class_of_prefix(prefix: &str) -> Option<LogClass> {
         None if prefix == "redo" => Some(LogClass::Redo),
         None => None,
     }
-}
-
-/// Returns the files of a database in a directory, in the order of [`FileName`]: segments and stores by number.
-pub fn list_files(directory: &Directory) -> Result<Vec<FileName>> {
-    let mut files: Vec<_> = directory.list()?.iter().filter_map(|name| FileName::parse(name)).collect();
-    files.sort_unstable();
-    Ok(files)
-}
-
-/// Returns the positions of the first frames of all segments of the log of a class in a directory, ascending.
-pub fn segment_bases(directory: &Directory, class: LogClass) -> Result<Vec<u64>> {
-    Ok(list_files(directory)?.into_iter().filter_map(|name| name.segment_base(class)).collect())
 }
 
 #[cfg(test)]

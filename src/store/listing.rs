@@ -1,0 +1,17 @@
+//! The files of a database in a directory.
+
+use crate::device::Directory;
+use crate::error::Result;
+use crate::names::{FileName, LogClass};
+
+/// Returns the files of a database in a directory, in the order of [`FileName`]: segments and stores by number.
+pub(crate) fn list_files(directory: &Directory) -> Result<Vec<FileName>> {
+    let mut files: Vec<_> = directory.list()?.iter().filter_map(|name| FileName::parse(name)).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Returns the positions of the first frames of all segments of the log of a class in a directory, ascending.
+pub(crate) fn segment_bases(directory: &Directory, class: LogClass) -> Result<Vec<u64>> {
+    Ok(list_files(directory)?.into_iter().filter_map(|name| name.segment_base(class)).collect())
+}
