@@ -66,7 +66,7 @@ pub struct Log {
     syncing: FailStop<Syncing>,
     /// The maximum number of buffered bytes.
     buffer_bytes_max: AtomicUsize,
-    /// The length of the longest frame so far, limited to the bytes of the first read.
+    /// The length of the longest frame that was appended or read, limited to the most bytes of a first read.
     frame_bytes: AtomicUsize,
 }
 
@@ -287,10 +287,7 @@ impl Log {
                 let start = tail.buffer.len();
                 self.format.encode_record(position, &record, left > 0, &mut tail.buffer);
                 let length = tail.buffer.len() - start;
-                let frame_bytes = length.min(READ_BYTES_GUESS);
-                if frame_bytes > self.frame_bytes.load(Ordering::Relaxed) {
-                    self.frame_bytes.store(frame_bytes, Ordering::Relaxed);
-                }
+                self.note_frame(length);
                 place(&tail.segment, position, length);
             }
             let end = tail.end();

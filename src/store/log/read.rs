@@ -21,7 +21,8 @@ pub(in crate::store) enum Decoded<'a> {
 }
 
 impl Log {
-    /// Returns how many bytes are read at first for a record.
+    /// Returns how many bytes are read at first for a record: those of the longest frame that was appended or read
+    /// since the log was opened.
     pub(in crate::store) fn first_read_bytes(&self) -> usize {
         match self.format.layout.fixed {
             Some(_) => self.format.padded(FRAME_CRC_BYTES + self.format.layout.stream_bytes_max()),
@@ -29,6 +30,15 @@ impl Log {
                 0 => READ_BYTES_GUESS,
                 longest => longest,
             },
+        }
+    }
+
+    /// Makes first reads long enough for a frame of this length, up to their maximum.
+    #[inline]
+    pub(super) fn note_frame(&self, length: usize) {
+        let frame_bytes = length.min(READ_BYTES_GUESS);
+        if frame_bytes > self.frame_bytes.load(Ordering::Relaxed) {
+            self.frame_bytes.fetch_max(frame_bytes, Ordering::Relaxed);
         }
     }
 
@@ -61,7 +71,10 @@ impl Log {
         wanted: usize,
     ) -> Result<Decoded<'a>> {
         let got = match self.format.decode_frame(position, bytes) {
-            Ok((Frame::Record { record, .. }, _)) => return Ok(Decoded::Record(record)),
+            Ok((Frame::Record { record, .. }, length)) => {
+                self.note_frame(length);
+                return Ok(Decoded::Record(record));
+            }
             Err(RecordProblem::Short(needed)) if bytes.len() == wanted && needed > wanted => {
                 return Ok(Decoded::Short(needed));
             }

@@ -226,9 +226,11 @@ fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::READ_BYTES_GUESS;
     use super::*;
     use crate::batch::Durability;
     use crate::coding::checksum::Secret;
+    use crate::device::AlignedBuffer;
     use crate::device::memory::MemoryDirectory;
     use crate::error::Error;
     use crate::key::RecordLayout;
@@ -304,5 +306,26 @@ mod tests {
             let found = records(&log);
             assert_eq!(found, (0..found.len() as u8).collect::<Vec<u8>>());
         }
+    }
+
+    #[test]
+    fn gets_after_an_opening_read_no_more_than_the_longest_record_read_before() {
+        let (directory, end) = filled();
+        let (log, _) = open(&directory, end).unwrap();
+        let mut positions = Vec::new();
+        log.scan(0, &mut |_, _| true, &mut |position, _| {
+            positions.push(position);
+            Ok(())
+        })
+        .unwrap();
+        let mut buffer = AlignedBuffer::default();
+        for position in &positions {
+            log.view().read(Purpose::Get, *position, &mut buffer).unwrap();
+        }
+        // Only the first one reads as much as for a record of unknown length.
+        let gets = directory.io().of(Purpose::Get);
+        let frame_bytes = positions[1] - positions[0];
+        assert_eq!(gets.reads, 30);
+        assert!(gets.read_bytes < READ_BYTES_GUESS as u64 + 30 * frame_bytes, "{}", gets.read_bytes);
     }
 }
