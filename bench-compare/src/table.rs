@@ -102,7 +102,7 @@ const DIRECT_GROUPS: [(&str, &[&str]); 4] = [
     ("load", &["load"]),
     ("overwrite", &["overwrite"]),
     ("mixed", &["mixed50:16"]),
-    ("beside", &["read", "readwhilewriting20", "readwhilewriting"]),
+    ("beside", &["read", "readwhilewriting20", "readwhilewriting40", "readwhilewriting"]),
 ];
 
 /// The workloads 1 to 5 of FlashKey's paper (Table II), and overwriting with popular keys. The paper's second one of these
