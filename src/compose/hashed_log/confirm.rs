@@ -122,10 +122,12 @@ pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
     })?;
     let known: HashMap<Unit, Compared> =
         known.iter().map(|known| (known.record.unit, known.record)).collect();
-    // Several of them may be of one group.
+    // Several of them may be of one group. The only record of a hash is there to be removed if it is a tombstone.
     let mut seen = HashSet::new();
+    let is_tombstone = |unit: &Unit| known.get(unit).is_some_and(|record| record.is_tombstone);
+    let must_compare = |units: &Candidates| units.len() > 1 || units.iter().any(is_tombstone);
     let groups: Vec<_> =
-        groups.into_iter().filter(|(units, _)| units.len() > 1 && seen.insert(units[0])).collect();
+        groups.into_iter().filter(|(units, _)| must_compare(units) && seen.insert(units[0])).collect();
     let mut records: Vec<Compared> = Vec::with_capacity(2 * groups.len());
     let mut unread: Vec<usize> = Vec::with_capacity(groups.len());
     for unit in groups.iter().flat_map(|(units, _)| units.iter()) {

@@ -213,13 +213,17 @@ impl Writer {
             }
             return Ok(());
         };
-        // A tombstone goes only once it was compared with all older entries.
-        if let Some(other) = units.iter().rfind(|unit| is_delete && **unit != old)
-            && unread.is_none()
+        // A tombstone goes only once it was compared with all older entries. If the entry that goes now has a note for
+        // another tombstone, one of those that remain gets it.
+        let must_note = if is_delete { unread.is_none() } else { rank > 0 };
+        if let Some(other) = units.iter().rfind(|unit| must_note && **unit != old)
+            && unread != Some(*other)
         {
             self.logs.note_overwriting(&view, *other, YoungerKey::Unknown);
         }
-        if is_delete && units.len() == 1 {
+        // The entries before it are of other keys.
+        let is_last_of_key = unread.is_none() && rank + 1 == units.len();
+        if is_delete && is_last_of_key {
             self.logs.index.remove(hash, old);
             self.logs.add_dead(new.unit, new.bytes);
         } else if rank == 0 {

@@ -231,3 +231,43 @@ fn segments_whose_records_are_overwritten_after_a_compaction_are_not_cleaned_for
     assert_eq!(checked.detail("cleanings"), cleanings);
     checked.check(1_000);
 }
+
+/// Changes some of three keys with equal hashes, of which the entries are known from a read of the record.
+#[test]
+fn a_tombstone_among_entries_of_equal_hashes_is_removed_when_the_others_change() {
+    let common = CommonSettings { hashed_keys: Some(true), ..common() };
+    for (changed, deleted) in
+        [("ba", "b"), ("bc", "b"), ("cb", "cb"), ("ab", "ab"), ("bac", "ba"), ("acb", "")]
+    {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        FlashKey::create(&directory, &settings(), &common, Some([1, 2])).unwrap();
+        let engine = FlashKey::open(directory, &settings(), &common, &mut |_, _| true).unwrap();
+        let compact = || {
+            engine.request_compaction().unwrap();
+            while engine.step(NOW_MS).unwrap() == Step::Worked {}
+        };
+        let key_of = |letter: u8| [[9; 15].as_slice(), &[letter]].concat();
+        for letter in *b"cba" {
+            let key = key_of(letter);
+            let value = [letter; 100];
+            let write = HashedWrite::put(engine.hasher().key(&key), &value, 0);
+            engine.write(&[write], Durability::Buffered, &|| NOW_MS).unwrap();
+        }
+        compact();
+        for letter in changed.bytes() {
+            let key = key_of(letter);
+            let value = Change::Put { value: vec![letter; 50].into(), expires_at_ms: 0 };
+            let change = if deleted.as_bytes().contains(&letter) { Change::Delete } else { value };
+            let update = &mut |found: &[Option<Found>], changes: &mut [Change]| {
+                assert!(found[0].is_some());
+                changes[0] = change.clone();
+                Ok(())
+            };
+            engine.update_many(&[engine.hasher().key(&key)], Durability::Buffered, NOW_MS, update).unwrap();
+        }
+        compact();
+        let there = (3 - deleted.len()) as u64;
+        assert_eq!(engine.stats().records, there, "changed {changed}, deleted {deleted}");
+        assert_eq!(engine.stats().merged_records, there);
+    }
+}
