@@ -179,14 +179,16 @@ fn modules_import_only_what_the_table_of_modules_allows() {
     none(violations);
 }
 
+/// The names of the folders of engines.
+fn engines() -> Vec<String> {
+    let entries = fs::read_dir(root().join("src/engine")).unwrap().map(|entry| entry.unwrap().path());
+    let folders = entries.filter(|path| path.is_dir());
+    folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
 #[test]
 fn engines_do_not_import_each_other() {
-    let engines: Vec<String> = fs::read_dir(root().join("src/engine"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
-        .collect();
+    let engines = engines();
     assert!(engines.contains(&"silt".to_owned()));
     let mut violations = Vec::new();
     for source in sources("src/engine") {
@@ -202,24 +204,39 @@ fn engines_do_not_import_each_other() {
 }
 
 #[test]
-fn the_database_does_not_name_its_engines() {
-    let sources = sources("src");
-    let may = |path: &str| !path.starts_with("src/database") || path.ends_with("tests.rs");
-    let words = ["silt::", "mica::", "Silt", "Mica"];
-    none(with_words(&sources, &words, may, "only src/engine/family.rs names the engines"));
+fn only_the_table_of_engines_names_them() {
+    let names = engines();
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+    // `EngineKind::Silt`, `SiltSettings`, `engine::silt::Silt`.
+    let is_name = |word: &str, name: &str| {
+        let parts = word.split("::").filter(|part| part.contains(char::is_uppercase)).map(str::to_lowercase);
+        word.contains(&format!("engine::{name}"))
+            || parts.into_iter().any(|part| part.strip_suffix("settings").unwrap_or(&part) == name)
+    };
+    let mut violations = Vec::new();
+    for source in sources("src") {
+        let is_table = ["src/engine/family.rs", "src/engine/mod.rs", "src/lib.rs"].contains(&&*source.path);
+        for name in names.iter().filter(|name| !source.path.starts_with(&format!("src/engine/{name}/"))) {
+            let mut words = source.code.split(|letter| !is_part(letter));
+            if let Some(word) = words.find(|word| !is_table && is_name(word, name)) {
+                violations.push(format!("{}: `{word}` names an engine", source.path));
+            }
+        }
+    }
+    none(violations);
 }
 
 #[test]
 fn crates_import_only_the_public_interface() {
     let mut violations = Vec::new();
+    let engines = engines();
     let is_testing = |path: &str| path.starts_with("crates/siltstone-testing/");
     for source in sources("crates").into_iter().filter(|source| !is_testing(&source.path)) {
         for path in paths_after(&source.code, "siltstone::") {
             let is_hidden = ["store", "engine"].contains(&first_of(&path));
             // The model computes with the settings and the constants of the engines.
-            let engines = ["engine::silt", "engine::flashkey"];
             let may = source.path.starts_with("crates/siltstone-model/")
-                && engines.iter().any(|engine| is_within(&path, engine));
+                && engines.iter().any(|engine| is_within(&path, &format!("engine::{engine}")));
             if is_hidden && !may {
                 violations.push(format!("{}: `siltstone::{path}` is not public interface", source.path));
             }

@@ -2,12 +2,10 @@
 //! more seeds. `.ci/sanitize` runs this test, which needs a build with `--cfg shuttle`.
 #![cfg(shuttle)]
 
-use siltstone::engine::flashkey;
-use siltstone::engine::silt::Mistake;
 use siltstone_testing::TestEngine;
 use siltstone_testing::concurrent::{Counts, Plan, command, simulate};
-use siltstone_testing::engines::{Job, tiny_flashkey, tiny_silt};
-use std::sync::Arc;
+use siltstone_testing::engines::Job;
+use siltstone_testing::engines::mistakes::{FoundBy, Mistaken, mistaken};
 
 /// The number of seeds within which a mistake of the engine must be found.
 const CANARY_SEEDS: u64 = 6000;
@@ -51,39 +49,9 @@ fn a_seed_repeats_itself() {
 }
 
 #[test]
-fn every_mistake_of_the_engine_is_found() {
-    for mistake in [
-        Mistake::CommitsBeforeTheLog,
-        Mistake::ReleasesTooMuch,
-        Mistake::GoesOnAfterAFailure,
-        Mistake::RecordsFailuresLate,
-        Mistake::DropsDeletes,
-        Mistake::ReadsBeforeLocking,
-    ] {
-        let engine = TestEngine {
-            draw_tiny: Arc::new(move |random, common| {
-                tiny_silt(random, common).mistake(Some(mistake)).into()
-            }),
-            ..TestEngine::silt()
-        };
-        find(&engine, &format!("{mistake:?}"));
-    }
-}
-
-#[test]
-fn every_mistake_of_flashkey_is_found() {
-    for mistake in [
-        flashkey::Mistake::ReleasesBeforeRedo,
-        flashkey::Mistake::KeepsTheOlder,
-        flashkey::Mistake::GoesOnAfterAFailure,
-    ] {
-        let engine = TestEngine {
-            draw_tiny: Arc::new(move |random, common| {
-                tiny_flashkey(random, common).mistake(Some(mistake)).into()
-            }),
-            ..TestEngine::flashkey()
-        };
-        find(&engine, &format!("{mistake:?}"));
+fn every_mistake_is_found() {
+    for Mistaken { engine, mistake, .. } in mistaken(FoundBy::Threads) {
+        find(&engine, &format!("{engine:?}, {mistake}"));
     }
 }
 

@@ -88,7 +88,7 @@ pub fn cleaning() -> TestEngine {
 }
 
 /// Returns random settings of FlashKey, and a random memory budget.
-pub fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) -> FlashKeySettings {
+pub(super) fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) -> FlashKeySettings {
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     common.block_bytes = None;
     common.memory_budget = random_memory_budget(&mut of_memory);
@@ -106,6 +106,6 @@ pub fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) 
 }
 
 /// Returns random settings with which some dozen records fill segments.
-pub fn tiny_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) -> FlashKeySettings {
+pub(super) fn tiny_flashkey(random: &mut fastrand::Rng, common: &mut CommonSettings) -> FlashKeySettings {
     random_flashkey(random, common).segment_bytes(TINY_SEGMENT_BYTES)
 }

@@ -1,10 +1,11 @@
 //! The engines under test. A row here is all that the suites of all engines need of a new one.
 
 mod flashkey;
+#[cfg(any(test, shuttle))]
+pub mod mistakes;
 mod silt;
 
-pub use flashkey::{cleaning, random_flashkey, tiny_flashkey};
-pub use silt::{random_silt, tiny_silt};
+pub use flashkey::cleaning;
 
 use crate::append_log::{self, AppendLogSettings};
 use crate::omission::Omission;

@@ -102,7 +102,7 @@ impl TestEngine {
 }
 
 /// Returns random settings of SILT, and a random memory budget.
-pub fn random_silt(random: &mut fastrand::Rng, common: &mut CommonSettings) -> SiltSettings {
+pub(super) fn random_silt(random: &mut fastrand::Rng, common: &mut CommonSettings) -> SiltSettings {
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     let hash_stores = [HashStoreKind::HashOrdered, HashStoreKind::CuckooTable, HashStoreKind::HashOrdered];
     let filters = [FilterKind::Ribbon, FilterKind::CuckooTags, FilterKind::Ribbon];
@@ -134,7 +134,7 @@ pub fn random_silt(random: &mut fastrand::Rng, common: &mut CommonSettings) -> S
 }
 
 /// Returns random settings of SILT with which a few dozen records pass through all stores.
-pub fn tiny_silt(random: &mut fastrand::Rng, common: &CommonSettings) -> SiltSettings {
+pub(super) fn tiny_silt(random: &mut fastrand::Rng, common: &CommonSettings) -> SiltSettings {
     let index = [None, Some(IndexKind::EntropyTrie), Some(IndexKind::Fences), Some(IndexKind::BlockPerfect)];
     let hash_store = [HashStoreKind::HashOrdered, HashStoreKind::CuckooTable, HashStoreKind::HashOrdered];
     let filter = [FilterKind::Ribbon, FilterKind::CuckooTags, FilterKind::Ribbon];

@@ -1,13 +1,9 @@
 //! Canaries: mistakes and omissions of the engine that simulations must find.
 
 use super::{Failure, Simulation, shrink};
-use crate::engines::{TestEngine, random_flashkey, random_silt};
+use crate::engines::TestEngine;
+use crate::engines::mistakes::{FoundBy, Mistaken, mistaken};
 use crate::omission::Omission;
-use siltstone::engine::CommonSettings;
-use siltstone::engine::EngineSettings;
-use siltstone::engine::flashkey;
-use siltstone::engine::silt::Mistake;
-use std::sync::Arc;
 
 /// The number of seeds within which a mistake must be found.
 const SEEDS: u64 = 1500;
@@ -32,48 +28,18 @@ fn a_seed_repeats_itself() {
 }
 
 #[test]
-fn every_mistake_of_the_engine_is_found_and_shrinks_to_a_few_operations() {
-    for mistake in [
-        Mistake::CommitsBeforeTheLog,
-        Mistake::ReleasesTooMuch,
-        Mistake::GoesOnAfterAFailure,
-        Mistake::DropsDeletes,
-    ] {
-        let draw =
-            move |random: &mut fastrand::Rng, common: &mut CommonSettings| -> Box<dyn EngineSettings> {
-                random_silt(random, common).mistake(Some(mistake)).into()
-            };
-        let failure = first_failure(&TestEngine { draw: Arc::new(draw), ..TestEngine::silt() }, None);
-        let Some((simulation, failure)) = failure else { panic!("{mistake:?} was not found") };
+fn every_mistake_is_found_and_shrinks_to_a_few_operations() {
+    for Mistaken { engine, mistake, .. } in mistaken(FoundBy::OneThread) {
+        let failure = first_failure(&engine, None);
+        let Some((simulation, failure)) = failure else { panic!("{engine:?}, {mistake} was not found") };
         let (short, last) = shrink(simulation.clone(), failure, None);
         println!(
-            "{mistake:?}: seed {}, {} operations, shrunk to {}: {last}",
+            "{engine:?}, {mistake}: seed {}, {} operations, shrunk to {}: {last}",
             simulation.seed,
             simulation.operations.len(),
             short.operations.len()
         );
-        assert!(short.operations.len() <= 50, "{mistake:?}: {}", short.describe());
-    }
-}
-
-#[test]
-fn every_mistake_of_flashkey_is_found_and_shrinks_to_a_few_operations() {
-    for mistake in [
-        flashkey::Mistake::ReleasesBeforeRedo,
-        flashkey::Mistake::WritesRedoBeforeTheLogs,
-        flashkey::Mistake::DropsDeletes,
-        flashkey::Mistake::KeepsTheOlder,
-        flashkey::Mistake::GoesOnAfterAFailure,
-    ] {
-        let draw =
-            move |random: &mut fastrand::Rng, common: &mut CommonSettings| -> Box<dyn EngineSettings> {
-                random_flashkey(random, common).mistake(Some(mistake)).into()
-            };
-        let failure = first_failure(&TestEngine { draw: Arc::new(draw), ..TestEngine::flashkey() }, None);
-        let Some((simulation, failure)) = failure else { panic!("{mistake:?} was not found") };
-        let (short, last) = shrink(simulation.clone(), failure, None);
-        println!("{mistake:?}: seed {}, shrunk to {}: {last}", simulation.seed, short.operations.len());
-        assert!(short.operations.len() <= 50, "{mistake:?}: {}", short.describe());
+        assert!(short.operations.len() <= 50, "{engine:?}, {mistake}: {}", short.describe());
     }
 }
 
