@@ -3,8 +3,8 @@
 use crate::input::overwrite;
 use siltstone::coding::checksum::Secret;
 use siltstone::key::RecordLayout;
+use siltstone::names::LogClass;
 use siltstone::store::log::format::LogFormat;
-
 use siltstone::store::slots::{SLOT_CHECKSUM_BYTES, checked_slots_per_block, slot_checksum};
 
 /// The offset in a store's footer of the flag that says whether a copy precedes it.
@@ -16,6 +16,9 @@ const CHECKED_SLOTS: u8 = 4;
 const CHECKED_TABLE: u8 = 5;
 /// The kind of store whose blocks have no checksums.
 const SAVED_INDEX: u8 = 6;
+
+/// The layout of what is not a record of users.
+pub const VARIABLE: RecordLayout = RecordLayout { fixed: None, expiring: false };
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
@@ -109,16 +112,20 @@ pub fn secret_in(manifest: &[u8]) -> Option<Secret> {
     Some(Secret::new(u64_at(manifest, 52)?))
 }
 
-/// Corrects the checksums of a segment of the log: header and frames, as far as their lengths lead.
+/// Corrects the checksums of a segment of a log: header and frames, as far as their lengths lead. `layout` is that of
+/// the records of users.
 pub fn seal_segment(layout: RecordLayout, secret: Secret, bytes: &mut [u8]) -> Option<()> {
-    let format = LogFormat::new(layout, 0, secret);
+    let class = LogClass::from_number(*bytes.get(12)?)?;
+    let layout = if class == LogClass::Redo { VARIABLE } else { layout };
+    let unit_bytes = 1 + u32::from(u16::from_le_bytes(bytes.get(14..16)?.try_into().ok()?));
+    let format = LogFormat { unit_bytes, ..LogFormat::new(layout, 0, secret).of(class) };
     let header_crc = crc32c::crc32c(bytes.get(..60)?);
     set_u32(bytes, 60, header_crc);
     let base = u64_at(bytes, 24)?;
     let mut at = 64;
     while let Ok((_, taken)) = format.parse_frame(bytes.get(at..)?) {
         let position = base.wrapping_add(at as u64 - 64);
-        let sealed = frame(secret, position, bytes.get(at + 4..at + taken)?);
+        let sealed = frame_of(secret, class.number(), position, bytes.get(at + 4..at + taken)?);
         overwrite(bytes, at, &sealed);
         at += taken;
     }
@@ -160,5 +167,5 @@ pub fn seal_saved_index(bytes: &mut [u8]) -> Option<()> {
             (page, at) = (end, at + 8);
         }
     }
-    seal_store(&RecordLayout { fixed: None, expiring: false }, bytes)
+    seal_store(&VARIABLE, bytes)
 }

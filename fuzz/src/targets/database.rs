@@ -2,11 +2,11 @@
 //! then opened, read, verified, written and merged.
 
 use crate::input::{Input, contents, put};
-use crate::seal::{seal_manifest, seal_segment, seal_store, secret_in};
+use crate::seal::{VARIABLE, seal_manifest, seal_saved_index, seal_segment, seal_store, secret_in};
 use siltstone::device::{Access, Directory};
 use siltstone::engine::CommonSettings;
 use siltstone::key::RecordLayout;
-
+use siltstone::names::FileName;
 use siltstone::{Builder, Database};
 use siltstone_testing::engines::FileKind;
 use siltstone_testing::flips::file_kinds;
@@ -77,11 +77,13 @@ fn forge(files: &SimulatedDirectory, kind: FileKind, name: &str, input: &mut Inp
     let is_there = files.names().expect("the power is on").iter().any(|name| name == "MANIFEST");
     let manifest = if is_there { contents(&directory, "MANIFEST") } else { Vec::new() };
     input.mutate(&mut bytes);
-    let _ = match name {
-        "MANIFEST" | "MANIFEST.mirror" => seal_manifest(&mut bytes),
-        segment if segment.starts_with("log-") => {
+    let _ = match FileName::parse(name) {
+        Some(FileName::Manifest | FileName::Mirror) => seal_manifest(&mut bytes),
+        Some(FileName::Segment { .. }) => {
             secret_in(&manifest).and_then(|secret| seal_segment(layout(kind), secret, &mut bytes))
         }
+        Some(FileName::SavedIndex(_)) => seal_saved_index(&mut bytes),
+        Some(FileName::KeyRun(_)) => seal_store(&VARIABLE, &mut bytes),
         _ => seal_store(&layout(kind), &mut bytes),
     };
     files.remove_name(name).expect("it is listed");

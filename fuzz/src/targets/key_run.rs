@@ -1,8 +1,7 @@
 //! A run of keys with changed bytes and corrected checksums: opening, examination, ranges in both directions.
 
 use crate::input::{Input, contents, directory, directory_with};
-use crate::seal::seal_store;
-use siltstone::key::RecordLayout;
+use crate::seal::{VARIABLE, seal_store};
 use siltstone::store::ordered_keys::{Direction, KeyRun, KeyState, OrderedKeys, examine};
 use std::ops::Bound;
 
@@ -26,7 +25,7 @@ pub fn run(data: &[u8]) {
     let mut bytes = contents(&written, &run.file_name());
     input.mutate(&mut bytes);
     if input.u8() % 8 > 0 {
-        seal_store(&RecordLayout { fixed: None, expiring: false }, &mut bytes);
+        seal_store(&VARIABLE, &mut bytes);
     }
     let directory = directory_with(&run.file_name(), &bytes);
     let damage = examine(&directory, &[run], &mut |_| true).expect("memory does not fail");

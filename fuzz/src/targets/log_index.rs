@@ -6,12 +6,12 @@ use siltstone::Durability;
 use siltstone::coding::mix;
 use siltstone::device::{Directory, Purpose};
 use siltstone::key::RecordLayout;
+use siltstone::names::LogClass;
 use siltstone::store::log::Log;
 use siltstone::store::log::format::LogFormat;
 use siltstone::store::log_index::{
     IndexToExamine, IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex,
 };
-use siltstone::names::LogClass;
 use siltstone::store::record::RecordView;
 use std::sync::Arc;
 
