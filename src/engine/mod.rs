@@ -6,6 +6,10 @@
 mod common;
 mod family;
 pub mod flashkey;
+mod log_engine;
+mod log_ordered;
+mod log_scan;
+mod log_settings;
 pub mod mica;
 mod ordered;
 mod scan;

@@ -1,17 +1,16 @@
 //! FlashKey in the table of engines.
 
-use super::engine::FlashKey;
 use super::settings::{FlashKeySettings, INFO};
 use crate::compose::hashed_log;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
+use crate::engine::log_settings::LogEngineSettings;
 use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable};
 use crate::error::Result;
 use crate::names::FileName;
 use crate::progress::Progress;
-use crate::store::manifest::Header;
 use std::sync::Arc;
 
 impl EngineSettings for FlashKeySettings {
@@ -33,11 +32,10 @@ impl EngineSettings for FlashKeySettings {
 
     fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
         let Opening { directory, common, create, seed, now_ms: _, progress } = opening;
-        if create && Header::read(&directory)?.is_none() {
-            self.check_creation(common)?;
-            FlashKey::create(&directory, self, common, seed)?;
+        if create {
+            self.create(&directory, common, seed)?;
         }
-        Ok(Arc::new(FlashKey::open(directory, self, common, progress)?))
+        Ok(Arc::new(self.open_logs(directory, common, progress)?))
     }
 
     fn is_half_created(&self, directory: &Directory) -> Result<bool> {

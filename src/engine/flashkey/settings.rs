@@ -3,18 +3,13 @@
 #[cfg(feature = "mistakes")]
 use crate::compose::hashed_log::Mistake;
 use crate::compose::hashed_log::{LogSettings, Victim};
-use crate::engine::CommonSettings;
-use crate::engine::settings::{EngineInfo, SettingsTable, named_values, settings};
-use crate::error::{Error, Result};
-use crate::store::manifest::KeptSettings;
-
-/// The number of the engine in headers.
-pub(super) const NUMBER: u8 = 3;
+use crate::engine::log_settings::LogEngineSettings;
+use crate::engine::settings::{EngineInfo, named_values, settings};
 
 /// The engine.
 pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
     name: "flashkey",
-    number: Some(NUMBER),
+    number: Some(3),
     summary: "data beyond memory: one append per put, no read for a missing key, 5 bytes of RAM per key",
 };
 
@@ -76,56 +71,11 @@ settings! {
     }
 }
 
-/// The settings that are fixed when a database is created.
-const FIXED: [&str; 3] = ["hash_bits", "segment_bytes", "ordered"];
+impl LogEngineSettings for FlashKeySettings {
+    const INFO: &'static EngineInfo = &INFO;
+    const FIXED: &'static [&'static str] = &["hash_bits", "segment_bytes", "ordered"];
 
-impl FlashKeySettings {
-    /// Checks that a database can be created with these settings.
-    pub(super) fn check_creation(&self, common: &CommonSettings) -> Result<()> {
-        self.check_limits()?;
-        if common.block_bytes.is_some() {
-            let problem = "the engine `flashkey` has no blocks; leave this setting out".into();
-            return Err(Error::Setting { name: "block_bytes", problem });
-        }
-        Ok(())
-    }
-
-    /// Returns the settings that a new database keeps: those that were given, and those that never change.
-    pub(super) fn to_keep_at_creation(&self) -> KeptSettings {
-        let mut fixed = self.clone();
-        fixed.given().extend(FIXED);
-        fixed.to_keep()
-    }
-
-    /// Gives the settings that were not given the values that the database keeps.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] for a given value of a fixed setting that differs from that of the database.
-    pub(super) fn adopt_kept(&mut self, kept: &KeptSettings) -> Result<()> {
-        let given = self.to_keep();
-        for name in FIXED {
-            if let (Some(value), Some(has)) = (given.get(name), kept.get(name))
-                && value != has
-            {
-                let problem = format!(
-                    "the value is {value}, but the database was created with {has}; leave this setting out"
-                );
-                return Err(Error::Setting { name, problem });
-            }
-        }
-        self.adopt(kept)
-    }
-
-    /// Returns the settings of the logs and their index of a database that keeps these.
-    pub(super) fn of_kept(&self, kept: &KeptSettings) -> Result<LogSettings> {
-        let mut settings = self.clone();
-        settings.adopt_kept(kept)?;
-        settings.check_limits()?;
-        Ok(settings.of_logs())
-    }
-
-    /// Returns the settings of the logs and their index.
-    pub(super) fn of_logs(&self) -> LogSettings {
+    fn of_logs(&self) -> LogSettings {
         LogSettings {
             space: self.space,
             capacity: if self.capacity == 0 { u64::MAX } else { self.capacity },
@@ -145,6 +95,8 @@ impl FlashKeySettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
+    use crate::engine::CommonSettings;
 
     #[test]
     fn a_setting_that_is_fixed_at_creation_is_kept_and_refused_if_it_differs() {

@@ -1,7 +1,9 @@
-use super::{FlashKey, FlashKeySettings};
+use super::FlashKeySettings;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
+use crate::engine::log_engine::LogEngine;
+use crate::engine::log_settings::LogEngineSettings;
 use crate::engine::{Change, CommonSettings, Engine, Found, Step};
 use std::collections::BTreeMap;
 
@@ -9,7 +11,7 @@ const NOW_MS: TimestampMs = 1;
 
 /// A database in memory, and the values that it must have.
 struct Checked {
-    engine: FlashKey,
+    engine: LogEngine,
     directory: Directory,
     wanted: BTreeMap<u32, Vec<u8>>,
 }
@@ -30,14 +32,14 @@ impl Checked {
 
     fn create_with(settings: &FlashKeySettings) -> Checked {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        FlashKey::create(&directory, settings, &common(), Some([1, 2])).unwrap();
-        let engine = FlashKey::open(directory.clone(), settings, &common(), &mut |_, _| true).unwrap();
+        settings.create(&directory, &common(), Some([1, 2])).unwrap();
+        let engine = settings.open_logs(directory.clone(), &common(), &mut |_, _| true).unwrap();
         Checked { engine, directory, wanted: BTreeMap::new() }
     }
 
     fn open_again(&mut self, settings: &FlashKeySettings) {
         self.engine.close().unwrap();
-        self.engine = FlashKey::open(self.directory.clone(), settings, &common(), &mut |_, _| true).unwrap();
+        self.engine = settings.open_logs(self.directory.clone(), &common(), &mut |_, _| true).unwrap();
     }
 
     fn put(&mut self, keys: impl Iterator<Item = u32>, value: &[u8]) {

@@ -21,6 +21,7 @@
 
 mod bit_array;
 mod division;
+mod marks;
 mod merge;
 mod page;
 #[cfg(test)]
@@ -144,6 +145,28 @@ impl HashPages {
     pub fn candidates(&self, hash: u64) -> impl Iterator<Item = u64> {
         let (page, tag) = self.division.home(hash);
         self.pages[page].candidates(tag)
+    }
+
+    /// Gives each entry a mark, which [`mark`](HashPages::mark) sets. Entries that are inserted later have one as well.
+    /// Marks take a bit per entry, and some bytes per page. [`pages`](HashPages::pages) that are encoded lose them.
+    pub fn keep_marks(&mut self) {
+        for page in &mut self.pages {
+            self.page_bytes -= page.heap_bytes();
+            Arc::make_mut(page).keep_marks();
+            self.page_bytes += page.heap_bytes();
+        }
+    }
+
+    /// Marks the entry of this hash that was inserted last, if the entries have marks.
+    pub fn mark(&self, hash: u64) {
+        let (page, tag) = self.division.home(hash);
+        self.pages[page].mark(tag);
+    }
+
+    /// Removes the mark of the oldest entry with this hash and unit. Returns whether it was marked.
+    pub fn take_mark(&self, hash: u64, unit: u64) -> bool {
+        let (page, tag) = self.division.home(hash);
+        self.pages[page].take_mark(tag, unit)
     }
 
     /// Inserts an entry before those of an equal hash, and splits a page if the pages are full. Units have at most 40

@@ -11,6 +11,7 @@
 //! The counts are the upper half of an Elias–Fano sequence (Elias 1974, Fano 1971) and take some 1.7 bits per entry.
 
 use super::bit_array::{add, close, get, open, set};
+use super::marks::Marks;
 use crate::coding::Decoder;
 use crate::index::DecodeError;
 use crate::index::bits::select_in_word;
@@ -47,6 +48,7 @@ pub const GROWTH_WORDS: usize = 8;
 pub struct HashPage {
     /// The counts, in whole words, then the entries.
     words: Vec<u64>,
+    marks: Marks,
     len: u32,
     tag_bits: u8,
     unit_bits: u8,
@@ -72,7 +74,7 @@ impl HashPage {
     pub(super) fn new(tag_bits: u32) -> Self {
         debug_assert!((TAG_BITS_MIN..=TAG_BITS_MAX).contains(&tag_bits), "{tag_bits} bits of a tag");
         let words = vec![0; counts_words(0)];
-        HashPage { words, len: 0, tag_bits: tag_bits as u8, unit_bits: 1 }
+        HashPage { words, marks: Marks::default(), len: 0, tag_bits: tag_bits as u8, unit_bits: 1 }
     }
 
     /// Returns the number of entries.
@@ -187,6 +189,27 @@ impl HashPage {
         let width = self.entry_bits();
         open(&mut self.words[counts..], rank * width as usize, width);
         self.set_entry(rank, low, unit);
+        self.marks.insert(rank, self.len());
+    }
+
+    /// Gives each entry a mark that is not set, unless the entries have marks.
+    pub(super) fn keep_marks(&mut self) {
+        if !self.marks.exist() {
+            self.marks = Marks::of(self.len());
+        }
+    }
+
+    /// Marks the entry of this tag that was inserted last.
+    pub(super) fn mark(&self, tag: u64) {
+        let (group, low) = self.split_tag(tag);
+        if let Some(rank) = self.group(group).ranks.into_iter().find(|&rank| self.low(rank) == low) {
+            self.marks.set(rank);
+        }
+    }
+
+    /// Removes the mark of an entry. Returns whether it had one.
+    pub(super) fn take_mark(&self, tag: u64, unit: u64) -> bool {
+        self.last_of(tag, unit).is_some_and(|(_, rank)| self.marks.take(rank))
     }
 
     /// Extends the words by zeros, with little memory to spare.
@@ -213,6 +236,7 @@ impl HashPage {
         let words = fewer + (self.len() * width as usize).div_ceil(64);
         self.words.truncate(words);
         self.words.shrink_to(words + 2 * GROWTH_WORDS);
+        self.marks.remove(rank, self.len());
         true
     }
 
@@ -239,7 +263,9 @@ impl HashPage {
         let needed = 64 - unit.leading_zeros();
         debug_assert!(needed <= UNIT_BITS_MAX + MARK_BITS, "a unit of {needed} bits");
         if needed > self.unit_bits.into() {
-            *self = HashPage::from_sorted(self.tag_bits(), needed, self.len(), self.entries());
+            let marks = std::mem::take(&mut self.marks);
+            let wider = HashPage::from_sorted(self.tag_bits(), needed, self.len(), self.entries());
+            *self = HashPage { marks, ..wider };
         }
     }
 
@@ -252,7 +278,8 @@ impl HashPage {
     /// Makes a page of `len` entries in the order of their tags.
     fn from_sorted(tag_bits: u32, unit_bits: u32, len: usize, entries: impl Iterator<Item = Entry>) -> Self {
         let (tag_bits, unit_bits) = (tag_bits as u8, unit_bits as u8);
-        let mut page = HashPage { words: Vec::new(), len: len as u32, tag_bits, unit_bits };
+        let mut page =
+            HashPage { words: Vec::new(), marks: Marks::default(), len: len as u32, tag_bits, unit_bits };
         page.grow_to(counts_words(len) + (len * page.entry_bits() as usize).div_ceil(64));
         let (low_bits, unit_bits, entry_bits) =
             (page.low_bits(), unit_bits.into(), page.entry_bits() as usize);
@@ -282,7 +309,8 @@ impl HashPage {
         [(0, low), (low, self.len())].map(|(start, end)| {
             let entries = self.entries().skip(start).take(end - start);
             let entries = entries.map(|entry| Entry { tag: entry.tag & ((1 << tag_bits) - 1), ..entry });
-            HashPage::from_sorted(tag_bits, self.unit_bits.into(), end - start, entries)
+            let page = HashPage::from_sorted(tag_bits, self.unit_bits.into(), end - start, entries);
+            HashPage { marks: self.marks.part(start, end), ..page }
         })
     }
 
@@ -305,7 +333,7 @@ impl HashPage {
 
     /// Returns the heap memory of the page, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.words.capacity() * size_of::<u64>()
+        self.words.capacity() * size_of::<u64>() + self.marks.heap_bytes()
     }
 
     /// Appends the encoded page (`docs/formats/hash_page.md`).
@@ -352,7 +380,7 @@ impl HashPage {
             || format!("{tag_bits} and {unit_bits}"),
         )?;
         let len = reader.u32("a number of entries")?;
-        let mut page = HashPage { words: Vec::new(), len, tag_bits, unit_bits };
+        let mut page = HashPage { words: Vec::new(), marks: Marks::default(), len, tag_bits, unit_bits };
         let words = counts_words(page.len())
             .saturating_add(page.len().saturating_mul(page.entry_bits() as usize).div_ceil(64));
         page.words = reader.words(words, "counts and entries")?;

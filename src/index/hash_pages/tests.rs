@@ -74,6 +74,54 @@ fn random_changes_give_the_entries_of_a_map() {
 }
 
 #[test]
+fn marks_stay_with_their_entries_when_others_come_and_go() {
+    for distinct in [None, Some(900)] {
+        let mut numbers = Numbers(4);
+        let mut index = HashPages::new(41).unwrap();
+        index.keep_marks();
+        // The entries with their units, which are unique, and whether each is marked.
+        let mut marked: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
+        for unit in 0..30_000u64 {
+            let hash = hash(&mut numbers, distinct);
+            let chosen =
+                marked.range(numbers.next() % (unit + 1)..).next().map(|(unit, &(hash, _))| (*unit, hash));
+            match (numbers.next() % 8, chosen) {
+                (0 | 1, Some((chosen, hash))) => {
+                    assert!(index.remove(hash, chosen));
+                    marked.remove(&chosen);
+                }
+                (2, Some((chosen, hash))) => {
+                    let moved = unit << 20;
+                    assert!(index.replace(hash, chosen, moved));
+                    let entry = marked.remove(&chosen).unwrap();
+                    marked.insert(moved, entry);
+                }
+                (3, Some((_, hash))) => {
+                    let youngest = index.candidates(hash).next().unwrap();
+                    index.mark(hash);
+                    marked.get_mut(&youngest).unwrap().1 = true;
+                }
+                (4, Some((chosen, hash))) => {
+                    let was_marked = std::mem::take(&mut marked.get_mut(&chosen).unwrap().1);
+                    assert_eq!(index.take_mark(hash, chosen), was_marked);
+                }
+                _ => {
+                    index.insert(hash, unit);
+                    marked.insert(unit, (hash, false));
+                }
+            }
+        }
+        assert!(index.pages().len() > 2 && marked.values().any(|(_, is_marked)| *is_marked));
+        for (unit, (hash, is_marked)) in marked {
+            assert_eq!(index.take_mark(hash, unit), is_marked);
+            assert!(!index.take_mark(hash, unit));
+        }
+        let bytes: usize = index.pages().iter().map(|page| page.heap_bytes()).sum();
+        assert_eq!(index.page_bytes, bytes);
+    }
+}
+
+#[test]
 fn pages_in_another_order_or_for_other_hashes_are_refused() {
     let (mut numbers, mut index) = (Numbers(9), HashPages::new(36).unwrap());
     (0..5 * PAGE_ENTRIES).for_each(|unit| index.insert(numbers.next(), unit));

@@ -118,6 +118,28 @@ impl Entries {
         units.into_iter().collect()
     }
 
+    /// Gives the entries in memory marks.
+    pub fn keep_marks(&mut self) {
+        if let Place::Memory(pages) = &mut self.place {
+            pages.keep_marks();
+        }
+    }
+
+    /// Marks the entry of this hash that was inserted last, if it is in memory.
+    pub fn mark(&self, hash: u64) {
+        if let Place::Memory(pages) = &self.place {
+            pages.mark(hash);
+        }
+    }
+
+    /// Removes the mark of an entry. Returns whether it had one; entries on flash have none.
+    pub fn take_mark(&self, hash: u64, unit: Unit) -> bool {
+        match &self.place {
+            Place::Memory(pages) => pages.take_mark(hash, unit),
+            Place::Flash(_) => false,
+        }
+    }
+
     /// Returns whether a hash may have an entry, without a read.
     pub fn may_contain(&self, hash: u64) -> bool {
         self.flash().is_some_and(|pages| pages.len() > 0) || !self.candidates(hash, &[]).is_empty()

@@ -52,7 +52,7 @@ use crate::device::Directory;
 use crate::error::{Error, Result};
 use crate::index::hash_pages::{Division, HASH_BITS_MIN, TAG_BITS_MAX};
 use crate::sync::RwLock;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use entries::Entries;
 use operations::{Operation, Pending};
 use redo::Redo;
@@ -157,6 +157,8 @@ pub struct LogIndex {
     memory_shards: AtomicUsize,
     /// The number of pages that lookups have read.
     page_reads: AtomicU64,
+    /// Entries in memory have marks.
+    keeps_marks: AtomicBool,
 }
 
 impl LogIndex {
@@ -215,6 +217,25 @@ impl LogIndex {
             shard.pending.push(operation);
         }
         is_changed
+    }
+
+    /// Gives each entry in memory a mark from now on, a bit that [`mark`](LogIndex::mark) sets. Marks are not saved.
+    pub fn keep_marks(&self) {
+        self.keeps_marks.store(true, Ordering::Relaxed);
+        self.shards.iter().for_each(|shard| Arc::make_mut(&mut shard.write().entries).keep_marks());
+    }
+
+    /// Marks the entry of this hash that was inserted last, if entries have marks and it is in memory.
+    #[inline]
+    pub fn mark(&self, hash: u64) {
+        if self.keeps_marks.load(Ordering::Relaxed) {
+            self.shards[self.shard_of(hash)].read().entries.mark(self.settings.within_shard(hash));
+        }
+    }
+
+    /// Removes the mark of an entry. Returns whether it had one.
+    pub fn take_mark(&self, hash: u64, unit: Unit) -> bool {
+        self.shards[self.shard_of(hash)].read().entries.take_mark(self.settings.within_shard(hash), unit)
     }
 
     /// Returns the index as it is now. If the caller holds the writers of all shards, it has each batch completely or

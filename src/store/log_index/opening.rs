@@ -267,6 +267,7 @@ impl LogIndex {
             saved_bytes: AtomicU64::new(saved_bytes),
             memory_shards: AtomicUsize::new(settings.shards()),
             page_reads: AtomicU64::new(0),
+            keeps_marks: AtomicBool::new(false),
         }
     }
 }

@@ -288,7 +288,10 @@ impl LogIndex {
         let shard = &self.shards[written.number];
         if written.to_memory {
             if matches!(written.source, Source::Flash(_)) {
-                let pages = HashPages::from_pages(hash_bits, written.loaded)?;
+                let mut pages = HashPages::from_pages(hash_bits, written.loaded)?;
+                if self.keeps_marks.load(Ordering::Relaxed) {
+                    pages.keep_marks();
+                }
                 Arc::make_mut(&mut shard.write().entries).move_to_memory(pages);
             }
             return Ok(());

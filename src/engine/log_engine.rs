@@ -1,17 +1,15 @@
-//! The engine: the parts of a log with an index, and the trait [`Engine`].
+//! The trait [`Engine`] over logs with an index (`compose::hashed_log`): what FlashKey and FlashStore have in common.
 
-use super::scan::scan;
-use super::settings::{FlashKeySettings, INFO, NUMBER};
-use super::snapshot::FlashKeySnapshot;
-use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::compose::hashed_log::{self, FoundValue, LogSnapshot, Manifest, Opened, Place};
-use crate::damage::VerifyReport;
-use crate::device::Directory;
-use crate::engine::settings::SettingsTable;
-use crate::engine::{
-    Background, Capabilities, Change, Changing, CommonSettings, Engine, Found, Now, Ordered, ScanLimit,
+use super::log_scan::scan;
+use super::settings::EngineInfo;
+use super::{
+    Background, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records, ScanLimit,
     ScanPage, Snapshot, Step,
 };
+use crate::batch::{Durability, HashedWrite, TimestampMs};
+use crate::compose::hashed_log::{self, FoundValue, LogSnapshot, Opened, Place};
+use crate::damage::VerifyReport;
+use crate::device::Directory;
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
@@ -20,46 +18,15 @@ use crate::sync::atomic::Ordering::Relaxed;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// The FlashKey engine.
-pub struct FlashKey {
-    settings: FlashKeySettings,
-    pub(super) parts: Opened,
+/// An engine whose data is in logs.
+pub(super) struct LogEngine {
+    pub info: &'static EngineInfo,
+    /// The settings by name.
+    pub settings: Vec<(&'static str, String)>,
+    pub parts: Opened,
 }
 
-impl FlashKey {
-    /// Creates an empty database.
-    pub(super) fn create(
-        directory: &Directory,
-        settings: &FlashKeySettings,
-        common: &CommonSettings,
-        seed: Option<[u64; 2]>,
-    ) -> Result<()> {
-        let header = common.header(NUMBER, seed)?;
-        hashed_log::create(directory, &header, &settings.of_logs(), &settings.to_keep_at_creation())
-    }
-
-    /// Opens a database. In a read-only directory ([`Directory::is_read_only`]) nothing is changed, and every write,
-    /// sync and compaction returns [`Error::ReadOnly`].
-    pub(super) fn open(
-        directory: Directory,
-        settings: &FlashKeySettings,
-        common: &CommonSettings,
-        progress: &mut Progress<'_>,
-    ) -> Result<FlashKey> {
-        let manifest = Manifest::open(&directory)?;
-        let header = *manifest.header();
-        common.check_against(&header)?;
-        let mut settings = settings.clone();
-        settings.adopt_kept(manifest.settings())?;
-        settings.check_limits()?;
-        if let Some(budget) = common.memory_budget {
-            hashed_log::check_budget(budget, 1 << header.partitions_log2, 0)?;
-        }
-        let (of_logs, to_keep) = (settings.of_logs(), settings.to_keep());
-        let parts = hashed_log::open(directory, manifest, of_logs, &to_keep, common.memory_budget, progress)?;
-        Ok(FlashKey { settings, parts })
-    }
-
+impl LogEngine {
     fn is_read_only(&self) -> bool {
         self.parts.logs.directory.is_read_only()
     }
@@ -90,9 +57,9 @@ fn to_found(found: Vec<Option<FoundValue>>) -> Vec<Option<Found>> {
     found.into_iter().map(|found| found.map(to_found)).collect()
 }
 
-impl Engine for FlashKey {
+impl Engine for LogEngine {
     fn name(&self) -> &'static str {
-        INFO.name
+        self.info.name
     }
 
     fn shape(&self) -> Shape {
@@ -149,7 +116,7 @@ impl Engine for FlashKey {
 
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
-        Ok(Arc::new(FlashKeySnapshot(LogSnapshot::take(&self.parts.logs, now_ms)?)))
+        Ok(Arc::new(LogSnapshot::take(&self.parts.logs, now_ms)?))
     }
 
     fn scan(
@@ -163,7 +130,7 @@ impl Engine for FlashKey {
     }
 
     fn ordered(&self) -> Option<&dyn Ordered> {
-        self.settings.ordered.then_some(self)
+        self.parts.logs.settings.ordered.then_some(self)
     }
 
     fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {
@@ -242,8 +209,8 @@ impl Engine for FlashKey {
     fn stats(&self) -> Stats {
         let Opened { logs, cache, memory, commits, jobs, writer, .. } = &self.parts;
         let mut stats = Stats {
-            engine: INFO.name,
-            settings: self.settings.values(),
+            engine: self.info.name,
+            settings: self.settings.clone(),
             shape: logs.header.shape(),
             records: logs.entries(),
             merged_records: logs.approximate_len(),
@@ -294,5 +261,21 @@ impl Engine for FlashKey {
             return Ok(());
         }
         commits.run(|ledger| ledger.close())
+    }
+}
+
+impl Snapshot for LogSnapshot {
+    fn get(&self, key: Key<'_>) -> Result<Option<Found>> {
+        Found::read(|value| self.get_into(key, value))
+    }
+
+    fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Found>>> {
+        Ok(to_found(LogSnapshot::get_many(self, keys)?))
+    }
+
+    /// Returns all records, segment by segment, in the order in which they were appended.
+    fn records(&self) -> Records {
+        let record = |(key, value, expires_at_ms)| Record { key, value, expires_at_ms };
+        Box::new(LogSnapshot::records(self).map(move |read| read.map(record)))
     }
 }

@@ -1,9 +1,9 @@
 //! Scans: pages of records in the order of the entries of the index. Each record costs a read, and the reads of a page
 //! overlap.
 
+use super::{PageBuilder, Record, ScanLimit, ScanPage};
 use crate::batch::TimestampMs;
 use crate::compose::hashed_log::{Groups, IndexedLogs};
-use crate::engine::{PageBuilder, Record, ScanLimit, ScanPage};
 use crate::error::Result;
 use std::ops::RangeInclusive;
 

@@ -1,13 +1,13 @@
 //! Access in the order of the keys, if the setting `ordered` is set.
 
-use super::engine::FlashKey;
+use super::log_engine::LogEngine;
+use super::{Direction, Engine, KeyBounds, Keys, Ordered, Record, Records};
 use crate::batch::TimestampMs;
 use crate::compose::hashed_log::{LogSnapshot, RangeKeys, RangeRecords};
-use crate::engine::{Direction, Engine, KeyBounds, Keys, Ordered, Record, Records};
 use crate::error::Result;
 use crate::store::ordered_keys::OrderedRange;
 
-impl FlashKey {
+impl LogEngine {
     /// Returns the keys of a range, and the records of the same moment; `None` if no order is kept.
     fn snapshot_of_range(
         &self,
@@ -24,7 +24,7 @@ impl FlashKey {
 
 /// Records are read up to 128 together. Keys alone are read from the ordered set, and only records with an expiry time
 /// are looked up.
-impl Ordered for FlashKey {
+impl Ordered for LogEngine {
     fn range(
         &self,
         bounds: KeyBounds<'_>,

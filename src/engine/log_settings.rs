@@ -1,0 +1,97 @@
+//! Creating and opening databases whose data is in logs: what the settings of their engines have in common.
+
+use super::CommonSettings;
+use super::log_engine::LogEngine;
+use super::settings::{EngineInfo, SettingsTable};
+use crate::compose::hashed_log::{self, LogSettings, Manifest};
+use crate::device::Directory;
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+use crate::store::manifest::{Header, KeptSettings};
+
+/// The settings of an engine whose data is in logs.
+pub(super) trait LogEngineSettings: SettingsTable {
+    /// The engine.
+    const INFO: &'static EngineInfo;
+    /// The settings that are fixed when a database is created.
+    const FIXED: &'static [&'static str];
+
+    /// Returns the settings of the logs and their index.
+    fn of_logs(&self) -> LogSettings;
+
+    /// Checks that a database can be created with these settings.
+    fn check_creation(&self, common: &CommonSettings) -> Result<()> {
+        self.check_limits()?;
+        if common.block_bytes.is_some() {
+            let problem = format!("the engine `{}` has no blocks; leave this setting out", Self::INFO.name);
+            return Err(Error::Setting { name: "block_bytes", problem });
+        }
+        Ok(())
+    }
+
+    /// Returns the settings that a new database keeps: those that were given, and those that never change.
+    fn to_keep_at_creation(&self) -> KeptSettings {
+        let mut fixed = self.clone();
+        fixed.given().extend(Self::FIXED);
+        fixed.to_keep()
+    }
+
+    /// Gives the settings that were not given the values that the database keeps.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a given value of a fixed setting that differs from that of the database.
+    fn adopt_kept(&mut self, kept: &KeptSettings) -> Result<()> {
+        let given = self.to_keep();
+        for name in Self::FIXED {
+            if let (Some(value), Some(has)) = (given.get(*name), kept.get(*name))
+                && value != has
+            {
+                let problem = format!(
+                    "the value is {value}, but the database was created with {has}; leave this setting out"
+                );
+                return Err(Error::Setting { name, problem });
+            }
+        }
+        self.adopt(kept)
+    }
+
+    /// Returns the settings of the logs and their index of a database that keeps these.
+    fn of_kept(&self, kept: &KeptSettings) -> Result<LogSettings> {
+        let mut settings = self.clone();
+        settings.adopt_kept(kept)?;
+        settings.check_limits()?;
+        Ok(settings.of_logs())
+    }
+
+    /// Creates an empty database, unless there is one.
+    fn create(&self, directory: &Directory, common: &CommonSettings, seed: Option<[u64; 2]>) -> Result<()> {
+        if Header::read(directory)?.is_some() {
+            return Ok(());
+        }
+        self.check_creation(common)?;
+        let header = common.header(Self::INFO.number.unwrap_or_default(), seed)?;
+        hashed_log::create(directory, &header, &self.of_logs(), &self.to_keep_at_creation())
+    }
+
+    /// Opens a database. In a read-only directory ([`Directory::is_read_only`]) nothing is changed, and every write,
+    /// sync and compaction returns [`Error::ReadOnly`].
+    fn open_logs(
+        &self,
+        directory: Directory,
+        common: &CommonSettings,
+        progress: &mut Progress<'_>,
+    ) -> Result<LogEngine> {
+        let manifest = Manifest::open(&directory)?;
+        let header = *manifest.header();
+        common.check_against(&header)?;
+        let mut settings = self.clone();
+        settings.adopt_kept(manifest.settings())?;
+        settings.check_limits()?;
+        if let Some(budget) = common.memory_budget {
+            hashed_log::check_budget(budget, 1 << header.partitions_log2, 0)?;
+        }
+        let (of_logs, to_keep) = (settings.of_logs(), settings.to_keep());
+        let parts = hashed_log::open(directory, manifest, of_logs, &to_keep, common.memory_budget, progress)?;
+        Ok(LogEngine { info: Self::INFO, settings: settings.values(), parts })
+    }
+}
