@@ -242,8 +242,8 @@ fn a_tombstone_among_entries_of_equal_hashes_is_removed_when_the_others_change()
         [("ba", "b"), ("bc", "b"), ("cb", "cb"), ("ab", "ab"), ("bac", "ba"), ("acb", "")]
     {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        FlashKey::create(&directory, &settings(), &common, Some([1, 2])).unwrap();
-        let engine = FlashKey::open(directory, &settings(), &common, &mut |_, _| true).unwrap();
+        settings().create(&directory, &common, Some([1, 2])).unwrap();
+        let engine = settings().open_logs(directory, &common, &mut |_, _| true).unwrap();
         let compact = || {
             engine.request_compaction().unwrap();
             while engine.step(NOW_MS).unwrap() == Step::Worked {}
