@@ -146,11 +146,13 @@ impl Unconfirmed {
         notes.iter().filter(|note| note.number == number).map(Overwriting::key).collect()
     }
 
-    /// Counts overwritings of a segment that were taken as resolved.
+    /// Counts overwritings of a segment that were taken as resolved; no more than it has besides those in notes.
     pub fn resolve(&self, id: SegmentId, count: u64) {
         if let Some(segment) = self.segments.lock().get_mut(&id) {
-            segment.count -= count;
-            self.count.fetch_sub(count, Relaxed);
+            let taken = segment.count.saturating_sub(segment.notes.len() as u64);
+            let resolved = count.min(taken);
+            segment.count -= resolved;
+            self.count.fetch_sub(resolved, Relaxed);
         }
     }
 
@@ -230,6 +232,10 @@ mod tests {
         assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(1, 64)]), (1_002, (1_001, true)));
         unconfirmed.resolve((1, 64), 1_000);
         unconfirmed.end_hold((1, 64));
+        assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(1, 64)]), (2, (1, false)));
+        // Only one was taken and is not resolved; the other one is a note.
+        unconfirmed.note((1, 64), 5, YoungerKey::Unknown);
+        unconfirmed.resolve((1, 64), 9);
         assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(1, 64)]), (2, (1, false)));
         unconfirmed.note_missing((0, 0), vec![9, 7, 8, 7]);
         unconfirmed.forget((1, 64));
