@@ -229,6 +229,24 @@ impl<S> Setting<S> {
     }
 }
 
+/// The methods of [`EngineSettings`] that settings with a table have from it.
+macro_rules! by_table {
+    ($info:expr) => {
+        fn info(&self) -> &'static $crate::engine::EngineInfo {
+            &$info
+        }
+
+        fn set(&mut self, name: &str, value: &str) -> $crate::error::Result<()> {
+            $crate::engine::settings::SettingsTable::set_by_name(self, &$info, name, value)
+        }
+
+        fn describe(&self) -> Vec<$crate::engine::SettingInfo> {
+            $crate::engine::settings::SettingsTable::describe_all(self)
+        }
+    };
+}
+pub(super) use by_table;
+
 /// A type that a setting can have.
 pub trait SettingValue: Copy {
     /// What limits it.

@@ -7,24 +7,14 @@ use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
 use crate::engine::log_settings::LogEngineSettings;
-use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable};
+use crate::engine::settings::{EngineSettings, Opening, SettingsTable, by_table};
 use crate::error::Result;
 use crate::names::FileName;
 use crate::progress::Progress;
 use std::sync::Arc;
 
 impl EngineSettings for FlashKeySettings {
-    fn info(&self) -> &'static EngineInfo {
-        &INFO
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        self.set_by_name(&INFO, name, value)
-    }
-
-    fn describe(&self) -> Vec<SettingInfo> {
-        self.describe_all()
-    }
+    by_table!(INFO);
 
     fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {
         if created { self.check_creation(common) } else { self.check_limits() }

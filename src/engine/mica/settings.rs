@@ -4,7 +4,7 @@ use super::Mica;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
 use crate::engine::settings::{
-    EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable, named_values, settings,
+    EngineInfo, EngineSettings, Opening, SettingsTable, by_table, named_values, settings,
 };
 use crate::error::{Error, Result};
 use crate::key::VALUE_LENGTH_MAX;
@@ -96,17 +96,7 @@ impl MicaSettings {
 }
 
 impl EngineSettings for MicaSettings {
-    fn info(&self) -> &'static EngineInfo {
-        &INFO
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        self.set_by_name(&INFO, name, value)
-    }
-
-    fn describe(&self) -> Vec<SettingInfo> {
-        self.describe_all()
-    }
+    by_table!(INFO);
 
     fn check(&self, common: &CommonSettings, _created: bool) -> Result<()> {
         self.sizes(common).map(drop)

@@ -7,7 +7,7 @@ use crate::damage::{RepairReport, VerifyReport};
 use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
-use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingInfo, SettingsTable};
+use crate::engine::settings::{EngineSettings, Opening, SettingsTable, by_table};
 use crate::error::{Error, Result};
 use crate::names::FileName;
 use crate::progress::Progress;
@@ -15,17 +15,7 @@ use crate::store::manifest::Header;
 use std::sync::Arc;
 
 impl EngineSettings for SiltSettings {
-    fn info(&self) -> &'static EngineInfo {
-        &INFO
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        self.set_by_name(&INFO, name, value)
-    }
-
-    fn describe(&self) -> Vec<SettingInfo> {
-        self.describe_all()
-    }
+    by_table!(INFO);
 
     fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {
         if created { self.check_creation(common) } else { self.check_limits() }

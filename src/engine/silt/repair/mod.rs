@@ -21,7 +21,7 @@ use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
-use crate::progress::{Course, Progress};
+use crate::progress::{Progress, ProgressCounter};
 use crate::store::log::Log;
 use crate::store::segment_bases;
 use rewrite::Rewriting;
@@ -30,8 +30,8 @@ use survey::Survey;
 impl Silt {
     /// Reads everything of a database that is not open, and reports damage. Changes nothing.
     pub fn examine(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        let mut course = Course::new(progress);
-        Ok(Survey::take(directory, &mut course)?.report)
+        let mut counter = ProgressCounter::new(progress);
+        Ok(Survey::take(directory, &mut counter)?.report)
     }
 
     /// Repairs a database that is not open. Changes nothing if nothing is damaged.
@@ -40,8 +40,8 @@ impl Silt {
         settings: &SiltSettings,
         progress: &mut Progress<'_>,
     ) -> Result<RepairReport> {
-        let mut course = Course::new(progress);
-        let survey = Survey::take(directory, &mut course)?;
+        let mut counter = ProgressCounter::new(progress);
+        let survey = Survey::take(directory, &mut counter)?;
         if survey.report.damage.is_empty() {
             return Ok(RepairReport { found: survey.report, ..RepairReport::default() });
         }
@@ -50,7 +50,7 @@ impl Silt {
             return Err(Error::io("repair", directory.path())(refused));
         }
         let mut rewriting = Rewriting::new(directory, &survey, settings)?;
-        match write_anew(directory, &survey, &mut rewriting, &mut course) {
+        match write_anew(directory, &survey, &mut rewriting, &mut counter) {
             Ok(report) => Ok(report),
             Err(error) => {
                 // No manifest names these files; if they cannot be removed, the next opening removes them.
@@ -65,9 +65,9 @@ fn write_anew(
     directory: &Directory,
     survey: &Survey,
     rewriting: &mut Rewriting<'_>,
-    course: &mut Course<'_, '_>,
+    counter: &mut ProgressCounter<'_, '_>,
 ) -> Result<RepairReport> {
-    course.total += survey.bytes_to_rewrite(directory)?;
+    counter.total += survey.bytes_to_rewrite(directory)?;
     let header = survey.manifest.header();
     let mut partitions = survey.manifest.partitions().to_vec();
     let mut obsolete = Vec::new();
@@ -75,7 +75,7 @@ fn write_anew(
         let stores = &mut partitions[damaged.partition].stores;
         let Some(at) = stores.iter().position(|store| store.number == damaged.entry.number) else { continue };
         obsolete.push(damaged.entry.file_name());
-        match rewriting.store(damaged, &mut |bytes| course.advance(bytes))? {
+        match rewriting.store(damaged, &mut |bytes| counter.advance(bytes))? {
             Some(new) => stores[at] = new,
             None => drop(stores.remove(at)),
         }
@@ -87,7 +87,7 @@ fn write_anew(
         }
         // A position after all files of the old log: records found there belong to the new log.
         let begin = survey.log.files_end + 1;
-        for (partition, new) in rewriting.log(&mut |bytes| course.advance(bytes))? {
+        for (partition, new) in rewriting.log(&mut |bytes| counter.advance(bytes))? {
             partitions[partition].stores.push(new);
         }
         partitions.iter_mut().for_each(|partition| partition.converted_to = begin);

@@ -6,7 +6,7 @@ use super::super::verify::{add_examined, add_log};
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::Directory;
 use crate::error::Result;
-use crate::progress::Course;
+use crate::progress::ProgressCounter;
 use crate::store::examine::{
     Examined, ExaminedLog, LogToExamine, OpenedStore, RecordScope, StoreToOpen, Unreadable, is_damage,
 };
@@ -31,7 +31,7 @@ pub(super) struct Survey {
 
 impl Survey {
     /// Reads everything, and changes nothing.
-    pub fn take(directory: &Directory, course: &mut Course<'_, '_>) -> Result<Survey> {
+    pub fn take(directory: &Directory, counter: &mut ProgressCounter<'_, '_>) -> Result<Survey> {
         let (manifest, damage) = Manifest::open_or_mirror(directory)?;
         let header = *manifest.header();
         let (from, durable) = (manifest.converted_to(), manifest.log_durable());
@@ -39,19 +39,19 @@ impl Survey {
         let checked_bytes = manifest.length();
         let report =
             VerifyReport { hasher: Some(header.hasher), checked_bytes, damage, ..VerifyReport::default() };
-        course.total =
+        counter.total =
             checked_bytes + bytes_of_stores(directory, &manifest)? + to_examine.bytes(directory)?;
-        course.advance(checked_bytes);
+        counter.advance(checked_bytes);
         let (damaged_stores, damaged_files) = (Vec::new(), Vec::new());
         let log = ExaminedLog::default();
         let mut survey = Survey { report, manifest, damaged_stores, to_examine, log, damaged_files };
         for partition in 0..survey.manifest.partitions().len() {
             for age in 0..survey.manifest.partitions()[partition].stores.len() {
-                survey.examine_store(directory, partition, age, course)?;
+                survey.examine_store(directory, partition, age, counter)?;
             }
         }
-        survey.examine_log(directory, course)?;
-        survey.report.checked_bytes = course.total;
+        survey.examine_log(directory, counter)?;
+        survey.report.checked_bytes = counter.total;
         let names = survey.report.damage.iter().filter_map(|damage| damage.file.file_name());
         survey.damaged_files = names.map(|name| name.to_string_lossy().into_owned()).collect();
         Ok(survey)
@@ -73,14 +73,14 @@ impl Survey {
         directory: &Directory,
         partition: usize,
         age: usize,
-        course: &mut Course<'_, '_>,
+        counter: &mut ProgressCounter<'_, '_>,
     ) -> Result<()> {
         let entry = self.manifest.partitions()[partition].stores[age];
         let name = entry.file_name();
         let known = self.report.damage.len();
         match OpenedStore::open(directory, &self.to_open(partition, &entry, &name))? {
             Ok(store) => {
-                let examined = store.examine(&mut |bytes| course.advance(bytes), &mut |_| Ok(()))?;
+                let examined = store.examine(&mut |bytes| counter.advance(bytes), &mut |_| Ok(()))?;
                 add_examined(examined, age > 0, &mut self.report);
                 match open_store(directory, self.manifest.header(), &entry) {
                     Err(error) if is_damage(&error) && self.report.damage.len() == known => {
@@ -100,8 +100,8 @@ impl Survey {
         Ok(())
     }
 
-    fn examine_log(&mut self, directory: &Directory, course: &mut Course<'_, '_>) -> Result<()> {
-        let mut advance = |bytes| course.advance(bytes);
+    fn examine_log(&mut self, directory: &Directory, counter: &mut ProgressCounter<'_, '_>) -> Result<()> {
+        let mut advance = |bytes| counter.advance(bytes);
         self.log = self.to_examine.examine(directory, Unreadable::IsDamage, &mut advance)?;
         let partitions = self.manifest.partitions().iter();
         let converted_to: Vec<u64> = partitions.map(|partition| partition.converted_to).collect();
