@@ -4,16 +4,16 @@
 pub type Progress<'a> = dyn FnMut(u64, u64) -> bool + 'a;
 
 /// The progress over everything that is read, including what is read a second time.
-pub(crate) struct Course<'a, 'p> {
+pub(crate) struct ProgressCounter<'a, 'p> {
     pub progress: &'a mut Progress<'p>,
     pub done: u64,
     pub total: u64,
 }
 
-impl<'a, 'p> Course<'a, 'p> {
+impl<'a, 'p> ProgressCounter<'a, 'p> {
     /// Begins with a total of 0, which the user sets.
-    pub fn new(progress: &'a mut Progress<'p>) -> Course<'a, 'p> {
-        Course { progress, done: 0, total: 0 }
+    pub fn new(progress: &'a mut Progress<'p>) -> ProgressCounter<'a, 'p> {
+        ProgressCounter { progress, done: 0, total: 0 }
     }
 
     /// Reports that further bytes were read. Returns `false` to stop.

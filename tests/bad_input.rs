@@ -6,7 +6,7 @@
 #[expect(dead_code, reason = "some is for other suites")]
 mod beds;
 
-use beds::{Bed, MANY, all_beds, beds, contents, expected, fill};
+use beds::{MANY, TestBed, all_beds, beds, contents, expected, fill};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Batch, DamagedPart, Database, Error, FlashKeySettings, RepairOptions, WriteOptions};
 use std::path::Path;
@@ -97,7 +97,7 @@ fn a_flipped_byte_in_any_file_is_reported_and_never_returned() {
 }
 
 /// Errors are allowed, wrong values are not.
-fn read_all_of_a_damaged_database(bed: &Bed) {
+fn read_all_of_a_damaged_database(bed: &TestBed) {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(bed.path().unwrap()).unwrap() {
         let entry = entry.unwrap();
@@ -152,7 +152,7 @@ fn verify_finds_damage_in_a_store_unless_it_is_in_padding() {
 }
 
 /// Replaces stores of a database by those of the same names in another, one at a time. Returns their number.
-fn swap_stores(bed: &Bed, own: &Path, other: &Path) -> usize {
+fn swap_stores(bed: &TestBed, own: &Path, other: &Path) -> usize {
     let files = std::fs::read_dir(own).unwrap().map(|entry| entry.unwrap().path());
     let mut swapped = 0;
     for file in files.filter(|file| bed.is_store(file)) {
@@ -189,7 +189,7 @@ fn database_id_in_log(path: &Path) -> Vec<u8> {
 
 #[test]
 fn the_store_of_another_database_or_of_a_copy_is_refused_and_named() {
-    let same_keys = |database: &Database, bed: &Bed, round| {
+    let same_keys = |database: &Database, bed: &TestBed, round| {
         for number in 0..MANY {
             database.put(bed.key(number), bed.value(number, round)).unwrap();
         }
@@ -200,7 +200,7 @@ fn the_store_of_another_database_or_of_a_copy_is_refused_and_named() {
         database.settle().unwrap();
         database.close().unwrap();
     };
-    let is_one_of = |bed: &Bed| ["variable, hashed keys", "fixed"].contains(&bed.shape.name);
+    let is_one_of = |bed: &TestBed| ["variable, hashed keys", "fixed"].contains(&bed.shape.name);
     for bed in beds().filter(|bed| bed.path().is_some() && bed.has_stores() && is_one_of(bed)) {
         let directory = tempfile::tempdir().unwrap();
         let [one, other, copy] = ["one", "other", "copy"].map(|name| directory.path().join(name));

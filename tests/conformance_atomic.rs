@@ -7,7 +7,7 @@ mod beds;
 #[path = "beds/stage.rs"]
 mod stage;
 
-use beds::{Bed, MANY, all_beds, contents, expected, fill};
+use beds::{MANY, TestBed, all_beds, contents, expected, fill};
 use siltstone::batch::NEVER;
 use siltstone::{Builder, Bytes, Change, Database, Error, Found, Iter, WriteOptions};
 use stage::{STAGES, reach};
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-fn put(bed: &Bed, number: u64, version: u64) -> Change {
+fn put(bed: &TestBed, number: u64, version: u64) -> Change {
     Change::Put { value: bed.value(number, version).into(), expires_at_ms: NEVER }
 }
 
-fn keys(bed: &Bed, numbers: &[u64]) -> Vec<Vec<u8>> {
+fn keys(bed: &TestBed, numbers: &[u64]) -> Vec<Vec<u8>> {
     numbers.iter().map(|number| bed.key(*number)).collect()
 }
 

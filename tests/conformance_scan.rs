@@ -7,7 +7,7 @@ mod beds;
 #[path = "beds/stage.rs"]
 mod stage;
 
-use beds::{Bed, MANY, all_beds, contents, expected, fill, spread};
+use beds::{MANY, TestBed, all_beds, contents, expected, fill, spread};
 use siltstone::{Database, Error, Record, ScanLimit, WriteOptions};
 use stage::{STAGES, Stage, reach};
 use std::collections::BTreeMap;
@@ -219,7 +219,7 @@ fn a_key_that_may_not_be_contained_is_absent() {
 
 #[test]
 fn filters_exclude_absent_keys() {
-    let has_filter = |bed: &Bed| {
+    let has_filter = |bed: &TestBed| {
         let settings = (bed.engine.small)(true).1.describe();
         settings.iter().any(|setting| setting.name == "filter_last_store")
     };
@@ -255,8 +255,8 @@ fn bounds(keys: &[Vec<u8>]) -> Vec<Bounds<'_>> {
 }
 
 /// Returns the beds of the engines that keep the order of the keys.
-fn ordered_beds() -> Vec<Bed> {
-    let beds: Vec<Bed> = all_beds().filter(|bed| bed.open().ordered().is_some()).collect();
+fn ordered_beds() -> Vec<TestBed> {
+    let beds: Vec<TestBed> = all_beds().filter(|bed| bed.open().ordered().is_some()).collect();
     assert!(!beds.is_empty(), "the example engine keeps the order of the keys");
     beds
 }

@@ -7,7 +7,7 @@
 #[expect(dead_code, reason = "it fills databases itself")]
 mod beds;
 
-use beds::{Bed, all_beds, spread};
+use beds::{TestBed, all_beds, spread};
 use siltstone::batch::NEVER;
 use siltstone::{Batch, Change, Database, Durability, Iter, Snapshot, WriteOptions};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Random {
 
 /// One run of random operations.
 struct Run<'a> {
-    bed: &'a Bed,
+    bed: &'a TestBed,
     database: Database,
     model: Model,
     random: Random,
@@ -333,7 +333,7 @@ impl Run<'_> {
         if closing {
             self.database.close().unwrap();
         }
-        let placeholder = Bed::in_memory(self.bed.engine.clone(), self.bed.shape).open();
+        let placeholder = TestBed::in_memory(self.bed.engine.clone(), self.bed.shape).open();
         drop(std::mem::replace(&mut self.database, placeholder));
         self.database = self.bed.open();
         self.compare_all();
@@ -348,7 +348,7 @@ impl Run<'_> {
     }
 }
 
-fn compare(bed: &Bed, records: Iter, model: &Model) {
+fn compare(bed: &TestBed, records: Iter, model: &Model) {
     let mut seen = Model::new();
     for record in records {
         let record = record.unwrap();

@@ -37,26 +37,26 @@ enum Place {
 }
 
 /// An engine, a shape and a place.
-pub struct Bed {
+pub struct TestBed {
     pub engine: TestEngine,
     pub shape: Shape,
     place: Place,
 }
 
-impl fmt::Display for Bed {
+impl fmt::Display for TestBed {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.path().is_some() { "in files, within a budget" } else { "in memory" };
         write!(to, "{}, {}, {place}", self.engine.info.name, self.shape.name)
     }
 }
 
-impl Bed {
-    pub fn in_memory(engine: TestEngine, shape: Shape) -> Bed {
-        Bed { engine, shape, place: Place::Memory(MemoryDirectory::default()) }
+impl TestBed {
+    pub fn in_memory(engine: TestEngine, shape: Shape) -> TestBed {
+        TestBed { engine, shape, place: Place::Memory(MemoryDirectory::default()) }
     }
 
-    pub fn in_files(engine: TestEngine, shape: Shape) -> Bed {
-        Bed { engine, shape, place: Place::Files(tempfile::tempdir().unwrap()) }
+    pub fn in_files(engine: TestEngine, shape: Shape) -> TestBed {
+        TestBed { engine, shape, place: Place::Files(tempfile::tempdir().unwrap()) }
     }
 
     /// Returns whether writes survive the process.
@@ -145,15 +145,15 @@ pub fn spread(number: u64) -> u64 {
 }
 
 /// Every persistent engine with every shape, in memory and in files.
-pub fn beds() -> impl Iterator<Item = Bed> {
-    all_beds().filter(Bed::is_persistent)
+pub fn beds() -> impl Iterator<Item = TestBed> {
+    all_beds().filter(TestBed::is_persistent)
 }
 
 /// Every engine with every shape, in memory and in files.
-pub fn all_beds() -> impl Iterator<Item = Bed> {
+pub fn all_beds() -> impl Iterator<Item = TestBed> {
     TestEngine::all().into_iter().flat_map(|engine| {
         SHAPES.into_iter().flat_map(move |shape| {
-            [Bed::in_memory(engine.clone(), shape), Bed::in_files(engine.clone(), shape)]
+            [TestBed::in_memory(engine.clone(), shape), TestBed::in_files(engine.clone(), shape)]
         })
     })
 }
@@ -162,7 +162,7 @@ pub fn all_beds() -> impl Iterator<Item = Bed> {
 pub const MANY: u64 = 1_500;
 
 /// Writes the records of the numbers below `count`, with some background work in between.
-pub fn fill(bed: &Bed, database: &Database, count: u64) {
+pub fn fill(bed: &TestBed, database: &Database, count: u64) {
     for number in 0..count {
         database.put(bed.key(number), bed.value(number, 0)).unwrap();
         if number % 97 == 0 {
@@ -185,6 +185,10 @@ pub fn contents(database: &Database) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 /// Returns the records of these numbers in this version.
-pub fn expected(bed: &Bed, numbers: impl Iterator<Item = u64>, version: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+pub fn expected(
+    bed: &TestBed,
+    numbers: impl Iterator<Item = u64>,
+    version: u64,
+) -> BTreeMap<Vec<u8>, Vec<u8>> {
     numbers.map(|number| (bed.key(number), bed.value(number, version))).collect()
 }

@@ -1,6 +1,6 @@
 //! How far the records of a test have moved through the stores.
 
-use crate::beds::Bed;
+use crate::beds::TestBed;
 use siltstone::{Database, Step};
 
 /// Where the last writes are: in the log, converted, merged, or read back after reopening.
@@ -17,7 +17,7 @@ pub const STAGES: [Stage; 5] =
     [Stage::Written, Stage::HalfWay, Stage::Settled, Stage::Compacted, Stage::Reopened];
 
 /// Moves the database to the stage. After reopening, it is another handle.
-pub fn reach(bed: &Bed, database: Database, stage: Stage) -> Database {
+pub fn reach(bed: &TestBed, database: Database, stage: Stage) -> Database {
     match stage {
         Stage::Written => {}
         Stage::HalfWay => (0..3).for_each(|_| assert!(database.step().is_ok())),

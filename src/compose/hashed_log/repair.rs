@@ -20,7 +20,7 @@ use crate::device::{Directory, Purpose, random_number};
 use crate::error::{Error, Result};
 use crate::key::{PartitionHasher, RecordLayout};
 use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
-use crate::progress::{Course, Progress};
+use crate::progress::{Progress, ProgressCounter};
 use crate::store::data_logs::{CLASSES, FinishedSegment, FoundSegment, SegmentsWriter, USER, Version};
 use crate::store::list_files;
 use crate::store::log::format::POSITION_MAX;
@@ -42,8 +42,8 @@ pub(crate) fn repair(
 ) -> Result<RepairReport> {
     let (manifest, damage) = Manifest::open_or_mirror(directory)?;
     let settings = settings_of(manifest.settings())?;
-    let mut course = Course::new(progress);
-    let survey = Survey::take(directory, &manifest, damage, &settings, &mut course)?;
+    let mut counter = ProgressCounter::new(progress);
+    let survey = Survey::take(directory, &manifest, damage, &settings, &mut counter)?;
     let mut report = RepairReport { found: survey.report.clone(), ..RepairReport::default() };
     if report.found.damage.is_empty() {
         return Ok(report);
@@ -53,7 +53,7 @@ pub(crate) fn repair(
         return Err(Error::io("repair", directory.path())(refused));
     }
     let mut repairing = Repairing { directory, survey, report: &mut report };
-    let outcome = repairing.run(&mut course);
+    let outcome = repairing.run(&mut counter);
     if outcome.is_err() {
         // No manifest names these files; if they cannot be removed, the next opening removes them.
         report.new_files.iter().for_each(|name| drop(directory.remove(name)));
@@ -69,15 +69,15 @@ struct Repairing<'a> {
 }
 
 impl Repairing<'_> {
-    fn run(&mut self, course: &mut Course<'_, '_>) -> Result<()> {
+    fn run(&mut self, counter: &mut ProgressCounter<'_, '_>) -> Result<()> {
         let manifest = self.survey.manifest;
         let is_of_manifest = |part: DamagedPart| part == DamagedPart::Manifest;
         if self.report.found.damage.iter().all(|damage| is_of_manifest(damage.part)) {
             return self.replace(manifest.state().clone(), manifest.log_synced());
         }
-        course.total += course.total;
-        self.complete_index(course)?;
-        let live = self.write_new(course)?;
+        counter.total += counter.total;
+        self.complete_index(counter)?;
+        let live = self.write_new(counter)?;
         self.directory.sync(Purpose::Maintain)?;
         let synced = live.finished_to[usize::from(USER)];
         let segments = live.finished.iter().filter_map(name_of);
@@ -109,7 +109,7 @@ impl Repairing<'_> {
     }
 
     /// Makes an entry for each live record, and leaves none of those that are lost.
-    fn complete_index(&mut self, course: &mut Course<'_, '_>) -> Result<()> {
+    fn complete_index(&mut self, counter: &mut ProgressCounter<'_, '_>) -> Result<()> {
         let Survey { manifest, index: examined, data_files, data, lost, .. } = &mut self.survey;
         let (covered, hasher) = (examined.covered[usize::from(USER)], manifest.header().hasher);
         let (index, unknown) = (&mut examined.index, &examined.unknown);
@@ -143,7 +143,7 @@ impl Repairing<'_> {
             };
             sorts.push(ExternalSort::new(self.directory.clone(), settings)?);
         }
-        data_files.records(data, &|_| true, &mut |bytes| course.advance(bytes), &mut |found| {
+        data_files.records(data, &|_| true, &mut |bytes| counter.advance(bytes), &mut |found| {
             let Some(unit) = found.unit.filter(|_| is_unknown(hasher.hash(found.record.key).placement))
             else {
                 return Ok(());
@@ -165,7 +165,7 @@ impl Repairing<'_> {
 
     /// Writes the live records of damaged and unfinished segments to new ones, and an index of everything. Returns
     /// what is live then.
-    fn write_new(&mut self, course: &mut Course<'_, '_>) -> Result<LiveLogs> {
+    fn write_new(&mut self, counter: &mut ProgressCounter<'_, '_>) -> Result<LiveLogs> {
         let Survey { manifest, index_files, index: examined, data_files, data, segments, .. } =
             &mut self.survey;
         let is_damaged = |segment: &FinishedSegment| {
@@ -197,7 +197,7 @@ impl Repairing<'_> {
         let moved = data_files.records(
             data,
             &|segment| !is_kept(segment),
-            &mut |bytes| course.advance(bytes),
+            &mut |bytes| counter.advance(bytes),
             &mut |found| {
                 let hash = hasher.hash(found.record.key).placement;
                 if let Some(unit) = found.unit.filter(|unit| index.contains(hash, *unit)) {

@@ -10,7 +10,7 @@ use super::settings::LogSettings;
 use crate::damage::{Damage, KeyRange, VerifyReport};
 use crate::device::Directory;
 use crate::error::Result;
-use crate::progress::{Course, Progress};
+use crate::progress::{Progress, ProgressCounter};
 use crate::store::data_logs::{
     DataLogsToExamine, ExaminedLogs, FoundRecord, FoundSegment, LostPart, USER, Unit,
 };
@@ -32,7 +32,7 @@ pub(crate) fn examine(
 ) -> Result<VerifyReport> {
     let (manifest, damage) = Manifest::open_or_mirror(directory)?;
     let settings = settings_of(manifest.settings())?;
-    Ok(Survey::take(directory, &manifest, damage, &settings, &mut Course::new(progress))?.report)
+    Ok(Survey::take(directory, &manifest, damage, &settings, &mut ProgressCounter::new(progress))?.report)
 }
 
 /// The state of a database.
@@ -59,15 +59,15 @@ impl<'a> Survey<'a> {
         manifest: &'a Manifest,
         damage: Vec<Damage>,
         settings: &LogSettings,
-        course: &mut Course<'_, '_>,
+        counter: &mut ProgressCounter<'_, '_>,
     ) -> Result<Survey<'a>> {
         let header = manifest.header();
         let LiveLogs { finished, finished_to, index: saved, redo_synced, key_runs, .. } = manifest.state();
-        course.total = 2 * manifest.length();
+        counter.total = 2 * manifest.length();
         for name in list_files(directory)?.into_iter().filter(|name| name.is_of_logs()) {
-            course.total += directory.length_of(&name.to_string())?;
+            counter.total += directory.length_of(&name.to_string())?;
         }
-        course.advance(2 * manifest.length());
+        counter.advance(2 * manifest.length());
         let data_settings = data_settings(header, settings);
         let index_files = IndexToExamine {
             directory,
@@ -77,8 +77,8 @@ impl<'a> Survey<'a> {
             redo_synced: *redo_synced,
         };
         let mut damage = damage;
-        damage.extend(ordered_keys::examine(directory, key_runs, &mut |bytes| course.advance(bytes))?);
-        let index = index_files.examine(&mut |bytes| course.advance(bytes))?;
+        damage.extend(ordered_keys::examine(directory, key_runs, &mut |bytes| counter.advance(bytes))?);
+        let index = index_files.examine(&mut |bytes| counter.advance(bytes))?;
         let mut synced = index.covered;
         synced[usize::from(USER)] = synced[usize::from(USER)].max(manifest.log_synced());
         let data_files = DataLogsToExamine {
@@ -89,7 +89,7 @@ impl<'a> Survey<'a> {
             synced,
         };
         let (mut matched, mut votes) = (0, Votes::new());
-        let data = data_files.examine(&mut |bytes| course.advance(bytes), &mut |found| {
+        let data = data_files.examine(&mut |bytes| counter.advance(bytes), &mut |found| {
             let hash = header.hasher.hash(found.record.key).placement;
             match found.unit {
                 Some(unit) => matched += u64::from(index.index.contains(hash, unit)),
@@ -99,7 +99,7 @@ impl<'a> Survey<'a> {
         })?;
         let report = VerifyReport {
             hasher: Some(header.hasher),
-            checked_bytes: course.total,
+            checked_bytes: counter.total,
             checked_records: data.records,
             damage,
             torn_bytes: data.torn_bytes + index.torn_bytes,

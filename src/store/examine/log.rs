@@ -107,24 +107,30 @@ impl LogToExamine {
         advance: &mut Advance<'_>,
     ) -> Result<ExaminedLog> {
         let Needed { dead, bases, follows_another } = self.needed(directory)?;
-        let mut course = Course::new(self, unreadable, dead);
+        let mut examination = LogExamination::new(self, unreadable, dead);
         let is_certain = |number: usize| number == 0 && !follows_another;
         for (number, &base) in bases.iter().enumerate() {
             let file = self.open(directory, base)?;
             // After a failed sync the page cache may contain data that never reached the device.
             file.drop_cache();
-            if base > course.position {
-                course.miss_segment(directory, base, is_certain(number));
+            if base > examination.position {
+                examination.miss_segment(directory, base, is_certain(number));
             }
             let end = segment_end(&file, base)?;
             let reach = bases.get(number + 1).copied();
-            course.segment(&file, ExaminedSegment::new(base, end), reach, is_certain(number), advance)?;
+            examination.segment(
+                &file,
+                ExaminedSegment::new(base, end),
+                reach,
+                is_certain(number),
+                advance,
+            )?;
         }
         if bases.is_empty() && !follows_another {
-            course.miss_segment(directory, u64::MAX, true);
-            course.position = self.from;
+            examination.miss_segment(directory, u64::MAX, true);
+            examination.position = self.from;
         }
-        course.finish(directory)
+        examination.finish(directory)
     }
 
     /// Like [`examine`](LogToExamine::examine), for an open log, all of which must exist. `find` opens one of
@@ -136,22 +142,22 @@ impl LogToExamine {
         find: &mut dyn FnMut(ExaminedSegment) -> Result<Found>,
         advance: &mut Advance<'_>,
     ) -> Result<ExaminedLog> {
-        let mut course = Course::new(self, Unreadable::IsDamage, Vec::new());
+        let mut examination = LogExamination::new(self, Unreadable::IsDamage, Vec::new());
         for &segment in segments {
             match find(segment)? {
-                Found::Released => course.position = segment.end,
-                Found::Missing => course.miss_segment(directory, segment.end, true),
+                Found::Released => examination.position = segment.end,
+                Found::Missing => examination.miss_segment(directory, segment.end, true),
                 Found::File(file) => {
-                    if segment.base > course.position {
-                        course.miss_segment(directory, segment.base, true);
+                    if segment.base > examination.position {
+                        examination.miss_segment(directory, segment.base, true);
                     }
                     let end = segment_end(&file, segment.base)?.min(segment.end);
                     let reach = Some(segment.end);
-                    course.segment(&file, ExaminedSegment { end, ..segment }, reach, true, advance)?;
+                    examination.segment(&file, ExaminedSegment { end, ..segment }, reach, true, advance)?;
                 }
             }
         }
-        course.finish(directory)
+        examination.finish(directory)
     }
 
     /// Passes every intact record before the position `end` to `visit`, with its position.
@@ -264,7 +270,7 @@ fn segment_end(file: &File, base: u64) -> Result<u64> {
 
 /// The position up to which all batches are complete, and the number of records before it.
 #[derive(Clone, Copy)]
-struct Whole {
+struct CompletePart {
     until: u64,
     records: u64,
 }
@@ -272,7 +278,7 @@ struct Whole {
 /// A range without complete data.
 struct Gap {
     positions: Range<u64>,
-    before: Whole,
+    before: CompletePart,
     /// The number of segments with data before it.
     segments: usize,
     /// Whether it is damage even if nothing after it was synced.
@@ -280,28 +286,36 @@ struct Gap {
     damage: Damage,
 }
 
-struct Course<'a> {
+struct LogExamination<'a> {
     log: &'a LogToExamine,
     unreadable: Unreadable,
     examined: ExaminedLog,
     gaps: Vec<Gap>,
     /// The position after everything that was examined.
     position: u64,
-    whole: Whole,
+    complete: CompletePart,
     /// The number of records of an incomplete batch.
     in_batch: u64,
 }
 
-impl<'a> Course<'a> {
-    fn new(log: &'a LogToExamine, unreadable: Unreadable, dead: Vec<u64>) -> Course<'a> {
+impl<'a> LogExamination<'a> {
+    fn new(log: &'a LogToExamine, unreadable: Unreadable, dead: Vec<u64>) -> LogExamination<'a> {
         let examined = ExaminedLog { dead, synced: log.durable, ..ExaminedLog::default() };
-        let whole = Whole { until: log.from, records: 0 };
-        Course { log, unreadable, examined, gaps: Vec::new(), position: log.from, whole, in_batch: 0 }
+        let complete = CompletePart { until: log.from, records: 0 };
+        LogExamination {
+            log,
+            unreadable,
+            examined,
+            gaps: Vec::new(),
+            position: log.from,
+            complete,
+            in_batch: 0,
+        }
     }
 
     fn gap(&mut self, positions: Range<u64>, is_certain: bool, damage: Damage) {
         let segments = self.examined.segments.len();
-        self.gaps.push(Gap { positions, before: self.whole, segments, is_certain, damage });
+        self.gaps.push(Gap { positions, before: self.complete, segments, is_certain, damage });
     }
 
     /// Records that a segment is missing: the next one begins at `until`.
@@ -402,7 +416,7 @@ impl<'a> Course<'a> {
             self.gap(end..end, false, damage);
             self.in_batch = 0;
         }
-        self.whole = Whole { until: end, records: self.examined.records };
+        self.complete = CompletePart { until: end, records: self.examined.records };
         Ok(end)
     }
 
@@ -426,7 +440,7 @@ impl<'a> Course<'a> {
                     }
                 }
                 if self.in_batch == 0 {
-                    self.whole = Whole { until: positions.end, records: self.examined.records };
+                    self.complete = CompletePart { until: positions.end, records: self.examined.records };
                 }
                 return;
             }
@@ -443,7 +457,7 @@ impl<'a> Course<'a> {
         let end = positions.end;
         self.gap(positions, is_unreadable, Damage { keys: key.into_iter().collect(), ..damage });
         self.in_batch = 0;
-        self.whole = Whole { until: end, records: self.examined.records };
+        self.complete = CompletePart { until: end, records: self.examined.records };
     }
 
     /// Records that the log extends further than its files do, by an unknown number of bytes.
@@ -481,7 +495,7 @@ impl<'a> Course<'a> {
             |gap: &Gap| !gap.is_certain && gap.positions.start >= synced && gap.before.until >= synced;
         let mut end = self.position;
         if let Some(at) = self.gaps.iter().position(is_torn) {
-            let Gap { before: Whole { until, records }, segments, .. } = self.gaps[at];
+            let Gap { before: CompletePart { until, records }, segments, .. } = self.gaps[at];
             (end, self.examined.records) = (until, records);
             self.examined.torn = self.examined.segments.split_off(segments);
             self.gaps.truncate(at);

@@ -24,17 +24,17 @@ fn key(number: u64) -> Vec<u8> {
 type Model = BTreeMap<Vec<u8>, KeyState>;
 
 /// The set under test, the same set as a map, and the live runs as a manifest would have them.
-struct Bed {
+struct TestBed {
     keys: OrderedKeys,
     model: Model,
     next_number: u64,
     random: fastrand::Rng,
 }
 
-impl Bed {
-    fn new(seed: u64) -> Bed {
+impl TestBed {
+    fn new(seed: u64) -> TestBed {
         let keys = OrderedKeys::open(&directory(), &[], Some(1 << 20)).unwrap();
-        Bed { keys, model: Model::new(), next_number: 1, random: fastrand::Rng::with_seed(seed) }
+        TestBed { keys, model: Model::new(), next_number: 1, random: fastrand::Rng::with_seed(seed) }
     }
 
     fn run(&mut self) -> KeyRun {
@@ -120,7 +120,7 @@ const UNBOUNDED: OwnedBounds = (Bound::Unbounded, Bound::Unbounded);
 #[test]
 fn ranges_are_those_of_a_map_whatever_is_flushed_and_merged() {
     for seed in 0..8 {
-        let mut bed = Bed::new(seed);
+        let mut bed = TestBed::new(seed);
         for _ in 0..60 {
             match bed.random.u8(..10) {
                 0 | 1 => bed.flush(),
@@ -141,7 +141,7 @@ fn ranges_are_those_of_a_map_whatever_is_flushed_and_merged() {
 
 #[test]
 fn a_snapshot_keeps_the_keys_of_its_moment() {
-    let mut bed = Bed::new(4);
+    let mut bed = TestBed::new(4);
     let mut taken = Vec::new();
     for round in 0..30 {
         bed.change(40);
@@ -168,7 +168,7 @@ fn finished(mut merge: KeyMerge, is_gone: &dyn Fn(&[u8]) -> bool) -> MergedRuns 
 
 #[test]
 fn a_merge_of_all_runs_keeps_no_deleted_and_no_expired_key() {
-    let mut bed = Bed::new(5);
+    let mut bed = TestBed::new(5);
     for _ in 0..6 {
         bed.change(300);
         bed.flush();
@@ -271,7 +271,7 @@ fn no_flipped_bit_of_a_run_gives_other_keys() {
 
 #[test]
 fn runs_with_many_more_keys_than_there_are_records_are_merged() {
-    let mut bed = Bed::new(6);
+    let mut bed = TestBed::new(6);
     for state in [KeyState::Live, KeyState::Deleted] {
         (0..9000u64).for_each(|number| bed.keys.insert(&number.to_be_bytes(), state));
         bed.flush();

@@ -20,7 +20,7 @@ use serde::Serialize;
 use siltstone::mica::{AccessMode, CacheSettings, Eviction, Handle, Handles, RecordLayout, StoreSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use worker::Tally;
+use worker::RequestResults;
 
 /// The settings.
 #[derive(Debug, Clone, Parser, Serialize)]
@@ -199,13 +199,13 @@ fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report> {
     let all_bytes: u64 = own().map(|handle| handle.account().total_bytes()).sum();
     let traces = trace::requests(settings);
     let mut seconds = Vec::new();
-    let mut all = Tally::default();
+    let mut all = RequestResults::default();
     for _ in 0..settings.rounds {
         if settings.stop.load(Relaxed) {
             return Err(Error::Stopped);
         }
-        let (tally, round_seconds) = worker::run(settings, &mut threads, &traces)?;
-        all.add(&tally);
+        let (results, round_seconds) = worker::run(settings, &mut threads, &traces)?;
+        all.add(&results);
         seconds.push(round_seconds);
     }
     all.check()?;

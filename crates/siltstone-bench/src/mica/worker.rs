@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// The results of requests.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
+pub(super) struct RequestResults {
     pub found: u64,
     pub absent: u64,
     stored: u64,
@@ -19,8 +19,8 @@ pub(super) struct Tally {
     wrong: u64,
 }
 
-impl Tally {
-    pub fn add(&mut self, other: &Tally) {
+impl RequestResults {
+    pub fn add(&mut self, other: &RequestResults) {
         self.found += other.found;
         self.absent += other.absent;
         self.stored += other.stored;
@@ -61,8 +61,8 @@ impl Tally {
 
 /// Counts results. The closure is inlined into the handle's code: there is no virtual call per request.
 #[inline]
-fn execute(handle: &mut Handle, requests: &[Request<'_>], tally: &mut Tally) {
-    handle.execute(requests, 0, |at, reply| tally.count(&requests[at], reply));
+fn execute(handle: &mut Handle, requests: &[Request<'_>], results: &mut RequestResults) {
+    handle.execute(requests, 0, |at, reply| results.count(&requests[at], reply));
 }
 
 /// The durations of requests, in seconds.
@@ -77,7 +77,11 @@ pub(super) struct Seconds {
 }
 
 /// Starts all threads at once.
-pub(super) fn run(settings: &Settings, threads: &mut [Handles], traces: &Traces) -> Result<(Tally, Seconds)> {
+pub(super) fn run(
+    settings: &Settings,
+    threads: &mut [Handles],
+    traces: &Traces,
+) -> Result<(RequestResults, Seconds)> {
     let barrier = Barrier::new(traces.len() + 1);
     let (outcomes, wall) = std::thread::scope(|scope| {
         let workers: Vec<_> = threads
@@ -88,8 +92,8 @@ pub(super) fn run(settings: &Settings, threads: &mut [Handles], traces: &Traces)
                 scope.spawn(move || {
                     barrier.wait();
                     let begun = thread_time();
-                    let tally = work(settings, handles, trace);
-                    (tally, (thread_time() - begun).as_secs_f64())
+                    let results = work(settings, handles, trace);
+                    (results, (thread_time() - begun).as_secs_f64())
                 })
             })
             .collect();
@@ -98,20 +102,20 @@ pub(super) fn run(settings: &Settings, threads: &mut [Handles], traces: &Traces)
         let outcomes: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         (outcomes, begun.elapsed().as_secs_f64())
     });
-    let mut all = Tally::default();
+    let mut all = RequestResults::default();
     let mut of_threads = Vec::new();
     for outcome in outcomes {
-        let (tally, seconds) = outcome.map_err(|_| Error::Panicked)?;
-        all.add(&tally);
+        let (results, seconds) = outcome.map_err(|_| Error::Panicked)?;
+        all.add(&results);
         of_threads.push(seconds);
     }
     let processor = of_threads.iter().copied().fold(0.0, f64::max);
     Ok((all, Seconds { processor, of_threads, wall }))
 }
 
-fn work(settings: &Settings, handles: &mut [Option<Handle>], trace: &[Asked]) -> Tally {
+fn work(settings: &Settings, handles: &mut [Option<Handle>], trace: &[Asked]) -> RequestResults {
     let Settings { key_size, value_size, batch_size, hash_outside, .. } = *settings;
-    let mut tally = Tally::default();
+    let mut results = RequestResults::default();
     let mut keys = vec![0; key_size * batch_size];
     let mut values = vec![0; value_size * batch_size];
     let partitions = handles.len();
@@ -137,7 +141,7 @@ fn work(settings: &Settings, handles: &mut [Option<Handle>], trace: &[Asked]) ->
         };
         let requests: Vec<Request<'_>> = batch.iter().enumerate().map(request).collect();
         if let [Some(handle)] = handles {
-            execute(handle, &requests, &mut tally);
+            execute(handle, &requests, &mut results);
             continue;
         }
         let mut sorted: Vec<Vec<Request<'_>>> =
@@ -147,9 +151,9 @@ fn work(settings: &Settings, handles: &mut [Option<Handle>], trace: &[Asked]) ->
             .for_each(|request| sorted[partition(request.key.hash, partitions)].push(request));
         for (handle, requests) in handles.iter_mut().zip(&sorted) {
             if let Some(handle) = handle {
-                execute(handle, requests, &mut tally);
+                execute(handle, requests, &mut results);
             }
         }
     }
-    tally
+    results
 }

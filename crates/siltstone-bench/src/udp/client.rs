@@ -21,7 +21,7 @@ const SOCKET_BYTES: usize = 16 << 20;
 
 /// The results of the packets of a round.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct PacketResults {
     pub sent: u64,
     pub answered: u64,
     pub wall_s: f64,
@@ -31,7 +31,7 @@ pub(super) struct Tally {
     refused: u64,
 }
 
-impl Tally {
+impl PacketResults {
     pub fn check(&self) -> Result<()> {
         match (self.wrong, self.refused) {
             (0, 0) => Ok(()),
@@ -40,7 +40,7 @@ impl Tally {
         }
     }
 
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &PacketResults) {
         self.sent += other.sent;
         self.answered += other.answered;
         self.wall_s += other.wall_s;
@@ -110,24 +110,24 @@ impl Client {
         trace: &Trace,
         count: u64,
         address: impl Fn(u16) -> SocketAddr,
-    ) -> Result<Tally> {
-        let mut tally = Tally::default();
+    ) -> Result<PacketResults> {
+        let mut results = PacketResults::default();
         let (mut flying, mut lost) = (0, 0);
         let begun = Instant::now();
-        while tally.answered + lost < count {
-            let room = (self.window - flying).min(count - tally.sent).min(self.leaving.capacity() as u64);
-            if room == (self.leaving.capacity() as u64).min(count - tally.sent) && room > 0 {
+        while results.answered + lost < count {
+            let room = (self.window - flying).min(count - results.sent).min(self.leaving.capacity() as u64);
+            if room == (self.leaving.capacity() as u64).min(count - results.sent) && room > 0 {
                 self.leaving.clear();
-                for number in tally.sent..tally.sent + room {
+                for number in results.sent..results.sent + room {
                     let (packet, port) = trace.packet(number);
                     self.leaving.push_bytes(address(port).into(), packet);
                 }
                 self.transport.send(&self.leaving)?;
-                tally.sent += room;
+                results.sent += room;
                 flying += room;
             }
             self.transport.receive(&mut self.received)?;
-            if self.received.is_empty() && (flying >= self.window || tally.sent == count) {
+            if self.received.is_empty() && (flying >= self.window || results.sent == count) {
                 if settings.stop.load(Relaxed) {
                     return Err(Error::Stopped);
                 }
@@ -139,16 +139,16 @@ impl Client {
                 }
             }
             for (reply, _) in self.received.packets() {
-                tally.answered += 1;
-                if tally.answered % SAMPLE == 0
+                results.answered += 1;
+                if results.answered % SAMPLE == 0
                     && let Ok(header) = Header::decode(reply)
                 {
-                    tally.look(trace.packet(header.sequence).0, reply);
+                    results.look(trace.packet(header.sequence).0, reply);
                 }
             }
             flying = flying.saturating_sub(self.received.len() as u64);
         }
-        tally.wall_s = begun.elapsed().as_secs_f64();
-        Ok(tally)
+        results.wall_s = begun.elapsed().as_secs_f64();
+        Ok(results)
     }
 }

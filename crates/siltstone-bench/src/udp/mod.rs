@@ -15,7 +15,7 @@ use crate::named::{self, by_name, named};
 use crate::quantity::parse_whole;
 use crate::{Error, Result};
 use clap::Parser;
-use client::{Client, Tally};
+use client::{Client, PacketResults};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use siltstone::mica::{AccessMode, Eviction, RecordLayout};
@@ -322,14 +322,14 @@ fn check(settings: &Settings) -> Result<()> {
 struct Side {
     server: Server,
     before: Counts,
-    all: Tally,
+    all: PacketResults,
     /// Packets per second of CPU time of one core, and of wall-clock time, of each round.
     rates: Vec<(f64, f64)>,
 }
 
 impl Side {
     fn new(server: Server) -> Side {
-        Side { before: server.stats().counts, server, all: Tally::default(), rates: Vec::new() }
+        Side { before: server.stats().counts, server, all: PacketResults::default(), rates: Vec::new() }
     }
 
     /// Returns the counters once all cores have finished and reported their CPU time.
@@ -364,13 +364,13 @@ impl Side {
             let core = ports.iter().position(|one| *one == port).unwrap_or(0);
             addresses[core % addresses.len()]
         };
-        let tally = client.drive(settings, trace, settings.packets, address)?;
+        let results = client.drive(settings, trace, settings.packets, address)?;
         let processor_ns = self.settled()?.processor_ns - self.before.processor_ns;
-        let answered = tally.answered as f64;
+        let answered = results.answered as f64;
         self.rates
-            .push((answered / (processor_ns as f64 / 1e9).max(1e-9), answered / tally.wall_s.max(1e-9)));
-        tally.check()?;
-        self.all.add(&tally);
+            .push((answered / (processor_ns as f64 / 1e9).max(1e-9), answered / results.wall_s.max(1e-9)));
+        results.check()?;
+        self.all.add(&results);
         Ok(())
     }
 }
@@ -404,7 +404,7 @@ fn measure(
     }
     let counts = store.settled()?;
     for side in [&echo, &store] {
-        let Tally { sent, answered, .. } = side.all;
+        let PacketResults { sent, answered, .. } = side.all;
         let lost = sent.saturating_sub(answered);
         if lost as f64 > LOSS_MAX * sent as f64 {
             let problem = format!("{lost} of {sent} packets were lost, more than 1%; try a smaller window");
@@ -500,7 +500,7 @@ fn report(
     let packets_per_s = median(core_rates(store));
     let best = core_rates(store).into_iter().fold(0.0, f64::max);
     let received = (counts.received_packets - loaded.received_packets).max(1) as f64;
-    let Tally { sent, answered, found, absent, .. } = store.all;
+    let PacketResults { sent, answered, found, absent, .. } = store.all;
     Report {
         benchmark: "udp",
         settings: settings.clone(),
