@@ -4,3 +4,5 @@
 
 mod capacity;
 mod repair;
+#[path = "../repairs/mod.rs"]
+mod repairs;

@@ -1,20 +1,14 @@
 //! Verify and repair: the files of small databases are damaged, and what is reported and kept is compared with what was
 //! written.
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
-use siltstone::engine::CommonSettings;
-use siltstone::{
-    Batch, Builder, DamagedPart, Database, Error, FlashKeySettings, RepairReport, Result, key::KeyHasher,
+use crate::repairs::{
+    History, SEED, all, check_history, check_interruptions, check_power_losses, copy_of, memory, overwrite,
+    repair,
 };
-use siltstone_testing::{Crash, SimulatedDirectory, Survival};
-use std::collections::BTreeMap;
-
-const SEED: [u64; 2] = [7, 9];
-
-/// All values that each key had, the last one at the end; `None` is a tombstone.
-type History = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
-type Files = BTreeMap<String, Vec<u8>>;
+use siltstone::device::{Access, Directory};
+use siltstone::engine::CommonSettings;
+use siltstone::{Batch, Builder, DamagedPart, Database, Error, FlashKeySettings, RepairReport};
+use siltstone_testing::{Damage, SimulatedDirectory, Survival};
 
 fn builder(is_fixed: bool) -> Builder {
     let fixed = is_fixed.then_some((8, 24));
@@ -65,55 +59,11 @@ fn closed(is_fixed: bool, directory: &Directory, count: u64) -> History {
     history
 }
 
-fn memory() -> Directory {
-    Directory::new(MemoryDirectory::default(), Access::Buffered)
-}
-
-fn all(directory: &Directory) -> Files {
-    let bytes = |name: &String| {
-        let file = directory.open(name, Access::Buffered).unwrap();
-        let length = file.length().unwrap() as usize;
-        file.read(Purpose::Get, 0, length, &mut AlignedBuffer::default()).unwrap().to_vec()
-    };
-    directory.list().unwrap().into_iter().map(|name| (name.clone(), bytes(&name))).collect()
-}
-
-fn copy_of(files: &Files) -> Directory {
-    let directory = memory();
-    for (name, bytes) in files {
-        directory.create(name, Access::Buffered).unwrap().write(Purpose::Log, 0, bytes).unwrap();
-    }
-    directory
-}
-
-fn overwrite(directory: &Directory, name: &str, at: u64, bytes: &[u8]) {
-    directory.open(name, Access::Buffered).unwrap().write(Purpose::Log, at, bytes).unwrap();
-}
-
-fn repair(directory: &Directory) -> Result<RepairReport> {
-    Database::repair_in(directory, &mut |_, _| true)
-}
-
-/// Checks that every key that is not reported as affected has its last value, and that every other key has its last
-/// value, none, or an older one where the report says so. Returns how many do not have their last value.
+/// Checks what a repair has kept, and that the database continues: new writes replace everything, and segments are
+/// cleaned. Returns how many keys do not have their last value.
 fn check(is_fixed: bool, directory: &Directory, report: &RepairReport, history: &History) -> usize {
     let database = builder(is_fixed).create(false).open_in(directory.clone()).unwrap();
-    let (mut lost, older) = (0, report.found.may_be_older());
-    for (key, values) in history {
-        let found = database.get(key).unwrap().map(|value| value.to_vec());
-        if found == *values.last().unwrap() {
-            continue;
-        }
-        lost += 1;
-        assert!(report.found.may_affect(key), "{key:?}: {:#?}", report.found);
-        let placement = KeyHasher::Keyed(SEED).hash(key).placement;
-        let is_older = older.iter().any(|range| range.contains(placement));
-        assert!(found.is_none() || (is_older && values.contains(&found)), "{key:?} {found:?}");
-    }
-    assert!(database.iter().unwrap().all(|record| history.contains_key(&record.unwrap().key.to_vec())));
-    let again = database.verify(&mut |_, _| true).unwrap();
-    assert!(again.damage.is_empty(), "{:#?}", again.damage);
-    // The database continues: new writes replace everything that was kept, and segments are cleaned.
+    let lost = check_history(&database, report, history);
     for round in 0..3u8 {
         history.keys().for_each(|key| database.put(key, [round; 24]).unwrap());
         database.compact().unwrap();
@@ -267,28 +217,11 @@ fn a_repair_that_is_cut_off_at_any_moment_has_lost_nothing() {
         let sound = all(&image(&device));
         let name = |part: &str| sound.keys().find(|name| name.contains(part)).unwrap().clone();
         for (name, at) in [(name("log-"), 900), (name("moved"), 300), (name(".index"), 4200)] {
-            device.damage(&name, siltstone_testing::Damage::FlipBit(8 * at)).unwrap();
+            device.damage(&name, Damage::FlipBit(8 * at)).unwrap();
         }
-        device.damage("MANIFEST", siltstone_testing::Damage::FlipBit(8 * 80)).unwrap();
-        let whole = device.crash_image();
-        let report = repair(&image(&whole)).unwrap();
-        let lost = check(false, &image(&whole), &report, &history);
-        for operations in 1.. {
-            let mut random = fastrand::Rng::with_seed(operations);
-            let device = device.crash_image();
-            device.power_off_after(operations);
-            let outcome = repair(&image(&device));
-            let ended = !device.is_off();
-            let device = device.crash(Crash::PowerLost(survival), &mut random);
-            let again = repair(&image(&device)).unwrap();
-            // Either the repair was complete, or nothing was changed and this repair did it.
-            let report = if again.found.damage.is_empty() { &report } else { &again };
-            assert_eq!(check(false, &image(&device), report, &history), lost, "{operations}");
-            if ended {
-                assert!(outcome.is_ok() && again.found.damage.is_empty());
-                break;
-            }
-        }
+        device.damage("MANIFEST", Damage::FlipBit(8 * 80)).unwrap();
+        let check = |directory: &Directory, report: &RepairReport| check(false, directory, report, &history);
+        check_power_losses(&device, survival, check);
     }
 }
 
@@ -298,23 +231,5 @@ fn an_interrupted_repair_changes_nothing() {
     let history = closed(false, &directory, 600);
     let name = directory.list().unwrap().into_iter().find(|name| name.starts_with("log-")).unwrap();
     overwrite(&directory, &name, 700, b"damage");
-    let before = all(&directory);
-    let mut stopped = 0;
-    for calls in 0.. {
-        let mut left = calls;
-        let outcome = Database::repair_in(&directory, &mut |_, _| {
-            left -= 1;
-            left >= 0
-        });
-        match outcome {
-            Err(Error::Interrupted) => stopped += 1,
-            Ok(report) => {
-                check(false, &directory, &report, &history);
-                break;
-            }
-            Err(other) => panic!("{other}"),
-        }
-        assert!(all(&directory) == before, "after {calls} calls");
-    }
-    assert!(stopped > 10, "{stopped}");
+    check_interruptions(&directory, |report| _ = check(false, &directory, report, &history));
 }

@@ -14,6 +14,8 @@ mod files;
 mod reads;
 mod recovery;
 mod repair;
+#[path = "../repairs/mod.rs"]
+mod repairs;
 mod simulated;
 
 use siltstone::device::memory::MemoryDirectory;

@@ -1,14 +1,15 @@
 //! Verify and repair: the files of small databases are damaged, and what is reported and kept is compared with what was
 //! written.
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
+use crate::repairs::{
+    History, SEED, all, check_history, check_interruptions, check_power_losses, contents, copy_of, memory,
+    overwrite, repair,
+};
+use siltstone::device::{Access, Directory};
 use siltstone::engine::CommonSettings;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
-use siltstone::{Builder, Database, Durability, Error, Result, WriteOptions};
-use siltstone::{DamagedPart, RepairReport};
-use siltstone_testing::{Crash, SimulatedDirectory, Survival};
-use std::collections::BTreeMap;
+use siltstone::{Builder, DamagedPart, Database, Durability, Error, RepairReport, Result, WriteOptions};
+use siltstone_testing::{Damage, SimulatedDirectory, Survival};
 
 #[path = "repair/forged.rs"]
 mod forged;
@@ -35,9 +36,6 @@ const fn kind(fixed: bool, index: IndexKind, hash_store: HashStoreKind) -> Kind 
     Kind { fixed, index, hash_store, filter: FilterKind::Ribbon }
 }
 
-/// All values that each key had, the last one at the end; `None` is a tombstone.
-type History = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
-
 impl Kind {
     fn builder(self) -> Builder {
         let settings = SiltSettings::default().log_slots_min(64).log_segment_bytes(1 << 14).merge_ratio(1.0);
@@ -49,7 +47,7 @@ impl Kind {
             ..CommonSettings::default()
         };
         let builder = Database::builder("db").engine(settings.suited(&common)).common(common);
-        builder.background_threads(0).seed([7, 9])
+        builder.background_threads(0).seed(SEED)
     }
 
     fn value(self, number: u64, round: u64) -> Vec<u8> {
@@ -99,59 +97,11 @@ fn closed(kind: Kind, directory: &Directory, count: u64) -> History {
     history
 }
 
-fn memory() -> (MemoryDirectory, Directory) {
-    let files = MemoryDirectory::default();
-    (files.clone(), Directory::new(files, Access::Buffered))
-}
-
-fn contents(directory: &Directory, name: &str) -> Vec<u8> {
-    let file = directory.open(name, Access::Buffered).unwrap();
-    let length = file.length().unwrap() as usize;
-    file.read(Purpose::Get, 0, length, &mut AlignedBuffer::default()).unwrap().to_vec()
-}
-
-fn all(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
-    directory.list().unwrap().into_iter().map(|name| (name.clone(), contents(directory, &name))).collect()
-}
-
-fn copy_of(files: &BTreeMap<String, Vec<u8>>) -> Directory {
-    let (_, directory) = memory();
-    for (name, bytes) in files {
-        directory.create(name, Access::Buffered).unwrap().write(Purpose::Log, 0, bytes).unwrap();
-    }
-    directory
-}
-
-fn overwrite(directory: &Directory, name: &str, at: u64, bytes: &[u8]) {
-    directory.open(name, Access::Buffered).unwrap().write(Purpose::Log, at, bytes).unwrap();
-}
-
-fn repair(directory: &Directory) -> Result<RepairReport> {
-    Database::repair_in(directory, &mut |_, _| true)
-}
-
-/// Checks that every key that is not reported as affected has its last value, and that every other key has its last
-/// value, none, or an older one where the report says so. Returns how many do not have their last value.
+/// Checks what a repair has kept, and that the database continues: a new write replaces everything that was kept.
+/// Returns how many keys do not have their last value.
 fn check(kind: Kind, directory: &Directory, report: &RepairReport, history: &History) -> usize {
     let database = kind.builder().create(false).open_in(directory.clone()).unwrap();
-    let mut lost = 0;
-    let older = report.found.may_be_older();
-    let hasher = siltstone::key::KeyHasher::Keyed([7, 9]);
-    for (key, values) in history {
-        let found = database.get(key).unwrap().map(|value| value.to_vec());
-        let last = values.last().unwrap();
-        if found == *last {
-            continue;
-        }
-        lost += 1;
-        assert!(report.found.may_affect(key), "{kind:?} {key:?}: {:#?}", report.found);
-        let is_older = older.iter().any(|range| range.contains(hasher.hash(key).placement));
-        assert!(found.is_none() || (is_older && values.contains(&found)), "{kind:?} {key:?} {found:?}");
-    }
-    assert!(database.iter().unwrap().all(|record| history.contains_key(&record.unwrap().key.to_vec())));
-    let again = database.verify(&mut |_, _| true).unwrap();
-    assert!(again.damage.is_empty(), "{kind:?}: {:#?}", again.damage);
-    // The database continues: a new write replaces everything that was kept.
+    let lost = check_history(&database, report, history);
     database.put(7u64.to_be_bytes(), kind.value(1, 1)).unwrap();
     database.compact().unwrap();
     assert_eq!(database.get(7u64.to_be_bytes()).unwrap().unwrap(), kind.value(1, 1));
@@ -162,7 +112,7 @@ fn check(kind: Kind, directory: &Directory, report: &RepairReport, history: &His
 #[test]
 fn an_intact_database_is_not_changed() {
     for kind in KINDS {
-        let (_, directory) = memory();
+        let directory = memory();
         closed(kind, &directory, 600);
         let before = all(&directory);
         assert!(
@@ -180,7 +130,7 @@ fn an_intact_database_is_not_changed() {
 #[test]
 fn of_a_database_with_1_percent_of_its_blocks_damaged_every_record_outside_them_is_kept() {
     for kind in KINDS {
-        let (_, directory) = memory();
+        let directory = memory();
         let history = closed(kind, &directory, 20_000);
         let mut random = fastrand::Rng::with_seed(4);
         let (mut blocks, mut damaged) = (0, 0);
@@ -219,7 +169,7 @@ fn of_a_database_with_1_percent_of_its_blocks_damaged_every_record_outside_them_
 /// Repair used to guess that its slots have no checksums.
 #[test]
 fn a_default_store_of_large_records_that_has_lost_both_its_ends_is_found_by_checksums() {
-    let (_, directory) = memory();
+    let directory = memory();
     let builder = || Database::builder("memory").partitions(1).background_threads(0).fixed(8, 1012);
     let database = builder().open_in(directory.clone()).unwrap();
     for number in 0..101u64 {
@@ -241,7 +191,7 @@ fn a_default_store_of_large_records_that_has_lost_both_its_ends_is_found_by_chec
 fn of_a_damaged_block_whose_slots_have_checksums_the_intact_slots_are_kept() {
     let mut lost_of = Vec::new();
     for kind in [KINDS[0], KINDS[5]] {
-        let (_, directory) = memory();
+        let directory = memory();
         let history = closed(kind, &directory, 3000);
         let sound = all(&directory);
         let mut damaged = 0;
@@ -262,7 +212,7 @@ fn of_a_damaged_block_whose_slots_have_checksums_the_intact_slots_are_kept() {
 #[test]
 fn whatever_is_damaged_outside_of_blocks_and_frames_nothing_is_lost() {
     for kind in KINDS {
-        let (_, directory) = memory();
+        let directory = memory();
         let history = closed(kind, &directory, 1500);
         let sound = all(&directory);
         let store = |extension: &str| sound.keys().find(|name| name.ends_with(extension)).unwrap().clone();
@@ -304,7 +254,7 @@ fn whatever_is_damaged_outside_of_blocks_and_frames_nothing_is_lost() {
 #[test]
 fn a_damaged_index_or_filter_is_built_again() {
     for kind in KINDS {
-        let (_, directory) = memory();
+        let directory = memory();
         let history = closed(kind, &directory, 1500);
         let sound = all(&directory);
         let mut found = 0;
@@ -328,7 +278,7 @@ fn a_damaged_index_or_filter_is_built_again() {
 #[test]
 fn of_a_damaged_log_every_intact_frame_is_kept() {
     for kind in KINDS {
-        let (_, directory) = memory();
+        let directory = memory();
         let mut history = closed(kind, &directory, 300);
         let database = kind.builder().set("log_slots_min", 4096).open_in(directory.clone()).unwrap();
         kind.fill(&database, 900, 2, &mut history).unwrap();
@@ -367,7 +317,7 @@ fn of_a_damaged_log_every_intact_frame_is_kept() {
 #[test]
 fn a_missing_log_is_reported_once_for_all_partitions() {
     for kind in KINDS {
-        let (_, directory) = memory();
+        let directory = memory();
         let history = closed(kind, &directory, 400);
         for log in directory.list().unwrap().iter().filter(|name| name.starts_with("log-")) {
             directory.remove(log).unwrap();
@@ -382,7 +332,7 @@ fn a_missing_log_is_reported_once_for_all_partitions() {
 #[test]
 fn a_missing_store_loses_only_its_own_records() {
     for kind in KINDS {
-        let (_, directory) = memory();
+        let directory = memory();
         let history = closed(kind, &directory, 1500);
         let sound = all(&directory);
         for extension in [".hash", ".sorted"] {
@@ -410,56 +360,22 @@ fn a_repair_that_is_cut_off_at_any_moment_has_lost_nothing() {
             let store = sound.keys().find(|name| name.ends_with(".hash")).unwrap();
             let log = sound.keys().rfind(|name| name.starts_with("log-")).unwrap();
             for (name, at) in [(&**store, 600), (&**log, 90), ("MANIFEST", 80)] {
-                device.damage(name, siltstone_testing::Damage::FlipBit(8 * at)).unwrap();
+                device.damage(name, Damage::FlipBit(8 * at)).unwrap();
             }
-            let whole = device.crash_image();
-            let report = repair(&image(&whole)).unwrap();
-            let lost = check(kind, &image(&whole), &report, &history);
-            for operations in 1.. {
-                let mut random = fastrand::Rng::with_seed(operations);
-                let device = device.crash_image();
-                device.power_off_after(operations);
-                let outcome = repair(&image(&device));
-                let ended = !device.is_off();
-                let device = device.crash(Crash::PowerLost(survival), &mut random);
-                let again = repair(&image(&device)).unwrap();
-                // Either the repair was complete, or nothing was changed and this repair did it.
-                let report = if again.found.damage.is_empty() { &report } else { &again };
-                assert_eq!(check(kind, &image(&device), report, &history), lost, "{kind:?} {operations}");
-                if ended {
-                    assert!(outcome.is_ok() && again.found.damage.is_empty());
-                    break;
-                }
-            }
+            let check =
+                |directory: &Directory, report: &RepairReport| check(kind, directory, report, &history);
+            check_power_losses(&device, survival, check);
         }
     }
 }
 
 #[test]
 fn an_interrupted_repair_changes_nothing() {
-    let (_, directory) = memory();
+    let directory = memory();
     let history = closed(KINDS[3], &directory, 600);
     let store = directory.list().unwrap().into_iter().find(|name| name.ends_with(".sorted")).unwrap();
     overwrite(&directory, &store, 700, b"damage");
-    let before = all(&directory);
-    let mut stopped = 0;
-    for calls in 0.. {
-        let mut left = calls;
-        let outcome = Database::repair_in(&directory, &mut |_, _| {
-            left -= 1;
-            left >= 0
-        });
-        match outcome {
-            Err(Error::Interrupted) => stopped += 1,
-            Ok(report) => {
-                check(KINDS[3], &directory, &report, &history);
-                break;
-            }
-            Err(other) => panic!("{other}"),
-        }
-        assert!(all(&directory) == before, "after {calls} calls");
-    }
-    assert!(stopped > 10);
+    check_interruptions(&directory, |report| _ = check(KINDS[3], &directory, report, &history));
 }
 
 #[test]

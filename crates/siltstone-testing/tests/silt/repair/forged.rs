@@ -1,6 +1,6 @@
 //! Values that contain bytes of the log are not taken for frames of the log.
 
-use super::{all, contents, copy_of, memory, overwrite, repair};
+use crate::repairs::{all, contents, copy_of, memory, overwrite, repair};
 use siltstone::coding::checksum::{Secret, crc32c, crc32c_append};
 use siltstone::device::{Access, Directory};
 use siltstone::engine::silt::live::Manifest;
@@ -33,7 +33,7 @@ fn with_value(
     is_synced: bool,
     value: impl FnOnce(&Directory, u64) -> Vec<u8>,
 ) -> (Directory, u64) {
-    let (_, directory) = memory();
+    let directory = memory();
     let builder = Database::builder("db").background_threads(0).seed([7, 9]).partitions(1);
     let builder = if hashed_keys { builder.hashed_keys() } else { builder };
     let database = builder.open_in(directory.clone()).unwrap();
