@@ -34,9 +34,11 @@ pub enum Durability {
 
 impl Durability {
     /// All levels, from the weakest to the strongest.
+    #[doc(hidden)]
     pub const ALL: [Durability; 3] = [Durability::Buffered, Durability::Written, Durability::Synced];
 
     /// Returns the name, as typed on a command line.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Durability::Buffered => "buffered",
@@ -73,7 +75,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Returns the bytes that the user asked to store: those of key and value.
+    /// Returns the bytes of key and value.
     pub fn user_bytes(&self) -> usize {
         match self {
             Write::Put { key, value, .. } => key.len() + value.len(),
@@ -191,6 +193,7 @@ impl Batch {
     }
 
     /// Returns the writes in the order in which they were added.
+    #[doc(hidden)]
     pub fn writes(&self) -> impl Iterator<Item = Write<'_>> {
         self.entries.iter().map(|entry| {
             let key = &self.bytes[entry.key.clone()];

@@ -60,6 +60,7 @@ pub struct KeyRange {
 
 impl KeyRange {
     /// Every key.
+    #[doc(hidden)]
     pub const ALL: KeyRange = KeyRange { first: 0, last: u64::MAX };
 
     /// Returns the keys of one of 2^`partitions_log2` partitions whose placements within it are from `first` to `last`.

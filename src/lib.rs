@@ -77,7 +77,7 @@
 //! | [`Mica`](EngineKind::Mica) | data in memory: a store, or a cache that evicts | lost when it is closed | MICA |
 //!
 //! `Silt` is the default. SILT: Lim, Fan, Andersen, Kaminsky, SOSP 2011, and the entropy-coded tries of Lim's
-//! dissertation. MICA: NSDI 2014, and chapter 5 of the dissertation.
+//! dissertation. FlashKey: Ray, Kant, Li, Trika, MSST 2020. MICA: NSDI 2014, and chapter 5 of the dissertation.
 //!
 //! # Where to go next
 //!

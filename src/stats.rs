@@ -12,6 +12,7 @@ pub struct RamAccount {
 
 impl RamAccount {
     /// Adds bytes to an item.
+    #[doc(hidden)]
     pub fn add(&mut self, item: &'static str, bytes: u64) {
         match self.items.iter_mut().find(|(name, _)| *name == item) {
             Some((_, sum)) => *sum += bytes,
@@ -114,8 +115,10 @@ pub struct Usage {
     /// when the file is written after puts and deletes of more than a hundredth of the keys.
     pub records: u64,
     /// The number of puts and deletes before the last count.
+    #[doc(hidden)]
     pub counted_writes: u64,
     /// When the file was last written, in milliseconds since the Unix epoch.
+    #[doc(hidden)]
     pub saved_at_ms: u64,
 }
 

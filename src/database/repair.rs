@@ -89,6 +89,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no database.
+    #[doc(hidden)]
     pub fn kept_usage(path: impl AsRef<Path>) -> Result<Option<Usage>> {
         let directory =
             existing(Directory::system_read_only(path.as_ref(), Access::default()), path.as_ref())?;

@@ -140,6 +140,7 @@ impl DictionaryBuilder {
     ///
     /// # Errors
     /// See [`create`](DictionaryBuilder::create).
+    #[doc(hidden)]
     pub fn create_in(self, directory: Directory, name: &str) -> Result<DictionaryWriter> {
         let [seed0, seed1, tag] = (self.random)()?;
         let hasher = if self.hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed([seed0, seed1]) };

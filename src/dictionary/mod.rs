@@ -183,6 +183,7 @@ impl DictionaryOptions {
     ///
     /// # Errors
     /// See [`open`](DictionaryOptions::open).
+    #[doc(hidden)]
     pub fn open_in(&self, directory: Directory, name: &str) -> Result<Dictionary> {
         let directory = match self.queue_depth {
             Some(depth) => directory.queue_depth(depth),

@@ -42,6 +42,7 @@ impl Dictionary {
     ///
     /// # Errors
     /// See [`reindex`](Dictionary::reindex).
+    #[doc(hidden)]
     pub fn reindex_in(
         directory: Directory,
         name: &str,

@@ -96,6 +96,7 @@ pub enum Change {
 
 impl Change {
     /// Returns the write that makes this change to a key; `None` for [`Change::Keep`].
+    #[doc(hidden)]
     pub fn to_write<'a>(&'a self, key: Key<'a>) -> Option<HashedWrite<'a>> {
         match self {
             Change::Keep => None,

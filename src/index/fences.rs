@@ -136,7 +136,7 @@ impl FencesBuilder {
     pub fn finish(self) -> Fences {
         let (blocks, fences) = (self.blocks(), self.fences.finish());
         let shared = self.shared.finish();
-        // `locate` asks only for the first of equal fences whether it is shared.
+        // `locate` checks only of the first of equal fences whether it is shared.
         let asked = || {
             let before = std::iter::once(None).chain(fences.iter().map(Some));
             let boundaries = (1..).zip(fences.iter().zip(before));

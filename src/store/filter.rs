@@ -55,7 +55,7 @@ const SECTION_RIBBON: u8 = 2;
 /// Ribbon filters of ranges of placements: a merge builds one after the other.
 const SECTION_RANGED: u8 = 3;
 
-/// The filter of a store, in memory. An enum, since a get asks the filters of several stores.
+/// The filter of a store, in memory. An enum, since a get checks the filters of several stores.
 pub enum StoreFilter {
     /// Copied tags.
     Cuckoo(CuckooFilter),

@@ -56,7 +56,9 @@ fn the_public_interface_is_small() {
         }
         let page = fs::read_to_string(&file).unwrap();
         if !page.contains("http-equiv=\"refresh\"") {
-            counts.push((documented_items(&page), name));
+            // The members of an alias are those of the type that it names.
+            let items = if name.starts_with("type.") { 1 } else { documented_items(&page) };
+            counts.push((items, name));
         }
     }
     counts.sort_unstable();
