@@ -2,7 +2,7 @@
 //! step by step, and the suites of all engines run on it.
 //!
 //! ```text
-//! put ──> frame appended to the file ──> map changed ──> synced, if the durability asks for it
+//! put ──> frame appended to the file ──> map changed ──> synced, if the durability requires it
 //! get ──> map
 //! open ─> frames read from the beginning; the torn end is cut off
 //! ```
