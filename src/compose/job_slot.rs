@@ -2,14 +2,24 @@
 
 use crate::error::Result;
 use crate::health::{FailStop, Health};
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// The job in progress, if there is one.
-pub(crate) struct JobSlot<J>(FailStop<Option<J>>);
+pub(crate) struct JobSlot<J> {
+    job: FailStop<Option<J>>,
+    /// Whether a thread runs a step of it.
+    is_running: AtomicBool,
+}
 
 impl<J> JobSlot<J> {
     pub fn new(health: &Arc<Health>) -> JobSlot<J> {
-        JobSlot(FailStop::new(health, None))
+        JobSlot { job: FailStop::new(health, None), is_running: AtomicBool::new(false) }
+    }
+
+    /// Returns whether a thread runs a step now. Another thread would find nothing to do here.
+    pub fn is_running(&self) -> bool {
+        self.is_running.load(Relaxed)
     }
 
     /// Runs `step` with the job in progress, or with the one that `start` returns. `step` returns the job if it has
@@ -19,7 +29,9 @@ impl<J> JobSlot<J> {
         start: impl FnOnce() -> Result<Option<J>>,
         step: impl FnOnce(J) -> Result<Option<J>>,
     ) -> Result<bool> {
-        let worked = self.0.try_run(|slot| {
+        let worked = self.job.try_run(|slot| {
+            self.is_running.store(true, Relaxed);
+            let _ends = EndsRunning(&self.is_running);
             // A job whose step fails is not put back: it has passed what it could not read or write, and must never be
             // continued.
             let job = match slot.take() {
@@ -34,6 +46,15 @@ impl<J> JobSlot<J> {
     }
 }
 
+/// Ends a step, also if it fails or panics.
+struct EndsRunning<'a>(&'a AtomicBool);
+
+impl Drop for EndsRunning<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,12 +66,14 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..4 {
             let step = |left: u32| {
+                assert!(slot.is_running());
                 seen.push(left);
                 Ok(left.checked_sub(1))
             };
             assert!(slot.step(|| Ok(Some(1)), step).unwrap());
         }
         assert_eq!(seen, [1, 0, 1, 0]);
+        assert!(!slot.is_running());
         assert!(!slot.step(|| Ok(None), |_| Ok(None)).unwrap());
         let failure = crate::error::Error::Setting { name: "a test", problem: String::new() };
         assert!(slot.step(|| Ok(Some(1)), |_| Err(failure)).is_err());
@@ -58,5 +81,6 @@ mod tests {
             slot.step(|| Ok(Some(1)), |left| Ok(Some(left))).is_err(),
             "the health refuses all later steps"
         );
+        assert!(!slot.is_running());
     }
 }

@@ -162,7 +162,7 @@ impl Engine for LogEngine {
         let work = self.parts.jobs.work();
         Background {
             has_work: work.is_pending,
-            wants_thread: work.is_pending,
+            wants_thread: work.wants_thread,
             pressure: work.pressure,
             ..Background::default()
         }

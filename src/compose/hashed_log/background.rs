@@ -52,6 +52,8 @@ pub const CHANGES_MAX: f64 = 1.15;
 pub(crate) struct Work {
     /// Work is pending or running.
     pub is_pending: bool,
+    /// Some of it is not running, so one more thread would find something to do.
+    pub wants_thread: bool,
     /// How far it is behind the writes; from 1 on, writers must wait.
     pub pressure: f64,
 }
@@ -181,19 +183,23 @@ impl Jobs {
         let pending = self.pending_bytes.load(Relaxed) as f64 / FLUSH_CHANGE_BYTES as f64;
         let unflushed = uncovered.max(pending) / WAITING_FLUSHES_MAX;
         let clean = f64::from_bits(self.clean_pressure.load(Relaxed));
-        let is_pending = unfinished > 0.0
-            || self.must_flush()
-            || self.must_clean.load(Relaxed)
-            || self.is_cleaning.load(Relaxed)
-            || self.must_search.load(Relaxed)
-            || self.must_confirm()
-            || self.must_save()
-            || self.must_flush_keys()
-            || self.must_merge_keys()
-            || self.logs.directory.unfreed_bytes() > 0;
+        let pending = [
+            (unfinished > 0.0 || self.must_flush() || self.must_flush_keys(), self.finishing.is_running()),
+            (self.must_clean.load(Relaxed) || self.is_cleaning.load(Relaxed), self.cleaning.is_running()),
+            (self.must_search.load(Relaxed), self.searching.is_running()),
+            (self.must_confirm(), self.confirming.is_running()),
+            (self.must_save(), self.saving.is_running()),
+            (self.must_merge_keys(), self.merging.is_running()),
+        ];
+        // Each step also frees the space of removed files.
+        let frees = self.logs.directory.unfreed_bytes() > 0;
+        let is_pending = frees || pending.iter().any(|(is_pending, _)| *is_pending);
+        let is_any_running = pending.iter().any(|(_, is_running)| *is_running);
+        let wants_thread = frees && !is_any_running
+            || pending.iter().any(|(is_pending, is_running)| *is_pending && !is_running);
         let keys = self.flush_keys_pressure().max(self.merge_pressure());
         let later = clean.max(keys).max(self.confirm_pressure()).max(self.save_pressure());
-        Work { is_pending, pressure: unfinished.max(unflushed).max(later) }
+        Work { is_pending, wants_thread, pressure: unfinished.max(unflushed).max(later) }
     }
 
     fn merge_pressure(&self) -> f64 {

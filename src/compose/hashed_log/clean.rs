@@ -48,6 +48,8 @@ struct Piece {
     /// Those that an entry may point to, and their hashes.
     records: Vec<(Unit, u32, OwnedRecord)>,
     hashes: Vec<u64>,
+    /// Whether each has an entry with a younger one before it; `None` if a part of the index is on flash.
+    have_younger: Vec<Option<bool>>,
     /// The number of the unit after the last one.
     end: u32,
 }
@@ -146,7 +148,8 @@ impl Cleaning {
             let number = u32::try_from(unit - first_unit).unwrap_or(u32::MAX);
             piece.end = number.saturating_add(1);
             let (units, are_all) = logs.index.known_candidates(hash);
-            if are_all && !units.contains(&unit) {
+            let rank = units.iter().position(|other| *other == unit);
+            if are_all && rank.is_none() {
                 return Ok(());
             }
             let notes = notes_of(notes, &mut passed, number);
@@ -160,6 +163,7 @@ impl Cleaning {
             }
             piece.records.push((unit, bytes, OwnedRecord::from(record)));
             piece.hashes.push(hash);
+            piece.have_younger.push(rank.filter(|_| are_all).map(|rank| rank > 0));
             Ok(())
         })?;
         Ok((piece, has_more))
@@ -168,13 +172,20 @@ impl Cleaning {
     /// Removes the entries of the records that a younger one replaces. Returns the others of the piece, in the order of
     /// the shards. Adds the number of removed entries to `confirmed`.
     fn find_live(&mut self, logs: &IndexedLogs, piece: Piece, confirmed: &mut u64) -> Result<Vec<Live>> {
-        let Piece { mut dead, records, hashes, end } = piece;
+        let Piece { mut dead, records, hashes, have_younger: known, end } = piece;
         let mut live = Vec::with_capacity(records.len());
-        let mut have_younger = Vec::new();
-        for (lookup, (unit, bytes, record)) in logs.index.look_up(&hashes)?.into_iter().zip(records) {
-            let rank = logs.index.candidates_of(&lookup)?.iter().position(|other| *other == unit);
-            if let Some(rank) = rank {
-                have_younger.push(rank > 0);
+        let mut have_younger = Vec::with_capacity(records.len());
+        let lookups = logs.index.look_up(&hashes)?.into_iter();
+        for ((lookup, known), (unit, bytes, record)) in lookups.zip(known).zip(records) {
+            let has_younger = match known {
+                Some(has_younger) => Some(has_younger),
+                None => {
+                    let units = logs.index.candidates_of(&lookup)?;
+                    units.iter().position(|other| *other == unit).map(|rank| rank > 0)
+                }
+            };
+            if let Some(has_younger) = has_younger {
+                have_younger.push(has_younger);
                 live.push(Live { lookup, unit, bytes, record });
             }
         }
@@ -183,7 +194,8 @@ impl Cleaning {
         let (mut passed, mut unclear) = (0, Vec::new());
         for (live, has_younger) in live.iter().zip(have_younger) {
             let notes = notes_of(&self.notes, &mut passed, self.number(live.unit));
-            if has_younger {
+            // A younger one that was put since the piece was read has a note.
+            if has_younger || !notes.is_empty() {
                 let of_hash = live.of_hash(logs);
                 let verdict = verdict(of_hash.record.key, notes.iter().map(Overwriting::key));
                 if verdict.is_dead {
