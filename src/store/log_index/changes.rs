@@ -104,6 +104,11 @@ impl Changes {
         self.pages.entries_from(hash)
     }
 
+    /// Returns the hashes that got an entry, from that of `hash` on and in their order.
+    pub fn inserted_from(&self, hash: u64) -> impl Iterator<Item = u64> {
+        self.from(hash).filter(|(_, change)| kind(*change) == INSERTED).map(|(hash, _)| hash)
+    }
+
     /// Returns by how many entries there are more than on flash.
     pub fn added(&self) -> i64 {
         self.added

@@ -100,7 +100,8 @@ impl Merging {
         Merging { reader, changes, division, next: 0, ready: Vec::new() }
     }
 
-    /// Returns the next page, and passes the hashes that several of its entries have to `found`.
+    /// Returns the next page. Passes the hashes to `found` that got an entry and have several: the other entries of
+    /// hashes with several were found when these got them.
     fn next_page(&mut self, found: &mut dyn FnMut(u64)) -> Result<Option<HashPage>> {
         let number = self.next;
         if number == self.division.pages() {
@@ -114,9 +115,15 @@ impl Merging {
             merge(entries.into_iter(), changes, &mut self.ready);
         }
         let count = self.ready.partition_point(|entry| entry.0 <= last);
-        for group in self.ready[..count].chunk_by(|one, other| one.0 == other.0).filter(|all| all.len() > 1) {
-            found(group[0].0);
-        }
+        let page = &self.ready[..count];
+        let inserted = self.changes.inserted_from(self.division.first_hash(number));
+        let mut inserted: Vec<u64> = inserted.take_while(|hash| *hash <= last).collect();
+        inserted.dedup();
+        let has_several = |hash: &u64| {
+            let first = page.partition_point(|entry| entry.0 < *hash);
+            page.get(first + 1).is_some_and(|second| second.0 == *hash)
+        };
+        inserted.into_iter().filter(has_several).for_each(found);
         let tagged = |(hash, unit)| Entry { tag: self.division.home(hash).1, unit };
         let entries: Vec<Entry> = self.ready.drain(..count).map(tagged).collect();
         self.next += 1;
@@ -246,8 +253,8 @@ impl LogIndex {
         IndexSave::create(&self.directory, &self.settings, SavedIndex { number, tag, redo_from })
     }
 
-    /// Saves some pages, about 1 MiB. Passes the hashes that several entries of shards on flash have to `found`. After
-    /// an error the save is to be dropped.
+    /// Saves some pages, about 1 MiB. Passes the hashes to `found` that got an entry while others of the same hash were
+    /// on flash. After an error the save is to be dropped.
     pub fn save_step(&self, save: &mut IndexSave, found: &mut dyn FnMut(u64)) -> Result<SaveStep> {
         let mut bytes = 0;
         while bytes < STEP_BYTES {

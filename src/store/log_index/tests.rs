@@ -324,6 +324,41 @@ fn after_a_crash_the_index_is_that_of_the_last_flush_that_is_left_whatever_was_s
 }
 
 #[test]
+fn a_save_finds_each_hash_of_which_flash_has_an_entry_once_after_it_got_another_one() {
+    let index = created(SETTINGS);
+    index.set_memory_shards(0);
+    let save = |number: u64| {
+        let mut save = index.start_save(number, number).unwrap();
+        let mut found = Vec::new();
+        loop {
+            match index.save_step(&mut save, &mut |hash| found.push(hash)).unwrap() {
+                SaveStep::Continues => {}
+                SaveStep::Flush => flush(&index, Covered::default()),
+                SaveStep::Written(saved) => {
+                    index.saved(&saved).unwrap();
+                    return found;
+                }
+            }
+        }
+    };
+    let (hash, shift) = (mix, 64 - SETTINGS.hash_bits);
+    (0..1_000).for_each(|unit| index.insert(hash(unit), unit));
+    assert!(save(1).is_empty());
+    assert_eq!(index.residency().memory_shards, 0);
+    let again: Vec<u64> = (0..1_000).step_by(7).collect();
+    again.iter().for_each(|unit| index.insert(hash(*unit), unit + 1_000));
+    let mut wanted: Vec<u64> = again.iter().map(|unit| hash(*unit) >> shift << shift).collect();
+    wanted.sort_unstable();
+    let mut found = save(2);
+    found.sort_unstable();
+    assert_eq!(found, wanted);
+    // Neither a change of one of its entries nor a hash with one entry is found.
+    again.iter().for_each(|unit| assert!(index.replace(hash(*unit), unit + 1_000, unit + 2_000)));
+    (1_000..1_100).for_each(|unit| index.insert(hash(unit), unit));
+    assert!(save(3).is_empty());
+}
+
+#[test]
 fn a_saved_index_shortens_what_an_opening_reads() {
     let directory = directory();
     let mut used = Use::new(1, &directory);
