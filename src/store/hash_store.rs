@@ -47,11 +47,6 @@ pub enum HashStoreFormat {
 }
 
 impl HashStoreFormat {
-    /// Returns whether the filter is copied from the LogStore, whose index then must be one table.
-    pub fn copies_tags(self) -> bool {
-        !matches!(self, HashStoreFormat::Ribbon(_))
-    }
-
     /// Returns whether records are written in the order of the LogStore's slots, not of their hashes.
     pub fn is_in_slot_order(self) -> bool {
         self == HashStoreFormat::CuckooTable

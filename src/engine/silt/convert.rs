@@ -26,8 +26,9 @@ pub(super) struct ConvertJob {
 }
 
 impl ConvertJob {
-    /// Starts the conversion of the oldest frozen LogStore of a partition.
-    pub fn start(context: &JobContext, partition: usize) -> Result<ConvertJob> {
+    /// Starts the conversion of the oldest frozen LogStore of a partition; partitions have `hash_stores` HashStores on
+    /// average.
+    pub fn start(context: &JobContext, partition: usize, hash_stores: f64) -> Result<ConvertJob> {
         let JobContext { configuration, log, partitions, commits, memory } = context;
         let view = partitions.get(partition).view();
         // The oldest one: LogStores are converted in the order of their freezing.
@@ -37,7 +38,7 @@ impl ConvertJob {
         };
         let (number, tag) = (commits.take_store_number(), random_number()?);
         let name = FileName::HashStore(number).to_string();
-        let format = configuration.settings.hash_store_format();
+        let format = configuration.settings.hash_store_format(hash_stores);
         let settings = OrderedTableSettings {
             tag,
             shape: configuration.header.records(),

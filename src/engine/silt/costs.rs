@@ -9,6 +9,7 @@ pub use super::policy::{
     PIECE_BYTES_MIN, POSITION_BITS_MAX, POSITION_BITS_MIN, REGIONS, SLOTS_PER_RECORD_OF_SMALL,
     TABLES_SLOTS_MIN,
 };
+pub use super::settings::filter_bits;
 pub use crate::compose::KEY_STRIPES_BYTES;
 pub use crate::engine::common::{BLOCK_BYTES_DEFAULT, PARTITIONS_DEFAULT};
 pub use crate::index::fences::EXCEPTIONS_BYTES;
@@ -19,6 +20,7 @@ pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
 pub use crate::store::log::format::FRAME_CRC_BYTES;
 pub use crate::store::log_store::LOG_TABLES_MAX;
 pub use crate::store::ordered::{
-    BUCKET_BYTES_MAX, BUCKET_RECORDS_MIN, PIECES_PER_BUCKET_MAX, PIECES_PER_BUCKET_MIN, UNUSED_SHARE,
+    BUCKET_BYTES_MAX, BUCKET_RECORDS_MIN, FREED_PAYLOAD_MAX, PIECES_PER_BUCKET_MAX, PIECES_PER_BUCKET_MIN,
+    UNUSED_SHARE,
 };
 pub use crate::store::record::EXPIRY_BYTES;

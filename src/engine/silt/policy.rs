@@ -134,6 +134,14 @@ impl Counts {
         (of_keys + LOG_STORES_ADDED * log_stores).max(LOG_STORES_MIN * log_stores)
     }
 
+    /// Returns the approximate mean number of HashStores per partition when all of them together are at their maximum.
+    /// LogStores that are converted early, or limited by a memory budget, become more HashStores than expected.
+    pub fn hash_stores_mean(&self, settings: &SiltSettings) -> f64 {
+        let expected = self.hash_records_max(settings) / self.log_store_records(settings);
+        let present = self.partitions.iter().map(|partition| partition.hash_stores).sum::<usize>();
+        expected.max(present as f64 / 2.0) / self.partitions.len().max(1) as f64
+    }
+
     /// Returns the number of HashStore records that are not merged yet.
     fn hash_records(&self) -> f64 {
         let records = self.partitions.iter().map(|partition| partition.hash_records).sum::<u64>();
@@ -165,9 +173,13 @@ impl Counts {
         if self.partitions.iter().any(|partition| partition.frozen > 0 || partition.compact) {
             return 0.0;
         }
+        ((self.hash_records_max(settings) - self.hash_records()) / self.log_store_records(settings)).max(0.0)
+    }
+
+    /// Returns the number of records of a full LogStore.
+    fn log_store_records(&self, settings: &SiltSettings) -> f64 {
         let keys = self.keys() as u64 / self.partitions.len().max(1) as u64;
-        let log_store = f64::from(log_slots(settings, self.record_bytes, keys)) * OCCUPANCY;
-        ((self.hash_records_max(settings) - self.hash_records()) / log_store).max(0.0)
+        f64::from(log_slots(settings, self.record_bytes, keys)) * OCCUPANCY
     }
 
     /// Returns how far background work is behind.
@@ -235,7 +247,7 @@ pub(super) fn log_store_settings(
 ) -> LogStoreSettings {
     let slots = log_slots(settings, record_bytes, partition_keys).min(slots_max);
     let is_bounded = slots == slots_max;
-    let copies_tags = settings.hash_store_format().copies_tags();
+    let copies_tags = settings.copies_tags();
     let tables = if slots < TABLES_SLOTS_MIN || copies_tags { 1 } else { LOG_TABLES_MAX };
     let slots = slots / tables as u32;
     // Rounded to whole regions, but never above a bound.
@@ -276,6 +288,7 @@ pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64, access: Access) ->
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::filter_bits;
     use super::*;
     use crate::store::FilterKind;
 
@@ -341,6 +354,24 @@ mod tests {
         assert_eq!(chosen(99, full), None);
         assert_eq!(chosen(49, full / 17), Some(1));
         assert_eq!(chosen(48, full / 17), None);
+    }
+
+    #[test]
+    fn fewer_hash_stores_have_shorter_filters_and_as_many_false_positives_together() {
+        let bits = [0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 60.0].map(|hash_stores| filter_bits(11, hash_stores));
+        assert_eq!(bits, [7, 7, 8, 9, 10, 11, 11]);
+        assert_eq!(filter_bits(2, 1.0), 1);
+        let settings = SiltSettings::default();
+        for (keys, least, most) in [(1_000_000, 3.0, 5.0), (10_000_000, 15.0, 20.0)] {
+            let mut counts = counts(&[0; 16], keys / 16);
+            let hash_stores = counts.hash_stores_mean(&settings);
+            assert!((least..most).contains(&hash_stores), "{keys} keys: {hash_stores}");
+            let in_vain = hash_stores / f64::from(filter_bits(11, hash_stores)).exp2();
+            assert!((0.005..0.0115).contains(&in_vain), "{keys} keys: {in_vain}");
+            // LogStores may be smaller than expected.
+            counts.partitions.iter_mut().for_each(|partition| partition.hash_stores = 100);
+            assert_eq!(counts.hash_stores_mean(&settings), 50.0);
+        }
     }
 
     #[test]

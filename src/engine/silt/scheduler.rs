@@ -214,7 +214,9 @@ impl Scheduler {
         let start = || {
             let mut schedule = self.schedule.lock();
             let Some(number) = self.oldest_frozen(&schedule) else { return Ok(None) };
-            let job = ConvertJob::start(&self.context, number)?;
+            let settings = &self.context.configuration.settings;
+            let hash_stores = self.counts(&schedule).hash_stores_mean(settings);
+            let job = ConvertJob::start(&self.context, number, hash_stores)?;
             schedule.converting = Some(number);
             Ok(Some(job))
         };

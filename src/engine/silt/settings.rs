@@ -23,6 +23,10 @@ pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
 const BUDGET_MIN: u64 = 256 << 10;
 const BUDGET_MIN_PER_PARTITION: u64 = 4 << 10;
 
+/// With this many HashStores per partition their filters have as many bits as were set. With half as many, one bit less
+/// gives as many false positives per lookup.
+const FILTER_STORES: f64 = 16.0;
+
 /// The form of HashStores on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -77,14 +81,16 @@ settings! {
         hash_store: HashStoreKind = HashStoreKind::HashOrdered, (), kept;
         /// The filter of HashStores in hash order. Cuckoo tables have their tags.
         filter: FilterKind = FilterKind::Ribbon, (), kept;
-        /// The bits of ribbon filters: the false-positive rate of a HashStore is 2^-bits.
+        /// The bits of ribbon filters if a partition has 16 HashStores or more: the false-positive rate of a HashStore
+        /// is then 2^-bits. With half as many HashStores a filter has one bit less, so a lookup has as many false
+        /// positives.
         filter_bits: u8 = 11, 1..=32, kept;
         /// The index of SortedStores. All except fences require fixed-size records. `auto`, or `None`: `block_perfect`
         /// where it suits the records, else fences. With `slot_perfect`, gets read fewer bytes, and the index takes 0.1
         /// to 0.2 bytes more per key.
         index: Option<IndexKind> = None, (), kept;
         /// The bits of a filter per SortedStore, for lookups of missing keys: its false-positive rate is 2^-bits. 0
-        /// for none. With 8 bits, a lookup of a missing key costs at most 0.01 reads, including the false positives
+        /// for none. With 8 bits, a lookup of a missing key costs about 0.012 reads, including the false positives
         /// of HashStores, and the filter takes 8.4 bits of memory per key. Merges build it: an existing store gets
         /// one in its next merge. Under a memory budget it is the first structure that stays on flash.
         filter_last_store: u8 = 0, 0..=32, kept;
@@ -156,13 +162,20 @@ impl SiltSettings {
         false
     }
 
-    /// Returns the format of new HashStores.
-    pub(super) fn hash_store_format(&self) -> HashStoreFormat {
+    /// Returns the format of new HashStores, for this mean number of HashStores per partition.
+    pub(super) fn hash_store_format(&self, hash_stores: f64) -> HashStoreFormat {
         match (self.hash_store, self.filter) {
             (HashStoreKind::CuckooTable, _) => HashStoreFormat::CuckooTable,
             (HashStoreKind::HashOrdered, FilterKind::CuckooTags) => HashStoreFormat::CopiedTags,
-            (HashStoreKind::HashOrdered, FilterKind::Ribbon) => HashStoreFormat::Ribbon(self.filter_bits),
+            (HashStoreKind::HashOrdered, FilterKind::Ribbon) => {
+                HashStoreFormat::Ribbon(filter_bits(self.filter_bits, hash_stores))
+            }
         }
+    }
+
+    /// Returns whether the filters of new HashStores are copies of the LogStore's tags.
+    pub(super) fn copies_tags(&self) -> bool {
+        (self.hash_store, self.filter) != (HashStoreKind::HashOrdered, FilterKind::Ribbon)
     }
 
     /// Returns the index of SortedStores, where it suits the records.
@@ -220,6 +233,14 @@ impl SiltSettings {
         }
         self
     }
+}
+
+/// Returns the bits of the filter of a HashStore, for this setting and this mean number of HashStores per partition.
+/// Fewer HashStores have shorter filters: a lookup has about 16 · 2^-`filter_bits` false positives, and more only if
+/// there are more HashStores.
+pub fn filter_bits(filter_bits: u8, hash_stores: f64) -> u8 {
+    let fewer = (FILTER_STORES / hash_stores.max(1.0)).log2().round().max(0.0);
+    filter_bits.saturating_sub(fewer as u8).max(1)
 }
 
 /// Returns an error for a budget that is less than the engine requires.

@@ -10,6 +10,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The memory of decoded records is freed when they take one part in this many of the payload, if that is short.
+const FREED_SHARE: usize = 4;
+/// The maximum length of such a payload, in bytes: a merge has many cursors, each of which holds a block.
+pub const FREED_PAYLOAD_MAX: usize = 8 << 10;
+
 /// The records of an [`OrderedTable`] whose records are ordered throughout, read in pieces.
 pub struct OrderedCursor {
     table: Arc<OrderedTable>,
@@ -63,6 +68,15 @@ impl OrderedCursor {
         first + before_start..first + before_last + 1
     }
 
+    /// Drops the payload before a position that was decoded.
+    fn drop_before(&mut self, position: usize) {
+        self.payload.drain(..position);
+        let decoded = self.block_ends.partition_point(|end| *end <= position);
+        self.block_ends.drain(..decoded);
+        self.block_ends.iter_mut().for_each(|end| *end -= position);
+        self.at -= position;
+    }
+
     /// Reads the next piece, or more if the next record takes `needed` bytes of payload. Returns `false` at the end.
     fn load(&mut self, needed: usize) -> Result<bool> {
         let file = &self.table.file;
@@ -72,11 +86,7 @@ impl OrderedCursor {
         }
         self.indexed = None;
         let missing = needed.saturating_sub(self.payload.len() - self.at);
-        self.payload.drain(..self.at);
-        let decoded = self.block_ends.partition_point(|end| *end <= self.at);
-        self.block_ends.drain(..decoded);
-        self.block_ends.iter_mut().for_each(|end| *end -= self.at);
-        self.at = 0;
+        self.drop_before(self.at);
         let OrderedCursor { table, payload, block_ends, skips_partial_record, .. } = self;
         self.next_block =
             table.file.read_blocks_ahead(&mut self.reader, self.next_block, missing, |first, bytes| {
@@ -101,6 +111,11 @@ impl OrderedCursor {
 impl Cursor for OrderedCursor {
     fn advance(&mut self) -> Result<bool> {
         self.current = None;
+        let payload_bytes = self.payload.capacity();
+        if payload_bytes <= FREED_PAYLOAD_MAX && self.at * FREED_SHARE > payload_bytes {
+            self.drop_before(self.at);
+            self.payload.shrink_to_fit();
+        }
         loop {
             let problem = match self.table.decode(&self.payload[self.at..]) {
                 Ok((record, taken)) => {

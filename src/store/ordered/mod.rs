@@ -28,6 +28,7 @@ mod search;
 mod writer;
 
 use bucket_cursor::{BucketCursor, Buckets};
+pub use cursor::FREED_PAYLOAD_MAX;
 pub(crate) use cursor::OrderedCursor;
 pub use form::BlockForm;
 pub use index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};

@@ -323,6 +323,20 @@ fn a_cursor_continues_after_a_block_that_its_caller_has_read() {
 }
 
 #[test]
+fn a_cursor_with_short_pieces_holds_little_more_than_half_of_a_piece() {
+    let layout = RecordLayout { fixed: None, expiring: false };
+    let records = records(2000, HASHER, |_| Some(vec![7; 20]));
+    let store = build(&directory(), settings(layout, IndexKind::Fences, 2000), &records);
+    let mut cursor = OrderedCursor::new(&store, Purpose::Merge, 4096);
+    let mut held_bytes = 0;
+    while cursor.advance().unwrap() {
+        held_bytes += cursor.heap_bytes();
+    }
+    let mean_bytes = held_bytes / 2000;
+    assert!((1500..2900).contains(&mean_bytes), "{mean_bytes}");
+}
+
+#[test]
 fn a_prefix_of_a_key_or_a_key_with_a_part_of_its_value_is_a_different_key() {
     let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
     let directory = directory();

@@ -3,6 +3,7 @@
 //! compares the results with the engine's own counters.
 
 use super::Silt;
+use super::sizes::{FENCES_BYTES, block_perfect_bytes, fences_bytes, ribbon_bytes};
 use crate::error::{ModelError, fraction, positive};
 use siltstone::engine::silt::{SiltSettings, costs};
 
@@ -20,6 +21,8 @@ const LOG_TABLES: f64 = costs::LOG_TABLES_MAX as f64;
 const TABLES_SLOTS_MIN: f64 = costs::TABLES_SLOTS_MIN as f64;
 const REGIONS: f64 = costs::REGIONS as f64;
 const EXCEPTIONS_BYTES: f64 = costs::EXCEPTIONS_BYTES as f64;
+/// The share of the boundaries of blocks at which two records have one cell of the fences.
+const PAIRS_SHARE: f64 = 0.2;
 const OPEN_STORE_BYTES: f64 = costs::STORE_BYTES as f64;
 const PARTITION_BYTES: f64 = costs::PARTITION_BYTES as f64;
 const HASH_STORES_MAX: f64 = costs::HASH_STORES_MAX as f64;
@@ -35,6 +38,7 @@ const FROZEN_MAX_MIN: f64 = costs::FROZEN_MAX_MIN as f64;
 const KEYS_PER_PIECE_BYTE: f64 = costs::KEYS_PER_PIECE_BYTE as f64;
 const PIECE_BYTES_MIN: f64 = costs::PIECE_BYTES_MIN as f64;
 const BUCKET_RECORDS: f64 = costs::BUCKET_KEYS as f64;
+const FREED_PAYLOAD_MAX: f64 = costs::FREED_PAYLOAD_MAX as f64;
 const PIECES_PER_BUCKET_MIN: f64 = costs::PIECES_PER_BUCKET_MIN as f64;
 const PIECES_PER_BUCKET_MAX: f64 = costs::PIECES_PER_BUCKET_MAX as f64;
 const BUCKET_RECORDS_MIN: f64 = costs::BUCKET_RECORDS_MIN as f64;
@@ -54,13 +58,15 @@ const HASH_EXCESS: f64 = 0.07;
 const REFILLED_SHARE: f64 = 0.5;
 /// The largest bucket of a block-perfect index exceeds the mean by this many standard deviations.
 const LARGEST_BUCKET_DEVIATIONS: f64 = 3.0;
-/// Bits of a block-perfect index per bucket.
-const BUCKET_BITS: f64 = 11.0;
+/// The memory of a block-perfect index that is not part of its bytes on flash.
+const OUTLINE_BYTES: f64 = 100.0;
 /// Bytes of memory besides the record itself: in a merge for each record waiting in a bucket, in a conversion for each
 /// record of the filter, and in both for each record of a LogStore's region.
 const WAITING_BYTES: f64 = 28.0;
 const FILTER_BUILDING_BYTES: f64 = 13.0;
 const REGION_RECORD_BYTES: f64 = 8.0;
+/// The share of a short payload that a cursor of a merge holds at the peak of memory.
+const HELD_SHARE: f64 = 0.73;
 /// A range of a SortedStore's filter: bytes besides its ribbon filter, and bytes per key while it is built.
 const RANGE_BYTES: f64 = 40.0;
 const RANGE_BUILDING_BYTES: f64 = 16.0;
@@ -166,8 +172,9 @@ impl SiltLayout {
             .min(LOG_REACH_BYTES_MAX);
         let table_keys =
             (table_slots * table_occupancy).min(log_bytes_max / log_record_bytes / self.partitions).max(1.0);
-        let hash_store = self.hash_store(table_keys);
         let merge_keys = self.merge_keys(partition_keys, table_keys);
+        let filter_bits = self.filter_bits_of(partition_keys, merge_keys);
+        let hash_store = self.hash_store(table_keys, filter_bits);
         let hash_stores = merge_keys / table_keys + MERGE_EXCESS_STORES;
         let tables = log_tables(table_slots);
         // A LogStore that never becomes full allocates only the tables that its keys need.
@@ -175,8 +182,10 @@ impl SiltLayout {
         let allocated = |share: f64| share.min(tables_needed / tables);
         let partial_stores = PARTIAL_STORES * (1.0 - 1.0 / self.partitions);
         // The fixed memory of a HashStore also counts for those that are not full.
-        let empty = self.hash_store(0.0);
-        let partial_ram_bytes = empty.ram_bytes * partial_stores / (hash_stores / 2.0).max(1.0);
+        let empty = self.hash_store(0.0, filter_bits);
+        let half_full = self.hash_store(table_keys / 2.0, filter_bits);
+        let fixed_bytes = 2.0 * half_full.ram_bytes - hash_store.ram_bytes;
+        let partial_ram_bytes = fixed_bytes * partial_stores / (hash_stores / 2.0).max(1.0);
         Ok(Silt {
             keys,
             item_bytes: self.item_bytes(),
@@ -205,7 +214,7 @@ impl SiltLayout {
             sorted_index_bytes: (sorted_store.ram_bytes + PARTITION_BYTES) / partition_keys,
             // On average half of the slots are taken, in two buckets of four.
             log_false_positives: 4.0 * table_occupancy / self.tag_bits.exp2(),
-            false_positives: (-self.filter_bits).exp2(),
+            false_positives: (-filter_bits).exp2(),
             last_false_positives: (-self.last_filter_bits).exp2(),
             buffer_bytes: self.buffer_bytes(keys, hash_stores, table_keys),
             fixed_bytes: costs::KEY_STRIPES_BYTES as f64,
@@ -323,8 +332,16 @@ impl SiltLayout {
         2.0 * self.smallest_log_slots() * costs::OCCUPANCY * self.partitions / (self.partitions + 1.0)
     }
 
-    fn hash_store(&self, records: f64) -> StoreFile {
-        self.stream_file(records, ribbon_bytes(records, self.filter_bits))
+    fn hash_store(&self, records: f64, filter_bits: f64) -> StoreFile {
+        self.stream_file(records, ribbon_bytes(records, filter_bits))
+    }
+
+    /// Returns the bits of the filters of HashStores, of which a merge takes this many keys: fewer if there are few
+    /// HashStores per partition.
+    fn filter_bits_of(&self, partition_keys: f64, merge_keys: f64) -> f64 {
+        let mean_keys = merge_keys * (self.partitions + 1.0) / (2.0 * self.partitions);
+        let hash_stores = mean_keys / (self.log_slots(partition_keys) * costs::OCCUPANCY);
+        costs::filter_bits(self.filter_bits as u8, hash_stores).into()
     }
 
     fn sorted_store(&self, records: f64) -> StoreFile {
@@ -336,7 +353,9 @@ impl SiltLayout {
         } else {
             fences_bytes(records, blocks)
         };
-        self.file(blocks, index_bytes + filter_bytes)
+        let file = self.file(blocks, index_bytes + filter_bytes);
+        let outline_bytes = if slots > 1.0 { OUTLINE_BYTES } else { 0.0 };
+        StoreFile { ram_bytes: file.ram_bytes + outline_bytes, ..file }
     }
 
     fn stream_file(&self, records: f64, filter_bytes: f64) -> StoreFile {
@@ -346,9 +365,17 @@ impl SiltLayout {
         let unused = if record <= unused_max { record / 2.0 } else { unused_max * unused_max / 2.0 / record };
         let blocks = records * record / (self.payload_bytes() - unused);
         let file = self.file(blocks, fences_bytes(records, blocks) + filter_bytes);
-        // Records that span blocks share some boundaries of blocks and not others.
-        let exceptions_bytes = if record > unused_max { EXCEPTIONS_BYTES } else { 0.0 };
-        StoreFile { ram_bytes: file.ram_bytes + exceptions_bytes, ..file }
+        StoreFile { ram_bytes: file.ram_bytes + self.exceptions_bytes(blocks), ..file }
+    }
+
+    /// Returns the memory of the fences' list of exceptions. Records that span blocks share some boundaries and not
+    /// others. Of shorter records, two of one cell do if they are longer together than what a block may leave unused.
+    fn exceptions_bytes(&self, blocks: f64) -> f64 {
+        let (record, unused_max) = (self.stream_bytes(), self.block_bytes / UNUSED_SHARE);
+        let pair_spans = ((2.0 * record - unused_max) / record).clamp(0.0, 1.0);
+        let shared = if record > unused_max { 1.0 } else { PAIRS_SHARE * pair_spans };
+        let has_list = 1.0 - (-shared * blocks).exp();
+        has_list * (EXCEPTIONS_BYTES + FENCES_BYTES)
     }
 
     /// Returns a file with a block for the header and, on average, half a block that the last records do not fill. The
@@ -385,8 +412,11 @@ impl SiltLayout {
         // A piece is at most as large as the file that it is read from.
         let file_bytes = partition_keys * self.stream_bytes() + self.block_bytes;
         let piece = self.piece_bytes(keys).min(file_bytes);
-        // Each cursor holds a block, and the part of a record that began in the previous one.
-        let hash_cursors = piece.max(hash_stores * (self.block_bytes + self.stream_bytes()));
+        // Each cursor holds a piece, and the part of a record that began in the previous one. Of short pieces it frees
+        // what it has passed.
+        let payload = (piece / hash_stores).max(self.block_bytes) + self.stream_bytes();
+        let held_share = if payload <= FREED_PAYLOAD_MAX { HELD_SHARE } else { 1.0 };
+        let hash_cursors = hash_stores * payload * held_share;
         let slot = self.slot_bytes();
         let buckets = match self.slots_per_block() {
             Some(slots) if slots > 1.0 => {
@@ -414,23 +444,6 @@ fn log_tables(slots: f64) -> f64 {
 /// Returns the bytes of a length, seven bits per byte.
 pub(crate) fn varint_bytes(length: f64) -> f64 {
     (length.max(1.0).log2() / 7.0).floor() + 1.0
-}
-
-/// Returns the bytes of a ribbon filter: 0.036 bits per key over its rate, and some blocks of half-empty rows.
-fn ribbon_bytes(keys: f64, bits: f64) -> f64 {
-    keys * (bits + 0.036) / 8.0 + 6.0 * bits + 50.0
-}
-
-/// Returns the bytes of Elias–Fano fences. On average each is 4 · records / blocks cells after the previous one.
-fn fences_bytes(records: f64, blocks: f64) -> f64 {
-    48.0 + blocks * (2.87 + (4.0 * records / blocks.max(1e-9)).max(1.0).log2()) / 8.0
-}
-
-/// Returns the bytes of the block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits per
-/// record, the overhead of the search, and the cost of its buckets.
-fn block_perfect_bytes(records: f64, slots: f64, bucket_records: f64) -> f64 {
-    let bits = 0.5 * (std::f64::consts::TAU * slots).log2() / slots + 0.0085 + 0.12 / slots;
-    24.0 + records * (bits + BUCKET_BITS / bucket_records) / 8.0
 }
 
 #[cfg(test)]

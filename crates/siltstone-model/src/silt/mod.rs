@@ -6,6 +6,7 @@
 
 mod costs;
 mod layout;
+mod sizes;
 
 pub use costs::{SiltRam, SiltWrites};
 pub use layout::SiltLayout;
