@@ -65,8 +65,10 @@ const OUTLINE_BYTES: f64 = 100.0;
 const WAITING_BYTES: f64 = 28.0;
 const FILTER_BUILDING_BYTES: f64 = 13.0;
 const REGION_RECORD_BYTES: f64 = 8.0;
-/// The share of a short payload that a cursor of a merge holds at the peak of memory.
-const HELD_SHARE: f64 = 0.73;
+/// The share of a short payload that a cursor of a merge holds: on average, and how much one cursor holds more at the
+/// peak of memory.
+const HELD_SHARE: f64 = 0.58;
+const HELD_SHARE_MORE: f64 = 0.5;
 /// A range of a SortedStore's filter: bytes besides its ribbon filter, and bytes per key while it is built.
 const RANGE_BYTES: f64 = 40.0;
 const RANGE_BUILDING_BYTES: f64 = 16.0;
@@ -415,7 +417,8 @@ impl SiltLayout {
         // Each cursor holds a piece, and the part of a record that began in the previous one. Of short pieces it frees
         // what it has passed.
         let payload = (piece / hash_stores).max(self.block_bytes) + self.stream_bytes();
-        let held_share = if payload <= FREED_PAYLOAD_MAX { HELD_SHARE } else { 1.0 };
+        let held_share = (HELD_SHARE + HELD_SHARE_MORE / hash_stores.sqrt()).min(1.0);
+        let held_share = if payload <= FREED_PAYLOAD_MAX { held_share } else { 1.0 };
         let hash_cursors = hash_stores * payload * held_share;
         let slot = self.slot_bytes();
         let buckets = match self.slots_per_block() {
