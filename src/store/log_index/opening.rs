@@ -15,9 +15,9 @@ use crate::progress::Progress;
 use crate::store::log::format::LogFormat;
 use crate::store::log::{Log, LogSettings, Recovered};
 use crate::sync::RwLock;
-use crate::sync::atomic::{AtomicU64, AtomicUsize};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{self, Ordering};
 
 /// The number of operations that are applied together: this, or this share of the entries if that is more. They take 24
 /// bytes each, and cost the less the more there are for a page.
@@ -156,7 +156,7 @@ impl Replay {
     }
 
     fn apply(&mut self, position: u64) -> std::result::Result<(), Refused> {
-        let is_applied = AtomicBool::new(true);
+        let is_applied = atomic::AtomicBool::new(true);
         let apply = |shard: &mut OpenedShard| {
             is_applied.fetch_and(shard.apply(), Ordering::Relaxed);
         };
