@@ -157,6 +157,9 @@ fn modules_import_only_what_the_table_of_modules_allows() {
                 // What the root of the crate exports belongs to the module that it is from.
                 let export =
                     exports.iter().find(|export| export.rsplit("::").next() == Some(first_of(&path)));
+                if directory == "src" && export.is_some() {
+                    violations.push(format!("{}: import `{path}` from its module", source.path));
+                }
                 let path = export.unwrap_or(&path);
                 if first_of(path) != module && !allowed.iter().any(|allowed| is_within(path, allowed)) {
                     violations.push(format!("{}: `{module}` must not import `{path}`", source.path));
