@@ -17,7 +17,7 @@ use crate::store::log::{Log, LogSettings, Recovered};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::Arc;
-use std::sync::atomic::{self, Ordering};
+use std::sync::atomic::{AtomicBool as StdAtomicBool, Ordering};
 
 /// The number of operations that are applied together: this, or this share of the entries if that is more. They take 24
 /// bytes each, and cost the less the more there are for a page.
@@ -156,7 +156,7 @@ impl Replay {
     }
 
     fn apply(&mut self, position: u64) -> std::result::Result<(), Refused> {
-        let is_applied = atomic::AtomicBool::new(true);
+        let is_applied = StdAtomicBool::new(true);
         let apply = |shard: &mut OpenedShard| {
             is_applied.fetch_and(shard.apply(), Ordering::Relaxed);
         };
