@@ -68,7 +68,7 @@ const REGION_RECORD_BYTES: f64 = 8.0;
 /// The share of a short payload that a cursor of a merge holds: on average, and how much one cursor holds more at the
 /// peak of memory.
 const HELD_SHARE: f64 = 0.58;
-const HELD_SHARE_MORE: f64 = 0.5;
+const HELD_SHARE_MORE: f64 = 0.7;
 /// A range of a SortedStore's filter: bytes besides its ribbon filter, and bytes per key while it is built.
 const RANGE_BYTES: f64 = 40.0;
 const RANGE_BUILDING_BYTES: f64 = 16.0;
