@@ -227,6 +227,15 @@ impl VerifyReport {
         lost.any(|range| range.contains(placement))
     }
 
+    /// Adds the result of another store of the same database.
+    pub(crate) fn add(&mut self, other: VerifyReport) {
+        self.checked_bytes += other.checked_bytes;
+        self.checked_records += other.checked_records;
+        self.damage.extend(other.damage);
+        self.torn_bytes += other.torn_bytes;
+        self.hasher = self.hasher.or(other.hasher);
+    }
+
     /// Returns all ranges of keys whose records may be lost, sorted and without overlaps.
     pub fn lost(&self) -> Vec<KeyRange> {
         KeyRange::united(self.damage.iter().flat_map(|damage| damage.lost.clone()).collect())

@@ -74,6 +74,7 @@
 //! |---|---|---|---|
 //! | [`Silt`](EngineKind::Silt) | data beyond memory: least RAM per key at one flash read per get | durable | SILT |
 //! | [`FlashKey`](EngineKind::FlashKey) | data beyond memory: one append per put | durable | FlashKey |
+//! | [`FlashStore`](EngineKind::FlashStore) | a fast drive over a large slow one, or a cache | durable | FlashStore |
 //! | [`Mica`](EngineKind::Mica) | data in memory: a store, or a cache that evicts | lost when it is closed | MICA |
 //!
 //! `Silt` is the default. SILT: Lim, Fan, Andersen, Kaminsky, SOSP 2011, and the entropy-coded tries of Lim's
@@ -137,9 +138,12 @@ pub use dictionary::{
 #[doc(hidden)]
 pub use engine::EngineInfo;
 pub use engine::flashkey::{FlashKeySettings, Victim};
+pub use engine::flashstore::FlashStoreSettings;
 pub use engine::mica::MicaSettings;
 pub use engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
-pub use engine::{Change, EngineKind, EngineSettings, Found, Record, ScanLimit, ScanPage, SettingInfo, Step};
+pub use engine::{
+    Change, Disk, EngineKind, EngineSettings, Found, Record, ScanLimit, ScanPage, SettingInfo, Step,
+};
 pub use error::{Error, Result};
 pub use key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 pub use progress::Progress;

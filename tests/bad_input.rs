@@ -9,7 +9,7 @@ mod beds;
 use beds::{MANY, TestBed, all_beds, beds, contents, expected, fill};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Batch, DamagedPart, Database, Error, FlashKeySettings, RepairOptions, WriteOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// In the far future, in milliseconds since the Unix epoch.
 const FUTURE: u64 = 1 << 50;
@@ -78,8 +78,7 @@ fn a_flipped_byte_in_any_file_is_reported_and_never_returned() {
         database.close().unwrap();
         drop(database);
         let path = bed.path().unwrap();
-        for entry in std::fs::read_dir(&path).unwrap() {
-            let file = entry.unwrap().path();
+        for file in files_below(&path) {
             let sound = std::fs::read(&file).unwrap();
             for part in 0..4 {
                 let Some(at) = (sound.len() * part).checked_div(4).filter(|at| *at < sound.len()) else {
@@ -96,12 +95,21 @@ fn a_flipped_byte_in_any_file_is_reported_and_never_returned() {
     }
 }
 
+/// Returns the files of a directory and of those in it: the disk of a database may be there.
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let (directories, mut files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    files.extend(directories.iter().flat_map(|directory| files_below(directory)));
+    files
+}
+
 /// Errors are allowed, wrong values are not.
 fn read_all_of_a_damaged_database(bed: &TestBed) {
-    let copy = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(bed.path().unwrap()).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    let (own, copy) = (bed.path().unwrap(), tempfile::tempdir().unwrap());
+    for file in files_below(&own) {
+        let to = copy.path().join(file.strip_prefix(&own).unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(file, to).unwrap();
     }
     let Ok(database) = bed.builder_at(copy.path()).create(false).open() else { return };
     for number in 0..MANY {

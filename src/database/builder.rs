@@ -1,5 +1,6 @@
 //! Configures and opens a database.
 
+use super::disk;
 use super::place::{Place, engine_of_number};
 use super::{Database, Inner, clock::Clock, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
 use crate::batch::Durability;
@@ -265,18 +266,20 @@ impl Builder {
         // Before the lock, which creates a file.
         self.engine = Some(self.examine_place(&directory)?);
         let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };
-        let lock = Arc::new(DirectoryLock::new(lock, self.read_only));
         // Checked again: another process may have created a database before the lock was taken.
         let settings = self.examine_place(&directory)?;
         let mut go_on = |_, _| true;
-        let engine = settings.open(Opening {
+        let opening = Opening {
             directory: directory.clone(),
             common: &self.common,
             create: self.create,
             seed: self.seed,
             now_ms: self.clock.now_ms(),
             progress: self.progress.as_deref_mut().unwrap_or(&mut go_on),
-        })?;
+            disk: None,
+        };
+        let (engine, locks_of_disk) = disk::open(&*settings, opening)?;
+        let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disk)), self.read_only));
         let directory = engine.capabilities().persistent.then_some(directory);
         let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
         let Builder { durability, clock, background_threads, .. } = self;

@@ -1,6 +1,7 @@
 //! Verifies and repairs databases that are not open, and reads the usage counters of one that may be open elsewhere.
 
 use super::Database;
+use super::disk;
 use super::place::engine_of;
 use super::usage_file;
 use crate::damage::{RepairReport, VerifyReport};
@@ -102,7 +103,16 @@ impl Database {
     pub fn verify_closed_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let engine = engine_of(directory)?;
         let _lock = directory.lock_shared()?;
-        engine.examine(directory, progress)
+        let mut bytes = 0;
+        let mut report = engine.examine(directory, &mut |done, all| {
+            bytes = all;
+            progress(done, all)
+        })?;
+        if let Some(disk) = disk::of_closed(&*engine, directory)? {
+            let mut progress = |done, all| progress(bytes + done, bytes + all);
+            report.add(Database::verify_closed_in(&disk, &mut progress)?);
+        }
+        Ok(report)
     }
 
     /// Like [`repair`](Database::repair), in any directory of the module `device`.
@@ -110,7 +120,16 @@ impl Database {
     pub fn repair_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
         let engine = engine_of(directory)?;
         let _lock = if directory.is_read_only() { directory.lock_shared()? } else { directory.lock()? };
-        engine.repair(directory, progress)
+        let mut bytes = 0;
+        let mut report = engine.repair(directory, &mut |done, all| {
+            bytes = all;
+            progress(done, all)
+        })?;
+        if let Some(disk) = disk::of_closed(&*engine, directory)? {
+            let mut progress = |done, all| progress(bytes + done, bytes + all);
+            disk::add_repaired(&mut report, Database::repair_in(&disk, &mut progress)?, &disk);
+        }
+        Ok(report)
     }
 }
 

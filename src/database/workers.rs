@@ -331,6 +331,7 @@ mod tests {
             create: true,
             seed: Some([1, 2]),
             now_ms: 0,
+            disk: None,
             progress: &mut |_, _| true,
         };
         let engine = EngineKind::default().settings().open(opening).unwrap();

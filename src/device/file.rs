@@ -205,6 +205,16 @@ impl Directory {
         }
     }
 
+    /// Opens another directory of the same kind and for the same use: that at `path`, relative to this one. With
+    /// `create`, a missing one is created durably, unless this one is read-only.
+    pub fn other(&self, path: &Path, create: bool) -> Result<Directory> {
+        let backend = self.backend.other(path, create).map_err(Error::io("open", self.path().join(path)))?;
+        let queues = PieceQueues::of(&*backend);
+        let (counters, removals, gets) = Default::default();
+        let shared = Arc::new(Shared { counters, removals, queues, gets });
+        Ok(Directory { backend: backend.into(), shared, access: self.access, usage: self.usage })
+    }
+
     /// Returns the names of all files, sorted.
     pub fn list(&self) -> Result<Vec<String>> {
         let mut names = self.backend.list().map_err(Error::io("list", self.path()))?;

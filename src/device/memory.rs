@@ -4,7 +4,7 @@ use super::{Access, DirectoryBackend, FileBackend, LOCK};
 use crate::sync::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::io::{self, Error, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 type Bytes = Arc<RwLock<Vec<u8>>>;
@@ -14,6 +14,8 @@ type Bytes = Arc<RwLock<Vec<u8>>>;
 pub struct MemoryDirectory {
     files: Arc<Mutex<BTreeMap<String, Bytes>>>,
     locks: NameLocks,
+    /// Other directories by their paths.
+    others: Arc<Mutex<BTreeMap<PathBuf, MemoryDirectory>>>,
 }
 
 struct MemoryFile(Bytes);
@@ -73,6 +75,18 @@ impl Drop for NameLock {
 }
 
 impl MemoryDirectory {
+    /// Removes another directory, as if its device were not there.
+    #[cfg(test)]
+    pub fn detach(&self, path: &Path) -> Option<MemoryDirectory> {
+        self.others.lock().remove(path)
+    }
+
+    /// Adds another directory.
+    #[cfg(test)]
+    pub fn attach(&self, path: &Path, other: MemoryDirectory) {
+        self.others.lock().insert(path.to_owned(), other);
+    }
+
     fn find(&self, name: &str) -> io::Result<Bytes> {
         self.files.lock().get(name).cloned().ok_or_else(|| ErrorKind::NotFound.into())
     }
@@ -136,6 +150,14 @@ impl DirectoryBackend for MemoryDirectory {
         }
         files.extend(found);
         Ok(())
+    }
+
+    fn other(&self, path: &Path, create: bool) -> io::Result<Box<dyn DirectoryBackend>> {
+        let mut others = self.others.lock();
+        if create {
+            others.entry(path.to_owned()).or_default();
+        }
+        Ok(Box::new(others.get(path).cloned().ok_or(ErrorKind::NotFound)?))
     }
 
     fn path(&self) -> PathBuf {

@@ -40,7 +40,7 @@ pub(crate) use system::{process_mark, random_number};
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The maximum number of reads of a batch in flight.
@@ -193,6 +193,11 @@ pub trait DirectoryBackend: Send + Sync {
     /// Creates the subdirectory `folder` and durably adds the files `names` to it: as hard links if possible, else as
     /// copies. Files in it are never listed. `AlreadyExists` if it exists.
     fn set_aside(&self, _names: &[&str], _folder: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Opens another directory of the same kind: that at `path`, relative to this one. With `create`, a missing one is
+    /// created durably. Read-only if this one is.
+    fn other(&self, _path: &Path, _create: bool) -> io::Result<Box<dyn DirectoryBackend>> {
         Err(io::ErrorKind::Unsupported.into())
     }
     /// Limits the number of open files; others are closed, and opened again when they are used.

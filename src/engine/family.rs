@@ -1,7 +1,7 @@
 //! The table of engines.
 
 use super::settings::{EngineInfo, EngineSettings};
-use super::{flashkey, mica, silt};
+use super::{flashkey, flashstore, mica, silt};
 
 /// The engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,11 +14,14 @@ pub enum EngineKind {
     Mica,
     /// FlashKey: data beyond memory, one append per put.
     FlashKey,
+    /// FlashStore: a fast drive as the working set of a large slow store, or a cache on flash.
+    FlashStore,
 }
 
 impl EngineKind {
     /// All engines.
-    pub const ALL: &'static [EngineKind] = &[EngineKind::Silt, EngineKind::Mica, EngineKind::FlashKey];
+    pub const ALL: &'static [EngineKind] =
+        &[EngineKind::Silt, EngineKind::Mica, EngineKind::FlashKey, EngineKind::FlashStore];
 
     /// Returns the constant properties.
     #[doc(hidden)]
@@ -27,6 +30,7 @@ impl EngineKind {
             EngineKind::Silt => &silt::INFO,
             EngineKind::Mica => &mica::INFO,
             EngineKind::FlashKey => &flashkey::INFO,
+            EngineKind::FlashStore => &flashstore::INFO,
         }
     }
 
@@ -37,6 +41,7 @@ impl EngineKind {
             EngineKind::Silt => Box::new(silt::SiltSettings::default()),
             EngineKind::Mica => Box::new(mica::MicaSettings::default()),
             EngineKind::FlashKey => Box::new(flashkey::FlashKeySettings::default()),
+            EngineKind::FlashStore => Box::new(flashstore::FlashStoreSettings::default()),
         }
     }
 

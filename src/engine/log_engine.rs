@@ -7,13 +7,14 @@ use super::{
     ScanPage, Snapshot, Step,
 };
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::compose::hashed_log::{self, FoundValue, LogSnapshot, Opened, Place};
+use crate::compose::hashed_log::{self, FoundValue, LogSnapshot, Opened, Place, Sought};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
+use crate::store::manifest::KeptSettings;
 use crate::sync::atomic::Ordering::Relaxed;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -27,7 +28,30 @@ pub(super) struct LogEngine {
 }
 
 impl LogEngine {
-    fn is_read_only(&self) -> bool {
+    /// [`Engine::update_many`], which passes what the logs have to `look_below`. That adds what is missing.
+    pub fn update_with(
+        &self,
+        keys: &[Key<'_>],
+        durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut Changing<'_>,
+        look_below: &LookBelow<'_>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        let writer = &self.parts.writer;
+        let hashes = keys.iter().map(|key| key.hash());
+        let end = writer.with_keys(hashes, || self.change(keys, durability, now_ms, change, look_below))?;
+        // Everything that was found is before the writes in the log, so it is as durable as they are.
+        writer.make_durable(durability, end)
+    }
+
+    /// [`Engine::checkpoint`] of a copy that keeps these settings instead of other values.
+    pub fn checkpoint_with(&self, target: &Directory, settings: &KeptSettings) -> Result<()> {
+        self.check_writable()?;
+        hashed_log::checkpoint(&self.parts.logs, &self.parts.commits, target, settings)
+    }
+
+    pub fn is_read_only(&self) -> bool {
         self.parts.logs.directory.is_read_only()
     }
 
@@ -39,10 +63,13 @@ impl LogEngine {
         durability: Durability,
         now_ms: TimestampMs,
         change: &mut Changing<'_>,
+        look_below: &LookBelow<'_>,
     ) -> Result<Option<u64>> {
         let mut places = vec![None; keys.len()];
         let place = &mut |number: usize, place| places[number] = Some(place);
-        let found = to_found(self.parts.reader.find_places(keys, now_ms, place)?);
+        let mut sought = self.parts.reader.find_places(keys, now_ms, place)?;
+        look_below(&mut sought)?;
+        let found = to_found(sought);
         let mut changes = vec![Change::Keep; keys.len()];
         change(&found, &mut changes)?;
         let writes = keys.iter().zip(&changes).zip(places);
@@ -52,9 +79,13 @@ impl LogEngine {
     }
 }
 
-fn to_found(found: Vec<Option<FoundValue>>) -> Vec<Option<Found>> {
+/// Adds what a store below the logs has of the keys that these do not have.
+pub(super) type LookBelow<'a> = dyn Fn(&mut [Sought<FoundValue>]) -> Result<()> + 'a;
+
+/// Returns what was found, for users.
+pub(super) fn to_found(sought: Vec<Sought<FoundValue>>) -> Vec<Option<Found>> {
     let to_found = |(value, expires_at_ms)| Found { value, expires_at_ms };
-    found.into_iter().map(|found| found.map(to_found)).collect()
+    sought.into_iter().map(|sought| sought.found().map(to_found)).collect()
 }
 
 impl Engine for LogEngine {
@@ -67,7 +98,8 @@ impl Engine for LogEngine {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { persistent: true, lossy: false }
+        let settings = &self.parts.logs.settings;
+        Capabilities { persistent: true, lossy: settings.recycling.is_some() && !settings.has_below }
     }
 
     fn hasher(&self) -> KeyHasher {
@@ -86,7 +118,7 @@ impl Engine for LogEngine {
 
     fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         self.check_open()?;
-        Ok(to_found(self.parts.reader.get_many(keys, now_ms)?))
+        Ok(to_found(self.parts.reader.seek_many(keys, now_ms)?))
     }
 
     fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {
@@ -106,12 +138,7 @@ impl Engine for LogEngine {
         now_ms: TimestampMs,
         change: &mut Changing<'_>,
     ) -> Result<()> {
-        self.check_writable()?;
-        let writer = &self.parts.writer;
-        let hashes = keys.iter().map(|key| key.hash());
-        let end = writer.with_keys(hashes, || self.change(keys, durability, now_ms, change))?;
-        // Everything that was found is before the writes in the log, so it is as durable as they are.
-        writer.make_durable(durability, end)
+        self.update_with(keys, durability, now_ms, change, &|_| Ok(()))
     }
 
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
@@ -197,8 +224,7 @@ impl Engine for LogEngine {
     }
 
     fn checkpoint(&self, target: &Directory) -> Result<()> {
-        self.check_writable()?;
-        hashed_log::checkpoint(&self.parts.logs, &self.parts.commits, target)
+        self.checkpoint_with(target, &KeptSettings::new())
     }
 
     fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
@@ -231,6 +257,7 @@ impl Engine for LogEngine {
             ("log_bytes", logs.data_bytes() as f64),
             ("live_bytes", logs.live_bytes() as f64),
             ("unconfirmed", logs.unconfirmed() as f64),
+            ("clean_records", logs.clean() as f64),
             ("index_shards_in_memory", index.memory_shards as f64),
             ("index_pages_on_flash", index.pages_on_flash as f64),
             ("index_changes_bytes", index.changes_bytes as f64),
@@ -270,7 +297,7 @@ impl Snapshot for LogSnapshot {
     }
 
     fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Found>>> {
-        Ok(to_found(LogSnapshot::get_many(self, keys)?))
+        Ok(to_found(self.seek_many(keys)?))
     }
 
     /// Returns all records, segment by segment, in the order in which they were appended.

@@ -29,11 +29,11 @@ pub(super) fn scan(
             return Ok(page.finish(last.and_then(|last: u64| last.checked_add(1))));
         }
         let entries = left.clamp(1, RECORDS_AT_ONCE);
-        let groups = Groups::read(logs, from, entries, now_ms)?;
+        let groups = Groups::read(logs, from, entries)?;
         next = groups.next;
         left = left.saturating_sub(groups.records.len());
         for (position, record) in groups.records {
-            if !positions.contains(&position) {
+            if !positions.contains(&position) || record.view().is_gone(now_ms) {
                 continue;
             }
             let (key, value) = (record.key.into(), record.value.unwrap_or_default().into());

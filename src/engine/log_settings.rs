@@ -3,11 +3,12 @@
 use super::CommonSettings;
 use super::log_engine::LogEngine;
 use super::settings::{EngineInfo, SettingsTable};
-use crate::compose::hashed_log::{self, LogSettings, Manifest};
+use crate::compose::hashed_log::{self, Below, LogSettings, Manifest};
 use crate::device::Directory;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::manifest::{Header, KeptSettings};
+use std::sync::Arc;
 
 /// The settings of an engine whose data is in logs.
 pub(super) trait LogEngineSettings: SettingsTable {
@@ -22,6 +23,11 @@ pub(super) trait LogEngineSettings: SettingsTable {
     /// Checks that a database can be created with these settings.
     fn check_creation(&self, common: &CommonSettings) -> Result<()> {
         self.check_limits()?;
+        self.check_no_blocks(common)
+    }
+
+    /// Checks that no setting of blocks is given.
+    fn check_no_blocks(&self, common: &CommonSettings) -> Result<()> {
         if common.block_bytes.is_some() {
             let problem = format!("the engine `{}` has no blocks; leave this setting out", Self::INFO.name);
             return Err(Error::Setting { name: "block_bytes", problem });
@@ -41,6 +47,11 @@ pub(super) trait LogEngineSettings: SettingsTable {
     /// # Errors
     /// [`Error::Setting`] for a given value of a fixed setting that differs from that of the database.
     fn adopt_kept(&mut self, kept: &KeptSettings) -> Result<()> {
+        self.adopt_fixed(kept)
+    }
+
+    /// [`adopt_kept`](Self::adopt_kept), without checks of the settings against each other.
+    fn adopt_fixed(&mut self, kept: &KeptSettings) -> Result<()> {
         let given = self.to_keep();
         for name in Self::FIXED {
             if let (Some(value), Some(has)) = (given.get(*name), kept.get(*name))
@@ -79,6 +90,7 @@ pub(super) trait LogEngineSettings: SettingsTable {
         &self,
         directory: Directory,
         common: &CommonSettings,
+        below: Option<Arc<dyn Below>>,
         progress: &mut Progress<'_>,
     ) -> Result<LogEngine> {
         let manifest = Manifest::open(&directory)?;
@@ -91,7 +103,8 @@ pub(super) trait LogEngineSettings: SettingsTable {
             hashed_log::check_budget(budget, 1 << header.partitions_log2, 0)?;
         }
         let (of_logs, to_keep) = (settings.of_logs(), settings.to_keep());
-        let parts = hashed_log::open(directory, manifest, of_logs, &to_keep, common.memory_budget, progress)?;
+        let budget = common.memory_budget;
+        let parts = hashed_log::open(directory, manifest, of_logs, &to_keep, budget, below, progress)?;
         Ok(LogEngine { info: Self::INFO, settings: settings.values(), parts })
     }
 }

@@ -6,6 +6,7 @@
 mod common;
 mod family;
 pub mod flashkey;
+pub mod flashstore;
 mod log_engine;
 mod log_ordered;
 mod log_scan;
@@ -18,7 +19,8 @@ pub mod silt;
 
 pub use common::CommonSettings;
 pub use family::EngineKind;
-pub use settings::{EngineInfo, EngineSettings, Opening, SettingInfo};
+pub(crate) use settings::budget_of_disk;
+pub use settings::{Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo};
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;

@@ -15,6 +15,7 @@ use crate::progress::Progress;
 use crate::store::manifest::KeptSettings;
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The constant properties of an engine.
@@ -40,6 +41,8 @@ pub struct Opening<'a, 'p> {
     pub seed: Option<[u64; 2]>,
     /// The time, in milliseconds since the Unix epoch.
     pub now_ms: TimestampMs,
+    /// The disk of [`EngineSettings::disk`].
+    pub disk: Option<OpenDisk>,
     /// Called with the bytes processed and the total.
     pub progress: &'a mut Progress<'p>,
 }
@@ -69,6 +72,14 @@ pub trait EngineSettings: fmt::Debug + Send + Sync {
     /// header. Both require [`Opening::create`].
     #[doc(hidden)]
     fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>>;
+
+    /// Returns the disk of the database in a directory, as stated or as the database keeps it, if the engine keeps only
+    /// a part of the records in its own directory. The caller opens it.
+    #[doc(hidden)]
+    fn disk(&self, directory: &Directory) -> Result<Option<Disk>> {
+        let _ = directory;
+        Ok(None)
+    }
 
     /// Returns how many files a database with `keys` records of `record_bytes` each has open at most.
     #[doc(hidden)]
@@ -248,7 +259,7 @@ macro_rules! by_table {
 pub(super) use by_table;
 
 /// A type that a setting can have.
-pub trait SettingValue: Copy {
+pub trait SettingValue: Clone {
     /// What limits it.
     type Limits;
 
@@ -259,7 +270,7 @@ pub trait SettingValue: Copy {
     fn text(self) -> String;
 
     /// Returns whether the value is within its limits.
-    fn is_within(self, limits: Self::Limits) -> bool;
+    fn is_within(&self, limits: Self::Limits) -> bool;
 
     /// Returns the limits, for users.
     fn limits_text(limits: Self::Limits) -> String;
@@ -287,8 +298,8 @@ macro_rules! numbers {
                 self.to_string()
             }
 
-            fn is_within(self, limits: Self::Limits) -> bool {
-                limits.contains(&self)
+            fn is_within(&self, limits: Self::Limits) -> bool {
+                limits.contains(self)
             }
 
             fn limits_text(limits: Self::Limits) -> String {
@@ -326,7 +337,7 @@ macro_rules! named_values {
                 named.map_or_else(String::new, |(name, _)| name.to_owned())
             }
 
-            fn is_within(self, (): ()) -> bool {
+            fn is_within(&self, (): ()) -> bool {
                 true
             }
 
@@ -337,6 +348,125 @@ macro_rules! named_values {
     };
 }
 pub(super) use named_values;
+
+/// The setting by name that says which engine a new disk has.
+const ENGINE: &str = "engine";
+
+/// Where an engine keeps the records that do not fit: a directory with a database of any engine that has files.
+///
+/// A disk that is stated as text, as for `--set disk=PATH`, is the path alone. `disk.engine=NAME` and
+/// `disk.SETTING=VALUE` set the engine of a new disk, and its settings.
+#[derive(Debug, Clone, Default)]
+pub struct Disk {
+    path: PathBuf,
+    engine: Option<Arc<dyn EngineSettings>>,
+    named: Vec<(String, String)>,
+}
+
+impl Disk {
+    /// A directory, which is created if it does not exist. A relative path is relative to the directory of the
+    /// database.
+    pub fn at(path: impl Into<PathBuf>) -> Disk {
+        Disk { path: path.into(), ..Disk::default() }
+    }
+
+    /// Sets the engine of the disk, as an `EngineKind` or as its settings. Default: that of the database in the
+    /// directory; `silt` for a new one, with a filter of 10 bits per key.
+    #[must_use]
+    pub fn engine(mut self, engine: impl Into<Box<dyn EngineSettings>>) -> Disk {
+        self.engine = Some(engine.into().into());
+        self
+    }
+
+    /// Sets a setting of the engine by its name, or the engine itself by the name `engine`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn set(mut self, name: impl Into<String>, value: impl fmt::Display) -> Disk {
+        self.named.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Returns whether this is no disk.
+    pub(crate) fn is_none(&self) -> bool {
+        self.path.as_os_str().is_empty()
+    }
+
+    /// Returns whether its engine or settings of it are stated.
+    pub(crate) fn has_settings(&self) -> bool {
+        self.engine.is_some() || !self.named.is_empty()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the same disk at another path.
+    pub(crate) fn moved_to(self, path: PathBuf) -> Disk {
+        Disk { path, ..self }
+    }
+
+    /// Returns the name of the stated engine, and the settings that were stated by name.
+    pub(crate) fn named(&self) -> (Option<&str>, impl Iterator<Item = (&str, &str)>) {
+        let pairs = || self.named.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let engine = pairs().rfind(|(name, _)| *name == ENGINE).map(|(_, engine)| engine);
+        (engine, pairs().filter(|(name, _)| *name != ENGINE))
+    }
+
+    /// Returns the stated engine.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if settings were stated by name as well.
+    pub(crate) fn stated(&self) -> Result<Option<&dyn EngineSettings>> {
+        match &self.engine {
+            Some(_) if !self.named.is_empty() => {
+                let problem = "an engine and settings by name are stated; state the settings with the engine";
+                Err(Error::Setting { name: "disk", problem: problem.into() })
+            }
+            engine => Ok(engine.as_deref()),
+        }
+    }
+}
+
+/// Two disks are equal if they are at one place. What else is stated has an effect on a new disk only.
+impl PartialEq for Disk {
+    fn eq(&self, other: &Disk) -> bool {
+        self.path == other.path
+    }
+}
+
+impl SettingValue for Disk {
+    type Limits = ();
+
+    fn parse(text: &str) -> Option<Disk> {
+        Some(Disk::at(text))
+    }
+
+    fn text(self) -> String {
+        self.path.to_str().unwrap_or_default().to_owned()
+    }
+
+    fn is_within(&self, (): ()) -> bool {
+        self.path.to_str().is_some()
+    }
+
+    fn limits_text((): ()) -> String {
+        "a directory".into()
+    }
+}
+
+/// A disk that is open.
+#[derive(Clone)]
+pub struct OpenDisk {
+    /// The database.
+    pub engine: Arc<dyn Engine>,
+    /// Its directory.
+    pub directory: Directory,
+}
+
+/// Returns the part of a memory budget that is the disk's, in bytes.
+pub(crate) fn budget_of_disk(bytes: u64) -> u64 {
+    bytes / 2
+}
 
 /// Defines a struct of settings with its table: `name: type = default, limits, kept or opening;`. The fields are for
 /// reading; the methods also record that a setting was given. The settings after `hidden` are not in the table: only
@@ -403,7 +533,7 @@ macro_rules! settings {
                     doc: &[$($doc),+],
                     is_kept: settings!(@$keeping),
                     limits: || <$kind as SettingValue>::limits_text($limits),
-                    value: |settings| settings.$name.text(),
+                    value: |settings| settings.$name.clone().text(),
                     is_possible: |settings| settings.$name.is_within($limits),
                     set: |settings, text| {
                         settings.$name = <$kind as SettingValue>::parse(text)?;

@@ -5,7 +5,7 @@ use crate::Call;
 use siltstone::device::{Access, DirectoryBackend, FileBackend};
 use siltstone::sync::Mutex;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs the intercepted call.
@@ -106,6 +106,11 @@ impl<D: DirectoryBackend> DirectoryBackend for Intercepted<D> {
 
     fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
         self.directory.share(name, target)
+    }
+
+    /// Returns the other directory without the hook.
+    fn other(&self, path: &Path, create: bool) -> io::Result<Box<dyn DirectoryBackend>> {
+        self.directory.other(path, create)
     }
 
     fn path(&self) -> PathBuf {

@@ -113,6 +113,8 @@ pub(crate) struct Jobs {
     changes_share: AtomicU64,
     /// Whether entries have to be moved between memory and flash.
     must_move: AtomicBool,
+    /// Whether the index takes more memory than its share.
+    is_index_full: AtomicBool,
     /// How many segments were cleaned, entries were removed because a younger one replaces them, segments were
     /// confirmed without being cleaned, and indexes were saved.
     pub cleanings: AtomicU64,
@@ -166,6 +168,7 @@ impl Jobs {
             redo_share: AtomicU64::new(0),
             changes_share: AtomicU64::new(0),
             must_move: AtomicBool::new(false),
+            is_index_full: AtomicBool::new(false),
             cleanings: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
             confirmed_segments: AtomicU64::new(0),
@@ -283,6 +286,11 @@ impl Jobs {
         Ok(())
     }
 
+    /// Returns whether a compaction was requested and has not ended.
+    pub fn is_compacting(&self) -> bool {
+        self.compaction.lock().is_running()
+    }
+
     /// Executes one bounded piece of work. Returns whether there was any.
     pub fn step(&self, now_ms: TimestampMs) -> Result<bool> {
         self.logs.health().run(|| {
@@ -385,12 +393,19 @@ impl Jobs {
     }
 
     fn step_clean(&self, now_ms: TimestampMs) -> Result<bool> {
+        // The store below has to catch up first.
+        if self.logs.below.as_ref().is_some_and(|below| below.pressure() >= 1.0) {
+            return Ok(false);
+        }
         let start = || {
             let is_free = |segment: &SegmentInfo| self.logs.unconfirmed.hold((segment.class, segment.base));
-            let victim = self.choose().victim.filter(is_free);
-            Ok(victim.map(|segment| Cleaning::begin(&self.logs, segment)))
+            let Choice { victim, fate, .. } = self.choose();
+            let victim = victim.filter(is_free);
+            Ok(victim.map(|segment| Cleaning::begin(&self.logs, segment, fate)))
         };
-        self.cleaning.step(start, |cleaning| {
+        let compacts = self.is_compacting();
+        self.cleaning.step(start, |mut cleaning| {
+            cleaning.compacts |= compacts;
             let step = cleaning.step(&self.logs, &self.commits, now_ms, &self.memory.clean_bytes)?;
             let is_complete = step.next.is_none();
             self.confirmed.fetch_add(step.confirmed, Relaxed);
@@ -478,12 +493,15 @@ impl Jobs {
         if compaction.confirms && compaction.noted_to.is_none() && are_noted {
             compaction.noted_to = Some(self.logs.data.ends());
         }
-        let choice = Choice::new(&self.logs, &self.commits, &compaction, must_confirm);
+        let is_index_full = self.is_index_full.load(Relaxed);
+        let choice = Choice::new(&self.logs, &self.commits, &compaction, must_confirm, is_index_full);
         if compaction.confirms && !choice.is_unconfirmed && compaction.noted_to.is_some() {
             compaction.confirms = false;
         } else if !compaction.confirms
             && compaction.is_running()
             && are_noted
+            // Before that, they are not to be cleaned.
+            && self.logs.data.unfinished() == 0
             && choice.victim.is_none()
             && !choice.is_any_held
         {
@@ -492,7 +510,7 @@ impl Jobs {
             return choice;
         }
         self.must_look.store(true, Relaxed);
-        Choice::new(&self.logs, &self.commits, &compaction, must_confirm)
+        Choice::new(&self.logs, &self.commits, &compaction, must_confirm, is_index_full)
     }
 
     /// Updates what work there is on segments.
@@ -521,6 +539,7 @@ impl Jobs {
         let saved_at = (CHANGES_BYTES_PER_ENTRY * residency.entries as f64).max(least as f64);
         self.changes_share.store((residency.changes_bytes as f64 / saved_at).to_bits(), Relaxed);
         self.must_move.store(residency.is_moving, Relaxed);
+        self.is_index_full.store(residency.memory_bytes > self.memory.index_bytes_max(), Relaxed);
         self.is_on_flash.store(residency.memory_shards < index.shards(), Relaxed);
         self.logs.average_frames(residency.entries);
         self.unconfirmed_max.store(self.memory.unconfirmed_max(residency.entries), Relaxed);

@@ -5,24 +5,37 @@ use super::indexed_logs::IndexedLogs;
 use crate::device::{Directory, random_number};
 use crate::error::Result;
 use crate::store::data_logs::{CLASSES, USER};
+use crate::store::manifest::KeptSettings;
 
 /// The end of each log.
 type Ends = [u64; CLASSES];
 
 /// Writes a consistent copy into an empty directory. Finished segments and the saved index are shared, the rest is
 /// copied. Writers are locked only until the ends of the logs are known.
-pub(crate) fn checkpoint(logs: &IndexedLogs, commits: &Commits, target: &Directory) -> Result<()> {
+/// The copy keeps `settings` instead of other values.
+pub(crate) fn checkpoint(
+    logs: &IndexedLogs,
+    commits: &Commits,
+    target: &Directory,
+    settings: &KeptSettings,
+) -> Result<()> {
     // With the ledger locked no segment is finished or released, and no redo is written.
     let copied = commits.run(|ledger| {
         let covered = ledger.flush()?;
         // A failed copy does not damage this database.
-        Ok(copy_live(logs, ledger, &covered, target))
+        Ok(copy_live(logs, ledger, &covered, target, settings))
     });
     copied?
 }
 
 /// Copies the logs up to `covered`, and the redo that covers them.
-fn copy_live(logs: &IndexedLogs, ledger: &Ledger, covered: &Ends, target: &Directory) -> Result<()> {
+fn copy_live(
+    logs: &IndexedLogs,
+    ledger: &Ledger,
+    covered: &Ends,
+    target: &Directory,
+    settings: &KeptSettings,
+) -> Result<()> {
     let live = ledger.manifest.state();
     // The copy has an id of its own: once either database has been written to, its logs do not fit the other.
     let database_id = random_number()?;
@@ -35,5 +48,5 @@ fn copy_live(logs: &IndexedLogs, ledger: &Ledger, covered: &Ends, target: &Direc
     logs.data.copy_to(target, database_id, &live.finished, &live.finished_to, covered)?;
     let redo = logs.index.redo();
     redo.copy_to(target, database_id, live.index.map_or(0, |saved| saved.redo_from), redo.end())?;
-    ledger.manifest.write_copy(target, database_id, covered[usize::from(USER)])
+    ledger.manifest.write_copy(target, database_id, covered[usize::from(USER)], settings)
 }

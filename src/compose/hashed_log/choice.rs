@@ -1,8 +1,10 @@
 //! On which segment the background works next: which one is cleaned, and of which one the overwritings are confirmed.
 
+use super::clean::Fate;
 use super::commits::Commits;
-use super::indexed_logs::IndexedLogs;
-use super::policy::{SegmentCounts, choose, choose_unconfirmed};
+use super::indexed_logs::{CLEAN, IndexedLogs};
+use super::policy::{SegmentCounts, choose, choose_queue, choose_unconfirmed};
+use super::settings::Recycling;
 use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
 
 /// Cleaning is as far behind as possible when the logs exceed their space by this share, or by this many segments if
@@ -66,8 +68,9 @@ impl Compaction {
 /// What there is to do.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
-    /// The segment to clean, and how far cleaning is behind.
+    /// The segment to clean, what happens to its records, and how far cleaning is behind.
     pub victim: Option<SegmentInfo>,
+    pub fate: Fate,
     pub clean_pressure: f64,
     /// The segment whose overwritings are confirmed, and whether the compaction requires it.
     pub to_confirm: Option<SegmentInfo>,
@@ -87,11 +90,21 @@ struct Finished {
 }
 
 impl Choice {
-    /// Examines all segments. `must_confirm` is whether too many overwritings are unconfirmed.
-    pub fn new(logs: &IndexedLogs, commits: &Commits, compaction: &Compaction, must_confirm: bool) -> Choice {
+    /// Examines all segments. `must_confirm` is whether too many overwritings are unconfirmed, `is_index_full` whether
+    /// the index takes more memory than its share.
+    pub fn new(
+        logs: &IndexedLogs,
+        commits: &Commits,
+        compaction: &Compaction,
+        must_confirm: bool,
+        is_index_full: bool,
+    ) -> Choice {
         let mut choice = Choice::default();
         let segments = choice.finished(logs, commits, compaction);
-        choice.choose_victim(logs, &segments, compaction);
+        match logs.settings.recycling {
+            Some(recycling) => choice.choose_to_leave(logs, &segments, compaction, &recycling, is_index_full),
+            None => choice.choose_victim(logs, &segments, compaction),
+        }
         let is_possible = |finished: &&Finished| !finished.is_held && finished.unconfirmed > 0;
         choice.of_compaction = choice.to_confirm.is_some();
         if !choice.of_compaction && must_confirm {
@@ -152,6 +165,47 @@ impl Choice {
             let limit = (EXCESS_MAX * allowed).max((EXCESS_SEGMENTS_MAX * settings.segment_bytes) as f64);
             self.victim = Some(possible[chosen].segment);
             self.clean_pressure = excess.max(0.0) / limit;
+        }
+    }
+
+    /// Chooses a segment whose records leave: the oldest one of a queue.
+    fn choose_to_leave(
+        &mut self,
+        logs: &IndexedLogs,
+        segments: &[Finished],
+        compaction: &Compaction,
+        recycling: &Recycling,
+        is_index_full: bool,
+    ) {
+        let all = logs.data.view().segments();
+        let bytes: u64 = all.iter().map(|segment| segment.bytes).sum();
+        let of_user: u64 =
+            all.iter().filter(|segment| segment.class == USER).map(|segment| segment.bytes).sum();
+        let is_excess = bytes > recycling.begin_bytes || is_index_full;
+        let is_compacted = |segment: &SegmentInfo| {
+            // What is clean stays, unless it is dead.
+            let has_use = logs.settings.has_below && segment.class != CLEAN || segment.dead > 0;
+            !compaction.confirms && segment.base < compaction.to[usize::from(segment.class)] && has_use
+        };
+        let oldest = |is_possible: &dyn Fn(&SegmentInfo) -> bool| {
+            let free = segments.iter().filter(|finished| !finished.is_held);
+            let possible = free.map(|finished| finished.segment).filter(is_possible);
+            possible.min_by_key(|segment| (segment.order, segment.class, segment.base))
+        };
+        if is_excess {
+            let is_user = choose_queue(recycling.queues, of_user, bytes);
+            let is_chosen = |segment: &SegmentInfo| is_user.is_none_or(|is| is == (segment.class == USER));
+            self.victim = oldest(&is_chosen).or_else(|| oldest(&|_| true));
+        } else {
+            self.victim = oldest(&is_compacted);
+        }
+        let is_dirty = self.victim.is_some_and(|segment| segment.class != CLEAN);
+        let leave = is_excess || logs.settings.has_below && is_dirty;
+        self.fate = if leave { Fate::Leave } else { Fate::Move };
+        // Without a segment to recycle, there is nothing to wait for.
+        if is_excess && (self.victim.is_some() || self.is_any_held) {
+            let room = recycling.most_bytes.saturating_sub(recycling.begin_bytes).max(1);
+            self.clean_pressure = bytes.saturating_sub(recycling.begin_bytes) as f64 / room as f64;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::commits::Commits;
 use super::confirm::{OfHash, compare, notes_of, remove_dead, verdict};
-use super::indexed_logs::{IndexedLogs, OwnedRecord};
+use super::indexed_logs::{CLEAN, IndexedLogs, OwnedRecord};
 use super::policy::class_of;
 use super::settings::Mistake;
 use super::unconfirmed::{Overwriting, SegmentId, YoungerKey};
@@ -21,12 +21,27 @@ const STEPS_MIN: usize = 4;
 /// The maximum number of bytes of records that are appended together, unless one record has more.
 const APPEND_BYTES: u64 = 64 << 10;
 
+/// What happens to the live records of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Fate {
+    /// They move to the log of their age.
+    #[default]
+    Move,
+    /// Those that were not read leave; all if a compaction runs.
+    Leave,
+}
+
 /// A segment that is being cleaned.
 pub(super) struct Cleaning {
-    segment: SegmentInfo,
+    pub(super) segment: SegmentInfo,
     first_unit: Unit,
+    pub(super) fate: Fate,
+    /// A compaction runs: what stays would have to leave later.
+    pub(super) compacts: bool,
     /// The class that its records move to.
     class: u8,
+    /// Records that leave only with the next step, after they have no entries: a mistake.
+    pub(super) late: Vec<OwnedRecord>,
     frames: Frames,
     /// The notes of overwritings of its records that were not reached yet, in the order of the units.
     notes: Vec<Overwriting>,
@@ -55,22 +70,22 @@ struct Piece {
 }
 
 /// A record of the segment that an entry points to.
-struct Live {
-    lookup: Lookup,
-    unit: Unit,
-    bytes: u32,
-    record: OwnedRecord,
+pub(super) struct Live {
+    pub lookup: Lookup,
+    pub unit: Unit,
+    pub bytes: u32,
+    pub record: OwnedRecord,
 }
 
 impl Live {
-    fn of_hash(&self, logs: &IndexedLogs) -> OfHash {
+    pub fn of_hash(&self, logs: &IndexedLogs) -> OfHash {
         OfHash::new(logs, self.lookup.hash(), self.unit, &self.record.view(), self.bytes)
     }
 }
 
 impl Cleaning {
     /// Begins to clean a finished segment, which this job holds.
-    pub fn begin(logs: &IndexedLogs, segment: SegmentInfo) -> Cleaning {
+    pub fn begin(logs: &IndexedLogs, segment: SegmentInfo, fate: Fate) -> Cleaning {
         // A record is indexed after it was appended, with its writer locked. Once all writers were locked, each record
         // of the segment was indexed, so one without an entry is dead.
         if !logs.settings.makes(Mistake::CleansBeforeIndexing) {
@@ -78,10 +93,22 @@ impl Cleaning {
         }
         let user_end = logs.data.ends()[usize::from(USER)];
         let age = user_end.saturating_sub(segment.order);
-        let class = class_of(age, logs.live_bytes(), logs.settings.classes);
+        let class = match logs.settings.recycling {
+            None => class_of(age, logs.live_bytes(), logs.settings.classes),
+            Some(_) => logs.begin_leaving(&segment),
+        };
         let frames = logs.data.view().frames(segment.class, segment.base, Purpose::Collect);
         let first_unit = logs.first_unit(&segment);
-        Cleaning { segment, first_unit, class, frames, notes: Vec::new() }
+        Cleaning {
+            segment,
+            first_unit,
+            fate,
+            compacts: false,
+            class,
+            late: Vec::new(),
+            frames,
+            notes: Vec::new(),
+        }
     }
 
     fn id(&self) -> SegmentId {
@@ -114,6 +141,7 @@ impl Cleaning {
         now_ms: TimestampMs,
         buffered: &AtomicU64,
     ) -> Result<Cleaned> {
+        self.write_late(logs, now_ms)?;
         self.take_notes(logs);
         let (piece, has_more) = self.read(logs)?;
         let records = piece.records.iter().map(|(_, _, record)| record.heap_bytes() + size_of::<Live>());
@@ -121,6 +149,7 @@ impl Cleaning {
         buffered.store((records.sum::<usize>() + self.frames.heap_bytes() + notes) as u64, Relaxed);
         let mut confirmed = 0;
         let live = self.find_live(logs, piece, &mut confirmed)?;
+        let live = if self.fate == Fate::Move { live } else { self.leave(logs, live, now_ms)? };
         let shard_of = |live: &Live| logs.index.shard_of(live.lookup.hash());
         for shard in live.chunk_by(|one, other| shard_of(one) == shard_of(other)) {
             let hashes = shard.iter().take(1).map(|live| live.lookup.hash());
@@ -134,6 +163,7 @@ impl Cleaning {
         commits.run(|ledger| ledger.release(class, base))?;
         logs.unconfirmed.forget((class, base));
         buffered.store(0, Relaxed);
+        self.write_late(logs, now_ms)?;
         Ok(Cleaned { next: None, confirmed })
     }
 
@@ -228,7 +258,8 @@ impl Cleaning {
             let is_gone = record.value.is_none() || has_expired(record.expires_at_ms, now_ms);
             // An older entry of this hash may be of the same key, and must not be found again.
             let is_oldest = rank + 1 == units.len();
-            let is_dropped = is_gone && (is_oldest || logs.settings.makes(Mistake::DropsDeletes));
+            let hides_nothing = is_oldest && !logs.settings.has_below;
+            let is_dropped = is_gone && (hides_nothing || logs.settings.makes(Mistake::DropsDeletes));
             let is_replaced = !is_dropped && rank > 0 && self.is_replaced(logs, live);
             if is_dropped || is_replaced {
                 logs.index.remove(hash, live.unit);
@@ -264,6 +295,9 @@ impl Cleaning {
         let place = |unit, bytes| places.push((unit, bytes));
         logs.data.append(self.class, records.into_iter(), Durability::Buffered, place)?;
         let view = logs.data.view();
+        if self.class == CLEAN && logs.settings.has_below {
+            logs.add_clean(moved.len() as u64);
+        }
         for (live, (unit, bytes)) in moved.iter().zip(places) {
             for key in logs.unconfirmed.of_unit(self.id(), self.number(live.unit)) {
                 logs.note_overwriting(&view, unit, key);

@@ -268,6 +268,11 @@ impl Commits {
         self.counts.end.fetch_max(end, Ordering::Relaxed);
     }
 
+    /// Returns the end of the user log: all records that are appended from now on are behind it.
+    pub fn user_end(&self) -> u64 {
+        self.counts.end.load(Ordering::Relaxed)
+    }
+
     /// Returns the bytes of the user log that redo does not cover: at an opening, they are read again.
     pub fn uncovered_bytes(&self) -> u64 {
         let end = self.counts.end.load(Ordering::Relaxed);

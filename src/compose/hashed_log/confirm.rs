@@ -205,6 +205,9 @@ fn remove_replaced(
             _ => has_moved = true,
         }
     }
+    if logs.settings.has_below {
+        return Ok(has_moved);
+    }
     // Without an older entry that may be of its key, a tombstone hides nothing.
     for (number, tombstone) in group.iter().enumerate().filter(|(_, record)| record.is_tombstone).rev() {
         let is_other = |unit: &Unit| {

@@ -1,14 +1,13 @@
 //! Entries in the order of their hashes, with their records: the youngest of each key.
 
 use super::indexed_logs::{IndexedLogs, OwnedRecord};
-use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::error::Result;
 use crate::store::data_logs::Unit;
 
 /// Records in the order of the placements of their keys.
 pub(crate) struct Groups {
-    /// The records with their placements.
+    /// The records with their placements; also tombstones, and records that have expired.
     pub records: Vec<(u64, OwnedRecord)>,
     /// The placement with which the next ones begin; `None` at the end.
     pub next: Option<u64>,
@@ -17,7 +16,7 @@ pub(crate) struct Groups {
 impl Groups {
     /// Reads the records of about `entries` entries from the placement `from` on. Those of keys with equal hashes are
     /// not divided, and some before `from` may be among them. The reads overlap.
-    pub fn read(logs: &IndexedLogs, from: u64, entries: usize, now_ms: TimestampMs) -> Result<Groups> {
+    pub fn read(logs: &IndexedLogs, from: u64, entries: usize) -> Result<Groups> {
         let (range, view) = logs.look(|index| index.range(from, entries))?;
         let units: Vec<Unit> = range.entries.iter().map(|(_, unit)| *unit).collect();
         let mut read: Vec<Option<OwnedRecord>> = vec![None; units.len()];
@@ -37,7 +36,6 @@ impl Groups {
             }
             records[start..].sort_by_key(|(placement, _)| *placement);
         }
-        records.retain(|(_, record)| !record.view().is_gone(now_ms));
         Ok(Groups { records, next: range.next })
     }
 }

@@ -1,5 +1,6 @@
 //! The logs with their index, and the locks that keep both in the same order.
 
+use super::below::Below;
 use super::settings::LogSettings;
 use super::unconfirmed::{Unconfirmed, YoungerKey};
 use crate::batch::NEVER;
@@ -17,6 +18,10 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
+/// The class of records that the store below has as well. Only databases with such a store have it: in others it is one
+/// of moved records.
+pub(super) const CLEAN: u8 = 3;
+
 /// The logs of a database and their index.
 pub(crate) struct IndexedLogs {
     pub directory: Directory,
@@ -27,6 +32,14 @@ pub(crate) struct IndexedLogs {
     /// The keys in order, if the database keeps them.
     pub(super) keys: Option<OrderedKeys>,
     pub(super) unconfirmed: Unconfirmed,
+    /// The store to which records leave, if there is one.
+    pub(super) below: Option<Arc<dyn Below>>,
+    /// Held while records leave: from before they are written below until they have no entries.
+    pub(super) leaving: Mutex<()>,
+    /// The end of the youngest segment of the user log of which records leave or have left.
+    pub(super) recycled_to: AtomicU64,
+    /// The number of entries of clean records: those that the store below has as well.
+    clean: AtomicU64,
     /// Hashes whole keys to compare them.
     secret: KeyHasher,
     /// The writer of each shard of the index, locked from before a record is appended until it is indexed.
@@ -55,11 +68,20 @@ impl IndexedLogs {
             index,
             keys,
             unconfirmed: Unconfirmed::default(),
+            below: None,
+            leaving: Mutex::new(()),
+            recycled_to: AtomicU64::new(0),
+            clean: AtomicU64::new(0),
             secret,
             writers,
             indexed_bytes: AtomicU64::new(0),
             frame_bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Sets the store to which records leave.
+    pub fn over(self, below: Option<Arc<dyn Below>>) -> IndexedLogs {
+        IndexedLogs { below, ..self }
     }
 
     pub fn health(&self) -> &Arc<Health> {
@@ -112,7 +134,32 @@ impl IndexedLogs {
     /// Returns about how many keys there are: the entries, without those that are probably of a key that has a younger
     /// one.
     pub fn approximate_len(&self) -> u64 {
-        self.index.len().saturating_sub(self.unconfirmed())
+        self.index.len().saturating_sub(self.unconfirmed() + self.clean())
+    }
+
+    /// Returns the number of entries of clean records: those that the store below has as well.
+    pub fn clean(&self) -> u64 {
+        self.clean.load(Relaxed)
+    }
+
+    /// Adds entries of clean records.
+    pub(super) fn add_clean(&self, entries: u64) {
+        self.clean.fetch_add(entries, Relaxed);
+    }
+
+    /// Returns whether the store below may have a record of the key, which a tombstone has to hide.
+    pub(super) fn is_below(&self, key: Key<'_>) -> bool {
+        self.below.as_ref().is_some_and(|below| below.may_contain(key))
+    }
+
+    /// Returns whether the logs may grow before records leave.
+    pub fn has_space(&self) -> bool {
+        self.settings.recycling.is_none_or(|recycling| self.data.disk_bytes() < recycling.begin_bytes)
+    }
+
+    /// Keeps all records on flash, and the store below as it is, until the result is dropped.
+    pub fn hold_leaving(&self) -> impl Sized + '_ {
+        self.leaving.lock()
     }
 
     /// Returns the number of shards.
@@ -189,7 +236,9 @@ impl IndexedLogs {
         // The bytes at an opening are an estimate if records are of any size.
         let subtract = |indexed: u64| Some(indexed.saturating_sub(u64::from(bytes)));
         let _ = self.indexed_bytes.fetch_update(Relaxed, Relaxed, subtract);
-        self.data.add_dead(unit, u64::from(bytes));
+        if self.data.add_dead(unit, u64::from(bytes)) == Some(CLEAN) && self.settings.has_below {
+            let _ = self.clean.fetch_update(Relaxed, Relaxed, |clean| clean.checked_sub(1));
+        }
     }
 
     /// Sets the bytes of frames that entries point to.

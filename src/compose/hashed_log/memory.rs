@@ -26,6 +26,8 @@ const BUDGET_PER_NOTE: u64 = 8 * (NOTE_BYTES as u64 + 6);
 
 /// The memory of an entry on flash, in bytes: that of its changes, on average, and of the places of pages.
 const FLASH_ENTRY_BYTES: f64 = 0.3;
+/// Records leave if the index takes more than this share of the budget.
+const INDEX_SHARE: f64 = 0.75;
 /// A shard is moved to memory only if there is this much more than it needs.
 const GROWTH: f64 = 1.15;
 
@@ -152,6 +154,14 @@ impl Memory {
         let fewer = memory_shards(share, shards, left, index_bytes, residency.entries);
         let more = memory_shards(share, shards, left, GROWTH * index_bytes, residency.entries);
         index.set_memory_shards(now.clamp(more.min(fewer), fewer));
+    }
+
+    /// Returns how much memory the index may take before records leave, in bytes.
+    pub fn index_bytes_max(&self) -> u64 {
+        match (self.logs.settings.recycling, self.budget.load(Relaxed)) {
+            (None, _) | (_, UNLIMITED) => u64::MAX,
+            (Some(_), budget) => (INDEX_SHARE * budget as f64) as u64,
+        }
     }
 
     /// Returns the maximum number of unconfirmed overwritings, of a database with this many entries.

@@ -6,6 +6,7 @@
 //! get      entries of the hash, the youngest first -> one read each, until the key is equal
 //! clean    segment with dead bytes -> live records to the log of their age -> segment released
 //! confirm  notes of a segment -> read the older records -> the same key: the older entry goes
+//! recycle  the oldest segment, if the logs are full -> records that were not read leave to the store below
 //! flush    changes of the index -> redo log, after the logs were synced up to where they are covered
 //! ```
 //!
@@ -19,6 +20,7 @@
 //! | `writer`, `reader`, `groups` | puts and deletes; gets; entries of equal hashes in order |
 //! | `unconfirmed`, `confirm`, `search` | notes of overwritings; resolving them; finding those without notes |
 //! | `clean`, `policy` | cleaning; which segment, and where its records go |
+//! | `recycle`, `below` | the records that leave when the logs are full; the store to which they leave |
 //! | `live`, `commits` | what is live, as the manifest has it; redo before release |
 //! | `background`, `choice`, `memory` | which job runs next, on which segment; the memory account and its limit |
 //! | `snapshot`, `checkpoint`, `verify` | reads of everything |
@@ -28,6 +30,7 @@
 //! | `survey`, `repair` | what is intact of a closed database; replacing what is not |
 
 mod background;
+mod below;
 mod checkpoint;
 mod choice;
 mod clean;
@@ -45,6 +48,7 @@ mod open;
 mod policy;
 mod range;
 mod reader;
+mod recycle;
 mod repair;
 mod search;
 mod settings;
@@ -54,6 +58,7 @@ mod unconfirmed;
 mod verify;
 mod writer;
 
+pub(crate) use below::Below;
 pub(crate) use checkpoint::checkpoint;
 pub(crate) use groups::Groups;
 pub(crate) use indexed_logs::{IndexedLogs, Place};
@@ -62,11 +67,11 @@ pub(crate) use memory::check_budget;
 pub(crate) use open::{Opened, create, is_half_created, open};
 pub use policy::Victim;
 pub(crate) use range::{RangeKeys, RangeRecords};
-pub(crate) use reader::FoundValue;
+pub(crate) use reader::{FoundValue, Sought};
 pub(crate) use repair::repair;
-pub(crate) use settings::LogSettings;
 #[doc(hidden)]
 pub use settings::Mistake;
+pub(crate) use settings::{LogSettings, Recycling};
 pub(crate) use snapshot::LogSnapshot;
 pub(crate) use survey::examine;
 pub(crate) use verify::verify;

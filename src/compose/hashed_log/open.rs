@@ -5,8 +5,9 @@
 //! kept in order, the user log is also read from where their runs end. No other record is read.
 
 use super::background::Jobs;
+use super::below::Below;
 use super::commits::{Commits, saved_bytes};
-use super::indexed_logs::IndexedLogs;
+use super::indexed_logs::{CLEAN, IndexedLogs};
 use super::keys::recover_keys;
 use super::live::{LiveLogs, Manifest};
 use super::memory::{Memory, check_budget, memory_shards_at_opening};
@@ -133,6 +134,7 @@ pub(crate) fn open(
     settings: LogSettings,
     to_keep: &KeptSettings,
     memory_budget: Option<u64>,
+    below: Option<Arc<dyn Below>>,
     progress: &mut Progress<'_>,
 ) -> Result<Opened> {
     let header = *manifest.header();
@@ -175,7 +177,8 @@ pub(crate) fn open(
         data.health().ignore_failures();
     }
     let secret = KeyHasher::Keyed([random_number()?, random_number()?]);
-    let logs = Arc::new(IndexedLogs::new(directory, header, settings, data, index, keys, secret));
+    let logs = IndexedLogs::new(directory, header, settings, data, index, keys, secret);
+    let logs = Arc::new(logs.over(below));
     let cache = Arc::new(RecordCache::new(0));
     let commits = Arc::new(Commits::new(&logs, manifest, covered, saved_bytes));
     let writer = Writer::new(&logs, &cache, &commits);
@@ -184,6 +187,9 @@ pub(crate) fn open(
     let mut slots = redone.slots;
     logs.index.count_pending(&mut slots);
     account_for_entries(&logs, &slots);
+    if logs.settings.recycling.is_some() {
+        logs.index.keep_marks();
+    }
     let memory = Arc::new(Memory::new(&logs, &cache, memory_budget));
     Ok(Opened {
         jobs: Jobs::new(&logs, &commits, &memory),
@@ -258,6 +264,9 @@ fn account_for_entries(logs: &IndexedLogs, slots: &SlotEntries) {
         let share = (entries as f64 / segment.records.max(1) as f64).min(1.0);
         let live = (segment.bytes as f64 * share) as u64;
         live_bytes += live;
+        if segment.class == CLEAN && logs.settings.has_below {
+            logs.add_clean(entries);
+        }
         logs.data.set_dead(segment.class, segment.base, segment.bytes - live);
     }
     logs.set_indexed_bytes(live_bytes);

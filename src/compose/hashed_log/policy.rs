@@ -77,6 +77,16 @@ pub(super) fn choose_unconfirmed(segments: &[(SegmentCounts, u64)]) -> Option<us
 /// older than all of these.
 const CLASS_AGES: [f64; 2] = [1.0 / 16.0, 1.0 / 4.0];
 
+/// The least share of the bytes that new records have before those that were read leave.
+const NEW_SHARE: f64 = 0.25;
+
+/// Returns whether the oldest segment of new records is recycled, or of those that stayed; `None` for the oldest one of
+/// all. With one queue, records that were read since the last time go round with the others (FlashStore). With two,
+/// they leave a small queue of new ones, so that a record which is never read is not in the way of others for long.
+pub(super) fn choose_queue(queues: u8, new_bytes: u64, all_bytes: u64) -> Option<bool> {
+    (queues > 1).then_some(new_bytes as f64 >= NEW_SHARE * all_bytes as f64)
+}
+
 /// Returns the class, from 1 to `classes`, of moved records of this age in bytes, if `live` bytes are live.
 pub fn class_of(age: u64, live: u64, classes: u8) -> u8 {
     let share = age as f64 / live.max(1) as f64;

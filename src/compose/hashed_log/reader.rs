@@ -20,6 +20,27 @@ const KEYS_PER_BATCH: usize = 128;
 /// A value with its expiry time.
 pub(crate) type FoundValue = (Bytes, TimestampMs);
 
+/// What the logs have of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sought<T> {
+    /// A record.
+    Found(T),
+    /// A tombstone, or a record that has expired: what a store below has is older.
+    Gone,
+    /// Nothing: a store below may have a record.
+    Missing,
+}
+
+impl<T> Sought<T> {
+    /// Returns the record, if there is one.
+    pub fn found(self) -> Option<T> {
+        match self {
+            Sought::Found(found) => Some(found),
+            Sought::Gone | Sought::Missing => None,
+        }
+    }
+}
+
 /// Looks keys up.
 pub(crate) struct Reader {
     logs: Arc<IndexedLogs>,
@@ -49,13 +70,27 @@ impl Reader {
         now_ms: TimestampMs,
         value: &mut Vec<u8>,
     ) -> Result<Option<TimestampMs>> {
+        Ok(self.seek(key, now_ms, value)?.found())
+    }
+
+    /// Like [`get_into`](Self::get_into), and distinguishes a key of which the logs have nothing.
+    #[inline]
+    pub fn seek(
+        &self,
+        key: Key<'_>,
+        now_ms: TimestampMs,
+        value: &mut Vec<u8>,
+    ) -> Result<Sought<TimestampMs>> {
         let start = value.len();
         match self.cache.get(cache_hash(key.hash()), key.bytes(), value) {
             Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
                 value.truncate(start);
-                Ok(None)
+                Ok(Sought::Gone)
             }
-            Ok(expires_at_ms) => Ok(Some(expires_at_ms)),
+            Ok(expires_at_ms) => {
+                self.logs.index.mark(key.hash().placement);
+                Ok(Sought::Found(expires_at_ms))
+            }
             Err(ticket) => self.look_up(key, now_ms, ticket, value),
         }
     }
@@ -68,19 +103,22 @@ impl Reader {
         now_ms: TimestampMs,
         ticket: Ticket,
         value: &mut Vec<u8>,
-    ) -> Result<Option<TimestampMs>> {
+    ) -> Result<Sought<TimestampMs>> {
         let (units, view) = self.logs.look(|index| index.candidates(key.hash().placement))?;
         if units.is_empty() {
-            return Ok(None);
+            return Ok(Sought::Missing);
         }
+        self.logs.index.mark(key.hash().placement);
         self.memory.account_for_read_buffers();
         with_scratch(|buffer| {
-            let Some(span) = find(&view, &units, key, Purpose::Get, buffer)? else { return Ok(None) };
+            let Some(span) = find(&view, &units, key, Purpose::Get, buffer)? else {
+                return Ok(Sought::Missing);
+            };
             let record = span.view(buffer);
-            Ok(self.found(&record, now_ms, ticket).map(|found| {
+            Ok(self.found(&record, now_ms, ticket).map_or(Sought::Gone, |found| {
                 value.reserve_exact(found.len());
                 value.extend_from_slice(found);
-                record.expires_at_ms
+                Sought::Found(record.expires_at_ms)
             }))
         })
     }
@@ -98,25 +136,28 @@ impl Reader {
     }
 
     /// Returns the values of several keys, in the order of the keys. The reads overlap.
-    pub fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<FoundValue>>> {
+    pub fn seek_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Sought<FoundValue>>> {
         self.find_places(keys, now_ms, &mut |_, _| ())
     }
 
-    /// Like [`get_many`](Self::get_many). Passes the place of each record that was read and has one of the keys to
+    /// Like [`seek_many`](Self::seek_many). Passes the place of each record that was read and has one of the keys to
     /// `place`, with the number of the key.
     pub fn find_places(
         &self,
         keys: &[Key<'_>],
         now_ms: TimestampMs,
         place: &mut dyn FnMut(usize, Place),
-    ) -> Result<Vec<Option<FoundValue>>> {
-        let mut found = vec![None; keys.len()];
+    ) -> Result<Vec<Sought<FoundValue>>> {
+        let mut found = vec![Sought::Missing; keys.len()];
         let mut missed = Vec::new();
         let hashed: Vec<_> =
             keys.iter().map(|key| HashedKey { hash: cache_hash(key.hash()), bytes: key.bytes() }).collect();
         self.cache.get_many(&hashed, |number, cached| match cached {
-            Ok((_, expires_at_ms)) if has_expired(expires_at_ms, now_ms) => {}
-            Ok((value, expires_at_ms)) => found[number] = Some((Bytes::from(value), expires_at_ms)),
+            Ok((_, expires_at_ms)) if has_expired(expires_at_ms, now_ms) => found[number] = Sought::Gone,
+            Ok((value, expires_at_ms)) => {
+                self.logs.index.mark(keys[number].hash().placement);
+                found[number] = Sought::Found((Bytes::from(value), expires_at_ms));
+            }
             Err(ticket) => missed.push((number, ticket)),
         });
         for batch in missed.chunks(KEYS_PER_BATCH) {
@@ -132,10 +173,12 @@ impl Reader {
             self.memory.account_for_read_buffers();
             find_many(&view, wanted.collect(), &mut |wanted, unit, record| {
                 let segment = view.segment_of(unit);
+                self.logs.index.mark(wanted.key.hash().placement);
                 place(wanted.number, Place { unit, segment, bytes: self.logs.data.frame_bytes(record) });
                 let value = self.found(record, now_ms, wanted.ticket);
-                found[wanted.number] =
-                    value.map(|value| (Bytes::copy_from_slice(value), record.expires_at_ms));
+                found[wanted.number] = value.map_or(Sought::Gone, |value| {
+                    Sought::Found((Bytes::copy_from_slice(value), record.expires_at_ms))
+                });
             })?;
         }
         Ok(found)

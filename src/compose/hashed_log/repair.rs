@@ -52,7 +52,7 @@ pub(crate) fn repair(
         let refused = std::io::ErrorKind::ReadOnlyFilesystem.into();
         return Err(Error::io("repair", directory.path())(refused));
     }
-    let mut repairing = Repairing { directory, survey, report: &mut report };
+    let mut repairing = Repairing { directory, survey, has_below: settings.has_below, report: &mut report };
     let outcome = repairing.run(&mut counter);
     if outcome.is_err() {
         // No manifest names these files; if they cannot be removed, the next opening removes them.
@@ -64,6 +64,8 @@ pub(crate) fn repair(
 struct Repairing<'a> {
     directory: &'a Directory,
     survey: Survey<'a>,
+    /// Tombstones hide records of a store below.
+    has_below: bool,
     /// Also has the names of the files written so far.
     report: &'a mut RepairReport,
 }
@@ -112,7 +114,7 @@ impl Repairing<'_> {
     fn complete_index(&mut self, counter: &mut ProgressCounter<'_, '_>) -> Result<()> {
         let Survey { manifest, index: examined, data_files, data, lost, .. } = &mut self.survey;
         let (covered, hasher) = (examined.covered[usize::from(USER)], manifest.header().hasher);
-        let (index, unknown) = (&mut examined.index, &examined.unknown);
+        let (index, unknown, has_below) = (&mut examined.index, &examined.unknown, self.has_below);
         let is_unknown = |hash: u64| unknown.iter().any(|range| range.contains(hash));
         for (hash, unit) in lost.drain(..) {
             index.remove(hash, unit);
@@ -122,7 +124,7 @@ impl Repairing<'_> {
         data_files.records(data, &select, &mut |_| true, &mut |found| {
             let hash = hasher.hash(found.record.key).placement;
             let is_new = found.position >= covered && !is_unknown(hash);
-            let is_needed = found.record.value.is_some() || !index.candidates(hash).is_empty();
+            let is_needed = found.record.value.is_some() || has_below || !index.candidates(hash).is_empty();
             if let Some(unit) = found.unit.filter(|_| is_new && is_needed) {
                 index.insert(hash, unit);
             }
@@ -156,7 +158,7 @@ impl Repairing<'_> {
         let sorted = sorts.into_iter().map(|sort| sort.finish(&mut |_, _| true));
         let mut last = LastVersions::new(sorted.collect::<Result<_>>()?)?;
         while let Some((hash, place)) = last.next()? {
-            if !place.is_tombstone {
+            if !place.is_tombstone || has_below {
                 index.insert(hash, place.unit);
             }
         }

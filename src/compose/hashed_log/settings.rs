@@ -23,9 +23,24 @@ pub(crate) struct LogSettings {
     pub unconfirmed_max: f64,
     /// Whether the keys are kept in order as well.
     pub ordered: bool,
+    /// How records leave when the logs are full; `None` if none does.
+    pub recycling: Option<Recycling>,
+    /// A store below the logs has older versions of records, which tombstones hide.
+    pub has_below: bool,
     /// A mistake that the engine makes.
     #[cfg(feature = "mistakes")]
     pub mistake: Option<Mistake>,
+}
+
+/// How records leave when the logs are full.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Recycling {
+    /// Records leave when the logs have more bytes than this.
+    pub begin_bytes: u64,
+    /// A put waits when they have as many.
+    pub most_bytes: u64,
+    /// The number of queues: with 2, records that were read stay in logs of their own.
+    pub queues: u8,
 }
 
 /// Mistakes that the engine can be set to make, to show that tests find them.
@@ -44,6 +59,13 @@ pub enum Mistake {
     CleansBeforeIndexing,
     /// Writes are accepted after one has failed.
     GoesOnAfterAFailure,
+    /// Records leave to the store below without a sync there.
+    DestagesWithoutSync,
+    /// The entries of records that leave are removed, and their segment is released, before they are in the store
+    /// below.
+    RemovesBeforeDestage,
+    /// A record that was found below is promoted later, although a younger one may exist then.
+    PromotesOverNewer,
 }
 
 impl LogSettings {

@@ -1,7 +1,7 @@
 //! The logs and their index at one moment.
 
 use super::indexed_logs::{IndexedLogs, OwnedRecord, find};
-use super::reader::{FoundValue, Wanted, find_many};
+use super::reader::{FoundValue, Sought, Wanted, find_many};
 use crate::batch::TimestampMs;
 use crate::cache::Ticket;
 use crate::device::{Purpose, with_scratch};
@@ -70,7 +70,12 @@ impl LogSnapshot {
 
     /// Returns the values that several keys had. The reads overlap.
     pub fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<FoundValue>>> {
-        let mut found = vec![None; keys.len()];
+        Ok(self.seek_many(keys)?.into_iter().map(Sought::found).collect())
+    }
+
+    /// Like [`get_many`](Self::get_many), and distinguishes keys of which the logs had nothing.
+    pub fn seek_many(&self, keys: &[Key<'_>]) -> Result<Vec<Sought<FoundValue>>> {
+        let mut found = vec![Sought::Missing; keys.len()];
         let hashes: Vec<u64> = keys.iter().map(|key| key.hash().placement).collect();
         let candidates = self.index.candidates(Purpose::Get, &hashes)?;
         let wanted = keys.iter().zip(candidates).enumerate();
@@ -78,7 +83,9 @@ impl LogSnapshot {
             wanted.map(|(number, (key, units))| Wanted { number, key: *key, units, ticket: Ticket::NONE });
         find_many(&self.view, wanted.collect(), &mut |wanted, _, record| {
             let value = record.value.filter(|_| !record.is_gone(self.now_ms));
-            found[wanted.number] = value.map(|value| (Bytes::copy_from_slice(value), record.expires_at_ms));
+            found[wanted.number] = value.map_or(Sought::Gone, |value| {
+                Sought::Found((Bytes::copy_from_slice(value), record.expires_at_ms))
+            });
         })?;
         Ok(found)
     }

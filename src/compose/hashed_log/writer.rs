@@ -1,7 +1,11 @@
 //! Writes: to the user log, then to the index.
 
 use super::commits::Commits;
-use super::indexed_logs::{IndexedLogs, Place};
+#[cfg(feature = "mistakes")]
+use super::indexed_logs::OwnedRecord;
+use super::indexed_logs::{CLEAN, IndexedLogs, Place};
+#[cfg(feature = "mistakes")]
+use super::settings::Mistake;
 use super::unconfirmed::YoungerKey;
 use crate::batch::{Durability, HashedWrite, Write};
 use crate::cache::{RecordCache, WriteGuard, cache_hash};
@@ -24,6 +28,9 @@ pub(crate) struct Writer {
     /// Records that were written, and their bytes of keys and values.
     pub writes: AtomicU64,
     pub user_bytes: AtomicU64,
+    /// A record that is promoted too late: a mistake.
+    #[cfg(feature = "mistakes")]
+    late: crate::sync::Mutex<Option<OwnedRecord>>,
 }
 
 /// A frame that was appended.
@@ -50,6 +57,8 @@ impl Writer {
             stripes: KeyStripes::new(),
             writes: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
+            #[cfg(feature = "mistakes")]
+            late: crate::sync::Mutex::new(None),
         }
     }
 
@@ -131,8 +140,12 @@ impl Writer {
     ) -> Result<Option<u64>> {
         // The deletes of a batch with a put may be of a key that it puts.
         if lookups.len() == writes.len() {
-            let mut units = lookups.iter().map(|lookup| self.logs.index.candidates_of(lookup));
-            if units.try_fold(true, |all, units| Ok::<_, Error>(all && units?.is_empty()))? {
+            let mut deletes = lookups.iter().zip(writes);
+            let is_absent = |(lookup, write): (&Lookup, &HashedWrite<'_>)| {
+                let units = self.logs.index.candidates_of(lookup)?;
+                Ok::<_, Error>(units.is_empty() && !self.logs.is_below(write.key()))
+            };
+            if deletes.try_fold(true, |all, delete| Ok::<_, Error>(all && is_absent(delete)?))? {
                 return Ok(None);
             }
         }
@@ -188,7 +201,7 @@ impl Writer {
         self.logs.add_live(new.bytes);
         if units.is_empty() {
             // What is absent needs no tombstone.
-            if is_delete {
+            if is_delete && !self.logs.is_below(key) {
                 self.logs.add_dead(new.unit, new.bytes)
             } else {
                 self.logs.index.insert(hash, new.unit)
@@ -206,7 +219,7 @@ impl Writer {
             self.logs.note_overwriting(&view, older, key);
         }
         let Some((rank, old, old_bytes)) = replaced else {
-            if unread.is_none() && is_delete {
+            if unread.is_none() && is_delete && !self.logs.is_below(key) {
                 self.logs.add_dead(new.unit, new.bytes);
             } else {
                 self.logs.index.insert(hash, new.unit);
@@ -223,7 +236,8 @@ impl Writer {
         }
         // The entries before it are of other keys.
         let is_last_of_key = unread.is_none() && rank + 1 == units.len();
-        if is_delete && is_last_of_key {
+        // Or the older record is on its way to the store below.
+        if is_delete && is_last_of_key && !self.logs.settings.has_below {
             self.logs.index.remove(hash, old);
             self.logs.add_dead(new.unit, new.bytes);
         } else if rank == 0 {
@@ -266,6 +280,42 @@ impl Writer {
             }
         }
         Ok(Found { replaced: None, unread })
+    }
+
+    /// Appends a record that the store below has, and makes an entry for it, unless a younger one may exist. The record
+    /// was found there after the logs had none of its key; `ticket` is what [`ticket`](Self::ticket) returned before.
+    pub fn promote(&self, key: Key<'_>, record: &RecordView<'_>, ticket: u64) -> Result<bool> {
+        let (logs, hash) = (&self.logs, key.hash().placement);
+        #[cfg(feature = "mistakes")]
+        if logs.settings.makes(Mistake::PromotesOverNewer) {
+            let Some(late) = self.late.lock().replace(OwnedRecord::from(record)) else { return Ok(false) };
+            let hash = logs.hasher().hash(&late.key).placement;
+            return logs.with_writers(std::iter::once(hash), || self.append_clean(hash, &late.view()));
+        }
+        logs.with_writers(std::iter::once(hash), || {
+            logs.health().check_open()?;
+            // A younger record has an entry, or has left with a segment that ends after the ticket.
+            let (units, are_all) = logs.index.known_candidates(hash);
+            let may_be_older = !units.is_empty() || !are_all || logs.recycled_to.load(Relaxed) > ticket;
+            if may_be_older { Ok(false) } else { self.append_clean(hash, record) }
+        })
+    }
+
+    fn append_clean(&self, hash: u64, record: &RecordView<'_>) -> Result<bool> {
+        self.logs.health().run(|| {
+            let mut appended = Appended::default();
+            let place = |unit, bytes| appended = Appended { unit, bytes };
+            self.logs.data.append(CLEAN, std::iter::once(*record), Durability::Buffered, place)?;
+            self.logs.index.insert(hash, appended.unit);
+            self.logs.add_live(appended.bytes);
+            self.logs.add_clean(1);
+            Ok(true)
+        })
+    }
+
+    /// Returns the ticket of a lookup that begins now.
+    pub fn ticket(&self) -> u64 {
+        self.commits.user_end()
     }
 
     /// Makes an entry for a record of the user log that no redo record covers. Only at opening.

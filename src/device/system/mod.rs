@@ -239,6 +239,13 @@ impl DirectoryBackend for SystemDirectory {
         self.sync()
     }
 
+    fn other(&self, path: &Path, create: bool) -> io::Result<Box<dyn DirectoryBackend>> {
+        let path = self.path.join(path);
+        let handle = if create && !self.read_only { create_durably(&path)? } else { open_directory(&path)? };
+        let descriptors = Arc::new(Descriptors::new(handle));
+        Ok(Box::new(SystemDirectory { path, descriptors, read_only: self.read_only }))
+    }
+
     fn limit_open_files(&self, max: u64) {
         self.descriptors.limit(max);
     }

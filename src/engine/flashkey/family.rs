@@ -21,11 +21,11 @@ impl EngineSettings for FlashKeySettings {
     }
 
     fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
-        let Opening { directory, common, create, seed, now_ms: _, progress } = opening;
+        let Opening { directory, common, create, seed, progress, .. } = opening;
         if create {
             self.create(&directory, common, seed)?;
         }
-        Ok(Arc::new(self.open_logs(directory, common, progress)?))
+        Ok(Arc::new(self.open_logs(directory, common, None, progress)?))
     }
 
     fn is_half_created(&self, directory: &Directory) -> Result<bool> {

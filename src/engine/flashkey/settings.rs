@@ -86,6 +86,8 @@ impl LogEngineSettings for FlashKeySettings {
             index_in_memory: self.index_in_memory,
             unconfirmed_max: self.unconfirmed_max,
             ordered: self.ordered,
+            recycling: None,
+            has_below: false,
             #[cfg(feature = "mistakes")]
             mistake: self.mistake,
         }

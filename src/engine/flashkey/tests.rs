@@ -33,13 +33,13 @@ impl Checked {
     fn create_with(settings: &FlashKeySettings) -> Checked {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         settings.create(&directory, &common(), Some([1, 2])).unwrap();
-        let engine = settings.open_logs(directory.clone(), &common(), &mut |_, _| true).unwrap();
+        let engine = settings.open_logs(directory.clone(), &common(), None, &mut |_, _| true).unwrap();
         Checked { engine, directory, wanted: BTreeMap::new() }
     }
 
     fn open_again(&mut self, settings: &FlashKeySettings) {
         self.engine.close().unwrap();
-        self.engine = settings.open_logs(self.directory.clone(), &common(), &mut |_, _| true).unwrap();
+        self.engine = settings.open_logs(self.directory.clone(), &common(), None, &mut |_, _| true).unwrap();
     }
 
     fn put(&mut self, keys: impl Iterator<Item = u32>, value: &[u8]) {
@@ -243,7 +243,7 @@ fn a_tombstone_among_entries_of_equal_hashes_is_removed_when_the_others_change()
     {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         settings().create(&directory, &common, Some([1, 2])).unwrap();
-        let engine = settings().open_logs(directory, &common, &mut |_, _| true).unwrap();
+        let engine = settings().open_logs(directory, &common, None, &mut |_, _| true).unwrap();
         let compact = || {
             engine.request_compaction().unwrap();
             while engine.step(NOW_MS).unwrap() == Step::Worked {}

@@ -19,6 +19,7 @@ fn open(settings: &MicaSettings, memory_bytes: u64, partitions: u32) -> Result<A
         create: true,
         seed: Some([1, 2]),
         now_ms: 0,
+        disk: None,
         progress: &mut |_, _| true,
     })
 }

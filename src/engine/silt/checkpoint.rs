@@ -7,6 +7,7 @@ use crate::device::Directory;
 use crate::device::random_number;
 use crate::error::Result;
 use crate::store::log::Log;
+use crate::store::manifest::KeptSettings;
 
 /// Writes a consistent copy into an empty directory. Writers are locked only until the end of the log is known.
 pub(super) fn checkpoint(
@@ -40,5 +41,5 @@ fn copy_live(
     // The copy has an id of its own: once either database has been written to, its log does not fit the other.
     let database_id = random_number()?;
     log.copy_to(target, database_id, queue.converted_to(), end)?;
-    queue.manifest.write_copy(target, database_id, end)
+    queue.manifest.write_copy(target, database_id, end, &KeptSettings::new())
 }

@@ -22,7 +22,7 @@ impl EngineSettings for SiltSettings {
     }
 
     fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
-        let Opening { directory, common, create, seed, now_ms: _, progress } = opening;
+        let Opening { directory, common, create, seed, progress, .. } = opening;
         if create && Header::read(&directory)?.is_none() {
             self.check_creation(common)?;
             Silt::create(&directory, common, seed)?;

@@ -136,6 +136,7 @@ fn limited_jobs_move_no_more_bytes_than_their_rate_and_writers_get_the_pressure(
         create: true,
         seed: Some([1, 2]),
         now_ms: 0,
+        disk: None,
         progress: &mut |_, _| true,
     };
     let settings = SiltSettings::default().log_slots_min(64).step_records(16);

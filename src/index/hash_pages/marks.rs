@@ -1,4 +1,4 @@
-//! A bit per entry of a page that lookups set: the recency bits of FlashStore (III-D). Pages without them pay 8 bytes.
+//! A bit per entry of a page that lookups set: the recency bits of FlashStore (4.2). Pages without them pay 8 bytes.
 //!
 //! Lookups share a page, so they set bits atomically. Everything else has the page to itself. A lost or a wrong mark
 //! costs no more than a record that stays too long or leaves too early, so the order of memory does not matter.

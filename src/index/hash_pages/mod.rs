@@ -17,7 +17,7 @@
 //! candidate with a probability of N / 2^T.
 //!
 //! FlashKey (V-A.1) has nodes of 36 bytes in a hash table of twice the number of keys, which is rehashed when it is
-//! full. FlashStore (III) has a cuckoo table of 6 bytes per slot, which does not grow.
+//! full. FlashStore (4.4) has a cuckoo table of 6 bytes per slot, which does not grow.
 
 mod bit_array;
 mod division;

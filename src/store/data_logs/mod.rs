@@ -183,12 +183,13 @@ impl DataLogs {
         ends
     }
 
-    /// Counts a frame as dead: nothing points to it any more. Does nothing if its segment was released.
-    pub fn add_dead(&self, unit: Unit, bytes: u64) {
+    /// Counts a frame as dead: nothing points to it any more. Returns the class of its segment; `None` if that was
+    /// released.
+    pub fn add_dead(&self, unit: Unit, bytes: u64) -> Option<u8> {
         let list = self.shared.slots.list();
-        if let Some((segment, _)) = self.shared.slots.find(&list, unit) {
-            segment.dead_bytes.fetch_add(bytes, Relaxed);
-        }
+        let (segment, _) = self.shared.slots.find(&list, unit)?;
+        segment.dead_bytes.fetch_add(bytes, Relaxed);
+        Some(segment.class.number())
     }
 
     /// Sets the bytes of dead frames of a segment.

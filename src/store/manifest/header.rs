@@ -64,7 +64,8 @@ impl Header {
         first_error.map_or(Ok(None), Err)
     }
 
-    fn read_file(file: &File) -> Result<Header> {
+    /// Reads the header at the start of a file.
+    pub fn read_file(file: &File) -> Result<Header> {
         let mut buffer = AlignedBuffer::default();
         let length = file.length()?.min(HEADER_BYTES as u64);
         Header::parse(file, file.read(Purpose::Recover, 0, length as usize, &mut buffer)?)

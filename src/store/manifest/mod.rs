@@ -362,8 +362,15 @@ impl<S: LiveState> Manifest<S> {
 
     /// Writes a manifest with the present state to another directory, for a database with this id. The secret stays the
     /// same, because the frames of the log are copied as they are, up to `log_synced`.
-    pub fn write_copy(&self, target: &Directory, database_id: u64, log_synced: u64) -> Result<()> {
-        let state = State { log_synced, ..self.state.clone() };
+    pub fn write_copy(
+        &self,
+        target: &Directory,
+        database_id: u64,
+        log_synced: u64,
+        settings: &KeptSettings,
+    ) -> Result<()> {
+        let mut state = State { log_synced, ..self.state.clone() };
+        state.settings.extend(settings.clone());
         write_new(target, &Header { database_id, ..self.header }, &state).map(drop)
     }
 

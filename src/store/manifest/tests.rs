@@ -203,7 +203,7 @@ fn kept_settings_are_read_again_also_after_a_rewrite_and_in_a_copy() {
     assert_eq!(Manifest::open(&directory).unwrap().settings(), &kept);
     assert!(Manifest::open(&directory).unwrap().is_unused());
     let copy = Directory::new(MemoryDirectory::default(), Access::Buffered);
-    manifest.write_copy(&copy, 8, 0).unwrap();
+    manifest.write_copy(&copy, 8, 0, &KeptSettings::new()).unwrap();
     assert_eq!(Manifest::open(&copy).unwrap().settings(), &kept);
     let mut manifest = manifest.rewrite_beyond(0);
     manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();

@@ -60,6 +60,7 @@ impl TestEngine {
             store_suffixes: &[],
             file_kinds: &FILE_KINDS,
             operations_min: OPERATIONS_MIN,
+            stores: 1,
             omissions: &[
                 Omission::SyncOf("log-"),
                 Omission::SyncOf("moved1-"),

@@ -2,9 +2,10 @@
 //! `mistakes`, so only tests and builds with Shuttle have this module.
 
 use super::flashkey::{random_flashkey, tiny_flashkey};
+use super::flashstore::random_flashstore;
 use super::silt::{random_silt, tiny_silt};
 use super::{Draw, TestEngine};
-use siltstone::engine::{flashkey, silt};
+use siltstone::engine::{flashkey, flashstore, silt};
 use std::sync::Arc;
 
 /// The simulations that must find a mistake.
@@ -30,7 +31,7 @@ pub struct Mistaken {
 
 /// Returns the engines with each of their mistakes that simulations with one thread, or else with several, must find.
 pub fn mistaken(by: FoundBy) -> impl Iterator<Item = Mistaken> {
-    let all = of_silt().chain(of_flashkey());
+    let all = of_silt().chain(of_flashkey()).chain(of_flashstore());
     all.filter(move |mistaken| [by, FoundBy::Both].contains(&mistaken.found_by))
 }
 
@@ -74,6 +75,25 @@ fn of_flashkey() -> impl Iterator<Item = Mistaken> {
         let draw_tiny: Draw =
             Arc::new(move |random, common| tiny_flashkey(random, common).mistake(Some(mistake)).into());
         let engine = TestEngine { draw, draw_tiny, ..TestEngine::flashkey() };
+        Mistaken { engine, mistake: format!("{mistake:?}"), found_by }
+    })
+}
+
+fn of_flashstore() -> impl Iterator<Item = Mistaken> {
+    use flashstore::Mistake::{
+        DestagesWithoutSync, GoesOnAfterAFailure, PromotesOverNewer, ReleasesBeforeRedo, RemovesBeforeDestage,
+    };
+    let mistakes = [
+        (DestagesWithoutSync, FoundBy::OneThread),
+        (RemovesBeforeDestage, FoundBy::OneThread),
+        (PromotesOverNewer, FoundBy::OneThread),
+        (ReleasesBeforeRedo, FoundBy::OneThread),
+        (GoesOnAfterAFailure, FoundBy::OneThread),
+    ];
+    mistakes.into_iter().map(|(mistake, found_by)| {
+        let draw: Draw =
+            Arc::new(move |random, common| random_flashstore(random, common).mistake(Some(mistake)).into());
+        let engine = TestEngine { draw: draw.clone(), draw_tiny: draw, ..TestEngine::flashstore() };
         Mistaken { engine, mistake: format!("{mistake:?}"), found_by }
     })
 }

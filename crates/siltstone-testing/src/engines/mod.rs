@@ -1,6 +1,7 @@
 //! The engines under test. A row here is all that the suites of all engines need of a new one.
 
 mod flashkey;
+mod flashstore;
 #[cfg(any(test, shuttle))]
 pub mod mistakes;
 mod silt;
@@ -80,6 +81,8 @@ pub struct TestEngine {
     pub file_kinds: &'static [FileKind],
     /// The minimum number of operations of a simulated run, at most 500.
     pub operations_min: f64,
+    /// The number of stores that share a memory budget.
+    pub stores: u64,
     /// The omitted calls that simulations must find.
     pub omissions: &'static [Omission],
 }
@@ -87,7 +90,13 @@ pub struct TestEngine {
 impl TestEngine {
     /// Returns all engines.
     pub fn all() -> Vec<TestEngine> {
-        vec![TestEngine::silt(), TestEngine::mica(), TestEngine::flashkey(), TestEngine::append_log()]
+        vec![
+            TestEngine::silt(),
+            TestEngine::mica(),
+            TestEngine::flashkey(),
+            TestEngine::flashstore(),
+            TestEngine::append_log(),
+        ]
     }
 
     /// Returns the engines whose data survives the process.
@@ -129,6 +138,7 @@ impl TestEngine {
             store_suffixes: &[],
             file_kinds: &[],
             operations_min: OPERATIONS_MIN,
+            stores: 1,
             omissions: &[],
         }
     }
@@ -145,6 +155,7 @@ impl TestEngine {
             store_suffixes: &[],
             file_kinds: &[],
             operations_min: OPERATIONS_MIN,
+            stores: 1,
             omissions: &[
                 Omission::SyncOf("MANIFEST"),
                 Omission::SyncOfTheDirectory,

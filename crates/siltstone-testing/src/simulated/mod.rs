@@ -27,8 +27,9 @@ pub use pieces::ShuffledPieces;
 use disk::{Disk, Inode};
 use siltstone::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks, PieceExecutor};
 use siltstone::sync::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The unit that a device writes completely or not at all, in bytes.
@@ -41,6 +42,8 @@ pub struct SimulatedDirectory {
     disk: Arc<Mutex<Disk>>,
     locks: NameLocks,
     direct_alignment: Option<usize>,
+    /// Other directories by their paths, each on a device of its own.
+    others: Arc<Mutex<BTreeMap<PathBuf, SimulatedDirectory>>>,
 }
 
 impl SimulatedDirectory {
@@ -50,7 +53,12 @@ impl SimulatedDirectory {
     }
 
     fn over(disk: Disk, direct_alignment: Option<usize>) -> Self {
-        SimulatedDirectory { disk: Arc::new(Mutex::new(disk)), locks: NameLocks::default(), direct_alignment }
+        SimulatedDirectory {
+            disk: Arc::new(Mutex::new(disk)),
+            locks: NameLocks::default(),
+            direct_alignment,
+            others: Arc::default(),
+        }
     }
 
     /// Gives direct files another alignment, in bytes, or with `None` refuses direct I/O.
@@ -61,6 +69,7 @@ impl SimulatedDirectory {
 
     /// Sets the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
+        self.others().iter().for_each(|other| other.set_faults(faults.clone()));
         self.disk.lock().faults = faults;
     }
 
@@ -71,14 +80,17 @@ impl SimulatedDirectory {
 
     /// Lets the power fail at the `operations`-th change from now on (1 is the next one). That change takes
     /// effect in part, and every later call fails. [`crash`](SimulatedDirectory::crash) then returns what is
-    /// left.
+    /// left. If there are other directories, it may be the power of one of them.
     pub fn power_off_after(&self, operations: u64) {
-        self.disk.lock().power_off_after(operations);
+        match self.others().first().filter(|_| operations.is_multiple_of(2)) {
+            Some(other) => other.power_off_after(operations / 2),
+            None => self.disk.lock().power_off_after(operations),
+        }
     }
 
     /// Returns whether the power has failed.
     pub fn is_off(&self) -> bool {
-        self.disk.lock().is_off()
+        self.disk.lock().is_off() || self.others().iter().any(SimulatedDirectory::is_off)
     }
 
     /// Returns the number of changes so far: writes, truncations, syncs, and changes of the directory.
@@ -88,22 +100,22 @@ impl SimulatedDirectory {
 
     /// Returns the number of faults so far, of those in [`Faults`].
     pub fn fault_count(&self) -> u64 {
-        self.disk.lock().fault_count()
+        self.disk.lock().fault_count() + self.sum(SimulatedDirectory::fault_count)
     }
 
     /// Returns the number of failed syncs of files: these can lose what was written before.
     pub fn failed_syncs(&self) -> u64 {
-        self.disk.lock().failed_syncs()
+        self.disk.lock().failed_syncs() + self.sum(SimulatedDirectory::failed_syncs)
     }
 
     /// Returns the number of failed changes. After one of them nothing more may be acknowledged.
     pub fn failed_changes(&self) -> u64 {
-        self.disk.lock().failed_changes()
+        self.disk.lock().failed_changes() + self.sum(SimulatedDirectory::failed_changes)
     }
 
     /// Returns the sum of the lengths of all files of the directory, in bytes.
     pub fn named_bytes(&self) -> u64 {
-        self.disk.lock().named_bytes()
+        self.disk.lock().named_bytes() + self.sum(SimulatedDirectory::named_bytes)
     }
 
     /// Returns the simulated time of all operations, in nanoseconds.
@@ -113,14 +125,44 @@ impl SimulatedDirectory {
 
     /// Ends all processes on the device, and returns the directory as the next process finds it, without faults. Calls
     /// on the old directory return errors.
+    ///
+    /// Other directories lose their power or not, whatever happens to this one.
     pub fn crash(&self, crash: Crash, random: &mut fastrand::Rng) -> SimulatedDirectory {
         let disk = self.disk.lock().crash(crash, random);
-        SimulatedDirectory::over(disk, self.direct_alignment)
+        let crashed = SimulatedDirectory::over(disk, self.direct_alignment);
+        for (path, other) in &*self.others.lock() {
+            let crash = Crash::random(random);
+            crashed.others.lock().insert(path.clone(), other.crash(crash, random));
+        }
+        crashed
+    }
+
+    fn others(&self) -> Vec<SimulatedDirectory> {
+        self.others.lock().values().cloned().collect()
+    }
+
+    /// Returns the sum of a count of the other directories.
+    fn sum(&self, count: impl Fn(&SimulatedDirectory) -> u64) -> u64 {
+        self.others().iter().map(count).sum()
+    }
+
+    /// Removes another directory, as if its device were not there.
+    pub fn detach(&self, path: &Path) -> Option<SimulatedDirectory> {
+        self.others.lock().remove(path)
+    }
+
+    /// Adds another directory.
+    pub fn attach(&self, path: &Path, other: SimulatedDirectory) {
+        self.others.lock().insert(path.to_owned(), other);
     }
 
     /// Returns a copy of the files as they are now, synced or not, on another device.
     pub fn crash_image(&self) -> SimulatedDirectory {
-        SimulatedDirectory::over(self.disk.lock().restarted(0), self.direct_alignment)
+        let image = SimulatedDirectory::over(self.disk.lock().restarted(0), self.direct_alignment);
+        for (path, other) in &*self.others.lock() {
+            image.others.lock().insert(path.clone(), other.crash_image());
+        }
+        image
     }
 
     /// Returns the names of all files, sorted.
@@ -221,6 +263,18 @@ impl DirectoryBackend for SimulatedDirectory {
     /// Pieces of direct files are executed late, in a random order, and some of them only in part.
     fn executor(&self) -> Option<Box<dyn PieceExecutor>> {
         Some(Box::new(ShuffledPieces::new(self.disk.lock().seed())))
+    }
+
+    /// A new directory has no faults, as one that exists before the run.
+    fn other(&self, path: &Path, create: bool) -> io::Result<Box<dyn DirectoryBackend>> {
+        self.disk.lock().check_power()?;
+        let mut others = self.others.lock();
+        if create && !others.contains_key(path) {
+            let seed = self.disk.lock().seed();
+            let other = SimulatedDirectory::new(seed).direct_alignment(self.direct_alignment);
+            others.insert(path.to_owned(), other);
+        }
+        Ok(Box::new(others.get(path).cloned().ok_or(ErrorKind::NotFound)?))
     }
 
     fn path(&self) -> PathBuf {

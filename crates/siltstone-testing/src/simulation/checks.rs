@@ -282,6 +282,8 @@ impl Run<'_> {
 fn clear(scratch: &Path) -> siltstone::Result<()> {
     let directory = Directory::system(scratch, Access::Buffered)?;
     directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
+    // The disk of a copy is in a subdirectory.
+    let _ = std::fs::remove_dir_all(scratch.join("disk"));
     // The file of the lock is not listed. It exists only if the copy was opened.
     let _ = directory.remove("LOCK");
     Ok(())

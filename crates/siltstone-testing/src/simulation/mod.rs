@@ -138,7 +138,8 @@ impl Simulation {
         let mut random_budget = fastrand::Rng::with_seed(seed.rotate_left(32));
         for _ in 0..random_budget.usize(..4) {
             let at = random_budget.usize(..=operations.len());
-            operations.insert(at, Operation::Budget(random_memory_budget(&mut random_budget)));
+            let bytes = random_memory_budget(&mut random_budget).map(|bytes| bytes * engine.stores);
+            operations.insert(at, Operation::Budget(bytes));
         }
         // The last fault is certain to occur.
         operations.push(Operation::Fail(certain_fault(&mut random)));

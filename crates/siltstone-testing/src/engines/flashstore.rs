@@ -1,0 +1,103 @@
+//! FlashStore's row. Its databases have a disk, except those of one partition.
+
+use super::{FileKind, Job, OPERATIONS_MIN, TestEngine, random_memory_budget};
+use crate::omission::Omission;
+use siltstone::engine::{CommonSettings, EngineSettings};
+use siltstone::{Disk, EngineKind, FlashStoreSettings, SiltSettings};
+use std::sync::Arc;
+
+/// The size of segments: fixed when a database is created, so all settings of a simulation have the same.
+const SEGMENT_BYTES: u64 = 4 << 10;
+/// The least bytes of flash.
+const FLASH_BYTES: u64 = 16 * SEGMENT_BYTES;
+/// The directory of the disk: in that of the database, as in a checkpoint.
+const DISK: &str = "disk";
+
+const JOBS: [Job; 2] = [Job::new("cleanings", 1.0), Job::new("disk_writes", 1.0)];
+
+const FILE_KINDS: [FileKind; 3] = [
+    kind("manifest of flashstore", ("MANIFEST", "MANIFEST")),
+    kind("user log of flashstore", ("log-", "")),
+    kind("moved log of flashstore", ("moved", "")),
+];
+
+/// A database without a disk, so that all records are in these files.
+const fn kind(name: &'static str, affixes: (&'static str, &'static str)) -> FileKind {
+    FileKind {
+        name,
+        affixes,
+        is_fixed: false,
+        settings: without_disk,
+        block_bytes: None,
+        in_log: ("space", "4"),
+    }
+}
+
+fn without_disk(_: &CommonSettings) -> Box<dyn EngineSettings> {
+    FlashStoreSettings::default().segment_bytes(SEGMENT_BYTES).space(1.1).into()
+}
+
+/// Returns a disk with stores of a few dozen records.
+fn disk() -> Disk {
+    Disk::at(DISK)
+        .engine(SiltSettings::default().log_slots_min(32).log_segment_bytes(4096).filter_last_store(8))
+}
+
+fn with_disk() -> FlashStoreSettings {
+    FlashStoreSettings::default().segment_bytes(SEGMENT_BYTES).flash_bytes(FLASH_BYTES).disk(disk())
+}
+
+impl TestEngine {
+    /// Returns the row of FlashStore.
+    pub fn flashstore() -> TestEngine {
+        TestEngine {
+            info: EngineKind::FlashStore.info(),
+            small: |in_files| {
+                let common = CommonSettings {
+                    partitions: Some(2),
+                    memory_budget: in_files.then_some(1 << 20),
+                    ..CommonSettings::default()
+                };
+                (common, with_disk().into())
+            },
+            draw: Arc::new(|random, common| random_flashstore(random, common).into()),
+            draw_tiny: Arc::new(|random, common| random_flashstore(random, common).into()),
+            jobs: &JOBS,
+            job_buffers: &["clean_buffers"],
+            store_suffixes: &[],
+            file_kinds: &FILE_KINDS,
+            operations_min: OPERATIONS_MIN,
+            stores: 2,
+            omissions: &[
+                Omission::SyncOf("log-"),
+                Omission::SyncOf("redo-"),
+                Omission::SyncOf("MANIFEST"),
+                Omission::SyncOfTheDirectory,
+                Omission::Truncation,
+                Omission::ErrorsOfWrites,
+                Omission::ErrorsOfSyncs,
+            ],
+        }
+    }
+}
+
+/// Returns random settings of FlashStore, and a random memory budget.
+pub(super) fn random_flashstore(
+    random: &mut fastrand::Rng,
+    common: &mut CommonSettings,
+) -> FlashStoreSettings {
+    let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
+    common.block_bytes = None;
+    common.memory_budget = random_memory_budget(&mut of_memory).map(|bytes| 2 * bytes);
+    // Whether there is a disk is fixed when the database is created, so it depends on what is fixed as well.
+    if common.partitions == Some(1) {
+        return FlashStoreSettings::default()
+            .segment_bytes(SEGMENT_BYTES)
+            .space([1.05, 1.25, 2.0][random.usize(..3)]);
+    }
+    with_disk()
+        .flash_bytes(FLASH_BYTES * [1, 1, 2, 4][random.usize(..4)])
+        .usage([0.5, 0.65, 0.8][random.usize(..3)])
+        .queues(random.u8(1..=2))
+        .caches_reads(random.bool())
+}

@@ -1,0 +1,133 @@
+//! The disks of databases that keep only a part of their records in their own directory: opening them, and what is done
+//! to a database that is not open is done to its disk as well.
+
+use super::place::{Place, engine_of_number};
+use crate::damage::RepairReport;
+use crate::device::Directory;
+use crate::engine::{
+    CommonSettings, Disk, Engine, EngineKind, EngineSettings, OpenDisk, Opening, budget_of_disk,
+};
+use crate::error::{Error, Result};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// The filter of a new disk whose settings are not stated, in bits per key.
+const FILTER_BITS: (&str, &str) = ("filter_last_store", "10");
+
+/// What is held while a database is open.
+type Locks = Vec<Box<dyn Send + Sync>>;
+
+/// Opens a database with its disk, if it has one. Returns the locks of the disks as well.
+pub(super) fn open(
+    settings: &dyn EngineSettings,
+    opening: Opening<'_, '_>,
+) -> Result<(Arc<dyn Engine>, Locks)> {
+    let Some(disk) = settings.disk(&opening.directory)? else {
+        return Ok((settings.open(opening)?, Locks::new()));
+    };
+    let Opening { directory, common, create, seed, now_ms, progress, .. } = opening;
+    let creates = create && matches!(Place::read(&directory, None)?, Place::Free);
+    let (at, number) = directory_of(&directory, &disk, creates)?;
+    let lock = if at.is_read_only() { at.lock_shared()? } else { at.lock()? };
+    let memory_budget = common.memory_budget.map(budget_of_disk);
+    let common_of_disk = match number {
+        Some(_) => CommonSettings { memory_budget, ..CommonSettings::default() },
+        None => CommonSettings { memory_budget, block_bytes: None, ..common.clone() },
+    };
+    let engine = with_engine(&disk, number, &at, |of_disk| {
+        of_disk.check(&common_of_disk, number.is_none())?;
+        let common = &common_of_disk;
+        let create = number.is_none();
+        open(of_disk, Opening { directory: at.clone(), common, create, seed, now_ms, progress, disk: None })
+    });
+    let (engine, mut locks) = engine?;
+    locks.push(lock);
+    let disk = Some(OpenDisk { engine, directory: at });
+    let opening = Opening { directory, common, create, seed, now_ms, progress, disk };
+    Ok((settings.open(opening)?, locks))
+}
+
+/// Opens the directory of a disk. Returns it, and the number of the engine that it has.
+fn directory_of(directory: &Directory, disk: &Disk, creates: bool) -> Result<(Directory, Option<u8>)> {
+    let missing = |found: &str| {
+        let (flash, path) = (directory.path(), directory.path().join(disk.path()));
+        let problem =
+            format!("{} is the disk of the database in {}: {found}", path.display(), flash.display());
+        Error::Setting { name: "disk", problem }
+    };
+    let at = match directory.other(disk.path(), creates && !directory.is_read_only()) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return Err(missing("there is no such directory"));
+        }
+        opened => opened?,
+    };
+    match Place::read(&at, None)? {
+        Place::Database(number) => Ok((at, Some(number))),
+        Place::Free if creates => Ok((at, None)),
+        Place::Free => Err(missing("it has no database")),
+        Place::Occupied { file, .. } => Err(missing(&format!("it has the file {file}, and no database"))),
+    }
+}
+
+/// Passes the settings of the engine of a disk to `work`: the stated one, else the one that it has, else the default.
+fn with_engine<T>(
+    disk: &Disk,
+    number: Option<u8>,
+    directory: &Directory,
+    work: impl FnOnce(&dyn EngineSettings) -> Result<T>,
+) -> Result<T> {
+    if let Some(stated) = disk.stated()? {
+        check_engine(stated, number, directory)?;
+        return work(stated);
+    }
+    let (name, settings) = disk.named();
+    let mut settings: Vec<(&str, &str)> = settings.collect();
+    let mut engine = match (name, number) {
+        (Some(name), _) => EngineKind::from_name(name).map(EngineKind::settings).ok_or_else(|| {
+            Error::Setting { name: "disk", problem: format!("there is no engine `{name}`") }
+        })?,
+        (None, Some(number)) => engine_of_number(number, directory)?,
+        (None, None) => {
+            if settings.is_empty() {
+                settings.push(FILTER_BITS);
+            }
+            EngineKind::default().settings()
+        }
+    };
+    check_engine(&*engine, number, directory)?;
+    settings.into_iter().try_for_each(|(name, value)| engine.set(name, value))?;
+    work(&*engine)
+}
+
+/// Checks that an engine keeps its data in files, and is that of the disk.
+fn check_engine(engine: &dyn EngineSettings, number: Option<u8>, directory: &Directory) -> Result<()> {
+    let info = engine.info();
+    let problem = match number {
+        _ if info.number.is_none() => format!("the engine `{}` keeps all data in memory", info.name),
+        Some(number) if info.number != Some(number) => {
+            let path = directory.path();
+            format!("the engine is `{}`, but {} has another one", info.name, path.display())
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Setting { name: "disk", problem })
+}
+
+/// Returns the directory of the disk of a database that is not open, if it has one.
+pub(super) fn of_closed(settings: &dyn EngineSettings, directory: &Directory) -> Result<Option<Directory>> {
+    let Some(disk) = settings.disk(directory)? else { return Ok(None) };
+    directory_of(directory, &disk, false).map(|(at, _)| Some(at))
+}
+
+/// Adds the report of the repair of a disk in `directory`.
+pub(super) fn add_repaired(report: &mut RepairReport, of_disk: RepairReport, directory: &Directory) {
+    let named = |names: Vec<String>| {
+        let path = |name: String| directory.path_of(&name).to_string_lossy().into_owned();
+        names.into_iter().map(path).collect::<Vec<_>>()
+    };
+    report.found.add(of_disk.found);
+    report.set_aside = report.set_aside.take().or(of_disk.set_aside);
+    report.set_aside_files.extend(named(of_disk.set_aside_files));
+    report.kept_records += of_disk.kept_records;
+    report.new_files.extend(named(of_disk.new_files));
+}

@@ -1,0 +1,175 @@
+//! FlashStore in the table of engines.
+
+use super::admission::Admission;
+use super::below::DiskBelow;
+use super::claim;
+use super::settings::{DISK_ID, FlashStoreSettings, INFO};
+use super::tiered::{Tiered, id_of};
+use crate::compose::hashed_log::{self, Manifest};
+use crate::damage::{RepairReport, VerifyReport};
+use crate::device::Directory;
+use crate::engine::log_settings::LogEngineSettings;
+use crate::engine::settings::{
+    Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo, SettingsTable, budget_of_disk,
+};
+use crate::engine::{CommonSettings, Engine};
+use crate::error::{Error, Result};
+use crate::names::FileName;
+use crate::progress::Progress;
+use crate::store::manifest::{Header, KeptSettings};
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+/// The prefix of settings by name that are the disk's.
+const OF_DISK: &str = "disk.";
+
+impl EngineSettings for FlashStoreSettings {
+    fn info(&self) -> &'static EngineInfo {
+        &INFO
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        if let Some(name) = name.strip_prefix(OF_DISK) {
+            self.disk = std::mem::take(&mut self.disk).set(name, value);
+            return Ok(());
+        }
+        if name == "disk" {
+            // Also after the settings of the disk.
+            self.disk = std::mem::take(&mut self.disk).moved_to(value.into());
+            self.given().push("disk");
+            return Ok(());
+        }
+        self.set_by_name(&INFO, name, value)
+    }
+
+    fn describe(&self) -> Vec<SettingInfo> {
+        self.describe_all()
+    }
+
+    fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {
+        if created { self.check_creation(common) } else { self.check_limits() }
+    }
+
+    fn disk(&self, directory: &Directory) -> Result<Option<Disk>> {
+        let mut settings = self.clone();
+        if Header::read(directory)?.is_some() {
+            let (manifest, _) = Manifest::open_or_mirror(directory)?;
+            settings.check_disk(directory, manifest.settings())?;
+            settings.adopt_kept(manifest.settings())?;
+        }
+        Ok(Some(settings.disk).filter(|disk| !disk.is_none()))
+    }
+
+    fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
+        let Opening { directory, common, create, seed, disk, progress, .. } = opening;
+        let Some(disk) = disk else {
+            if create {
+                self.create(&directory, common, seed)?;
+            }
+            return Ok(Arc::new(self.open_logs(directory, common, None, progress)?));
+        };
+        if create && Header::read(&directory)?.is_none() {
+            self.create_over(&directory, &disk, common)?;
+        }
+        self.open_over(directory, disk, common, progress)
+    }
+
+    fn is_half_created(&self, directory: &Directory) -> Result<bool> {
+        hashed_log::is_half_created(directory)
+    }
+
+    fn owns(&self, file_name: &str) -> bool {
+        FileName::parse(file_name).is_some_and(FileName::is_of_logs)
+    }
+
+    fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        hashed_log::examine(directory, &|kept| self.of_kept(kept), progress)
+    }
+
+    fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
+        hashed_log::repair(directory, &|kept| self.of_kept(kept), progress)
+    }
+}
+
+impl FlashStoreSettings {
+    /// Creates an empty database over a disk, which may have records. It hashes keys as the disk does.
+    fn create_over(&self, directory: &Directory, disk: &OpenDisk, common: &CommonSettings) -> Result<()> {
+        self.check_creation(common)?;
+        claim::check(directory, &disk.directory, None)?;
+        let Some(below) = Header::read(&disk.directory)? else {
+            return Err(Error::NotFound { path: disk.directory.path() });
+        };
+        let header = common.header(INFO.number.unwrap_or_default(), None)?;
+        let header = Header { layout: below.layout, hasher: below.hasher, ..header };
+        common.check_against(&header)?;
+        let mut kept = self.to_keep_at_creation();
+        kept.insert(DISK_ID.into(), id_of(&disk.directory)?);
+        hashed_log::create(directory, &header, &self.of_logs(), &kept)
+    }
+
+    /// Opens a database with its disk.
+    fn open_over(
+        &self,
+        directory: Directory,
+        disk: OpenDisk,
+        common: &CommonSettings,
+        progress: &mut Progress<'_>,
+    ) -> Result<Arc<dyn Engine>> {
+        let Some(header) = Header::read(&directory)? else {
+            return Err(Error::NotFound { path: directory.path() });
+        };
+        self.check_id(&directory, &disk, &header)?;
+        let disk_budget = common.memory_budget.map(budget_of_disk);
+        let own = common.memory_budget.zip(disk_budget).map(|(all, of_disk)| all - of_disk);
+        let common = CommonSettings { memory_budget: own, ..common.clone() };
+        let below = Arc::new(DiskBelow(disk.engine.clone()));
+        let is_claimed = claim::read(&disk.directory)?.is_some();
+        let logs = self.open_logs(directory.clone(), &common, Some(below), progress)?;
+        if !is_claimed && !directory.is_read_only() {
+            claim::write(&disk.directory, &header)?;
+        }
+        let (manifest, _) = Manifest::open_or_mirror(&directory)?;
+        let mut settings = self.clone();
+        settings.adopt_kept(manifest.settings())?;
+        let admitted_from = settings.caches_reads.then_some(settings.flash_bytes);
+        Ok(Arc::new(Tiered {
+            logs,
+            disk,
+            caches_reads: settings.caches_reads,
+            admission: Admission::new(admitted_from),
+            compacts_disk: AtomicBool::new(false),
+            disk_budget: Mutex::new(disk_budget),
+        }))
+    }
+
+    /// Returns an error if the stated disk contradicts what the database keeps.
+    fn check_disk(&self, directory: &Directory, kept: &KeptSettings) -> Result<()> {
+        let is_given = self.clone().given().contains(&"disk");
+        let path = kept.get("disk").filter(|path| !path.is_empty());
+        let problem = match (path, self.disk.is_none()) {
+            (Some(path), true) if is_given => format!("no disk is stated, but {path} is the disk"),
+            (None, false) => format!("{} is stated as its disk, but it has none", self.disk.path().display()),
+            _ => return Ok(()),
+        };
+        let problem =
+            format!("the database in {}: {problem}; leave this setting out", directory.path().display());
+        Err(Error::Setting { name: "disk", problem })
+    }
+
+    /// Returns an error if the disk is not the one with which the database was created, or that of another database.
+    fn check_id(&self, directory: &Directory, disk: &OpenDisk, header: &Header) -> Result<()> {
+        let (manifest, _) = Manifest::open_or_mirror(directory)?;
+        let (kept, has) = (manifest.settings().get(DISK_ID).cloned(), id_of(&disk.directory)?);
+        if kept.as_ref() != Some(&has) {
+            let problem = format!(
+                "the database in {} has the disk with the id {}, but {} has the database {has}",
+                directory.path().display(),
+                kept.unwrap_or_default(),
+                disk.directory.path().display()
+            );
+            return Err(Error::Setting { name: "disk", problem });
+        }
+        claim::check(directory, &disk.directory, Some(header))
+    }
+}

@@ -1,0 +1,167 @@
+//! The settings of a FlashStore engine.
+
+#[cfg(feature = "mistakes")]
+use crate::compose::hashed_log::Mistake;
+use crate::compose::hashed_log::{LogSettings, Recycling, Victim};
+use crate::engine::CommonSettings;
+use crate::engine::log_settings::LogEngineSettings;
+use crate::engine::settings::{Disk, EngineInfo, SettingsTable, settings};
+use crate::error::{Error, Result};
+use crate::store::manifest::KeptSettings;
+
+/// The engine.
+pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
+    name: "flashstore",
+    number: Some(4),
+    summary: "a fast drive as the working set of a large slow store; also a cache on flash",
+};
+
+/// The name under which a database keeps the id of its disk.
+pub(super) const DISK_ID: &str = "disk_id";
+/// The least number of segments that flash holds: some of them grow, or wait to be finished.
+const SEGMENTS_MIN: u64 = 16;
+/// A put waits when the logs exceed the share at which records leave by this share of flash.
+const WAIT_SHARE: f64 = 0.15;
+/// The share of keys that may have an unconfirmed overwriting. When the oldest segment is recycled, all of its notes
+/// are resolved, so there are seldom more.
+const UNCONFIRMED_MAX: f64 = 0.25;
+
+settings! {
+    /// The settings of the engine `flashstore`.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let (flash, slow) = (directory.path().join("flash"), directory.path().join("slow"));
+    /// use siltstone::{Database, Disk, FlashStoreSettings};
+    ///
+    /// let settings = FlashStoreSettings::default().flash_bytes(64 << 30).disk(Disk::at(slow));
+    /// let database = Database::builder(&flash).engine(settings).open()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct FlashStoreSettings {
+        /// The bytes of flash that the logs may take, at least 16 segments with a disk or as a cache. Without these, a
+        /// put fails with `Error::NoRoom` if the live records would take more than this divided by `space`; 0 for no
+        /// limit.
+        flash_bytes: u64 = 0, 0..=1 << 60, kept;
+        /// The directory to which records leave, fixed when the database is created: a database of any engine. Its id
+        /// is kept, so the directory may move. `disk.engine` is the engine of a new disk, and `disk.NAME` is its
+        /// setting NAME. Half of a memory budget is the disk's.
+        disk: Disk = Disk::default(), (), kept;
+        /// Whether a record that was found on the disk is put to flash as well, at once if there is space, otherwise
+        /// when it is read a second time.
+        caches_reads: bool = true, (), kept;
+        /// Whether records are lost when they leave, fixed when the database is created: a cache on flash without a
+        /// disk.
+        cache: bool = false, (), kept;
+        /// The share of flash at which records begin to leave.
+        usage: f64 = 0.8, 0.5..=0.85, kept;
+        /// The number of queues. With 1, records that were read go round with all others (the paper). With 2, they stay
+        /// in logs of their own, and new records leave earlier if they are not read.
+        queues: u8 = 2, 1..=2, kept;
+        /// Without a disk, the bytes of the logs per byte of live records. Segments are cleaned when there are more.
+        space: f64 = 1.25, 1.05..=4.0, kept;
+        /// The bits of a key's hash that the index keeps, fixed when the database is created. A get of a key that is
+        /// not on flash costs N / 2^bits reads of flash, for N keys there.
+        hash_bits: u8 = 38, 28..=41, kept;
+        /// The size of a segment of the logs, in bytes, fixed when the database is created.
+        segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
+    }
+    hidden {
+        /// A mistake that the engine makes; simulations must find it.
+        #[cfg(feature = "mistakes")]
+        mistake: Option<Mistake> = None;
+    }
+}
+
+fn refused(name: &'static str, problem: impl Into<String>) -> Result<()> {
+    Err(Error::Setting { name, problem: problem.into() })
+}
+
+impl FlashStoreSettings {
+    /// Returns whether records leave when flash is full.
+    fn recycles(&self) -> bool {
+        self.cache || !self.disk.is_none()
+    }
+
+    /// Checks the settings of a database against each other.
+    fn check_together(&self) -> Result<()> {
+        let least = SEGMENTS_MIN * self.segment_bytes;
+        if self.recycles() && self.flash_bytes < least {
+            let problem = format!(
+                "{} bytes are too few; use {least} or more, which are {SEGMENTS_MIN} segments of `segment_bytes`",
+                self.flash_bytes
+            );
+            return refused("flash_bytes", problem);
+        }
+        if self.cache && !self.disk.is_none() {
+            return refused("cache", "a database with a disk loses no record; leave `disk` or `cache` out");
+        }
+        Ok(())
+    }
+
+    /// Checks that each setting that was given has an effect.
+    fn check_effects(&self) -> Result<()> {
+        let of_what = match (self.recycles(), self.cache) {
+            (false, _) => (&["caches_reads", "usage", "queues"][..], "without a disk or `cache`"),
+            (true, true) => (&["caches_reads", "space"][..], "of a cache"),
+            (true, false) => (&["space"][..], "with a disk"),
+        };
+        if self.disk.is_none() && self.disk.has_settings() {
+            return refused("disk", "settings of the disk are stated, but no disk; state its directory");
+        }
+        let given = self.clone().given().clone();
+        match of_what.0.iter().find(|name| given.contains(*name)) {
+            Some(name) => refused(name, format!("it has no effect {}; leave it out", of_what.1)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl LogEngineSettings for FlashStoreSettings {
+    const INFO: &'static EngineInfo = &INFO;
+    const FIXED: &'static [&'static str] = &["hash_bits", "segment_bytes", "cache"];
+
+    fn of_logs(&self) -> LogSettings {
+        let bytes = self.flash_bytes as f64;
+        let recycling = self.recycles().then_some(Recycling {
+            begin_bytes: (bytes * self.usage) as u64,
+            most_bytes: (bytes * (self.usage + WAIT_SHARE)) as u64,
+            queues: self.queues,
+        });
+        LogSettings {
+            space: self.space,
+            capacity: if recycling.is_some() || self.flash_bytes == 0 { u64::MAX } else { self.flash_bytes },
+            hash_bits: u32::from(self.hash_bits),
+            victim: Victim::CostBenefit,
+            classes: 3,
+            segment_bytes: self.segment_bytes,
+            index_in_memory: 1.0,
+            unconfirmed_max: UNCONFIRMED_MAX,
+            ordered: false,
+            recycling,
+            has_below: !self.disk.is_none(),
+            #[cfg(feature = "mistakes")]
+            mistake: self.mistake,
+        }
+    }
+
+    fn check_creation(&self, common: &CommonSettings) -> Result<()> {
+        self.check_limits()?;
+        self.check_no_blocks(common)?;
+        self.check_effects()?;
+        self.check_together()
+    }
+
+    fn adopt_kept(&mut self, kept: &KeptSettings) -> Result<()> {
+        let mut kept = kept.clone();
+        kept.remove(DISK_ID);
+        let stated = self.disk.clone();
+        self.adopt_fixed(&kept)?;
+        // The path alone is kept.
+        self.disk = stated.moved_to(self.disk.path().to_owned());
+        self.check_effects()?;
+        self.check_together()
+    }
+}
