@@ -88,6 +88,8 @@ pub(crate) struct Jobs {
     /// The number of steps, and whether the segments have to be looked at after this one.
     steps: AtomicU64,
     must_look: AtomicBool,
+    /// Whether a step has worked since the segments were looked at.
+    has_worked: AtomicBool,
     save_requested: AtomicBool,
     /// The keys in memory have to be written to a run, then all runs merged: a compaction was requested.
     flush_keys_requested: AtomicBool,
@@ -153,6 +155,7 @@ impl Jobs {
             unconfirmed: AtomicU64::new(0),
             steps: AtomicU64::new(0),
             must_look: AtomicBool::new(false),
+            has_worked: AtomicBool::new(false),
             save_requested: AtomicBool::new(false),
             flush_keys_requested: AtomicBool::new(false),
             merge_keys_requested: AtomicBool::new(false),
@@ -196,7 +199,10 @@ impl Jobs {
         ];
         // Each step also frees the space of removed files.
         let frees = self.logs.directory.unfreed_bytes() > 0;
-        let is_pending = frees || pending.iter().any(|(is_pending, _)| *is_pending);
+        // A step finds out whether there is work on segments.
+        let is_unknown =
+            self.has_worked.load(Relaxed) || self.logs.unconfirmed() != self.unconfirmed.load(Relaxed);
+        let is_pending = frees || is_unknown || pending.iter().any(|(is_pending, _)| *is_pending);
         let is_any_running = pending.iter().any(|(_, is_running)| *is_running);
         let wants_thread = frees && !is_any_running
             || pending.iter().any(|(is_pending, is_running)| *is_pending && !is_running);
@@ -297,9 +303,11 @@ impl Jobs {
             let worked = self.step_finish()? || self.step_most_urgent(now_ms)?;
             let freed = self.logs.directory.free_removed(!worked)?;
             let is_due = self.steps.fetch_add(1, Relaxed).is_multiple_of(STEPS_PER_LOOK);
-            if self.must_look.swap(false, Relaxed) || is_due || !worked {
+            let looks = self.must_look.swap(false, Relaxed) || is_due || !worked;
+            if looks {
                 self.look_at_segments();
             }
+            self.has_worked.store(!looks, Relaxed);
             self.refresh_rest();
             // A compaction may have got to its next part.
             Ok(worked || freed || self.must_look.load(Relaxed))

@@ -76,6 +76,18 @@ fn write_below<'r>(
     }
 }
 
+/// Returns the records that have an entry. One that a younger record replaces must not be written below: if that is a
+/// tombstone, it may leave with the same write.
+fn still_live(logs: &IndexedLogs, records: Vec<Live>) -> Result<Vec<Live>> {
+    let mut live = Vec::with_capacity(records.len());
+    for record in records {
+        if logs.index.candidates_of(&record.lookup)?.contains(&record.unit) {
+            live.push(record);
+        }
+    }
+    Ok(live)
+}
+
 impl Cleaning {
     /// Lets records leave. Returns those that stay, in the same order.
     pub(super) fn leave(
@@ -98,6 +110,7 @@ impl Cleaning {
             }
         }
         compare(logs, &several)?;
+        let leave = still_live(logs, leave)?;
         let others = if several.is_empty() { HashSet::new() } else { logs.older_of_other_keys(&leave)? };
 
         let _leaving = logs.leaving.lock();

@@ -27,6 +27,18 @@ fn a_seed_repeats_itself() {
     }
 }
 
+/// Seeds that once failed, of faults that few seeds find.
+#[test]
+fn seeds_that_have_found_faults_keep_every_guarantee() {
+    let seeds =
+        [("flashkey", 29_490), ("flashkey", 220_394), ("flashstore", 1_051_788), ("flashstore", 1_054_423)];
+    for (name, seed) in seeds {
+        let engine = TestEngine::persistent().into_iter().find(|engine| engine.info.name == name).unwrap();
+        let outcome = Simulation::from_seed(&engine, seed).run(None);
+        assert!(outcome.is_ok(), "{name}, seed {seed}: {outcome:?}");
+    }
+}
+
 #[test]
 fn every_mistake_is_found_and_shrinks_to_a_few_operations() {
     for Mistaken { engine, mistake, .. } in mistaken(FoundBy::OneThread) {
