@@ -16,17 +16,6 @@ fn first_failure(engine: &TestEngine, omission: Option<Omission>) -> Option<(Sim
     })
 }
 
-#[test]
-fn a_seed_repeats_itself() {
-    for engine in TestEngine::persistent() {
-        for seed in 0..20 {
-            let (one, other) = (Simulation::from_seed(&engine, seed), Simulation::from_seed(&engine, seed));
-            assert_eq!(one, other);
-            assert_eq!(one.run(None), other.run(None));
-        }
-    }
-}
-
 /// Seeds that once failed, of faults that few seeds find.
 #[test]
 fn seeds_that_have_found_faults_keep_every_guarantee() {
