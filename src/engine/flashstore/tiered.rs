@@ -198,6 +198,10 @@ impl Engine for Tiered {
     }
 
     fn background(&self) -> Background {
+        // After a failure of the disk, nothing can leave. A read-only disk reads indexes and filters back.
+        if !matches!(self.check_writable(), Ok(()) | Err(Error::ReadOnly)) {
+            return Background::default();
+        }
         let (flash, disk) = (self.logs.background(), self.disk.engine.background());
         let compacts_disk = self.compacts_disk.load(Relaxed) && self.check_writable().is_ok();
         Background {

@@ -80,8 +80,11 @@ impl SimulatedDirectory {
 
     /// Lets the power fail at the `operations`-th change from now on (1 is the next one). That change takes
     /// effect in part, and every later call fails. [`crash`](SimulatedDirectory::crash) then returns what is
-    /// left. If there are other directories, it may be the power of one of them.
+    /// left. If there are other directories, it may be the power of one of them. `u64::MAX` is never, for all of them.
     pub fn power_off_after(&self, operations: u64) {
+        if operations == u64::MAX {
+            self.others().iter().for_each(|other| other.power_off_after(operations));
+        }
         match self.others().first().filter(|_| operations.is_multiple_of(2)) {
             Some(other) => other.power_off_after(operations / 2),
             None => self.disk.lock().power_off_after(operations),
