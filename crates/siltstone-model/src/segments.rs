@@ -264,9 +264,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Saves the index: records that are found to be dead are removed from it.
+    /// Saves the index with all changes. Records that are found to be dead are removed from it, which are changes again.
     fn save(&mut self) {
-        self.changes = (self.changes - self.saves.changes_max).max(0.0);
+        self.changes = 0.0;
         for segment in self.open.iter_mut().chain(&mut self.finished) {
             self.changes += std::mem::take(&mut segment.unfound);
         }
