@@ -86,15 +86,23 @@ pub(super) struct TestBed {
 /// The bytes of files, by name.
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
+/// The directory of the disk of a database, within that of the database. The names of its files begin with it.
+pub(super) const DISK: &str = "disk";
+
+/// Returns these files in a directory, and those of the disk in another one.
 pub(super) fn memory(files: &Files) -> siltstone::Result<Directory> {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     for (name, bytes) in files {
+        let (directory, name) = match name.split_once('/') {
+            Some((path, name)) => (directory.other(path.as_ref(), true)?, name),
+            None => (directory.clone(), &name[..]),
+        };
         directory.create(name, Access::Buffered)?.write(Purpose::Log, 0, bytes)?;
     }
     Ok(directory)
 }
 
-/// Returns all files of a directory.
+/// Returns all files of a directory, and of the disk.
 pub(super) fn read_files(directory: &Directory) -> siltstone::Result<Files> {
     let mut files = Files::new();
     for name in directory.list()? {
@@ -102,6 +110,9 @@ pub(super) fn read_files(directory: &Directory) -> siltstone::Result<Files> {
         let mut buffer = AlignedBuffer::default();
         let bytes = file.read(Purpose::Get, 0, file.length()? as usize, &mut buffer)?.to_vec();
         files.insert(name, bytes);
+    }
+    if let Ok(disk) = directory.other(DISK.as_ref(), false) {
+        files.extend(read_files(&disk)?.into_iter().map(|(name, bytes)| (format!("{DISK}/{name}"), bytes)));
     }
     Ok(files)
 }
@@ -208,7 +219,11 @@ impl TestBed {
 
     /// Returns whether both manifests are lost: without one the files have no meaning.
     fn has_lost_both_manifests(&self, files: &Files) -> bool {
-        ["MANIFEST", "MANIFEST.mirror"].iter().all(|name| files.get(*name) != self.files.get(*name))
+        let is_lost = |name: &str| files.get(name) != self.files.get(name);
+        let of_disk = format!("{DISK}/");
+        ["", &of_disk]
+            .iter()
+            .any(|of| ["MANIFEST", "MANIFEST.mirror"].iter().all(|name| is_lost(&format!("{of}{name}"))))
     }
 
     /// Reads every key. Returns `Ok(false)` if some cannot be read, but no value was wrong.

@@ -52,7 +52,7 @@ pub(crate) fn repair(
         let refused = std::io::ErrorKind::ReadOnlyFilesystem.into();
         return Err(Error::io("repair", directory.path())(refused));
     }
-    let mut repairing = Repairing { directory, survey, has_below: settings.has_below, report: &mut report };
+    let mut repairing = Repairing { directory, survey, report: &mut report };
     let outcome = repairing.run(&mut counter);
     if outcome.is_err() {
         // No manifest names these files; if they cannot be removed, the next opening removes them.
@@ -64,8 +64,6 @@ pub(crate) fn repair(
 struct Repairing<'a> {
     directory: &'a Directory,
     survey: Survey<'a>,
-    /// Tombstones hide records of a store below.
-    has_below: bool,
     /// Also has the names of the files written so far.
     report: &'a mut RepairReport,
 }
@@ -112,9 +110,10 @@ impl Repairing<'_> {
 
     /// Makes an entry for each live record, and leaves none of those that are lost.
     fn complete_index(&mut self, counter: &mut ProgressCounter<'_, '_>) -> Result<()> {
-        let Survey { manifest, index: examined, data_files, data, lost, .. } = &mut self.survey;
+        let Survey { manifest, index: examined, data_files, data, lost, has_below, .. } = &mut self.survey;
         let (covered, hasher) = (examined.covered[usize::from(USER)], manifest.header().hasher);
-        let (index, unknown, has_below) = (&mut examined.index, &examined.unknown, self.has_below);
+        // Tombstones hide records of a store below.
+        let (index, unknown, has_below) = (&mut examined.index, &examined.unknown, *has_below);
         let is_unknown = |hash: u64| unknown.iter().any(|range| range.contains(hash));
         for (hash, unit) in lost.drain(..) {
             index.remove(hash, unit);

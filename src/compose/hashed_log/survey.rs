@@ -47,6 +47,8 @@ pub(super) struct Survey<'a> {
     pub segments: Vec<FoundSegment>,
     /// The entries whose records are lost.
     pub lost: Vec<(u64, Unit)>,
+    /// A store below may have older versions of what is lost.
+    pub has_below: bool,
 }
 
 /// How many entries of a segment with a damaged header are right if it has this first slot.
@@ -105,7 +107,9 @@ impl<'a> Survey<'a> {
             torn_bytes: data.torn_bytes + index.torn_bytes,
         };
         let (segments, lost) = (data_files.segments(&data), Vec::new());
-        let mut survey = Survey { report, manifest, index_files, index, data_files, data, segments, lost };
+        let has_below = settings.has_below;
+        let mut survey =
+            Survey { report, manifest, index_files, index, data_files, data, segments, lost, has_below };
         matched += survey.find_slots(votes)?;
         survey.report_damage(matched);
         Ok(survey)
@@ -148,10 +152,10 @@ impl<'a> Survey<'a> {
         let mut parts =
             Parts::new(&self.data.damage, &self.segments, self.data_files.settings.units_per_slot());
         if parts.has_lost || matched != self.index.index.len() {
-            let rest = u64::MAX >> self.index_files.settings.hash_bits;
+            let (rest, has_below) = (u64::MAX >> self.index_files.settings.hash_bits, self.has_below);
             for (hash, unit) in self.index.index.entries() {
-                // A younger entry that is lost hides older ones, which would be found again.
-                let is_oldest = || self.index.index.candidates(hash).last() == Some(&unit);
+                // A younger entry that is lost hides older ones, which would be found again, or one below.
+                let is_oldest = || !has_below && self.index.index.candidates(hash).last() == Some(&unit);
                 if parts.lose(unit, KeyRange { first: hash, last: hash | rest }, is_oldest) {
                     self.lost.push((hash, unit));
                 }

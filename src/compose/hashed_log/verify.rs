@@ -53,7 +53,8 @@ pub(crate) fn verify(
                 let (lost, records) = lost_of(logs, &index, &view, &segment)?;
                 report.checked_records += records;
                 let damage = Damage::of(&error, DamagedPart::LogFrames, segment.bytes);
-                report.damage.push(Damage { lost: KeyRange::united(lost), ..damage });
+                let (lost, may_be_older) = (KeyRange::united(lost), logs.settings.has_below);
+                report.damage.push(Damage { lost, may_be_older, ..damage });
             }
             Err(error) => return Err(error),
         }

@@ -2,21 +2,45 @@
 //! written before the first record may leave. Without it, an empty flash directory over the disk of another database
 //! would look like a new database, and old values would come back.
 
+use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::store::manifest::{HEADER_BYTES, Header};
 
-const CLAIM_NAME: &str = "FLASHSTORE";
+pub(super) const CLAIM_NAME: &str = "FLASHSTORE";
 const NEW_CLAIM_NAME: &str = "FLASHSTORE.new";
 
 /// The length of the file, in bytes.
 pub(super) const CLAIM_BYTES: u64 = HEADER_BYTES as u64;
 
-/// Returns the header of the database to which the disk belongs, if it belongs to one.
-pub(super) fn read(disk: &Directory) -> Result<Option<Header>> {
-    match disk.list()?.iter().any(|name| name == CLAIM_NAME) {
-        true => Header::read_file(&disk.open(CLAIM_NAME, Access::Buffered)?).map(Some),
-        false => Ok(None),
+/// Returns the header of the database to which the disk belongs, if it belongs to one. `flash` is named if the claim is
+/// damaged.
+pub(super) fn read(flash: &Directory, disk: &Directory) -> Result<Option<Header>> {
+    if !disk.list()?.iter().any(|name| name == CLAIM_NAME) {
+        return Ok(None);
+    }
+    let file = disk.open(CLAIM_NAME, Access::Buffered)?;
+    match Header::read_file(&file) {
+        Ok(header) if file.length()? == CLAIM_BYTES => Ok(Some(header)),
+        // The database of a newer version has a manifest of that version, which was read before.
+        Ok(_) | Err(Error::Corrupt { .. } | Error::Version { .. }) => {
+            let expected = format!("the header of the database in {}", flash.path().display());
+            let got =
+                "other bytes; no record is lost: `siltstone repair` of that database writes the file again";
+            Err(file.corrupt(0, expected, got))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the damage of the claim of the disk of the database `owner`, if there is some.
+///
+/// # Errors
+/// [`Error::Setting`] if the disk belongs to another database.
+pub(super) fn examine(flash: &Directory, disk: &Directory, owner: &Header) -> Result<Option<Damage>> {
+    match check(flash, disk, Some(owner)) {
+        Err(error @ Error::Corrupt { .. }) => Ok(Some(Damage::of(&error, DamagedPart::File, CLAIM_BYTES))),
+        checked => checked.map(|()| None),
     }
 }
 
@@ -34,7 +58,7 @@ pub(super) fn write(disk: &Directory, owner: &Header) -> Result<()> {
 
 /// Returns an error if the disk belongs to another database than `owner`, or with `None` to any.
 pub(super) fn check(flash: &Directory, disk: &Directory, owner: Option<&Header>) -> Result<()> {
-    let Some(claimed_by) = read(disk)? else { return Ok(()) };
+    let Some(claimed_by) = read(flash, disk)? else { return Ok(()) };
     if owner.is_some_and(|owner| owner.database_id == claimed_by.database_id) {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use super::claim;
 use super::settings::{DISK_ID, FlashStoreSettings, INFO};
 use super::tiered::{Tiered, id_of};
 use crate::compose::hashed_log::{self, Manifest};
-use crate::damage::{RepairReport, VerifyReport};
+use crate::damage::{Damage, RepairReport, VerifyReport};
 use crate::device::Directory;
 use crate::engine::log_settings::LogEngineSettings;
 use crate::engine::settings::{
@@ -84,15 +84,47 @@ impl EngineSettings for FlashStoreSettings {
     }
 
     fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        hashed_log::examine(directory, &|kept| self.of_kept(kept), progress)
+        let claim = self.damaged_claim(directory)?;
+        let mut report = hashed_log::examine(directory, &|kept| self.of_kept(kept), progress)?;
+        report.damage.extend(claim.map(|claim| claim.damage));
+        Ok(report)
     }
 
     fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
-        hashed_log::repair(directory, &|kept| self.of_kept(kept), progress)
+        let claim = self.damaged_claim(directory)?;
+        let mut report = hashed_log::repair(directory, &|kept| self.of_kept(kept), progress)?;
+        if let Some(DamagedClaim { disk, owner, damage }) = claim {
+            if directory.is_read_only() {
+                let refused = std::io::ErrorKind::ReadOnlyFilesystem.into();
+                return Err(Error::io("repair", disk.path())(refused));
+            }
+            claim::write(&disk, &owner)?;
+            report.new_files.push(damage.file.to_string_lossy().into_owned());
+            report.found.damage.push(damage);
+        }
+        Ok(report)
     }
 }
 
+/// The damaged claim of a disk, and the header that it has to have.
+struct DamagedClaim {
+    disk: Directory,
+    owner: Header,
+    damage: Damage,
+}
+
 impl FlashStoreSettings {
+    /// Returns the claim of the disk of a database that is not open, if it is damaged. A missing disk is reported when
+    /// it is opened.
+    fn damaged_claim(&self, directory: &Directory) -> Result<Option<DamagedClaim>> {
+        let (Some(disk), Some(owner)) = (self.disk(directory)?, Header::read(directory)?) else {
+            return Ok(None);
+        };
+        let Ok(disk) = directory.other(disk.path(), false) else { return Ok(None) };
+        let damage = claim::examine(directory, &disk, &owner)?;
+        Ok(damage.map(|damage| DamagedClaim { disk, owner, damage }))
+    }
+
     /// Creates an empty database over a disk, which may have records. It hashes keys as the disk does.
     fn create_over(&self, directory: &Directory, disk: &OpenDisk, common: &CommonSettings) -> Result<()> {
         self.check_creation(common)?;
@@ -124,7 +156,7 @@ impl FlashStoreSettings {
         let own = common.memory_budget.zip(disk_budget).map(|(all, of_disk)| all - of_disk);
         let common = CommonSettings { memory_budget: own, ..common.clone() };
         let below = Arc::new(DiskBelow(disk.engine.clone()));
-        let is_claimed = claim::read(&disk.directory)?.is_some();
+        let is_claimed = claim::read(&directory, &disk.directory)?.is_some();
         let logs = self.open_logs(directory.clone(), &common, Some(below), progress)?;
         if !is_claimed && !directory.is_read_only() {
             claim::write(&disk.directory, &header)?;

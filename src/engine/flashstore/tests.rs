@@ -1,6 +1,8 @@
 use super::FlashStoreSettings;
+use super::claim::{CLAIM_BYTES, CLAIM_NAME};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
+use crate::store::manifest::Header;
 use crate::{Database, Disk, Error, Result, Step};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -293,4 +295,67 @@ fn a_compaction_of_few_large_records_takes_all_to_the_disk() {
     checked.check();
     assert_eq!(checked.database.stats().records, 5);
     assert_eq!(checked.detail("disk_records"), 5.0);
+}
+
+/// Returns the disk of a database.
+fn disk_of(files: &MemoryDirectory) -> Directory {
+    Directory::new(files.clone(), Access::Buffered).other(Path::new("slow"), false).unwrap()
+}
+
+fn corrupt_path(outcome: Result<Database>) -> String {
+    match outcome {
+        Err(error @ Error::Corrupt { .. }) => error.to_string(),
+        other => panic!("{:?}", other.map(drop)),
+    }
+}
+
+#[test]
+fn a_damaged_claim_is_reported_and_a_repair_writes_it_again() {
+    let mut checked = Checked::create(tiered());
+    checked.put(0..2_000, &[1; 100]);
+    checked.work();
+    checked.database.close().unwrap();
+    let (directory, disk) =
+        (Directory::new(checked.files.clone(), Access::Buffered), disk_of(&checked.files));
+    let intact = Header::read_file(&disk.open(CLAIM_NAME, Access::Buffered).unwrap()).unwrap();
+    // A flipped bit, one that changes the version, a byte more, and an empty file.
+    for (at, bytes) in [(30, &b"x"[..]), (8, &[7]), (64, &[0]), (0, &[])] {
+        if bytes.is_empty() {
+            disk.remove(CLAIM_NAME).unwrap();
+            disk.create(CLAIM_NAME, Access::Buffered).unwrap();
+        }
+        disk.open(CLAIM_NAME, Access::Buffered).unwrap().write(Purpose::Maintain, at, bytes).unwrap();
+        let refused = corrupt_path(open(&checked.files, FlashStoreSettings::default()));
+        assert!(refused.contains("/FLASHSTORE") && refused.contains("siltstone repair"), "{refused}");
+        let verified = Database::verify_closed_in(&directory, &mut |_, _| true).unwrap();
+        assert_eq!(verified.damage.len(), 1, "{:?}", verified.damage);
+        assert!(verified.damage[0].file.ends_with("FLASHSTORE") && verified.lost().is_empty());
+        let repaired = Database::repair_in(&directory, &mut |_, _| true).unwrap();
+        assert_eq!(repaired.found.damage.len(), 1);
+        assert!(repaired.new_files[0].ends_with("/FLASHSTORE"), "{:?}", repaired.new_files);
+        let file = disk.open(CLAIM_NAME, Access::Buffered).unwrap();
+        assert_eq!((Header::read_file(&file).unwrap(), file.length().unwrap()), (intact, CLAIM_BYTES));
+        assert!(Database::repair_in(&directory, &mut |_, _| true).unwrap().found.damage.is_empty());
+        checked.database = open(&checked.files, FlashStoreSettings::default()).unwrap();
+        checked.check();
+        // Also while the database is open.
+        disk.open(CLAIM_NAME, Access::Buffered).unwrap().write(Purpose::Maintain, 40, b"abc").unwrap();
+        assert_eq!(checked.database.verify(&mut |_, _| true).unwrap().damage.len(), 1);
+        checked.database.close().unwrap();
+    }
+}
+
+#[test]
+fn the_disk_of_another_database_is_neither_verified_nor_repaired() {
+    let (one, two) = (MemoryDirectory::default(), MemoryDirectory::default());
+    for files in [&one, &two] {
+        open(files, tiered()).unwrap();
+    }
+    one.attach(Path::new("slow"), two.detach(Path::new("slow")).unwrap());
+    let directory = Directory::new(one, Access::Buffered);
+    let verified = Database::verify_closed_in(&directory, &mut |_, _| true).map(drop);
+    let repaired = Database::repair_in(&directory, &mut |_, _| true).map(drop);
+    for outcome in [verified, repaired] {
+        assert!(matches!(outcome, Err(Error::Setting { name: "disk", .. })), "{outcome:?}");
+    }
 }

@@ -272,6 +272,9 @@ impl Engine for Tiered {
         let of_disk =
             self.disk.engine.verify(&mut |done, all| progress(flash_bytes + done, flash_bytes + all))?;
         report.add(of_disk);
+        let logs = &self.logs.parts.logs;
+        let claim = claim::examine(&logs.directory, &self.disk.directory, &logs.header)?;
+        report.damage.extend(claim);
         Ok(report)
     }
 

@@ -1,6 +1,7 @@
 //! FlashStore's row. Its databases have a disk, except those of one partition.
 
 use super::{FileKind, Job, OPERATIONS_MIN, TestEngine, random_memory_budget};
+use crate::flips::DISK;
 use crate::omission::Omission;
 use siltstone::engine::{CommonSettings, EngineSettings};
 use siltstone::{Disk, EngineKind, FlashStoreSettings, SiltSettings};
@@ -10,31 +11,34 @@ use std::sync::Arc;
 const SEGMENT_BYTES: u64 = 4 << 10;
 /// The least bytes of flash.
 const FLASH_BYTES: u64 = 16 * SEGMENT_BYTES;
-/// The directory of the disk: in that of the database, as in a checkpoint.
-const DISK: &str = "disk";
 
 const JOBS: [Job; 2] = [Job::new("cleanings", 1.0), Job::new("disk_writes", 1.0)];
 
-const FILE_KINDS: [FileKind; 3] = [
-    kind("manifest of flashstore", ("MANIFEST", "MANIFEST")),
-    kind("user log of flashstore", ("log-", "")),
-    kind("moved log of flashstore", ("moved", "")),
+const FILE_KINDS: [FileKind; 6] = [
+    // Without a disk, so that all records are in these files.
+    kind("user log of flashstore", ("log-", ""), without_disk, ("space", "4")),
+    kind("moved log of flashstore", ("moved", ""), without_disk, ("space", "4")),
+    kind("manifest of flashstore", ("MANIFEST", "MANIFEST"), over_disk, ("usage", "0.85")),
+    kind("user log over a disk", ("log-", ""), over_disk, ("usage", "0.85")),
+    kind("claim of a disk", ("disk/FLASHSTORE", ""), over_disk, ("usage", "0.85")),
+    kind("store of a disk", ("disk/", ".sorted"), over_disk, ("usage", "0.85")),
 ];
 
-/// A database without a disk, so that all records are in these files.
-const fn kind(name: &'static str, affixes: (&'static str, &'static str)) -> FileKind {
-    FileKind {
-        name,
-        affixes,
-        is_fixed: false,
-        settings: without_disk,
-        block_bytes: None,
-        in_log: ("space", "4"),
-    }
+const fn kind(
+    name: &'static str,
+    affixes: (&'static str, &'static str),
+    settings: fn(&CommonSettings) -> Box<dyn EngineSettings>,
+    in_log: (&'static str, &'static str),
+) -> FileKind {
+    FileKind { name, affixes, is_fixed: false, settings, block_bytes: None, in_log }
 }
 
 fn without_disk(_: &CommonSettings) -> Box<dyn EngineSettings> {
     FlashStoreSettings::default().segment_bytes(SEGMENT_BYTES).space(1.1).into()
+}
+
+fn over_disk(_: &CommonSettings) -> Box<dyn EngineSettings> {
+    with_disk().into()
 }
 
 /// Returns a disk with stores of a few dozen records.
