@@ -115,8 +115,11 @@ pub(crate) struct Jobs {
     changes_share: AtomicU64,
     /// Whether entries have to be moved between memory and flash.
     must_move: AtomicBool,
-    /// Whether the index takes more memory than its share.
+    /// Whether the index takes more memory than its share, and whether it takes clearly less.
     is_index_full: AtomicBool,
+    has_index_space: AtomicBool,
+    /// Whether the logs will not be full for a while.
+    has_space: AtomicBool,
     /// How many segments were cleaned, entries were removed because a younger one replaces them, segments were
     /// confirmed without being cleaned, and indexes were saved.
     pub cleanings: AtomicU64,
@@ -172,6 +175,8 @@ impl Jobs {
             changes_share: AtomicU64::new(0),
             must_move: AtomicBool::new(false),
             is_index_full: AtomicBool::new(false),
+            has_index_space: AtomicBool::new(false),
+            has_space: AtomicBool::new(false),
             cleanings: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
             confirmed_segments: AtomicU64::new(0),
@@ -209,6 +214,12 @@ impl Jobs {
         let keys = self.flush_keys_pressure().max(self.merge_pressure());
         let later = clean.max(keys).max(self.confirm_pressure()).max(self.save_pressure());
         Work { is_pending, wants_thread, pressure: unfinished.max(unflushed).max(later) }
+    }
+
+    /// Returns whether logs of which records leave are not full, nor were a short time ago: a recycling makes little
+    /// space, which new records need.
+    pub fn has_space(&self) -> bool {
+        self.has_space.load(Relaxed) && self.has_index_space.load(Relaxed)
     }
 
     fn merge_pressure(&self) -> f64 {
@@ -527,6 +538,7 @@ impl Jobs {
         self.must_confirm.store(choice.to_confirm.is_some(), Relaxed);
         self.must_clean.store(choice.victim.is_some(), Relaxed);
         self.clean_pressure.store(choice.clean_pressure.to_bits(), Relaxed);
+        self.has_space.store(choice.has_space, Relaxed);
     }
 
     /// Updates the state of the work, after a change of the memory budget.
@@ -547,7 +559,9 @@ impl Jobs {
         let saved_at = (CHANGES_BYTES_PER_ENTRY * residency.entries as f64).max(least as f64);
         self.changes_share.store((residency.changes_bytes as f64 / saved_at).to_bits(), Relaxed);
         self.must_move.store(residency.is_moving, Relaxed);
-        self.is_index_full.store(residency.memory_bytes > self.memory.index_bytes_max(), Relaxed);
+        let index_max = self.memory.index_bytes_max();
+        self.is_index_full.store(residency.memory_bytes > index_max, Relaxed);
+        self.has_index_space.store(residency.memory_bytes < index_max / 8 * 7, Relaxed);
         self.is_on_flash.store(residency.memory_shards < index.shards(), Relaxed);
         self.logs.average_frames(residency.entries);
         self.unconfirmed_max.store(self.memory.unconfirmed_max(residency.entries), Relaxed);

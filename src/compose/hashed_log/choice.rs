@@ -12,6 +12,9 @@ use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
 pub const EXCESS_MAX: f64 = 0.05;
 pub const EXCESS_SEGMENTS_MAX: u64 = 4;
 
+/// The logs have space if they may grow by this many segments before records leave: a recycling frees up to one.
+const SPACE_SEGMENTS: u64 = 2;
+
 /// A compaction that was requested.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Compaction {
@@ -79,6 +82,8 @@ pub(super) struct Choice {
     pub is_unconfirmed: bool,
     /// A job works on a segment.
     pub is_any_held: bool,
+    /// Records leave when the logs are full, and the logs will not be full for a while.
+    pub has_space: bool,
 }
 
 /// A finished segment and its counts, with the number of its unconfirmed overwritings.
@@ -182,6 +187,7 @@ impl Choice {
         let of_user: u64 =
             all.iter().filter(|segment| segment.class == USER).map(|segment| segment.bytes).sum();
         let is_excess = bytes > recycling.begin_bytes || is_index_full;
+        self.has_space = bytes + SPACE_SEGMENTS * logs.settings.segment_bytes <= recycling.begin_bytes;
         let is_compacted = |segment: &SegmentInfo| {
             // What is clean stays, unless it is dead.
             let has_use = logs.settings.has_below && segment.class != CLEAN || segment.dead > 0;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// The class of records that the store below has as well. Only databases with such a store have it: in others it is one
 /// of moved records.
-pub(super) const CLEAN: u8 = 3;
+pub const CLEAN: u8 = 3;
 
 /// The logs of a database and their index.
 pub(crate) struct IndexedLogs {
@@ -150,11 +150,6 @@ impl IndexedLogs {
     /// Returns whether the store below may have a record of the key, which a tombstone has to hide.
     pub(super) fn is_below(&self, key: Key<'_>) -> bool {
         self.below.as_ref().is_some_and(|below| below.may_contain(key))
-    }
-
-    /// Returns whether the logs may grow before records leave.
-    pub fn has_space(&self) -> bool {
-        self.settings.recycling.is_none_or(|recycling| self.data.disk_bytes() < recycling.begin_bytes)
     }
 
     /// Keeps all records on flash, and the store below as it is, until the result is dropped.

@@ -158,6 +158,27 @@ fn a_record_that_is_found_on_the_disk_twice_is_read_from_flash_then() {
 }
 
 #[test]
+fn a_record_that_is_read_once_from_the_disk_is_put_to_flash_only_if_that_is_not_full() {
+    let mut checked = Checked::create(tiered());
+    checked.put(0..300, &[1; 100]);
+    checked.database.compact().unwrap();
+    checked.work();
+    assert_eq!(checked.detail("clean_records"), 0.0);
+    (0..100).for_each(|key| assert!(checked.database.contains(key_of(key)).unwrap()));
+    assert_eq!(checked.detail("clean_records"), 100.0);
+    // From now on flash is full, and has a little space after each recycling.
+    checked.put(300..3_000, &[1; 100]);
+    checked.work();
+    let before = checked.detail("clean_records");
+    for key in 300..500 {
+        assert!(checked.database.contains(key_of(key)).unwrap());
+        checked.put((key * 10..).take(5), &[1; 100]);
+        checked.work();
+    }
+    assert!(checked.detail("clean_records") <= before, "{} {before}", checked.detail("clean_records"));
+}
+
+#[test]
 fn an_absent_key_costs_no_read_of_either_store() {
     let mut checked = Checked::create(tiered());
     checked.put(0..3_000, &[1; 100]);

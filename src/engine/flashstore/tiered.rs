@@ -55,7 +55,7 @@ impl Tiered {
             && parts.jobs.work().pressure < PRESSURE_MAX
             && (key.bytes().len() + value.len()) as u64 <= parts.logs.settings.segment_bytes / 4;
         let is_second = self.admission.is_second(key.hash());
-        if is_allowed && (is_second || parts.logs.has_space()) {
+        if is_allowed && (is_second || parts.jobs.has_space()) {
             let record = RecordView { key: key.bytes(), value: Some(value), expires_at_ms };
             let _ = parts.writer.promote(key, &record, ticket);
         }
