@@ -55,7 +55,8 @@ impl Bench<'_> {
             lookup_chained_ns,
             lookup_absent_ns,
             verified_keys: verified.keys,
-            units_per_lookup: (!tells_absence).then(|| verified.units as f64 / keys as f64),
+            units_per_lookup: (verified.units > 0).then(|| verified.units as f64 / keys as f64),
+            inserts: subject.inserts(),
             space_used: subject.space_used(),
             false_positive_rate,
         };

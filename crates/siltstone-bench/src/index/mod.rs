@@ -6,6 +6,7 @@
 
 mod filtered;
 mod measure;
+mod nway_cuckoo;
 mod peer;
 mod placed;
 mod report;
@@ -16,6 +17,7 @@ mod subject;
 pub use report::{Report, chart};
 pub use sample::{Key, Sample};
 pub use structure::{Options, Structure};
+pub use subject::Inserts;
 
 use crate::Result;
 use crate::named;
@@ -77,6 +79,7 @@ pub fn run(structure: Structure, options: Options, sample: &Sample, settings: &S
         Structure::CuckooFilter => bench.measure(|| filtered::TableFilter::new(sample, bits)),
         Structure::HashPages => bench.measure(|| filtered::ShardedPages::new(sample, bits)),
         Structure::PartialKeyCuckoo => bench.measure(|| filtered::CuckooTable::new(sample, bits)),
+        Structure::NwayCuckoo => bench.measure(|| nway_cuckoo::Filled::new(sample, options)),
         Structure::PtrHash => {
             let placements = placements();
             bench.measure(|| peer::ptr_hash(&placements))
@@ -109,6 +112,7 @@ pub fn trade_off() -> Vec<(Structure, Options)> {
     add(CuckooFilter, &[12].map(bits));
     add(PartialKeyCuckoo, &[12].map(bits));
     add(HashPages, &[12].map(bits));
+    add(NwayCuckoo, &[12].map(bits));
     add(PtrHash, &[none]);
     add(PtrHashCompact, &[none]);
     all

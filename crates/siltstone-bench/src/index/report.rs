@@ -1,6 +1,7 @@
 //! The measurements of a structure: a JSON object, and a row of a table.
 
 use super::Options;
+use super::subject::Inserts;
 use crate::chart::{Axis, Chart, Series, Style};
 use crate::quantity::show_count;
 use serde::Serialize;
@@ -31,9 +32,13 @@ pub struct Report {
     pub lookup_absent_ns: Option<f64>,
     /// Keys that were located correctly: all of them, unless the structure has a bug.
     pub verified_keys: u64,
-    /// The average number of slots or blocks that a lookup returns, for structures that locate records.
+    /// The average number of slots or blocks that a lookup returns, for structures that locate records: 1, and the false
+    /// reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub units_per_lookup: Option<f64>,
+    /// What inserting cost, for tables with a fixed number of slots.
+    #[serde(flatten)]
+    pub inserts: Option<Inserts>,
     /// The share of the blocks' space that records fill, if it depends on the structure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space_used: Option<f64>,
@@ -75,14 +80,16 @@ impl Report {
     }
 
     /// Formats the settings with the papers' letters: g keys per bucket, B records per block, h the largest subtrie
-    /// with a Huffman code, and the false-positive rate.
+    /// with a Huffman code, n candidates, the load, and the false-positive rate.
     pub fn settings(&self) -> String {
-        let Options { bucket, items_per_block, huffman_max, bits } = self.options;
+        let Options { bucket, items_per_block, huffman_max, bits, candidates, load } = self.options;
         let mut settings = Vec::new();
         settings.extend(bucket.map(|keys| format!("g={keys}")));
         settings
             .extend(items_per_block.filter(|&records| records != 1).map(|records| format!("B={records}")));
         settings.extend(huffman_max.filter(|&keys| keys != 64).map(|keys| format!("h={keys}")));
+        settings.extend(candidates.map(|candidates| format!("n={candidates}")));
+        settings.extend(load.map(|load| format!("{load}")));
         settings.extend(bits.map(|bits| format!("2^-{bits}")));
         settings.join(" ")
     }
@@ -91,6 +98,14 @@ impl Report {
         let mut remarks = Vec::new();
         if let Some(units) = self.units_per_lookup.filter(|units| *units != 1.0) {
             remarks.push(format!("{units:.4} places per lookup"));
+        }
+        if let Some(Inserts { load, relocations_per_insert, load_at_first_failure, auxiliary_keys }) =
+            self.inserts
+        {
+            remarks.push(format!("load {load:.4}, {relocations_per_insert:.4} relocations per insert"));
+            if let Some(load) = load_at_first_failure {
+                remarks.push(format!("first failure at {load:.4}, {auxiliary_keys} auxiliary keys"));
+            }
         }
         if let Some(share) = self.space_used {
             remarks.push(format!("{:.1} % of the space used", share * 100.0));
@@ -148,6 +163,7 @@ mod tests {
             lookup_absent_ns: Some(20.0),
             verified_keys: 1000,
             units_per_lookup: None,
+            inserts: None,
             space_used: None,
             false_positive_rate: Some(1.0 / 4096.0),
         }

@@ -3,7 +3,7 @@
 use crate::random::{self, Rng};
 
 /// A key as an index sees it: two hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Its position in hash order.
     pub placement: u64,

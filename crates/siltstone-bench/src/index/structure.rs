@@ -43,6 +43,7 @@ structures! {
     CuckooFilter, "cuckoo_filter", "membership and slot: the tags of a partial-key cuckoo table";
     PartialKeyCuckoo, "partial_key_cuckoo", "membership and 32-bit position, of keys in any order";
     HashPages, "hash_pages", "the same, growing with its keys: sorted pages of hash prefixes, units of up to 40 bits";
+    NwayCuckoo, "nway_cuckoo", "the index of FlashStore's paper: N candidate slots with signatures of 2 bytes and pointers";
     PtrHash, "ptr_hash", "a peer: the ptr_hash crate's minimal perfect hash, at its defaults";
     PtrHashCompact, "ptr_hash_compact", "the same, its compact form";
 }
@@ -56,7 +57,7 @@ impl fmt::Display for Structure {
 }
 
 /// The settings of a structure. `None` means that the structure does not have it, or its default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Args, Serialize)]
 pub struct Options {
     /// Average number of keys per virtual bucket of a trie [default: 256]
     #[arg(long, value_name = "G", value_parser = parse_whole::<u32>)]
@@ -74,6 +75,19 @@ pub struct Options {
     #[arg(long, value_name = "F", value_parser = parse_whole::<u8>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits: Option<u8>,
+    /// Number of candidate slots of a key in the n-way table, 1 to 64 [default: 16]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u32>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<u32>,
+    /// Keys per slot of the n-way table, above 0 [default: 0.9]
+    #[arg(long, value_name = "SHARE", value_parser = parse_load)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
+}
+
+fn parse_load(text: &str) -> std::result::Result<f64, String> {
+    let load = text.parse().ok().filter(|load| (0.01..=2.0).contains(load));
+    load.ok_or_else(|| format!("{text} is no load; use one from 0.01 to 2"))
 }
 
 impl Structure {
@@ -87,6 +101,7 @@ impl Structure {
             }
             BlockPerfect | Fences => Options { items_per_block: Some(16), ..none },
             RibbonFilter | CuckooFilter | PartialKeyCuckoo | HashPages => Options { bits: Some(12), ..none },
+            NwayCuckoo => Options { candidates: Some(16), load: Some(0.9), bits: Some(12), ..none },
             SlotPerfect | PtrHash | PtrHashCompact => none,
         }
     }
@@ -113,6 +128,8 @@ impl Structure {
             items_per_block: one(self, "items_per_block", defaults.items_per_block, chosen.items_per_block)?,
             huffman_max: one(self, "huffman_max", defaults.huffman_max, chosen.huffman_max)?,
             bits: one(self, "bits", defaults.bits, chosen.bits)?,
+            candidates: one(self, "candidates", defaults.candidates, chosen.candidates)?,
+            load: one(self, "load", defaults.load, chosen.load)?,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The common interface of all measured structures.
 
 use super::sample::Key;
+use serde::Serialize;
 
 /// A structure built from a sample, with what is needed to verify its results.
 pub(super) trait Subject {
@@ -18,10 +19,29 @@ pub(super) trait Subject {
         None
     }
 
+    /// Returns the costs of inserting the keys one by one, if they depend on the load.
+    fn inserts(&self) -> Option<Inserts> {
+        None
+    }
+
     /// Returns the share of the space of all blocks that records fill, if it depends on the structure.
     fn space_used(&self) -> Option<f64> {
         None
     }
+}
+
+/// The costs of inserting keys into a table with a fixed number of slots.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Inserts {
+    /// The share of the slots that is taken.
+    pub load: f64,
+    /// The keys that moved to another slot per key inserted. Each of them is read from flash.
+    pub relocations_per_insert: f64,
+    /// The load at which the first key moved to the auxiliary table, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_at_first_failure: Option<f64>,
+    /// The keys in the auxiliary table.
+    pub auxiliary_keys: u64,
 }
 
 /// The verified results of all keys.

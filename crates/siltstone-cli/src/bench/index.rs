@@ -13,6 +13,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "
   siltstone bench index --structure entropy_trie --keys 16000000 --bucket 128 --json
   siltstone bench index --structure fences,block_perfect --items-per-block 64
+  siltstone bench index --structure hash_pages,nway_cuckoo --bits 12
   siltstone bench index --all --keys 1000000 --plot index.svg";
 
 /// Measure the index structures
@@ -29,7 +30,7 @@ pub struct IndexArgs {
           hide_possible_values = true)]
     structure: Vec<Structure>,
     /// All structures, each with its most useful settings
-    #[arg(long, conflicts_with_all = ["bucket", "items_per_block", "huffman_max", "bits"])]
+    #[arg(long, conflicts_with_all = ["bucket", "items_per_block", "huffman_max", "bits", "candidates", "load"])]
     all: bool,
     #[command(flatten)]
     options: Options,
