@@ -1,4 +1,4 @@
-//! The CPU time of a thread.
+//! The CPU time of a thread, and of the process.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -8,6 +8,12 @@ use std::time::Duration;
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     // The system never returns negative times, nor a billion nanoseconds or more.
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Returns the CPU time of all threads of this process, including the kernel's.
+pub fn process_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 

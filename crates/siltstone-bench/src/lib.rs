@@ -9,6 +9,7 @@
 //! - [`dict`]: the benchmark of a dictionary.
 //! - [`mica`]: the benchmark of MICA's in-memory stores.
 //! - [`udp`]: the benchmark of MICA's stores over the network.
+//! - [`requests`]: keys whose popularity drifts.
 //! - [`keys`], [`random`], [`key_set`]: the keys and values that benchmarks write, their order, and which of them
 //!   exist.
 //! - [`latencies`], [`timings`], [`clock`]: the durations of operations, by wall clock and by CPU time.
@@ -34,6 +35,7 @@ pub mod papers;
 pub mod place;
 pub mod quantity;
 pub mod random;
+pub mod requests;
 pub mod timings;
 pub mod trace;
 pub mod tuning;

@@ -62,3 +62,57 @@ fn more_space_and_more_skew_mean_fewer_appends() {
     let svg = siltstone_bench::chart::to_svg(&[chart(&cases)]).unwrap();
     assert!(svg.contains("cost_benefit, classes 3, skew 0.99"));
 }
+
+fn flashstore(num: u64) -> Settings {
+    let segments = vec![("segment_bytes".to_owned(), "4096".to_owned())];
+    Settings {
+        num,
+        share: vec![0.5],
+        laps: 2,
+        more: SettingArgs { settings: segments },
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn flash_serves_about_as_many_gets_as_a_cache_of_its_size_and_is_written_more_than_once_per_put() {
+    let run = || figures(Experiment::FlashstoreRecycling, &flashstore(3_000)).unwrap();
+    let found = run();
+    let of = |queues: u8, what: &str| {
+        let case = format!("skew 0.99, flash 50 %, queues {queues}: {what}");
+        let found = found.iter().find(|figure| figure.what.starts_with(&case));
+        found.unwrap_or_else(|| panic!("{case}")).clone()
+    };
+    for queues in [1, 2] {
+        let gets = of(queues, "gets on flash; LRU of flash");
+        assert!((gets.measured - gets.theory.unwrap()).abs() < 0.15, "{gets:?}");
+        let written = of(queues, "flash writes per put");
+        assert!(written.measured > 1.0 && written.theory.unwrap() > 1.0, "{written:?}");
+        assert!(of(queues, "disk writes per put").measured > 0.0);
+    }
+    let again: Vec<f64> = run().iter().map(|figure| figure.measured).collect();
+    assert!(found.iter().map(|figure| figure.measured).eq(again), "counts are the same in each run");
+}
+
+#[test]
+fn a_cache_on_flash_has_a_hit_ratio_and_writes() {
+    let figures = figures(Experiment::FlashstoreCache, &flashstore(3_000)).unwrap();
+    let hits = figures.iter().find(|figure| figure.what.contains("queues 2: hit ratio")).unwrap();
+    assert!(hits.measured > 0.3 && hits.measured < 1.0, "{hits:?}");
+    assert!(figures.iter().any(|figure| figure.what.contains("bytes written") && figure.measured > 1.0));
+}
+
+#[test]
+fn the_traces_of_flashstore_run_on_flash_and_over_a_disk() {
+    for (experiment, keys) in [(Experiment::FlashstoreTraces, 300), (Experiment::FlashstoreShares, 2_000)] {
+        let settings = Settings { queues: vec![2], ..flashstore(keys) };
+        let figures = figures(experiment, &settings).unwrap();
+        for (source, paper) in [("xbox", 42_527.0), ("dedup", 57_271.0)] {
+            let is_rate = |figure: &&Figure| figure.what.contains("operations per second;");
+            let rates: Vec<&Figure> =
+                figures.iter().filter(|figure| figure.source == source).filter(is_rate).collect();
+            assert!(rates.iter().all(|figure| figure.measured > 0.0), "{rates:?}");
+            assert!(rates.iter().any(|figure| figure.paper == Some(paper)), "{rates:?}");
+        }
+    }
+}

@@ -32,8 +32,8 @@ pub struct Report {
     pub lookup_absent_ns: Option<f64>,
     /// Keys that were located correctly: all of them, unless the structure has a bug.
     pub verified_keys: u64,
-    /// The average number of slots or blocks that a lookup returns, for structures that locate records: 1, and the false
-    /// reads.
+    /// The average number of slots or blocks that a lookup returns, for structures that locate records: 1, and the
+    /// false reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub units_per_lookup: Option<f64>,
     /// What inserting cost, for tables with a fixed number of slots.

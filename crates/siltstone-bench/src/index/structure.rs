@@ -43,7 +43,7 @@ structures! {
     CuckooFilter, "cuckoo_filter", "membership and slot: the tags of a partial-key cuckoo table";
     PartialKeyCuckoo, "partial_key_cuckoo", "membership and 32-bit position, of keys in any order";
     HashPages, "hash_pages", "the same, growing with its keys: sorted pages of hash prefixes, units of up to 40 bits";
-    NwayCuckoo, "nway_cuckoo", "the index of FlashStore's paper: N candidate slots with signatures of 2 bytes and pointers";
+    NwayCuckoo, "nway_cuckoo", "the index of FlashStore's paper: N candidate slots, signatures of 2 bytes";
     PtrHash, "ptr_hash", "a peer: the ptr_hash crate's minimal perfect hash, at its defaults";
     PtrHashCompact, "ptr_hash_compact", "the same, its compact form";
 }

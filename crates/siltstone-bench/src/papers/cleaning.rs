@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const VALUE_BYTES: usize = 40;
 const SPACES: [f64; 1] = [1.25];
+const SKEWS: [f64; 3] = [0.0, 0.6, 0.99];
 /// The rules by their names.
 const VICTIMS: [(&str, Victim); 3] = [
     ("most_invalid", Victim::MostInvalid),
@@ -41,8 +42,9 @@ pub struct Case {
 /// Returns all combinations of the settings.
 pub fn cases(settings: &Settings) -> Vec<Case> {
     let spaces = if settings.space.is_empty() { &SPACES[..] } else { &settings.space };
+    let skews = if settings.skew.is_empty() { &SKEWS[..] } else { &settings.skew };
     let mut cases = Vec::new();
-    let of_space = |space| settings.skew.iter().map(move |skew| (space, skew));
+    let of_space = |space| skews.iter().map(move |skew| (space, skew));
     for (&space, &skew) in spaces.iter().flat_map(of_space) {
         for victim in &settings.victim {
             let of_classes = |&classes: &u8| Case { victim: victim.clone(), classes, skew, space };

@@ -4,10 +4,12 @@
 
 mod cleaning;
 mod flashkey;
+mod flashstore;
 
 use crate::named::{by_name, named};
 use crate::place::Place;
 use crate::quantity::{parse_time, parse_whole};
+use crate::trace::Synthetic;
 use crate::tuning::SettingArgs;
 use crate::{Error, Result};
 use clap::Parser;
@@ -29,12 +31,27 @@ pub enum Experiment {
     FlashkeyYcsb,
     /// Cleaning by victim, classes, skew and space.
     FlashkeyCleaning,
+    /// Recycling by queues, skew and the size of flash.
+    FlashstoreRecycling,
+    /// A cache on flash without a disk.
+    FlashstoreCache,
+    /// The paper's traces with all records on flash: Figures 5 and 6, Tables 3 to 5, 5.9.
+    FlashstoreTraces,
+    /// The traces with less flash over a disk: Figure 7.
+    FlashstoreShares,
 }
 
 impl Experiment {
     /// All experiments.
-    pub const ALL: [Experiment; 3] =
-        [Experiment::FlashkeyWorkloads, Experiment::FlashkeyYcsb, Experiment::FlashkeyCleaning];
+    pub const ALL: [Experiment; 7] = [
+        Experiment::FlashkeyWorkloads,
+        Experiment::FlashkeyYcsb,
+        Experiment::FlashkeyCleaning,
+        Experiment::FlashstoreRecycling,
+        Experiment::FlashstoreCache,
+        Experiment::FlashstoreTraces,
+        Experiment::FlashstoreShares,
+    ];
 
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
@@ -42,6 +59,10 @@ impl Experiment {
             Experiment::FlashkeyWorkloads => "flashkey_workloads",
             Experiment::FlashkeyYcsb => "flashkey_ycsb",
             Experiment::FlashkeyCleaning => "flashkey_cleaning",
+            Experiment::FlashstoreRecycling => "flashstore_recycling",
+            Experiment::FlashstoreCache => "flashstore_cache",
+            Experiment::FlashstoreTraces => "flashstore_traces",
+            Experiment::FlashstoreShares => "flashstore_shares",
         }
     }
 
@@ -51,6 +72,14 @@ impl Experiment {
             Experiment::FlashkeyWorkloads => "FlashKey: Table II's workloads; Figures 3 to 6, Tables V, VI",
             Experiment::FlashkeyYcsb => "FlashKey: YCSB A, B, C, F, D and E; Table III and Figure 7",
             Experiment::FlashkeyCleaning => "FlashKey: cleaning by victim, classes, skew and space",
+            Experiment::FlashstoreRecycling => "FlashStore: recycling by queues, skew and share; against LRU",
+            Experiment::FlashstoreCache => {
+                "FlashStore: a cache on flash by queues, skew and share; against LRU"
+            }
+            Experiment::FlashstoreTraces => {
+                "FlashStore: its traces on flash; Figures 5, 6, Tables 3 to 5, 5.9"
+            }
+            Experiment::FlashstoreShares => "FlashStore: its traces with less flash over a disk; Figure 7",
         }
     }
 }
@@ -66,7 +95,8 @@ pub struct Settings {
     /// Length of the keys, in bytes
     #[arg(long, default_value_t = 16, value_parser = parse_whole::<usize>)]
     pub key_size: usize,
-    /// Length of the values, in bytes [default: 1024, 1000 of YCSB, 40 of cleaning]
+    /// Length of the values, in bytes [default: 1024, 1000 of YCSB, 40 of cleaning, 48 of
+    /// recycling, 84 of a cache]
     #[arg(long, value_parser = parse_whole::<usize>)]
     pub value_size: Option<usize>,
     /// Bytes of the logs per byte of live records: a list for cleaning [default: 1.7 as RocksDB in the paper, 1.23 of
@@ -80,12 +110,36 @@ pub struct Settings {
     /// Cleaning: numbers of logs for moved records
     #[arg(long, value_delimiter = ',', value_name = "NUMBER,…", default_values_t = [1, 3])]
     pub classes: Vec<u8>,
-    /// Cleaning: skews of the overwritten keys; 0 is uniform
-    #[arg(long, value_delimiter = ',', value_name = "THETA,…", default_values_t = [0.0, 0.6, 0.99])]
+    /// Skews of the keys; 0 is uniform [default: 0,0.6,0.99 of cleaning, 0.99 of recycling, 0.9 of a cache]
+    #[arg(long, value_delimiter = ',', value_name = "THETA,…")]
     pub skew: Vec<f64>,
-    /// Cleaning: overwrites per key; the first half is not counted
+    /// Cleaning, recycling, caches: requests per key; the first half is not counted
     #[arg(long, default_value_t = 6, value_parser = parse_whole::<u64>)]
     pub laps: u64,
+    /// FlashStore: bytes of flash per byte of all records on it
+    #[arg(long, value_delimiter = ',', value_name = "SHARE,…", default_values_t = [0.9, 0.75, 0.5, 0.25])]
+    pub share: Vec<f64>,
+    /// FlashStore: numbers of queues; the paper has one
+    #[arg(long, value_delimiter = ',', value_name = "NUMBER,…", default_values_t = [1, 2])]
+    pub queues: Vec<u8>,
+    /// Recycling: gets per put
+    #[arg(long, default_value_t = 1.0)]
+    pub gets_per_put: f64,
+    /// Recycling, caches: share of the keys that change their popularity within as many requests as there are keys
+    #[arg(long, default_value_t = 0.01)]
+    pub drift: f64,
+    /// FlashStore: the traces
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", value_parser = by_name::<Synthetic>(),
+          default_values = ["xbox", "dedup"])]
+    #[serde(skip)]
+    pub trace: Vec<Synthetic>,
+    /// FlashStore: threads that send the operations of a trace
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
+    pub threads: usize,
+    /// FlashStore: directory of the disk [default: a directory in that of the database]
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub disk: Option<PathBuf>,
     /// End each workload after this time, such as 10s
     #[arg(long, value_parser = parse_time)]
     #[serde(skip)]
@@ -141,7 +195,7 @@ impl Figure {
     /// Formats the figure as a line below the [`header`](Self::header).
     pub fn line(&self) -> String {
         let show = |value: Option<f64>| value.map_or(String::new(), crate::accounts::number_as_text);
-        let theory = self.theory.map_or(String::new(), |theory| format!("{theory:.2}"));
+        let theory = self.theory.map_or(String::new(), |theory| format!("{theory:.3}"));
         let measured = match self.measured {
             large if large >= 1000.0 => format!("{large:.0}"),
             small => format!("{small:.3}"),
@@ -174,6 +228,10 @@ pub fn run(
             }
             Ok(())
         }
+        Experiment::FlashstoreRecycling => flashstore::recycling(settings, place, on_figure),
+        Experiment::FlashstoreCache => flashstore::cache(settings, place, on_figure),
+        Experiment::FlashstoreTraces => flashstore::traces(settings, place, on_figure),
+        Experiment::FlashstoreShares => flashstore::shares(settings, place, on_figure),
     }
 }
 

@@ -15,6 +15,8 @@ const EXAMPLES: &str = "
   siltstone bench paper flashkey-workloads --access direct-or-buffered
   siltstone bench paper flashkey-workloads --num 50e6 --db DIR --space 1.24
   siltstone bench paper flashkey-cleaning --db /dev/shm/cleaning --num 1e6
+  siltstone bench paper flashstore-recycling --db /dev/shm/recycling --gets-per-put 19
+  siltstone bench paper flashstore-shares --num 1e6 --db DIR --disk SLOW --access direct-or-buffered
   siltstone bench paper flashkey-cleaning --skew 0,0.99 --space 1.11,1.18,1.25,1.43,1.67 --plot cleaning.svg";
 
 /// Run the experiments of papers, with the papers' figures next to what is measured

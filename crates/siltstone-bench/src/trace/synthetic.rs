@@ -1,0 +1,235 @@
+//! Traces made from what FlashStore's paper publishes of its own (5.4, Table 3), which are not public.
+//!
+//! - `xbox`: 5.5 million operations, 7.5 gets per set, keys of 92 bytes, values of 1,200; some gets find nothing. Added
+//!   here: Zipf 0.99 over 500,000 keys, of which 1 % change their popularity per 500,000 operations.
+//! - `dedup`: 27,748,824 chunks, each looked up, of which 12,082,492 are new and are set; keys of 20 bytes, values of
+//!   44. Added here: 4 backups, each of which repeats the one before in order, with runs of 64 new chunks.
+
+use super::{Kind, Operation, Source};
+use crate::Result;
+use crate::named::named;
+use crate::random::{self, Rng, mix};
+use crate::requests::Drifting;
+
+/// A trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Synthetic {
+    /// The state of games.
+    Xbox,
+    /// The index of the chunks of backups.
+    Dedup,
+}
+
+impl Synthetic {
+    /// All traces.
+    pub const ALL: [Synthetic; 2] = [Synthetic::Xbox, Synthetic::Dedup];
+
+    /// Returns the name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Synthetic::Xbox => "xbox",
+            Synthetic::Dedup => "dedup",
+        }
+    }
+
+    /// Returns the lengths of the keys and of the values, in bytes.
+    pub fn lengths(self) -> (u16, u32) {
+        match self {
+            Synthetic::Xbox => (92, 1200),
+            Synthetic::Dedup => (20, 44),
+        }
+    }
+
+    /// Returns the number of keys that are set in a trace of this share of the paper's length: all keys that may be
+    /// set, of `xbox`.
+    pub fn keys(self, scale: f64) -> u64 {
+        let of_paper = match self {
+            Synthetic::Xbox => XBOX_KEYS,
+            Synthetic::Dedup => DEDUP_NEW,
+        };
+        (of_paper as f64 * scale).round().max(1.0) as u64
+    }
+
+    /// Makes the trace at this share of the paper's length. Equal seeds give equal traces.
+    ///
+    /// # Errors
+    /// [`crate::Error::Settings`] if the trace would be empty.
+    pub fn open(self, scale: f64, seed: u64) -> Result<Source> {
+        Ok(match self {
+            Synthetic::Xbox => Box::new(Xbox::new(self, scale, seed)?.map(Ok)),
+            Synthetic::Dedup => Box::new(Dedup::new(self, scale, seed).map(Ok)),
+        })
+    }
+
+    fn operation(self, kind: Kind, key: u64) -> Operation {
+        let (key_length, value_length) = self.lengths();
+        Operation { kind, key: mix(key), key_length, value_length, time_ms: 0, time_to_live_s: 0 }
+    }
+}
+
+named!(Synthetic);
+
+const XBOX_OPERATIONS: u64 = 5_500_000;
+const XBOX_GETS_PER_SET: f64 = 7.5;
+const XBOX_KEYS: u64 = 500_000;
+const XBOX_SKEW: f64 = 0.99;
+const XBOX_DRIFT: f64 = 0.01;
+
+const DEDUP_CHUNKS: u64 = 27_748_824;
+const DEDUP_NEW: u64 = 12_082_492;
+const DEDUP_BACKUPS: u64 = 4;
+const DEDUP_RUN: u64 = 64;
+
+struct Xbox {
+    trace: Synthetic,
+    keys: Drifting,
+    random: Rng,
+    left: u64,
+}
+
+impl Xbox {
+    fn new(trace: Synthetic, scale: f64, seed: u64) -> Result<Xbox> {
+        let keys = Drifting::new(trace.keys(scale), XBOX_SKEW, XBOX_DRIFT, seed)?;
+        let left = (XBOX_OPERATIONS as f64 * scale).round() as u64;
+        Ok(Xbox { trace, keys, random: random::stream(seed, 3), left })
+    }
+}
+
+impl Iterator for Xbox {
+    type Item = Operation;
+
+    fn next(&mut self) -> Option<Operation> {
+        self.left = self.left.checked_sub(1)?;
+        let is_set = self.random.f64() * (1.0 + XBOX_GETS_PER_SET) < 1.0;
+        let kind = if is_set { Kind::Set } else { Kind::Get };
+        self.keys.next().map(|key| self.trace.operation(kind, key.into()))
+    }
+}
+
+struct Dedup {
+    trace: Synthetic,
+    random: Rng,
+    /// The chunks of the backup before, and of this one.
+    before: Vec<u64>,
+    backup: Vec<u64>,
+    chunks_per_backup: u64,
+    chunks_left: u64,
+    new_left: u64,
+    new: u64,
+    /// The chunks that follow in the same run, and whether they are new.
+    run: (u64, bool),
+    /// A chunk that was looked up and is new.
+    to_set: Option<u64>,
+}
+
+impl Dedup {
+    fn new(trace: Synthetic, scale: f64, seed: u64) -> Dedup {
+        let scaled = |count: u64| (count as f64 * scale).round() as u64;
+        let chunks_per_backup = scaled(DEDUP_CHUNKS).div_ceil(DEDUP_BACKUPS);
+        Dedup {
+            trace,
+            random: random::stream(seed, 4),
+            before: Vec::new(),
+            backup: Vec::new(),
+            chunks_per_backup,
+            chunks_left: scaled(DEDUP_CHUNKS),
+            new_left: scaled(DEDUP_NEW),
+            new: 0,
+            run: (0, false),
+            to_set: None,
+        }
+    }
+
+    /// Returns the next chunk, and whether it is new.
+    fn chunk(&mut self) -> Option<(u64, bool)> {
+        if self.chunks_left == 0 {
+            return None;
+        }
+        if self.backup.len() as u64 == self.chunks_per_backup {
+            self.before = std::mem::take(&mut self.backup);
+        }
+        let place = self.backup.len();
+        let old = self.before.get(place).copied();
+        if self.run.0 == 0 {
+            // As many runs are new as are needed for the chunks that are left.
+            let share = self.new_left as f64 / self.chunks_left as f64;
+            self.run = (DEDUP_RUN, self.random.f64() < share);
+        }
+        self.run.0 -= 1;
+        let must_be_new = self.new_left >= self.chunks_left;
+        let chunk = match old {
+            Some(old) if self.new_left == 0 || !(self.run.1 || must_be_new) => (old, false),
+            _ => {
+                self.new += 1;
+                (self.new, true)
+            }
+        };
+        self.new_left = self.new_left.saturating_sub(u64::from(chunk.1));
+        self.chunks_left -= 1;
+        self.backup.push(chunk.0);
+        Some(chunk)
+    }
+}
+
+impl Iterator for Dedup {
+    type Item = Operation;
+
+    fn next(&mut self) -> Option<Operation> {
+        if let Some(chunk) = self.to_set.take() {
+            return Some(self.trace.operation(Kind::Set, chunk));
+        }
+        let (chunk, is_new) = self.chunk()?;
+        self.to_set = is_new.then_some(chunk);
+        Some(self.trace.operation(Kind::Get, chunk))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    struct Counted {
+        gets: u64,
+        sets: u64,
+        found: u64,
+        keys: HashSet<u64>,
+    }
+
+    fn count(trace: Synthetic, scale: f64) -> Counted {
+        let mut counted = Counted { gets: 0, sets: 0, found: 0, keys: HashSet::new() };
+        for operation in trace.open(scale, 7).unwrap() {
+            let operation = operation.unwrap();
+            assert_eq!((operation.key_length, operation.value_length), trace.lengths());
+            match operation.kind {
+                Kind::Get => {
+                    counted.gets += 1;
+                    counted.found += u64::from(counted.keys.contains(&operation.key));
+                }
+                _ => {
+                    counted.sets += 1;
+                    counted.keys.insert(operation.key);
+                }
+            }
+        }
+        counted
+    }
+
+    #[test]
+    fn the_traces_have_the_counts_that_the_paper_publishes() {
+        let scale = 0.02;
+        let xbox = count(Synthetic::Xbox, scale);
+        assert_eq!(xbox.gets + xbox.sets, 110_000);
+        assert!(
+            (xbox.gets as f64 / xbox.sets as f64 / 7.5 - 1.0).abs() < 0.03,
+            "{} {}",
+            xbox.gets,
+            xbox.sets
+        );
+        assert!(xbox.found < xbox.gets && xbox.found > xbox.gets / 4, "{}", xbox.found);
+        let dedup = count(Synthetic::Dedup, scale);
+        assert_eq!((dedup.gets, dedup.sets), (554_976, 241_650));
+        assert_eq!(dedup.keys.len() as u64, dedup.sets, "a chunk is set once");
+        assert_eq!(dedup.found, dedup.gets - dedup.sets, "all others are found");
+    }
+}
