@@ -11,8 +11,7 @@ use crate::store::manifest::KeptSettings;
 type Ends = [u64; CLASSES];
 
 /// Writes a consistent copy into an empty directory. Finished segments and the saved index are shared, the rest is
-/// copied. Writers are locked only until the ends of the logs are known.
-/// The copy keeps `settings` instead of other values.
+/// copied. Writers are locked only until the ends of the logs are known. The copy keeps `settings`.
 pub(crate) fn checkpoint(
     logs: &IndexedLogs,
     commits: &Commits,

@@ -3,7 +3,6 @@
 //! Lookups share a page, so they set bits atomically. Everything else has the page to itself. A lost or a wrong mark
 //! costs no more than a record that stays too long or leaves too early, so the order of memory does not matter.
 
-use super::bit_array::{close, open};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The marks of the entries of a page, by their ranks. Two pages with the same entries are equal whatever is marked.
@@ -15,7 +14,8 @@ struct Words(Vec<AtomicU64>);
 
 impl Clone for Marks {
     fn clone(&self) -> Marks {
-        Marks(self.words().map(|words| Box::new(Words(words.into_iter().map(AtomicU64::new).collect()))))
+        let copy = |words: &Words| words.0.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect();
+        Marks(self.0.as_ref().map(|words| Box::new(Words(copy(words)))))
     }
 }
 
@@ -30,15 +30,7 @@ impl Eq for Marks {}
 impl Marks {
     /// Makes the marks of `len` entries, none of which is marked.
     pub fn of(len: usize) -> Marks {
-        Marks::from_words(vec![0; len.div_ceil(64)])
-    }
-
-    fn from_words(words: Vec<u64>) -> Marks {
-        Marks(Some(Box::new(Words(words.into_iter().map(AtomicU64::new).collect()))))
-    }
-
-    fn words(&self) -> Option<Vec<u64>> {
-        self.0.as_ref().map(|words| words.0.iter().map(|word| word.load(Relaxed)).collect())
+        Marks(Some(Box::new(Words((0..len.div_ceil(64)).map(|_| AtomicU64::default()).collect()))))
     }
 
     /// Returns whether the page has marks.
@@ -67,26 +59,28 @@ impl Marks {
 
     /// Inserts an entry without a mark at a rank, of a page that has `len` entries then.
     pub fn insert(&mut self, rank: usize, len: usize) {
-        self.change(|words| {
-            words.resize(len.div_ceil(64), 0);
-            open(words, rank, 1);
-            words[rank / 64] &= !(1 << (rank % 64));
-        });
+        let Some(Words(words)) = self.0.as_deref_mut() else { return };
+        words.resize_with(len.div_ceil(64), AtomicU64::default);
+        let (mut kept, mut carry) = ((1 << (rank % 64)) - 1, 0);
+        for word in words.iter_mut().skip(rank / 64).map(AtomicU64::get_mut) {
+            let shifted = (*word & !kept) << 1 | carry;
+            carry = *word >> 63;
+            *word = *word & kept | shifted;
+            kept = 0;
+        }
     }
 
     /// Removes the entry at a rank, of a page that has `len` entries then.
     pub fn remove(&mut self, rank: usize, len: usize) {
-        self.change(|words| {
-            close(words, rank, 1);
-            words.truncate(len.div_ceil(64));
-        });
-    }
-
-    fn change(&mut self, change: impl FnOnce(&mut Vec<u64>)) {
-        if let Some(mut words) = self.words() {
-            change(&mut words);
-            *self = Marks::from_words(words);
+        let Some(Words(words)) = self.0.as_deref_mut() else { return };
+        let mut carry = 0;
+        for (number, word) in words.iter_mut().map(AtomicU64::get_mut).enumerate().skip(rank / 64).rev() {
+            let kept = if number == rank / 64 { (1 << (rank % 64)) - 1 } else { 0 };
+            let shifted = *word >> 1 & !kept | carry << 63;
+            carry = *word & 1;
+            *word = *word & kept | shifted;
         }
+        words.truncate(len.div_ceil(64));
     }
 
     /// Returns the marks of the entries from one rank to another one.
