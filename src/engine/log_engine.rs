@@ -99,7 +99,7 @@ impl Engine for LogEngine {
 
     fn capabilities(&self) -> Capabilities {
         let settings = &self.parts.logs.settings;
-        Capabilities { persistent: true, lossy: settings.recycling.is_some() && !settings.has_below }
+        Capabilities { persistent: true, lossy: settings.is_cache() }
     }
 
     fn hasher(&self) -> KeyHasher {

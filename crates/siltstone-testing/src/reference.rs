@@ -12,6 +12,10 @@
 //!   a power loss   these, and {a=1}
 //! ```
 
+mod cache;
+
+pub use cache::CacheReference;
+
 use super::simulated::Crash;
 use bytes::Bytes;
 use siltstone::batch::{Durability, NEVER, TimestampMs, Write};

@@ -57,7 +57,7 @@ fn check(engine: &TestEngine, seeds: u64) {
 
 #[test]
 fn no_guarantee_is_broken_whatever_happens() {
-    for engine in TestEngine::persistent() {
+    for engine in TestEngine::simulated() {
         check(&engine, 2500);
     }
 }

@@ -152,7 +152,13 @@ impl IndexedLogs {
         self.below.as_ref().is_some_and(|below| below.may_contain(key))
     }
 
-    /// Keeps all records on flash, and the store below as it is, until the result is dropped.
+    /// Returns whether a key without an entry needs a tombstone: the store below may have a record, or records are lost
+    /// when they leave. The end of such a record is durable only with the redo of it, which may be later.
+    pub(super) fn may_come_back(&self, key: Key<'_>) -> bool {
+        self.settings.is_cache() || self.is_below(key)
+    }
+
+   /// Keeps all records on flash, and the store below as it is, until the result is dropped.
     pub fn hold_leaving(&self) -> impl Sized + '_ {
         self.leaving.lock()
     }

@@ -69,6 +69,11 @@ pub enum Mistake {
 }
 
 impl LogSettings {
+    /// Returns whether records are lost when they leave.
+    pub fn is_cache(&self) -> bool {
+        self.recycling.is_some() && !self.has_below
+    }
+
     /// Returns whether the engine makes this mistake: never without the feature `mistakes`.
     #[cfg(feature = "mistakes")]
     pub(super) fn makes(&self, mistake: Mistake) -> bool {

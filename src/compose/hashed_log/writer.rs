@@ -143,7 +143,7 @@ impl Writer {
             let mut deletes = lookups.iter().zip(writes);
             let is_absent = |(lookup, write): (&Lookup, &HashedWrite<'_>)| {
                 let units = self.logs.index.candidates_of(lookup)?;
-                Ok::<_, Error>(units.is_empty() && !self.logs.is_below(write.key()))
+                Ok::<_, Error>(units.is_empty() && !self.logs.may_come_back(write.key()))
             };
             if deletes.try_fold(true, |all, delete| Ok::<_, Error>(all && is_absent(delete)?))? {
                 return Ok(None);

@@ -60,6 +60,7 @@ impl TestEngine {
             store_suffixes: &[],
             file_kinds: &FILE_KINDS,
             operations_min: OPERATIONS_MIN,
+            is_lossy: false,
             stores: 1,
             omissions: &[
                 Omission::SyncOf("log-"),

@@ -3,9 +3,9 @@
 use super::{FileKind, Job, OPERATIONS_MIN, TestEngine, random_memory_budget};
 use crate::flips::DISK;
 use crate::omission::Omission;
-use siltstone::engine::{CommonSettings, EngineSettings};
+use siltstone::engine::{CommonSettings, EngineInfo, EngineSettings};
 use siltstone::{Disk, EngineKind, FlashStoreSettings, SiltSettings};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The size of segments: fixed when a database is created, so all settings of a simulation have the same.
 const SEGMENT_BYTES: u64 = 4 << 10;
@@ -71,6 +71,7 @@ impl TestEngine {
             store_suffixes: &[],
             file_kinds: &FILE_KINDS,
             operations_min: OPERATIONS_MIN,
+            is_lossy: false,
             stores: 2,
             omissions: &[
                 Omission::SyncOf("log-"),
@@ -83,6 +84,42 @@ impl TestEngine {
             ],
         }
     }
+}
+
+/// FlashStore as a cache: in simulations an engine of its own.
+static CACHE_INFO: LazyLock<EngineInfo> =
+    LazyLock::new(|| EngineInfo { name: "flashstore-cache", ..*EngineKind::FlashStore.info() });
+
+impl TestEngine {
+    /// Returns the row of FlashStore as a cache.
+    pub fn flashstore_cache() -> TestEngine {
+        TestEngine {
+            info: &CACHE_INFO,
+            small: |_| (CommonSettings::default(), cache().into()),
+            draw: Arc::new(|random, common| random_cache(random, common).into()),
+            draw_tiny: Arc::new(|random, common| random_cache(random, common).into()),
+            jobs: &JOBS[..1],
+            file_kinds: &[],
+            is_lossy: true,
+            stores: 1,
+            ..TestEngine::flashstore()
+        }
+    }
+}
+
+fn cache() -> FlashStoreSettings {
+    FlashStoreSettings::default().segment_bytes(SEGMENT_BYTES).flash_bytes(FLASH_BYTES).cache(true)
+}
+
+/// Returns random settings of a cache, and a random memory budget.
+pub(super) fn random_cache(random: &mut fastrand::Rng, common: &mut CommonSettings) -> FlashStoreSettings {
+    let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
+    common.block_bytes = None;
+    common.memory_budget = random_memory_budget(&mut of_memory);
+    cache()
+        .flash_bytes(FLASH_BYTES * [1, 1, 2, 4][random.usize(..4)])
+        .usage([0.5, 0.65, 0.8][random.usize(..3)])
+        .queues(random.u8(1..=2))
 }
 
 /// Returns random settings of FlashStore, and a random memory budget.

@@ -81,6 +81,8 @@ pub struct TestEngine {
     pub file_kinds: &'static [FileKind],
     /// The minimum number of operations of a simulated run, at most 500.
     pub operations_min: f64,
+    /// Whether it may lose records, as a cache.
+    pub is_lossy: bool,
     /// The number of stores that share a memory budget.
     pub stores: u64,
     /// The omitted calls that simulations must find.
@@ -102,6 +104,11 @@ impl TestEngine {
     /// Returns the engines whose data survives the process.
     pub fn persistent() -> impl Iterator<Item = TestEngine> {
         TestEngine::all().into_iter().filter(TestEngine::is_persistent)
+    }
+
+    /// Returns the engines that simulations run: also those that may lose records.
+    pub fn simulated() -> impl Iterator<Item = TestEngine> {
+        TestEngine::persistent().chain([TestEngine::flashstore_cache()])
     }
 
     /// Returns whether the data survives the process.
@@ -138,6 +145,7 @@ impl TestEngine {
             store_suffixes: &[],
             file_kinds: &[],
             operations_min: OPERATIONS_MIN,
+            is_lossy: false,
             stores: 1,
             omissions: &[],
         }
@@ -155,6 +163,7 @@ impl TestEngine {
             store_suffixes: &[],
             file_kinds: &[],
             operations_min: OPERATIONS_MIN,
+            is_lossy: false,
             stores: 1,
             omissions: &[
                 Omission::SyncOf("MANIFEST"),

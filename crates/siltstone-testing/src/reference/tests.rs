@@ -1,6 +1,6 @@
 use super::*;
 
-fn put<'a>(key: &'a str, value: &'a str) -> Write<'a> {
+pub(super) fn put<'a>(key: &'a str, value: &'a str) -> Write<'a> {
     Write::Put { key: key.as_bytes(), value: value.as_bytes(), expires_at_ms: NEVER }
 }
 
@@ -9,7 +9,7 @@ fn cell(value: &str) -> Cell {
 }
 
 /// Records written as `a=1 b=2`.
-fn records(text: &str) -> Records {
+pub(super) fn records(text: &str) -> Records {
     let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
     pairs.map(|(key, value)| (Bytes::copy_from_slice(key.as_bytes()), cell(value))).collect()
 }

@@ -1,6 +1,7 @@
 //! The operations that read, and the checks of what they return.
 
-use super::run::{Held, KEYS_CHECKED, Outcome, Run, STEPS_MAX, Scan, Session, cell, collect};
+use super::model::Outcome;
+use super::run::{Held, KEYS_CHECKED, Run, STEPS_MAX, Scan, Session, cell, collect};
 use crate::operations::KeyNumber;
 use crate::reference::{Cell, Violation};
 use siltstone::device::{Access, Directory};

@@ -7,6 +7,7 @@
 
 mod checks;
 mod configuration;
+mod model;
 mod run;
 mod shrink;
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! One run: the operations, executed on a database and on its model.
 
 use super::configuration::BEGINNING_MS;
+use super::model::{Model, Outcome};
 use super::{Configuration, Counts, Simulation};
 use crate::operations::{BatchWrite, KeyNumber, Operation};
-use crate::reference::{Cell, DOUBTS_MAX, Ending, Records, Reference, Violation};
+use crate::reference::{Cell, DOUBTS_MAX, Ending, Records, Violation};
 use crate::simulated::{Crash, Faults, SimulatedDirectory, Survival};
 use siltstone::batch::TimestampMs;
 use siltstone::engine::Found;
@@ -12,8 +13,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-pub(super) type Outcome = Result<(), Violation>;
 
 /// A database that accepts no more writes is opened again after this number of operations.
 const POISONED_OPERATIONS_MAX: u32 = 10;
@@ -32,7 +31,7 @@ const READ_FLIP_MAX: f64 = 0.01;
 /// A snapshot that is read later, and the model at its moment.
 pub(super) struct Held {
     pub snapshot: Snapshot,
-    pub reference: Reference,
+    pub reference: Model,
     pub now_ms: TimestampMs,
 }
 
@@ -68,7 +67,7 @@ pub(super) struct Run<'a> {
     pub backend: SimulatedDirectory,
     pub clock: Arc<AtomicU64>,
     pub database: Option<Database>,
-    pub reference: Reference,
+    pub reference: Model,
     pub random: fastrand::Rng,
     pub session: Session,
     pub held: Option<Held>,
@@ -84,10 +83,10 @@ impl<'a> Run<'a> {
             scratch,
             backend: SimulatedDirectory::new(simulation.seed)
                 .direct_alignment(configuration.direct_alignment),
+            reference: Model::new(configuration.engine.is_lossy),
             configuration,
             clock: Arc::new(AtomicU64::new(BEGINNING_MS)),
             database: None,
-            reference: Reference::new(),
             random: fastrand::Rng::with_seed(simulation.seed ^ 0x5EED),
             session: Session::default(),
             held: None,
@@ -424,7 +423,7 @@ impl<'a> Run<'a> {
     fn check_opened(&mut self, ending: Ending) -> Outcome {
         let records = self.database()?.iter().and_then(collect);
         let records = records.map_err(|error| Violation::new(format!("iter after opening: {error}")))?;
-        let _ends = self.reference.restarted(ending, &records, self.now_ms())?;
+        self.reference.restarted(ending, &records, self.now_ms())?;
         if let Some(scan) = &mut self.scan {
             scan.present.retain(|key| records.contains_key(&key[..]));
         }

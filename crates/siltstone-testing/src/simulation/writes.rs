@@ -1,6 +1,7 @@
 //! The operations that write.
 
-use super::run::{Outcome, Run, cell};
+use super::model::Outcome;
+use super::run::{Run, cell};
 use crate::operations::{BatchWrite, KeyNumber, Modification, Value, modified};
 use crate::reference::Violation;
 use siltstone::batch::{Batch, Durability, NEVER, Write};

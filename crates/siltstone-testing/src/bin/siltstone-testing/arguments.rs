@@ -36,10 +36,15 @@ impl Arguments {
 
     /// Returns the engine after `--engine`, or SILT.
     pub fn engine(&mut self) -> Result<TestEngine, String> {
+        self.engine_of(TestEngine::persistent().collect())
+    }
+
+    /// Returns the engine of these after `--engine`, or SILT.
+    pub fn engine_of(&mut self, engines: Vec<TestEngine>) -> Result<TestEngine, String> {
         let Some(name) = self.text("--engine")? else { return Ok(TestEngine::silt()) };
-        let engine = TestEngine::persistent().find(|engine| engine.info.name == name);
-        engine.ok_or_else(|| {
-            let names: Vec<_> = TestEngine::persistent().map(|engine| engine.info.name).collect();
+        let engine = engines.iter().find(|engine| engine.info.name == name);
+        engine.cloned().ok_or_else(|| {
+            let names: Vec<_> = engines.iter().map(|engine| engine.info.name).collect();
             format!("--engine: {name} is not one of {}", names.join(", "))
         })
     }

@@ -2,7 +2,7 @@
 
 use super::{Arguments, print, print_error};
 use serde_json::json;
-use siltstone_testing::engines;
+use siltstone_testing::engines::{self, TestEngine};
 use siltstone_testing::simulation::{Counts, Simulation, shrink};
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,7 +24,10 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     let first = arguments.number("--first")?.unwrap_or(0);
     // FlashKey with settings that need much cleaning.
     let cleaning = arguments.flag("--cleaning");
-    let engine = if cleaning { engines::cleaning() } else { arguments.engine()? };
+    let engine = match cleaning {
+        true => engines::cleaning(),
+        false => arguments.engine_of(TestEngine::simulated().collect())?,
+    };
     // Lists failures and continues.
     let keep_going = arguments.flag("--keep-going");
     let json = arguments.flag("--json");
