@@ -169,6 +169,12 @@ impl Unconfirmed {
             let forgotten = (before - segment.notes.len()) as u64;
             segment.count -= forgotten;
             self.count.fetch_sub(forgotten, Relaxed);
+            let (len, capacity) = (segment.notes.len(), segment.notes.capacity());
+            if capacity > len + 2 * (len / GROWTH + GROWTH_MIN) {
+                segment.notes.shrink_to(len + len / GROWTH + GROWTH_MIN);
+                let freed = capacity - segment.notes.capacity();
+                self.heap_bytes.fetch_sub(freed * NOTE_BYTES, Relaxed);
+            }
         }
     }
 
@@ -242,6 +248,11 @@ mod tests {
         assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(0, 0)]), (3, (3, false)));
         unconfirmed.forget_units(vec![((0, 0), 8), ((0, 0), 6), ((1, 64), 7)]);
         assert_eq!((unconfirmed.count(), unconfirmed.of_unit((0, 0), 8)), (2, vec![]));
+        // Forgotten notes take no memory.
+        (0..1_000).for_each(|number| unconfirmed.note((0, 0), 10 + number, YoungerKey::Unknown));
+        assert!(unconfirmed.heap_bytes() > 1_000 * NOTE_BYTES);
+        unconfirmed.forget_units((10..1_010).map(|number| ((0, 0), number)).collect());
+        assert!(unconfirmed.heap_bytes() < 20 * NOTE_BYTES, "{}", unconfirmed.heap_bytes());
         unconfirmed.forget((0, 0));
         assert_eq!((unconfirmed.count(), unconfirmed.heap_bytes()), (0, 0));
     }
