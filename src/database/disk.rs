@@ -5,14 +5,15 @@ use super::place::{Place, engine_of_number};
 use crate::damage::RepairReport;
 use crate::device::Directory;
 use crate::engine::{
-    CommonSettings, Disk, Engine, EngineKind, EngineSettings, OpenDisk, Opening, budget_of_disk,
+    CommonSettings, DISK_FILTER_BITS, Disk, Engine, EngineKind, EngineSettings, OpenDisk, Opening,
+    budget_of_disk,
 };
 use crate::error::{Error, Result};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// The filter of a new disk whose settings are not stated, in bits per key.
-const FILTER_BITS: (&str, &str) = ("filter_last_store", "10");
+/// The setting for the filter of a new disk whose settings are not stated.
+const FILTER: &str = "filter_last_store";
 
 /// What is held while a database is open.
 type Locks = Vec<Box<dyn Send + Sync>>;
@@ -82,6 +83,7 @@ fn with_engine<T>(
     }
     let (name, settings) = disk.named();
     let mut settings: Vec<(&str, &str)> = settings.collect();
+    let filter_bits = DISK_FILTER_BITS.to_string();
     let mut engine = match (name, number) {
         (Some(name), _) => EngineKind::from_name(name).map(EngineKind::settings).ok_or_else(|| {
             Error::Setting { name: "disk", problem: format!("there is no engine `{name}`") }
@@ -89,7 +91,7 @@ fn with_engine<T>(
         (None, Some(number)) => engine_of_number(number, directory)?,
         (None, None) => {
             if settings.is_empty() {
-                settings.push(FILTER_BITS);
+                settings.push((FILTER, &filter_bits));
             }
             EngineKind::default().settings()
         }

@@ -19,7 +19,7 @@ pub mod silt;
 
 pub use common::CommonSettings;
 pub use family::EngineKind;
-pub(crate) use settings::budget_of_disk;
+pub(crate) use settings::{DISK_FILTER_BITS, budget_of_disk};
 pub use settings::{Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo};
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};

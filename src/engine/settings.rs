@@ -351,6 +351,8 @@ pub(super) use named_values;
 
 /// The setting by name that says which engine a new disk has.
 const ENGINE: &str = "engine";
+/// The filter of a new disk whose settings are not stated, in bits per key.
+pub const DISK_FILTER_BITS: u8 = 10;
 
 /// Where an engine keeps the records that do not fit: a directory with a database of any engine that has files.
 ///

@@ -11,7 +11,8 @@
 //! - [`FlashKey`]: section VI-C of its paper. [`FlashStore`], [`BloomStore`] and [`Mica`]: what their papers state
 //!   about memory and recycling. Three of them have a log that is cleaned from its oldest end: [`Cleaning`].
 //!   [`FlashKeyLayout`] is Siltstone's engine, whose segments are cleaned by [`SegmentCleaning`]; [`Separation`] is the
-//!   least that any cleaning can write.
+//!   least that any cleaning can write. [`FlashStoreLayout`] is the other one with logs, of whose segments records
+//!   leave: [`SegmentRecycling`].
 //!
 //! The [`planner`] chooses among the engines and their parameters. [`figures`] has the figures of the dissertation.
 //!
@@ -35,6 +36,7 @@ mod mica;
 mod permutation;
 pub mod planner;
 mod popularity;
+mod recycling;
 mod root;
 mod samt;
 mod segments;
@@ -47,7 +49,9 @@ pub use cola::Cola;
 pub use error::ModelError;
 pub use flash::{Flash, YEAR_S};
 pub use flashkey::{FlashKey, FlashKeyLayout, FlashKeyRam, FlashKeyStore, FlashKeyWrites};
-pub use flashstore::{FlashStore, Recycling};
+pub use flashstore::{
+    Below, FlashStore, FlashStoreLayout, FlashStoreRam, FlashStoreStore, FlashStoreWrites, Recycling,
+};
 pub use key_stream::KeyStream;
 pub use lambert_w::lambert_w;
 pub use level_optimizer::OptimizedLevels;
@@ -56,6 +60,7 @@ pub use leveldb_simulator::{LevelDbSimulated, LevelDbSimulator, simulate_leveldb
 pub use mica::Mica;
 pub use permutation::Permutation;
 pub use popularity::{Group, Popularity};
+pub use recycling::{Missed, Recycled, SegmentRecycling};
 pub use samt::Samt;
 pub use segments::SegmentCleaning;
 pub use silt::{Silt, SiltLayout, SiltRam, SiltWrites};

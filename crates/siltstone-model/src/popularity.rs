@@ -41,6 +41,8 @@ pub struct Popularity {
     groups: Vec<Group>,
     pub(super) rates: Vec<f64>,
     pub(super) arrival: Option<Arrival>,
+    /// The least number of requests between two of the same key.
+    pub(super) apart: f64,
     grouping_error: f64,
 }
 
@@ -146,10 +148,17 @@ impl Popularity {
         Ok(Self::from_groups(groups, error))
     }
 
+    /// Returns the popularity of keys in groups, all keys of which have the average probability of their group. There
+    /// are at least `apart` requests between two of the same key, which are otherwise independent.
+    pub(crate) fn of_groups(mut groups: Vec<Group>, apart: f64) -> Self {
+        groups.sort_by(|one, other| other.probability.total_cmp(&one.probability));
+        Popularity { apart, ..Self::from_groups(groups, 0.0) }
+    }
+
     fn from_groups(groups: Vec<Group>, grouping_error: f64) -> Self {
         let keys = groups.iter().map(|group| group.keys).sum();
         let rates = groups.iter().map(|group| (-(-group.probability).ln_1p()).min(f64::MAX)).collect();
-        Popularity { keys, groups, rates, arrival: None, grouping_error }
+        Popularity { keys, groups, rates, arrival: None, apart: 0.0, grouping_error }
     }
 
     /// N, the number of distinct keys.

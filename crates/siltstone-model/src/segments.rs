@@ -11,12 +11,14 @@
 //!  ```
 
 use super::error::{ModelError, positive};
-use super::popularity::Popularity;
+use super::popularity::{Group, Popularity};
 use siltstone::Victim;
 use siltstone::engine::flashkey::costs::{CLASSES, SegmentCounts, choose, class_of};
 
 /// The maximum number of groups of keys.
 const GROUPS: f64 = 24.0;
+/// The smallest ratio of probabilities at which keys are in different groups.
+const GROUP_RATIO_MIN: f64 = 1.05;
 /// The live data is at least and at most this many segments. Less has few moves, and takes long; more change little.
 const SEGMENTS_MIN: f64 = 0.125;
 const SEGMENTS_MAX: f64 = 64.0;
@@ -64,12 +66,6 @@ pub(crate) struct Steady {
     pub changes: f64,
 }
 
-/// A group of keys of similar probability.
-struct Group {
-    keys: f64,
-    probability: f64,
-}
-
 /// A segment. All lengths are in records.
 struct Segment {
     class: usize,
@@ -110,7 +106,7 @@ impl SegmentCleaning {
         let segments = self.segments.clamp(SEGMENTS_MIN, SEGMENTS_MAX);
         let capacity = popularity.keys() / segments;
         let steps = (CLEANINGS_PER_ROUND / segments).ceil().max(1.0);
-        let groups = groups_of(popularity, capacity / steps);
+        let groups = groups_of(popularity, capacity / steps, GROUPS);
         let none = Saves { on_flash: 0.0, changes_max: f64::INFINITY, puts_max: f64::INFINITY };
         let mut run = Run::new(self, saves.unwrap_or(none), groups, capacity, steps);
         run.load();
@@ -127,14 +123,15 @@ impl SegmentCleaning {
     }
 }
 
-/// Joins the groups of a popularity. Keys that are certainly put within `puts` are all alike.
-fn groups_of(popularity: &Popularity, puts: f64) -> Vec<Group> {
-    let most = 16.0 / puts;
+/// Joins the groups of a popularity to about `groups` or fewer. Keys that are certainly requested within `requests`
+/// are all alike.
+pub(crate) fn groups_of(popularity: &Popularity, requests: f64, groups: f64) -> Vec<Group> {
+    let most = 16.0 / requests;
     let capped = |probability: f64| probability.min(most);
     let all = popularity.groups();
     let least = all.iter().map(|group| capped(group.probability)).fold(f64::INFINITY, f64::min);
     let greatest = all.iter().map(|group| capped(group.probability)).fold(0.0, f64::max);
-    let ratio = (greatest / least).powf(1.0 / (GROUPS - 1.0)).max(1.05);
+    let ratio = (greatest / least).powf(1.0 / (groups - 1.0)).max(GROUP_RATIO_MIN);
     let mut joined: Vec<Group> = Vec::new();
     let mut first = f64::INFINITY;
     for group in all {
@@ -264,7 +261,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Saves the index with all changes. Records that are found to be dead are removed from it, which are changes again.
+    /// Saves the index with all changes. Records that are found to be dead are removed, which are changes again.
     fn save(&mut self) {
         self.changes = 0.0;
         for segment in self.open.iter_mut().chain(&mut self.finished) {

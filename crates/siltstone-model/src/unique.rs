@@ -8,6 +8,8 @@
 use super::popularity::{Arrival, Group, Popularity, power_sum};
 use super::root::increasing_root;
 
+/// Of the time between two requests of a key, at most this share is that in which it is certainly not requested.
+const APART_SHARE_MAX: f64 = 0.95;
 /// Points at which the density of a level is averaged where there is no closed form.
 const DENSITY_POINTS: u32 = 64;
 
@@ -19,6 +21,9 @@ impl Popularity {
             return 0.0;
         }
         match &self.arrival {
+            None if self.apart > 0.0 => {
+                self.sum(|group, rate| group.keys * self.apart(rate).requested(requests))
+            }
             None => self.sum(|group, rate| group.keys * -(-rate * requests).exp_m1()),
             Some(arrival) => self.unique_with_arrivals(arrival, requests),
         }
@@ -61,7 +66,7 @@ impl Popularity {
         if interval.is_nan() || interval <= 0.0 {
             return 0.0;
         }
-        if self.arrival.is_none() {
+        if self.arrival.is_none() && self.apart == 0.0 {
             // The mean of 1 − e^−rx over x within 0 to the interval.
             return self.sum(|group, rate| group.keys * mean_of_risen(rate * interval));
         }
@@ -77,14 +82,24 @@ impl Popularity {
     /// Returns the probability that a request is for a key that is not among the last `requests` requests.
     pub fn absent(&self, requests: f64) -> f64 {
         match &self.arrival {
-            None => {
-                self.sum(|group, rate| group.keys * group.probability * (-rate * requests.max(0.0)).exp())
-            }
+            None => self.sum(|group, rate| {
+                let absent = match self.apart > 0.0 {
+                    true => self.apart(rate).absent(requests),
+                    false => (-rate * requests.max(0.0)).exp(),
+                };
+                group.keys * group.probability * absent
+            }),
             Some(arrival) => {
                 let next = self.unique(requests.max(0.0) + 1.0) - self.unique(requests.max(0.0));
                 (next - arrival.new_keys).clamp(0.0, 1.0)
             }
         }
+    }
+
+    /// Returns the requests of a key with this rate.
+    fn apart(&self, rate: f64) -> Apart {
+        let gap = self.apart.min(APART_SHARE_MAX / rate.max(f64::MIN_POSITIVE));
+        Apart { rate, gap, rate_after: rate / (1.0 - rate * gap) }
     }
 
     fn sum(&self, term: impl Fn(&Group, f64) -> f64) -> f64 {
@@ -112,6 +127,29 @@ impl Popularity {
     }
 }
 
+/// A key that is requested at a rate per request, but not for a gap after each time: at a higher rate after that.
+struct Apart {
+    rate: f64,
+    gap: f64,
+    rate_after: f64,
+}
+
+impl Apart {
+    /// Returns the probability that the key is among this many requests. The first one after any time is later than t
+    /// with the probability of the rate times the sum of the chances that a gap is longer, from t on.
+    fn requested(&self, requests: f64) -> f64 {
+        match requests <= self.gap || self.rate == 0.0 {
+            true => self.rate * requests,
+            false => 1.0 - self.rate / self.rate_after * (-self.rate_after * (requests - self.gap)).exp(),
+        }
+    }
+
+    /// Returns the probability that the key was not among this many requests before it is requested.
+    fn absent(&self, requests: f64) -> f64 {
+        (-self.rate_after * (requests - self.gap).max(0.0)).exp()
+    }
+}
+
 /// 1 − (1 − e^−x) / x, the mean of 1 − e^−y over y within 0 to x.
 fn mean_of_risen(x: f64) -> f64 {
     if x < 1e-3 { x / 2.0 - x * x / 6.0 + x * x * x / 24.0 } else { (x + (-x).exp_m1()) / x }
@@ -124,6 +162,23 @@ mod tests {
 
     fn near(got: f64, expected: f64, tolerance: f64) {
         assert!((got / expected - 1.0).abs() <= tolerance, "{got} for {expected}");
+    }
+
+    #[test]
+    fn requests_of_a_key_that_are_apart_are_of_distinct_keys_until_then() {
+        let groups = vec![Group { keys: 1_000.0, probability: 1e-3 }];
+        let apart = Popularity::of_groups(groups.clone(), 600.0);
+        for requests in [1.0, 100.0, 600.0] {
+            near(apart.unique(requests), requests, 2e-3);
+            near(apart.absent(requests), 1.0, 1e-12);
+        }
+        assert!(apart.unique(900.0) < 900.0 && apart.unique(900.0) > apart.unique(899.0));
+        near(apart.unique(1e6), 1_000.0, 1e-6);
+        near(apart.unique(apart.unique_inverse(800.0)), 800.0, 1e-6);
+        let (close, uniform) = (Popularity::of_groups(groups, 1e-6), Popularity::uniform(1_000).unwrap());
+        near(close.unique(700.0), uniform.unique(700.0), 1e-6);
+        near(close.absent(700.0), uniform.absent(700.0), 1e-6);
+        near(close.level_size(700.0), uniform.level_size(700.0), 1e-3);
     }
 
     #[test]

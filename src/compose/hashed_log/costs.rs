@@ -8,12 +8,15 @@ pub use super::background::{
 };
 pub use super::choice::{EXCESS_MAX, EXCESS_SEGMENTS_MAX};
 pub use super::clean::PIECE_BYTES as CLEAN_PIECE_BYTES;
+pub use super::indexed_logs::CLEAN;
 pub use super::open::unit_bytes;
-pub use super::policy::{SegmentCounts, choose, class_of};
+pub use super::policy::{SegmentCounts, choose, choose_queue, class_of};
+pub use super::recycle::KEPT;
 pub use super::unconfirmed::NOTE_BYTES;
 pub use crate::compose::KEY_STRIPES_BYTES;
 pub use crate::index::hash_pages::{
-    GROUPS_LOG2, GROWTH_WORDS, MARK_BITS, PAGE_BYTES, PAGE_ENTRIES, PAGE_HEADER_BYTES, PAGE_LINK_BYTES,
+    GROUPS_LOG2, GROWTH_WORDS, MARK_BITS, MARKS_BYTES, PAGE_BYTES, PAGE_ENTRIES, PAGE_HEADER_BYTES,
+    PAGE_LINK_BYTES,
 };
 pub use crate::store::data_logs::CLASSES;
 pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};

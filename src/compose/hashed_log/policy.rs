@@ -83,7 +83,7 @@ const NEW_SHARE: f64 = 0.25;
 /// Returns whether the oldest segment of new records is recycled, or of those that stayed; `None` for the oldest one of
 /// all. With one queue, records that were read since the last time go round with the others (FlashStore). With two,
 /// they leave a small queue of new ones, so that a record which is never read is not in the way of others for long.
-pub(super) fn choose_queue(queues: u8, new_bytes: u64, all_bytes: u64) -> Option<bool> {
+pub fn choose_queue(queues: u8, new_bytes: u64, all_bytes: u64) -> Option<bool> {
     (queues > 1).then_some(new_bytes as f64 >= NEW_SHARE * all_bytes as f64)
 }
 

@@ -27,7 +27,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use std::collections::HashSet;
 
 /// The class of records that stay, and are not in the store below.
-const KEPT: u8 = 1;
+pub const KEPT: u8 = 1;
 
 /// An entry: its hash, its unit, and the class and base of the segment of the unit.
 type Entry = (u64, Unit, Option<(u8, u64)>);

@@ -9,13 +9,17 @@ const BYTES_PER_PLACE: u64 = 1 << 10;
 const PLACES_MIN: u64 = 1 << 10;
 const PLACES_MAX: u64 = 1 << 22;
 
+/// Returns the number of places for flash of this many bytes. A place has two bytes.
+pub fn places(flash_bytes: u64) -> u64 {
+    (flash_bytes / BYTES_PER_PLACE).clamp(PLACES_MIN, PLACES_MAX).next_power_of_two()
+}
+
 /// The last miss of each place, by a part of the hash of its key.
 pub(super) struct Admission(Box<[AtomicU16]>);
 
 impl Admission {
     /// Makes a table for flash of this many bytes; without places if there is nothing to admit.
     pub fn new(flash_bytes: Option<u64>) -> Admission {
-        let places = |bytes: u64| (bytes / BYTES_PER_PLACE).clamp(PLACES_MIN, PLACES_MAX).next_power_of_two();
         Admission((0..flash_bytes.map_or(0, places)).map(|_| AtomicU16::new(0)).collect())
     }
 

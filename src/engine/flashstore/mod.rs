@@ -21,6 +21,7 @@
 mod admission;
 mod below;
 mod claim;
+pub mod costs;
 mod family;
 mod records;
 mod settings;

@@ -19,12 +19,12 @@ pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
 /// The name under which a database keeps the id of its disk.
 pub(super) const DISK_ID: &str = "disk_id";
 /// The least number of segments that flash holds: some of them grow, or wait to be finished.
-const SEGMENTS_MIN: u64 = 16;
+pub const SEGMENTS_MIN: u64 = 16;
 /// A put waits when the logs exceed the share at which records leave by this share of flash.
-const WAIT_SHARE: f64 = 0.15;
+pub const WAIT_SHARE: f64 = 0.15;
 /// The share of keys that may have an unconfirmed overwriting. When the oldest segment is recycled, all of its notes
 /// are resolved, so there are seldom more.
-const UNCONFIRMED_MAX: f64 = 0.25;
+pub const UNCONFIRMED_MAX: f64 = 0.25;
 
 settings! {
     /// The settings of the engine `flashstore`.

@@ -5,6 +5,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// The memory of the marks of a page besides their words of 64 marks, in bytes.
+pub const MARKS_BYTES: usize = size_of::<Words>();
+
 /// The marks of the entries of a page, by their ranks. Two pages with the same entries are equal whatever is marked.
 #[derive(Debug, Default)]
 pub(super) struct Marks(Option<Box<Words>>);

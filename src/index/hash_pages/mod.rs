@@ -28,6 +28,7 @@ mod page;
 pub(super) mod tests;
 
 pub use division::Division;
+pub use marks::MARKS_BYTES;
 pub use merge::Change;
 pub use page::{
     Entry, GROUPS_LOG2, GROWTH_WORDS, HashPage, MARK_BITS, PAGE_HEADER_BYTES, TAG_BITS_MAX, UNIT_BITS_MAX,

@@ -61,6 +61,12 @@ impl IndexLayout {
         self.pages_bytes(self.partitions, entries, self.unit_bits)
     }
 
+    /// Returns the memory of the marks of this many entries: whole words for each page.
+    pub fn marks_bytes(&self, entries: f64) -> f64 {
+        let (pages, _) = self.page_words(self.partitions, entries, self.unit_bits);
+        pages * (costs::MARKS_BYTES as f64 + WORD_BYTES / 2.0) + entries / 8.0
+    }
+
     fn shards_bytes(&self) -> f64 {
         self.partitions * costs::SHARD_BYTES as f64
     }

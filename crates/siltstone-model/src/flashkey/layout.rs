@@ -147,6 +147,11 @@ impl FlashKeyLayout {
         FLAGS_BYTES + lengths + self.item_bytes() + if self.expiring { EXPIRY_BYTES } else { 0.0 }
     }
 
+    /// Returns how many overwritings may be unconfirmed, per key: the engine counts them among the entries.
+    pub(crate) fn unconfirmed_share(&self) -> f64 {
+        self.unconfirmed_max / (1.0 - self.unconfirmed_max).max(f64::MIN_POSITIVE)
+    }
+
     fn shard_hash_bits(&self) -> f64 {
         self.hash_bits - self.partitions.log2()
     }
@@ -165,6 +170,17 @@ pub struct FlashKeyStore {
     pub frame_bytes: f64,
 }
 
+/// What is appended to the logs besides puts, per put.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Appends {
+    /// Records that were found in a store below.
+    pub promoted: f64,
+    /// Records that are moved.
+    pub moved: f64,
+    /// Segments are recycled: what is in them leaves.
+    pub recycles: bool,
+}
+
 /// What is written between two flushes of the index's changes to redo, per shard.
 struct Changes {
     /// Operations of a put that inserts a key, removes the older record of a key, or replaces one.
@@ -173,6 +189,8 @@ struct Changes {
     replaced: f64,
     /// Records that cleaning moved.
     moved: f64,
+    /// What is removed is in the segments that are released.
+    recycles: bool,
 }
 
 impl FlashKeyStore {
@@ -201,7 +219,8 @@ impl FlashKeyStore {
         if index.on_flash() == 0.0 {
             return Ok(in_memory);
         }
-        let (_, _, puts_max) = self.flushes(popularity, in_memory.appends_per_put);
+        let moved = in_memory.appends_per_put - 1.0;
+        let (_, _, puts_max) = self.flushes(popularity, Appends { promoted: 0.0, moved, recycles: false });
         let changes_max = index.changes_of_save(self.keys);
         cleaning.steady(popularity, Some(Saves { on_flash: index.on_flash(), changes_max, puts_max }))
     }
@@ -216,18 +235,21 @@ impl FlashKeyStore {
 
     /// Returns the puts between two flushes of the index's changes, the bytes of a flush, and the puts until the redo
     /// is so long that the index is saved.
-    fn flushes(&self, popularity: &Popularity, appends_per_put: f64) -> (f64, f64, f64) {
+    fn flushes(&self, popularity: &Popularity, appends: Appends) -> (f64, f64, f64) {
         let replaced = self.replaced_at_once(popularity);
-        let moved = appends_per_put - 1.0;
+        let Appends { promoted, moved, recycles } = appends;
         // Each segment that is appended lets one be released, and that flushes.
-        let releases = if moved > 1e-9 { appends_per_put / self.segment_frames() } else { 0.0 };
-        let puts = (1.0 / releases).min(self.puts_per_flush(2.0 + moved));
+        let all = 1.0 + promoted + moved;
+        let releases = if recycles || moved > 1e-9 { all / self.segment_frames() } else { 0.0 };
+        let inserted = 1.0 - replaced + promoted;
+        let puts = (1.0 / releases).min(self.puts_per_flush(2.0 * (1.0 + promoted) + moved));
         let shard = puts / self.layout.partitions;
         let changes = Changes {
-            inserted: shard * (1.0 - replaced),
-            removed: shard * (1.0 - replaced),
+            inserted: shard * inserted,
+            removed: shard * inserted,
             replaced: shard * replaced,
             moved: shard * moved,
+            recycles,
         };
         let redo = self.redo_bytes(&changes);
         (puts, redo, (self.redo_bytes_max(self.keys) + redo / 2.0) * puts / redo)
@@ -236,12 +258,22 @@ impl FlashKeyStore {
     /// Returns the writes of puts of this popularity, with this number of appends per put.
     pub fn writes(&self, popularity: &Popularity, appends_per_put: f64) -> FlashKeyWrites {
         let moved = appends_per_put - 1.0;
-        let (puts, redo, puts_per_save) = self.flushes(popularity, appends_per_put);
-        let segments = appends_per_put / self.segment_frames();
-        // A segment of puts begins: each log of moved records gets a marker of its order.
-        let orders =
-            f64::from(self.layout.classes).min(moved * self.segment_frames()) / self.segment_frames();
-        let markers = LOGS / puts + orders + moved / self.segment_frames();
+        self.writes_of(popularity, Appends { promoted: 0.0, moved, recycles: false })
+    }
+
+    /// Returns the writes of puts of this popularity; promoted records count as moved.
+    pub(crate) fn writes_of(&self, popularity: &Popularity, appends: Appends) -> FlashKeyWrites {
+        let Appends { promoted, moved, recycles } = appends;
+        let (puts, redo, puts_per_save) = self.flushes(popularity, appends);
+        let segments = (1.0 + promoted + moved) / self.segment_frames();
+        // A segment of puts begins: each log of other records gets a marker of its order.
+        let of_log =
+            |records: f64, logs: f64| logs.min(records * self.segment_frames()) / self.segment_frames();
+        let orders = match recycles {
+            true => of_log(moved, 1.0) + of_log(promoted, 1.0),
+            false => of_log(moved, self.layout.classes.into()),
+        };
+        let markers = LOGS / puts + orders + (promoted + moved) / self.segment_frames();
         let distinct = |puts: f64| {
             // By Simpson's rule.
             puts * (1.0 + 4.0 * popularity.absent(puts / 2.0) + popularity.absent(puts)) / 6.0
@@ -252,7 +284,7 @@ impl FlashKeyStore {
         let saved = self.saved_bytes(self.keys) / puts_per_save;
         self.per_byte(FlashKeyWrites {
             puts: self.frame_bytes,
-            moved: moved * self.frame_bytes,
+            moved: (promoted + moved) * self.frame_bytes,
             markers: markers * self.marker_bytes() + segments * SEGMENT_HEADER_BYTES,
             redo: redo / puts,
             saved_index: saved,
@@ -269,7 +301,13 @@ impl FlashKeyStore {
     pub fn writes_of_filling(&self) -> FlashKeyWrites {
         let puts = self.puts_per_flush(1.0).min(self.keys);
         let shard = puts / self.layout.partitions;
-        let redo = self.redo_bytes(&Changes { inserted: shard, removed: 0.0, replaced: 0.0, moved: 0.0 });
+        let redo = self.redo_bytes(&Changes {
+            inserted: shard,
+            removed: 0.0,
+            replaced: 0.0,
+            moved: 0.0,
+            recycles: false,
+        });
         // The index is saved when the redo since the last time is longer than it, or the changes take their memory.
         let index = self.index();
         let least = if index.on_flash() > 0.0 { 1.0 } else { puts };
@@ -327,7 +365,12 @@ impl FlashKeyStore {
         let put = changes.inserted + changes.replaced;
         let live_share = changes.moved / (changes.moved + put).max(1e-9);
         let inserted = hash + apart(changes.inserted / put.max(1e-9));
-        let removed = hash + varint_mean(all_units / changes.removed.max(1.0));
+        let of_segment = changes.removed * shards / self.segment_frames();
+        let removed = hash
+            + match changes.recycles {
+                true => apart(of_segment.min(1.0)),
+                false => varint_mean(all_units / changes.removed.max(1.0)),
+            };
         let replaced =
             hash + apart(changes.replaced / put.max(1e-9)) + varint_mean(self.segment_frames() * frame_units);
         let moved = hash + varint_mean(frame_units) + apart(live_share / 2.0);
@@ -347,6 +390,11 @@ impl FlashKeyStore {
     /// Returns the bytes of the user log after which changes are flushed.
     fn flush_bytes(&self) -> f64 {
         (costs::FLUSH_LOG_BYTES as f64).min(FLUSH_SEGMENTS * self.layout.segment_bytes)
+    }
+
+    /// Returns the memory of the marks of this many entries.
+    pub(crate) fn marks_bytes(&self, entries: f64) -> f64 {
+        self.index().marks_bytes(entries)
     }
 
     fn index(&self) -> IndexLayout {
@@ -406,7 +454,7 @@ impl FlashKeyStore {
     pub fn background_reads_per_put(&self, popularity: &Popularity, appends_per_put: f64) -> f64 {
         let confirmed = 1.0 - self.replaced_at_once(popularity);
         let dead = confirmed * (self.layout.space - 1.0);
-        let read_share = (1.0 - self.layout.unconfirmed_max / dead.max(f64::MIN_POSITIVE)).max(0.0);
+        let read_share = (1.0 - self.layout.unconfirmed_share() / dead.max(f64::MIN_POSITIVE)).max(0.0);
         confirmed * read_share + self.index().on_flash() * (2.0 * confirmed + appends_per_put)
     }
 
@@ -427,7 +475,7 @@ impl FlashKeyStore {
     pub fn ram_of_overwriting(&self, popularity: &Popularity) -> Result<FlashKeyRam, ModelError> {
         // The dead records in finished segments, without those that were replaced at once.
         let dead = (1.0 - self.replaced_at_once(popularity)) * (self.layout.space - 1.0);
-        let unconfirmed = dead.min(self.layout.unconfirmed_max) * self.keys;
+        let unconfirmed = dead.min(self.layout.unconfirmed_share()) * self.keys;
         let index = self.index().ram(self.keys + unconfirmed, self.steady(popularity)?.changes);
         Ok(FlashKeyRam { index, unconfirmed: notes_bytes(unconfirmed), ..self.ram() })
     }
@@ -482,7 +530,7 @@ impl FlashKeyStore {
 }
 
 /// Returns the memory of this many notes.
-fn notes_bytes(notes: f64) -> f64 {
+pub(crate) fn notes_bytes(notes: f64) -> f64 {
     notes * costs::NOTE_BYTES as f64 * (1.0 + SPARE_NOTES)
 }
 

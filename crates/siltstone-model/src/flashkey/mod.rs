@@ -9,6 +9,7 @@ mod index;
 mod layout;
 
 pub use costs::{FlashKeyRam, FlashKeyWrites};
+pub(crate) use layout::{Appends, notes_bytes};
 pub use layout::{FlashKeyLayout, FlashKeyStore};
 
 use super::cleaning::Cleaning;

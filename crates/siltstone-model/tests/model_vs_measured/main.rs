@@ -8,6 +8,7 @@
 #![expect(clippy::print_stderr, reason = "the figures are what one looks at when a claim fails")]
 
 mod flashkey;
+mod flashstore;
 
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory, Purpose};

@@ -5,6 +5,12 @@
 //! is set). Otherwise it is destaged to the disk, and returns with the next put of its key, or with the next get if
 //! flash also caches reads. Puts and gets have the same popularity.
 
+mod costs;
+mod layout;
+
+pub use costs::{FlashStoreRam, FlashStoreWrites};
+pub use layout::{Below, FlashStoreLayout, FlashStoreStore};
+
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};
 use super::popularity::Popularity;

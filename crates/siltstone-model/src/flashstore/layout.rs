@@ -1,0 +1,280 @@
+//! What the FlashStore engine of this crate costs, derived from its formats and its policy. Its logs and their index
+//! are those of FlashKey, and without a disk it is cleaned as FlashKey is. `tests/model_vs_measured` compares the
+//! results with the engine's own counters.
+
+use super::costs::{FlashStoreRam, FlashStoreWrites};
+use crate::error::{ModelError, fraction, positive};
+use crate::flashkey::{Appends, FlashKeyLayout, FlashKeyStore, notes_bytes};
+use crate::popularity::Popularity;
+use crate::recycling::{Missed, Recycled, SegmentRecycling};
+use crate::silt::{Silt, SiltLayout};
+use siltstone::FlashStoreSettings;
+use siltstone::engine::flashstore::costs;
+
+/// Bits per key of the filter of a new disk.
+const FILTER_BITS: f64 = costs::DISK_FILTER_BITS as f64;
+/// A place of the table of misses, in bytes.
+const PLACE_BYTES: f64 = 2.0;
+
+/// What is below the flash.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub enum Below {
+    /// Nothing: all records stay on flash.
+    Nothing,
+    /// Nothing, and records are lost when they leave: a cache. A get that misses is followed by a put.
+    Cache,
+    /// The engine SILT on a disk.
+    Disk(Box<SiltLayout>),
+}
+
+/// The records and the engine's settings. All but the records and the flash have the engine's defaults.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct FlashStoreLayout {
+    /// The records, the index and the segments; `space` counts without a disk only.
+    pub logs: FlashKeyLayout,
+    /// The bytes of flash that the logs may take.
+    pub flash_bytes: f64,
+    /// The share of it at which records begin to leave.
+    pub usage: f64,
+    /// The number of queues.
+    pub queues: u8,
+    /// Whether records that are read from the disk are put to flash.
+    pub caches_reads: bool,
+    /// What is below.
+    pub below: Below,
+}
+
+impl FlashStoreLayout {
+    /// Returns the engine's defaults above a disk, for records of one size.
+    pub fn new(key_bytes: f64, value_bytes: f64, flash_bytes: f64) -> Self {
+        let settings = FlashStoreSettings::default();
+        let logs = FlashKeyLayout {
+            space: settings.space,
+            hash_bits: settings.hash_bits.into(),
+            segment_bytes: settings.segment_bytes as f64,
+            unconfirmed_max: costs::UNCONFIRMED_MAX,
+            ..FlashKeyLayout::new(key_bytes, value_bytes)
+        };
+        let silt = SiltLayout { last_filter_bits: FILTER_BITS, ..SiltLayout::new(key_bytes, value_bytes) };
+        FlashStoreLayout {
+            logs,
+            flash_bytes,
+            usage: settings.usage,
+            queues: settings.queues,
+            caches_reads: settings.caches_reads,
+            below: Below::Disk(Box::new(silt)),
+        }
+    }
+
+    /// Checks that such records and settings are possible.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.logs.check()?;
+        if self.below == Below::Nothing {
+            return Ok(());
+        }
+        fraction("flash usage", self.usage)?;
+        positive("flash usage", self.usage)?;
+        let segments = self.flash_bytes / self.logs.segment_bytes;
+        if segments.is_nan() || segments < costs::SEGMENTS_MIN as f64 {
+            let limit = "as many segments as the engine needs";
+            return Err(ModelError { name: "segments of flash", got: segments, limit });
+        }
+        Ok(())
+    }
+
+    /// Returns the steady state of a store whose keys have this popularity, in puts and in gets.
+    pub fn store(&self, popularity: &Popularity, gets_per_put: f64) -> Result<FlashStoreStore, ModelError> {
+        self.check()?;
+        let keys = popularity.keys();
+        let of_all = self.logs.store(keys)?;
+        let recycled = match &self.below {
+            Below::Nothing => None,
+            below => Some(self.recycling(below, &of_all, gets_per_put).steady(popularity)?),
+        };
+        let (logs, disk) = match (&recycled, &self.below) {
+            (Some(recycled), below) => {
+                let entries = recycled.keys_on_flash + self.dead_entries(recycled);
+                // The bytes of the logs, for the number of entries there.
+                let space = (self.room_bytes() / entries / of_all.frame_bytes).max(1.0 + f64::EPSILON);
+                let logs = FlashKeyLayout { space, ..self.logs.clone() }.store(entries)?;
+                let disk = match below {
+                    Below::Disk(layout) => Some(layout.silt(keys)?),
+                    _ => None,
+                };
+                (logs, disk)
+            }
+            (None, _) => (of_all, None),
+        };
+        let (layout, popularity) = (self.clone(), popularity.clone());
+        Ok(FlashStoreStore { layout, popularity, gets_per_put, logs, recycled, disk })
+    }
+
+    /// Returns the bytes of the logs at which records begin to leave.
+    fn room_bytes(&self) -> f64 {
+        self.flash_bytes * self.usage
+    }
+
+    fn places(&self) -> f64 {
+        costs::places(self.flash_bytes as u64) as f64
+    }
+
+    fn recycling(&self, below: &Below, store: &FlashKeyStore, gets_per_put: f64) -> SegmentRecycling {
+        let missed = match below {
+            Below::Disk(_) if self.caches_reads => Missed::Admitted { places: self.places() },
+            Below::Disk(_) => Missed::Stays,
+            _ => Missed::Put,
+        };
+        SegmentRecycling {
+            room: self.room_bytes() / store.frame_bytes,
+            segments: self.room_bytes() / self.logs.segment_bytes,
+            queues: self.queues,
+            gets_per_put,
+            missed,
+        }
+    }
+
+    /// Returns the entries that a younger one replaces: those that the policy leaves, or as many as are not confirmed.
+    fn dead_entries(&self, recycled: &Recycled) -> f64 {
+        recycled.dead_entries.min(recycled.keys_on_flash * self.logs.unconfirmed_share())
+    }
+}
+
+/// A database of the engine FlashStore in its steady state.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct FlashStoreStore {
+    /// Records and settings.
+    pub layout: FlashStoreLayout,
+    /// The logs and their index.
+    pub logs: FlashKeyStore,
+    /// What leaves; `None` if nothing does.
+    pub recycled: Option<Recycled>,
+    /// The store on the disk, which has had each key.
+    pub disk: Option<Silt>,
+    #[serde(skip)]
+    popularity: Popularity,
+    gets_per_put: f64,
+}
+
+impl FlashStoreStore {
+    fn appends(&self, recycled: &Recycled) -> Appends {
+        let user = recycled.user_appends;
+        Appends { promoted: recycled.promoted / user, moved: recycled.moved / user, recycles: true }
+    }
+
+    /// Returns the writes to flash.
+    pub fn writes(&self) -> Result<FlashStoreWrites, ModelError> {
+        let (user, promoted, writes) = match &self.recycled {
+            Some(recycled) => {
+                let writes = self.logs.writes_of(&self.popularity, self.appends(recycled));
+                (recycled.user_appends, recycled.promoted, writes)
+            }
+            None => {
+                let appends = self.logs.appends_per_put(&self.popularity)?;
+                (1.0, 0.0, self.logs.writes(&self.popularity, appends))
+            }
+        };
+        let promoted = promoted * writes.puts;
+        Ok(FlashStoreWrites {
+            puts: user * writes.puts,
+            promoted,
+            moved: user * writes.moved - promoted,
+            markers: user * writes.markers,
+            redo: user * writes.redo,
+            saved_index: user * writes.saved_index,
+        })
+    }
+
+    /// Returns the records that are written to the disk per put.
+    pub fn destaged_per_put(&self) -> f64 {
+        match (&self.recycled, &self.disk) {
+            (Some(recycled), Some(_)) => recycled.destaged,
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the bytes that are written to the disk per byte put.
+    pub fn disk_writes(&self) -> f64 {
+        match (&self.recycled, &self.disk) {
+            (Some(recycled), Some(disk)) => {
+                recycled.destaged * disk.writes(&recycled.destaged_popularity).total()
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the share of gets of existing keys that find their record on flash.
+    pub fn flash_gets(&self) -> f64 {
+        self.recycled.as_ref().map_or(1.0, |recycled| recycled.flash_gets)
+    }
+
+    /// Returns the reads of flash for a get that finds its record there.
+    pub fn reads_per_flash_get(&self) -> f64 {
+        self.logs.reads_per_get()
+    }
+
+    /// Returns the reads of flash for a get of a key that is not there.
+    pub fn reads_per_flash_miss(&self) -> f64 {
+        self.logs.reads_per_miss()
+    }
+
+    /// Returns the reads of the disk for a get that finds its record there.
+    pub fn reads_per_disk_get(&self) -> f64 {
+        match (&self.recycled, &self.disk) {
+            (Some(recycled), Some(disk)) => disk.reads_per_get(&recycled.destaged_popularity),
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the reads of the disk for a get of a key that is nowhere.
+    pub fn reads_per_disk_miss(&self) -> f64 {
+        self.disk.as_ref().map_or(0.0, Silt::reads_per_miss)
+    }
+
+    /// Returns the average memory, without what only a running job uses.
+    pub fn ram(&self) -> Result<FlashStoreRam, ModelError> {
+        let Some(recycled) = &self.recycled else {
+            let ram = self.logs.ram_of_overwriting(&self.popularity)?;
+            return Ok(self.of_logs(ram));
+        };
+        let ram = self.logs.ram();
+        let (entries, dead) = (self.logs.keys, self.layout.dead_entries(recycled));
+        Ok(FlashStoreRam {
+            marks: self.logs.marks_bytes(entries),
+            unconfirmed: notes_bytes(dead),
+            admission: self.admission_bytes(),
+            disk: self.disk.as_ref().map_or(0.0, |disk| disk.ram().total()),
+            ..self.of_logs(ram)
+        })
+    }
+
+    /// Returns the peak of memory of a store that is written as fast as it accepts writes.
+    pub fn ram_peak(&self) -> FlashStoreRam {
+        let peak = self.of_logs(self.logs.ram_peak());
+        if self.recycled.is_none() {
+            return peak;
+        }
+        FlashStoreRam {
+            marks: self.logs.marks_bytes(self.logs.keys),
+            admission: self.admission_bytes(),
+            disk: self.disk.as_ref().map_or(0.0, |disk| disk.ram_peak().total()),
+            ..peak
+        }
+    }
+
+    fn of_logs(&self, ram: crate::flashkey::FlashKeyRam) -> FlashStoreRam {
+        FlashStoreRam {
+            index: ram.index,
+            marks: 0.0,
+            unconfirmed: ram.unconfirmed,
+            admission: 0.0,
+            buffers: ram.log_buffers + ram.confirm_buffers + ram.clean_buffers,
+            fixed: ram.fixed,
+            disk: 0.0,
+        }
+    }
+
+    fn admission_bytes(&self) -> f64 {
+        let admits = self.layout.caches_reads && self.disk.is_some();
+        if admits { PLACE_BYTES * self.layout.places() } else { 0.0 }
+    }
+}

@@ -1,0 +1,547 @@
+//! Logs of segments whose records leave when the logs are full, in the order that the engine FlashStore chooses, with
+//! its own functions: the paper's second chance with one queue, or two queues.
+//!
+//! As in `segments.rs`, groups of keys of similar probability are followed as expected values. Per put, a record of a
+//! key stays the newest one with a probability of 1 − q, and is not read with 1 − gq. So a finished segment needs no
+//! work until its records leave: what is live and marked then follows from the time since its records came.
+//!
+//! ```text
+//! puts         -> user log   [####|####|..] -> oldest: marked -> moved; others -> leave
+//! moved        -> class 1    [####|..]      -> as well
+//! second miss  -> class 3    [####|..]      -> as well, but the store below has what leaves
+//! ```
+
+use super::error::{ModelError, positive};
+use super::popularity::{Group, Popularity};
+use super::segments::groups_of;
+use siltstone::engine::flashstore::costs::{CLASSES, CLEAN, KEPT, choose_queue};
+
+/// The maximum number of groups of keys.
+const GROUPS: f64 = 96.0;
+/// The logs are at most this many segments. More change little.
+const SEGMENTS_MAX: f64 = 128.0;
+/// The minimum number of steps in which as many records are put as the logs hold.
+const STEPS_PER_ROUND: f64 = 512.0;
+/// The records that are appended before those that are counted, and of those, as a multiple of what the logs hold.
+const ROUNDS_WARM: f64 = 24.0;
+const ROUNDS: f64 = 8.0;
+/// The number of times at which the entries are counted while records are.
+const SAMPLES: usize = 64;
+/// The user log, as an index.
+const USER: usize = 0;
+
+/// What happens to a record that a get does not find on flash.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub enum Missed {
+    /// It stays in the store below.
+    Stays,
+    /// It is put to flash as well with its second miss, if no other miss took its place of a table in between.
+    Admitted {
+        /// The places of the table.
+        places: f64,
+    },
+    /// Nothing is below. The user puts it.
+    Put,
+}
+
+/// The rules by which records leave.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct SegmentRecycling {
+    /// The records of all logs, dead ones included, beyond which some leave.
+    pub room: f64,
+    /// The same in segments.
+    pub segments: f64,
+    /// The number of queues, 1 or 2.
+    pub queues: u8,
+    /// Gets of existing keys per put. They have the popularity of puts.
+    pub gets_per_put: f64,
+    /// What a get does that finds nothing.
+    pub missed: Missed,
+}
+
+/// The steady state, per put. Puts of records that were missed are not puts, but `user_appends`.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Recycled {
+    /// Records appended to the user log: 1, and those that users put because a get did not find them.
+    pub user_appends: f64,
+    /// Records that were found below and put to flash.
+    pub promoted: f64,
+    /// Records that were read, and are appended again.
+    pub moved: f64,
+    /// Records that leave, and are written to the store below, if there is one.
+    pub destaged: f64,
+    /// The share of gets that find their record on flash.
+    pub flash_gets: f64,
+    /// The mean number of keys on flash.
+    pub keys_on_flash: f64,
+    /// The mean number of entries of records that a younger one replaces.
+    pub dead_entries: f64,
+    /// The popularity of what is written below; that of the puts if nothing is.
+    #[serde(skip)]
+    pub destaged_popularity: Popularity,
+}
+
+impl Recycled {
+    /// Returns the records appended to all logs per put.
+    pub fn appends_per_put(&self) -> f64 {
+        self.user_appends + self.promoted + self.moved
+    }
+}
+
+/// The live records of a group in a segment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Live {
+    unread: f64,
+    read: f64,
+}
+
+/// A segment. All lengths are in records.
+struct Segment {
+    class: u8,
+    /// The puts before its first record.
+    order: f64,
+    appended: f64,
+    /// The records of each group that got an entry, and their state at a time.
+    entered: Vec<f64>,
+    live: Vec<Live>,
+    at: f64,
+}
+
+impl Segment {
+    fn new(class: usize, groups: usize, at: f64) -> Segment {
+        let live = vec![Live::default(); groups];
+        Segment { class: class as u8, order: at, appended: 0.0, entered: vec![0.0; groups], live, at }
+    }
+
+    /// Updates the live records to a time.
+    fn advance(&mut self, rates: &[Rates], to: f64) {
+        let time = std::mem::replace(&mut self.at, to);
+        let time = to - time;
+        if time <= 0.0 {
+            return;
+        }
+        for (live, rates) in self.live.iter_mut().zip(rates) {
+            let all = (live.unread + live.read) * (-rates.put * time).exp();
+            live.unread *= (-(rates.put + rates.get) * time).exp();
+            live.read = all - live.unread;
+        }
+    }
+}
+
+/// The rates of a key of a group, per put of any key, and what follows for a step.
+struct Rates {
+    put: f64,
+    get: f64,
+    /// The expected puts and gets of a step.
+    of_put: f64,
+    of_get: f64,
+    /// The probability of a put in a step, of no get in it and in half of it, and of a get after a put.
+    is_put: f64,
+    is_unread: f64,
+    is_unread_half: f64,
+    is_read_after: f64,
+}
+
+impl Rates {
+    fn new(put: f64, get: f64, step: f64) -> Rates {
+        let (of_put, of_get) = (put * step, get * step);
+        Rates {
+            put,
+            get,
+            of_put,
+            of_get,
+            is_put: -(-of_put).exp_m1(),
+            is_unread: (-of_get).exp(),
+            is_unread_half: (-of_get / 2.0).exp(),
+            is_read_after: marked_share(of_put, of_get),
+        }
+    }
+}
+
+/// The keys of a group that are not on flash: those whose last miss is in the table, and the others.
+#[derive(Debug, Clone, Copy, Default)]
+struct Absent {
+    noted: f64,
+    others: f64,
+}
+
+impl Absent {
+    fn keys(&self) -> f64 {
+        self.noted + self.others
+    }
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Default)]
+struct Counts {
+    puts: f64,
+    user_appends: f64,
+    promoted: f64,
+    moved: f64,
+    /// The puts of keys that are not on flash.
+    missed: f64,
+    destaged: Vec<f64>,
+    /// The user segments that were recycled, and the sum of their ages then, in puts.
+    user_segments: f64,
+    user_ages: f64,
+}
+
+impl SegmentRecycling {
+    /// Returns the steady state.
+    pub fn steady(&self, popularity: &Popularity) -> Result<Recycled, ModelError> {
+        positive("room", self.room)?;
+        positive("segments", self.segments - 1.0)?;
+        let mut run = Run::new(self, popularity);
+        run.load();
+        run.rounds(ROUNDS_WARM);
+        run.counts = Counts { destaged: vec![0.0; run.groups.len()], ..Counts::default() };
+        let (mut keys, mut dead) = (0.0, 0.0);
+        for _ in 0..SAMPLES {
+            run.rounds(ROUNDS / SAMPLES as f64);
+            let (live, replaced) = run.entries();
+            keys += live / SAMPLES as f64;
+            dead += replaced / SAMPLES as f64;
+        }
+        let Run { counts, groups, .. } = run;
+        let destaged: f64 = counts.destaged.iter().sum();
+        let left = groups
+            .iter()
+            .zip(&counts.destaged)
+            .map(|(group, count)| Group { keys: group.keys, probability: count / destaged / group.keys });
+        // A record that has left, and is put again, leaves at the earliest when the user log was recycled once.
+        let apart = counts.user_ages / counts.user_segments * destaged / counts.puts;
+        let destaged_popularity = match destaged > 0.0 {
+            true => Popularity::of_groups(left.collect(), apart),
+            false => popularity.clone(),
+        };
+        Ok(Recycled {
+            user_appends: counts.user_appends / counts.puts,
+            promoted: counts.promoted / counts.puts,
+            moved: counts.moved / counts.puts,
+            destaged: destaged / counts.puts,
+            flash_gets: 1.0 - counts.missed / counts.puts,
+            keys_on_flash: keys,
+            dead_entries: dead,
+            destaged_popularity,
+        })
+    }
+}
+
+/// Logs that are simulated.
+struct Run<'a> {
+    rules: &'a SegmentRecycling,
+    groups: Vec<Group>,
+    rates: Vec<Rates>,
+    absent: Vec<Absent>,
+    /// The records of a segment, and the puts of a step.
+    capacity: f64,
+    step: f64,
+    open: Vec<Segment>,
+    finished: Vec<Segment>,
+    /// The puts until now, and the records in the logs.
+    puts: f64,
+    appended: f64,
+    /// The misses of records below in the last step, per put.
+    missed_per_put: f64,
+    /// The puts between those of a user segment and its recycling.
+    user_age: f64,
+    counts: Counts,
+}
+
+impl<'a> Run<'a> {
+    fn new(rules: &'a SegmentRecycling, popularity: &Popularity) -> Run<'a> {
+        let segments = rules.segments.min(SEGMENTS_MAX);
+        let capacity = rules.room / segments;
+        let step = capacity / (STEPS_PER_ROUND / segments).ceil();
+        let requests = step * (1.0 + rules.gets_per_put);
+        let groups = groups_of(popularity, requests, GROUPS);
+        let rate =
+            |group: &Group| Rates::new(group.probability, group.probability * rules.gets_per_put, step);
+        Run {
+            rules,
+            rates: groups.iter().map(rate).collect(),
+            absent: groups.iter().map(|group| Absent { noted: 0.0, others: group.keys }).collect(),
+            capacity,
+            step,
+            open: (0..CLASSES).map(|class| Segment::new(class, groups.len(), 0.0)).collect(),
+            finished: Vec::new(),
+            puts: 0.0,
+            appended: 0.0,
+            missed_per_put: 0.0,
+            user_age: 0.0,
+            counts: Counts { destaged: vec![0.0; groups.len()], ..Counts::default() },
+            groups,
+        }
+    }
+
+    /// Appends records to the log of a class, and begins segments as needed. `live` of them get an entry.
+    fn append(&mut self, class: usize, mut live: Vec<Live>, mut records: f64) {
+        self.appended += records;
+        while records > 0.0 {
+            let open = &mut self.open[class];
+            if open.appended == 0.0 {
+                open.order = self.puts;
+            }
+            open.advance(&self.rates, self.puts);
+            let share = ((self.capacity - open.appended) / records).min(1.0);
+            open.appended += records * share;
+            for ((to, entered), from) in open.live.iter_mut().zip(&mut open.entered).zip(&mut live) {
+                to.unread += from.unread * share;
+                to.read += from.read * share;
+                *entered += (from.unread + from.read) * share;
+                from.unread *= 1.0 - share;
+                from.read *= 1.0 - share;
+            }
+            records *= 1.0 - share;
+            if open.appended < self.capacity * (1.0 - 1e-9) {
+                break;
+            }
+            let next = Segment::new(class, self.groups.len(), self.puts);
+            self.finished.push(std::mem::replace(&mut self.open[class], next));
+        }
+    }
+
+    /// Puts each key once.
+    fn load(&mut self) {
+        let keys: f64 = self.groups.iter().map(|group| group.keys).sum();
+        let mut left = keys;
+        while left > 0.0 {
+            let records = self.step.min(left);
+            let part = |group: &Group| Live { unread: group.keys * records / keys, read: 0.0 };
+            let live: Vec<Live> = self.groups.iter().map(part).collect();
+            for (absent, live) in self.absent.iter_mut().zip(&live) {
+                absent.others -= live.unread;
+            }
+            self.append(USER, live, records);
+            self.recycle();
+            left -= records;
+        }
+    }
+
+    /// Executes steps until `rounds` times as many records were appended as the logs hold.
+    fn rounds(&mut self, rounds: f64) {
+        let mut left = rounds * self.rules.room;
+        // Without misses and moves, a step appends its puts.
+        while left > 0.0 {
+            let appended = |run: &Run<'_>| run.counts.user_appends + run.counts.promoted + run.counts.moved;
+            let before = appended(self);
+            self.put();
+            left -= appended(self) - before;
+        }
+    }
+
+    /// Executes the puts and the gets of a step, then lets records leave.
+    fn put(&mut self) {
+        let step = self.step;
+        self.puts += step;
+        let replaced_by = match self.rules.missed {
+            Missed::Admitted { places } => self.missed_per_put / places,
+            _ => 0.0,
+        };
+        let (mut fills, mut missed) = (0.0, 0.0);
+        let mut put = vec![Live::default(); self.groups.len()];
+        let mut promoted = put.clone();
+        // What is in the segment that puts are appended to is replaced there, and keeps its mark.
+        let open = &mut self.open[USER];
+        open.at = self.puts;
+        for (number, (group, rates)) in self.groups.iter().zip(&self.rates).enumerate() {
+            let Rates { of_put, of_get, .. } = *rates;
+            let (absent, live) = (&mut self.absent[number], &mut open.live[number]);
+            let elsewhere = group.keys - absent.keys() - live.unread - live.read;
+            let unread = live.unread * rates.is_unread;
+            live.read += live.unread - unread;
+            live.unread = unread;
+            // Implicit, so that keys which come back within a step are counted once.
+            let comes = match self.rules.missed {
+                Missed::Put => of_get,
+                _ => 0.0,
+            };
+            let (notes, forgets) = match self.rules.missed {
+                Missed::Admitted { .. } => (of_get, replaced_by * step),
+                _ => (0.0, 0.0),
+            };
+            let leaves = 1.0 + of_put + comes;
+            // others · (leaves + notes) = others before + forgets · noted; noted · (leaves + notes + forgets) = noted
+            // before + notes · others.
+            let determinant = (leaves + notes) * (leaves + notes + forgets) - notes * forgets;
+            let others = (absent.others * (leaves + notes + forgets) + forgets * absent.noted) / determinant;
+            let noted = (absent.noted * (leaves + notes) + notes * absent.others) / determinant;
+            *absent = Absent { noted, others };
+            let keys = absent.keys();
+            missed += keys * of_put;
+            fills += keys * comes;
+            let came = elsewhere * rates.is_put + keys * (of_put + comes);
+            let marked = came * rates.is_read_after;
+            put[number] = Live { unread: came - marked, read: marked };
+            let read = 1.0 - rates.is_unread_half;
+            let admitted = notes * noted;
+            promoted[number] = Live { unread: admitted * (1.0 - read), read: admitted * read };
+        }
+        // Gets have the popularity of puts.
+        self.missed_per_put = missed / step * self.rules.gets_per_put;
+        self.counts.puts += step;
+        self.counts.missed += missed;
+        self.counts.user_appends += step + fills;
+        self.append(USER, put, step + fills);
+        let admitted = promoted.iter().map(|live| live.unread + live.read).sum::<f64>();
+        if admitted > 0.0 {
+            self.counts.promoted += admitted;
+            self.append(CLEAN.into(), promoted, admitted);
+        }
+        self.recycle();
+    }
+
+    /// Lets records leave until the logs have space.
+    fn recycle(&mut self) {
+        // A segment all of whose records stay makes no space.
+        for _ in 0..2 * self.finished.len() {
+            if self.appended <= self.rules.room || !self.recycle_oldest() {
+                break;
+            }
+        }
+    }
+
+    /// Recycles the segment that the policy chooses. Returns `false` if there is none.
+    fn recycle_oldest(&mut self) -> bool {
+        let segments = || self.open.iter().chain(&self.finished);
+        let of_user: f64 =
+            segments().filter(|one| usize::from(one.class) == USER).map(|one| one.appended).sum();
+        let is_user = choose_queue(self.rules.queues, of_user as u64, self.appended as u64);
+        let oldest = |is_possible: &dyn Fn(&Segment) -> bool| {
+            let possible = self.finished.iter().enumerate().filter(|(_, segment)| is_possible(segment));
+            let first = possible.min_by(|(_, one), (_, other)| one.order.total_cmp(&other.order));
+            first.map(|(number, _)| number)
+        };
+        let is_chosen =
+            |segment: &Segment| is_user.is_none_or(|is| is == (usize::from(segment.class) == USER));
+        let Some(victim) = oldest(&is_chosen).or_else(|| oldest(&|_| true)) else { return false };
+        let mut segment = self.finished.remove(victim);
+        segment.advance(&self.rates, self.puts);
+        self.appended -= segment.appended;
+        let is_clean = segment.class == CLEAN && self.rules.missed != Missed::Put;
+        if usize::from(segment.class) == USER {
+            // Of a record in its middle.
+            let appends = self.counts.user_appends.max(1.0) / self.counts.puts.max(1.0);
+            self.user_age = self.puts - segment.order - self.capacity / appends / 2.0;
+            self.counts.user_segments += 1.0;
+            self.counts.user_ages += self.user_age;
+        }
+        let mut stay = segment.live;
+        for (number, live) in stay.iter_mut().enumerate() {
+            self.absent[number].others += live.unread;
+            if !is_clean {
+                self.counts.destaged[number] += live.unread;
+            }
+            *live = Live { unread: live.read, read: 0.0 };
+        }
+        let moved = stay.iter().map(|live| live.unread).sum::<f64>();
+        self.counts.moved += moved;
+        if moved > 0.0 {
+            self.append(if is_clean { CLEAN } else { KEPT }.into(), stay, moved);
+        }
+        true
+    }
+
+    /// Returns the number of live records, and of entries of records that a younger one replaces.
+    fn entries(&mut self) -> (f64, f64) {
+        let (mut live, mut dead) = (0.0, 0.0);
+        let user_age = self.user_age;
+        for segment in self.open.iter_mut().chain(&mut self.finished) {
+            segment.advance(&self.rates, self.puts);
+            let of_user = usize::from(segment.class) == USER;
+            for ((one, entered), rates) in segment.live.iter().zip(&segment.entered).zip(&self.rates) {
+                let alive = one.unread + one.read;
+                live += alive;
+                let replaced = (entered - alive).max(0.0);
+                let lately = (alive * (rates.put * user_age).exp_m1()).min(replaced);
+                dead += match of_user || lately == replaced {
+                    true => replaced,
+                    false => lately + long_replaced(alive, *entered, rates, user_age),
+                };
+            }
+        }
+        (live, dead)
+    }
+}
+
+/// Returns the records of a segment, of which `alive` are left of `entered`, that were replaced before the last `age`
+/// puts, for which a record is in the user log, and still have an entry. When a younger one leaves, it is removed
+/// before; a share of the younger ones was read, and stays. So a record that was replaced t puts ago has an entry with
+/// the probability of the share s, and then of e^(-p (1 - s) (t - age)).
+fn long_replaced(alive: f64, entered: f64, rates: &Rates, age: f64) -> f64 {
+    let stays = -(-rates.get * age).exp_m1();
+    let aged = rates.put * age;
+    let left = alive.powf(1.0 - stays) * entered.powf(stays) * (aged * (1.0 - stays)).exp();
+    (left - alive * aged.exp()).max(0.0)
+}
+
+/// Returns the share of keys that are read after they were put, of those that are put in a step. `of_put` puts and
+/// `of_get` gets of a key are expected in a step.
+fn marked_share(of_put: f64, of_get: f64) -> f64 {
+    let put = -(-of_put).exp_m1();
+    if put <= 0.0 {
+        return 0.0;
+    }
+    let difference = of_get - of_put;
+    let unread = if difference.abs() < 1e-9 {
+        of_put * (-of_put).exp()
+    } else {
+        of_put * ((-of_put).exp() - (-of_get).exp()) / difference
+    };
+    (1.0 - unread / put).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FlashStore;
+
+    fn rules(room: f64, queues: u8, missed: Missed) -> SegmentRecycling {
+        SegmentRecycling { room, segments: 100.0, queues, gets_per_put: 1.0, missed }
+    }
+
+    fn near(got: f64, expected: f64, tolerance: f64) {
+        assert!((got / expected - 1.0).abs() <= tolerance, "{got} for {expected}");
+    }
+
+    #[test]
+    fn one_queue_is_the_second_chance_of_the_paper() {
+        for (skew, share) in [(0.0, 0.5), (0.7, 0.3), (0.99, 0.3), (0.99, 0.8)] {
+            let popularity = Popularity::zipf(1_000_000, skew).unwrap();
+            let room = share * 1e6;
+            let recycled = rules(room, 1, Missed::Stays).steady(&popularity).unwrap();
+            let paper = FlashStore::paper(64.0, room * 64.0 / 0.8).recycling(&popularity, 1.0).unwrap();
+            println!("{skew} {share}: {paper:?}");
+            near(recycled.appends_per_put(), paper.flash_writes_per_put, 0.01);
+            near(recycled.destaged, paper.disk_writes_per_put, 0.02);
+            near(recycled.flash_gets, paper.flash_gets, 0.01);
+            near(recycled.keys_on_flash, paper.keys_on_flash, 0.02);
+        }
+    }
+
+    #[test]
+    fn what_comes_to_flash_is_what_leaves_it() {
+        let popularity = Popularity::zipf(1_000_000, 0.8).unwrap();
+        for queues in [1, 2] {
+            for missed in [Missed::Stays, Missed::Admitted { places: 65_536.0 }, Missed::Put] {
+                let recycled = rules(3e5, queues, missed).steady(&popularity).unwrap();
+                assert!(recycled.keys_on_flash < 3e5 && recycled.flash_gets > 0.4, "{recycled:?}");
+                let misses = 1.0 - recycled.flash_gets;
+                match missed {
+                    // A record that is put while it is not on flash has left before.
+                    Missed::Stays => near(recycled.destaged, misses, 0.02),
+                    Missed::Admitted { .. } => assert!(recycled.promoted > 0.02, "{recycled:?}"),
+                    Missed::Put => near(recycled.user_appends, 1.0 + misses, 0.02),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_logs_are_refused() {
+        let popularity = Popularity::uniform(1_000).unwrap();
+        assert!(rules(0.0, 1, Missed::Stays).steady(&popularity).is_err());
+        let one = SegmentRecycling { segments: 1.0, ..rules(100.0, 1, Missed::Stays) };
+        assert!(one.steady(&popularity).is_err());
+    }
+}
