@@ -124,6 +124,7 @@ pub struct Usage {
 
 impl Usage {
     /// Returns the bytes written to the device per byte of keys and values put, since the database was created.
+    #[doc(hidden)]
     pub fn write_amplification(&self) -> f64 {
         self.written_bytes as f64 / (self.key_bytes + self.value_bytes).max(1) as f64
     }

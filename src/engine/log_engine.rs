@@ -2,12 +2,13 @@
 
 use super::log_scan::scan;
 use super::settings::EngineInfo;
+use super::write_budget::WriteBudget;
 use super::{
     Background, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records, ScanLimit,
     ScanPage, Snapshot, Step,
 };
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::compose::hashed_log::{self, FoundValue, LogSnapshot, Opened, Place, Sought};
+use crate::compose::hashed_log::{self, Counts, FoundValue, LogSnapshot, Opened, Place, Sought};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::error::{Error, Result};
@@ -25,6 +26,8 @@ pub(super) struct LogEngine {
     /// The settings by name.
     pub settings: Vec<(&'static str, String)>,
     pub parts: Opened,
+    /// What may be written to the device, of a cache.
+    pub budget: Option<WriteBudget>,
 }
 
 impl LogEngine {
@@ -126,9 +129,17 @@ impl Engine for LogEngine {
         Ok(self.parts.reader.may_contain(key))
     }
 
-    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: &Now<'_>) -> Result<()> {
+    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: &Now<'_>) -> Result<()> {
         self.check_writable()?;
-        self.parts.writer.write(writes, durability)
+        let written = || self.parts.logs.directory.io().total().write_bytes;
+        match &self.budget {
+            // The keys have no record then: an older one must not be found.
+            Some(budget) if !budget.admits(now_ms(), written) => {
+                let deletes: Vec<_> = writes.iter().map(|write| HashedWrite::delete(write.key())).collect();
+                self.parts.writer.write(&deletes, durability)
+            }
+            _ => self.parts.writer.write(writes, durability),
+        }
     }
 
     fn update_many(
@@ -274,6 +285,17 @@ impl Engine for LogEngine {
             ("record_cache_hits", hits as f64),
             ("record_cache_misses", misses as f64),
         ];
+        if logs.settings.recycling.is_some() {
+            let Counts { found, missing, promoted, left } = &logs.counts;
+            let rejected = self.budget.as_ref().map_or(0, |budget| budget.rejected.load(Relaxed));
+            stats.details.extend([
+                ("flash_hits", found.load(Relaxed) as f64),
+                ("flash_misses", missing.load(Relaxed) as f64),
+                ("promoted", promoted.load(Relaxed) as f64),
+                ("left", left.load(Relaxed) as f64),
+                ("rejected", rejected as f64),
+            ]);
+        }
         stats
     }
 

@@ -3,6 +3,7 @@
 use super::CommonSettings;
 use super::log_engine::LogEngine;
 use super::settings::{EngineInfo, SettingsTable};
+use super::write_budget::WriteBudget;
 use crate::compose::hashed_log::{self, Below, LogSettings, Manifest};
 use crate::device::Directory;
 use crate::error::{Error, Result};
@@ -19,6 +20,11 @@ pub(super) trait LogEngineSettings: SettingsTable {
 
     /// Returns the settings of the logs and their index.
     fn of_logs(&self) -> LogSettings;
+
+    /// Returns the budget for what is written to the device, if there is one.
+    fn write_budget(&self) -> Option<WriteBudget> {
+        None
+    }
 
     /// Checks that a database can be created with these settings.
     fn check_creation(&self, common: &CommonSettings) -> Result<()> {
@@ -105,6 +111,7 @@ pub(super) trait LogEngineSettings: SettingsTable {
         let (of_logs, to_keep) = (settings.of_logs(), settings.to_keep());
         let budget = common.memory_budget;
         let parts = hashed_log::open(directory, manifest, of_logs, &to_keep, budget, below, progress)?;
-        Ok(LogEngine { info: Self::INFO, settings: settings.values(), parts })
+        let budget = settings.write_budget();
+        Ok(LogEngine { info: Self::INFO, settings: settings.values(), parts, budget })
     }
 }

@@ -16,6 +16,7 @@ mod ordered;
 mod scan;
 mod settings;
 pub mod silt;
+mod write_budget;
 
 pub use common::CommonSettings;
 pub use family::EngineKind;

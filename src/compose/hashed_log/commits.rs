@@ -88,8 +88,11 @@ impl Ledger {
 
     /// Returns when the index, as it is now, survives a power loss.
     pub fn make_index_durable(&mut self) -> Result<()> {
+        self.logs.left.begin();
         self.flush()?;
-        self.logs.index.sync_redo()
+        self.logs.index.sync_redo()?;
+        self.logs.left.end();
+        Ok(())
     }
 
     /// Commits an edit, and how much of the user log and of redo is synced: a missing end of either is found then.

@@ -1,6 +1,7 @@
 //! The logs with their index, and the locks that keep both in the same order.
 
 use super::below::Below;
+use super::left::Left;
 use super::settings::LogSettings;
 use super::unconfirmed::{Unconfirmed, YoungerKey};
 use crate::batch::NEVER;
@@ -44,6 +45,9 @@ pub(crate) struct IndexedLogs {
     secret: KeyHasher,
     /// The writer of each shard of the index, locked from before a record is appended until it is indexed.
     writers: Box<[Mutex<()>]>,
+    /// The records that have left, of a cache, and what becomes of records.
+    pub(super) left: Left,
+    pub counts: Counts,
     /// The bytes of frames that entries point to, and on average.
     indexed_bytes: AtomicU64,
     frame_bytes: AtomicU64,
@@ -60,6 +64,7 @@ impl IndexedLogs {
         secret: KeyHasher,
     ) -> IndexedLogs {
         let writers = (0..index.shards()).map(|_| Mutex::new(())).collect();
+        let left = Left::new(settings.segment_bytes, settings.is_cache());
         IndexedLogs {
             directory,
             header,
@@ -74,6 +79,8 @@ impl IndexedLogs {
             clean: AtomicU64::new(0),
             secret,
             writers,
+            left,
+            counts: Counts::default(),
             indexed_bytes: AtomicU64::new(0),
             frame_bytes: AtomicU64::new(0),
         }
@@ -152,13 +159,22 @@ impl IndexedLogs {
         self.below.as_ref().is_some_and(|below| below.may_contain(key))
     }
 
-    /// Returns whether a key without an entry needs a tombstone: the store below may have a record, or records are lost
-    /// when they leave. The end of such a record is durable only with the redo of it, which may be later.
+    /// Returns whether a key without an entry needs a tombstone: the store below may have a record, or it was lost, but
+    /// may come back after a power loss.
     pub(super) fn may_come_back(&self, key: Key<'_>) -> bool {
-        self.settings.is_cache() || self.is_below(key)
+        self.is_below(key) || self.left.may_have(key.hash().placement)
     }
 
-   /// Keeps all records on flash, and the store below as it is, until the result is dropped.
+    /// Counts a lookup in logs of which records leave.
+    #[inline]
+    pub(super) fn count_lookup(&self, is_found: bool) {
+        if self.settings.recycling.is_some() {
+            let count = if is_found { &self.counts.found } else { &self.counts.missing };
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Keeps all records on flash, and the store below as it is, until the result is dropped.
     pub fn hold_leaving(&self) -> impl Sized + '_ {
         self.leaving.lock()
     }
@@ -275,6 +291,18 @@ pub(super) fn find(
         }
     }
     Ok(None)
+}
+
+/// Counts of logs of which records leave, since the opening.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Lookups that found a record in the logs, and none. Those in the record cache do not count.
+    pub found: AtomicU64,
+    pub missing: AtomicU64,
+    /// Records that were put here because they were found below.
+    pub promoted: AtomicU64,
+    /// Records and tombstones that have left.
+    pub left: AtomicU64,
 }
 
 /// Where a record of a key was read: its unit and segment, and the length of its frame.

@@ -188,6 +188,7 @@ impl Memory {
         account.add("ordered_keys", keys as u64);
         account.add("key_merge_buffers", self.key_merge_bytes.load(Relaxed));
         account.add("unconfirmed", self.logs.unconfirmed.heap_bytes() as u64);
+        account.add("left", self.logs.left.heap_bytes());
         account.add("clean_buffers", self.clean_bytes.load(Relaxed));
         account.add("save_buffers", self.save_bytes.load(Relaxed));
         let confirm_bytes = self.confirm_bytes.load(Relaxed) + self.search_bytes.load(Relaxed);

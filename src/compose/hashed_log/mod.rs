@@ -41,6 +41,7 @@ pub mod costs;
 mod groups;
 mod indexed_logs;
 mod keys;
+mod left;
 #[doc(hidden)]
 pub mod live;
 mod memory;
@@ -61,7 +62,7 @@ mod writer;
 pub(crate) use below::Below;
 pub(crate) use checkpoint::checkpoint;
 pub(crate) use groups::Groups;
-pub(crate) use indexed_logs::{IndexedLogs, Place};
+pub(crate) use indexed_logs::{Counts, IndexedLogs, Place};
 pub(crate) use live::Manifest;
 pub(crate) use memory::check_budget;
 pub(crate) use open::{Opened, create, is_half_created, open};

@@ -106,15 +106,16 @@ impl Reader {
     ) -> Result<Sought<TimestampMs>> {
         let (units, view) = self.logs.look(|index| index.candidates(key.hash().placement))?;
         if units.is_empty() {
+            self.logs.count_lookup(false);
             return Ok(Sought::Missing);
         }
         self.logs.index.mark(key.hash().placement);
         self.memory.account_for_read_buffers();
         with_scratch(|buffer| {
-            let Some(span) = find(&view, &units, key, Purpose::Get, buffer)? else {
-                return Ok(Sought::Missing);
-            };
-            let record = span.view(buffer);
+            let span = find(&view, &units, key, Purpose::Get, buffer)?;
+            let record = span.map(|span| span.view(buffer));
+            self.logs.count_lookup(record.is_some_and(|record| !record.is_gone(now_ms)));
+            let Some(record) = record else { return Ok(Sought::Missing) };
             Ok(self.found(&record, now_ms, ticket).map_or(Sought::Gone, |found| {
                 value.reserve_exact(found.len());
                 value.extend_from_slice(found);
@@ -171,15 +172,18 @@ impl Reader {
             let wanted =
                 wanted.map(|(&(number, ticket), units)| Wanted { number, key: keys[number], units, ticket });
             self.memory.account_for_read_buffers();
+            let (asked, mut found_here) = (batch.len(), 0);
             find_many(&view, wanted.collect(), &mut |wanted, unit, record| {
                 let segment = view.segment_of(unit);
                 self.logs.index.mark(wanted.key.hash().placement);
                 place(wanted.number, Place { unit, segment, bytes: self.logs.data.frame_bytes(record) });
                 let value = self.found(record, now_ms, wanted.ticket);
+                found_here += usize::from(value.is_some());
                 found[wanted.number] = value.map_or(Sought::Gone, |value| {
                     Sought::Found((Bytes::copy_from_slice(value), record.expires_at_ms))
                 });
             })?;
+            (0..asked).for_each(|number| self.logs.count_lookup(number < found_here));
         }
         Ok(found)
     }

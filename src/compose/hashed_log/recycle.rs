@@ -177,6 +177,8 @@ impl Cleaning {
                 continue;
             }
             logs.index.remove(hash, live.unit);
+            logs.left.note(hash);
+            logs.counts.left.fetch_add(1, Relaxed);
             logs.add_dead(live.unit, live.bytes);
         }
         Ok(())

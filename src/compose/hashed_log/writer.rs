@@ -309,6 +309,7 @@ impl Writer {
             self.logs.index.insert(hash, appended.unit);
             self.logs.add_live(appended.bytes);
             self.logs.add_clean(1);
+            self.logs.counts.promoted.fetch_add(1, Relaxed);
             Ok(true)
         })
     }

@@ -18,7 +18,7 @@ use crate::names::FileName;
 use crate::progress::Progress;
 use crate::store::manifest::{Header, KeptSettings};
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
 /// The prefix of settings by name that are the disk's.
@@ -170,6 +170,7 @@ impl FlashStoreSettings {
             disk,
             caches_reads: settings.caches_reads,
             admission: Admission::new(admitted_from),
+            disk_hits: AtomicU64::new(0),
             compacts_disk: AtomicBool::new(false),
             disk_budget: Mutex::new(disk_budget),
         }))

@@ -6,6 +6,7 @@ use crate::compose::hashed_log::{LogSettings, Recycling, Victim};
 use crate::engine::CommonSettings;
 use crate::engine::log_settings::LogEngineSettings;
 use crate::engine::settings::{Disk, EngineInfo, SettingsTable, settings};
+use crate::engine::write_budget::WriteBudget;
 use crate::error::{Error, Result};
 use crate::store::manifest::KeptSettings;
 
@@ -55,6 +56,9 @@ settings! {
         /// Whether records are lost when they leave, fixed when the database is created: a cache on flash without a
         /// disk.
         cache: bool = false, (), kept;
+        /// Of a cache, the bytes per second that are written to flash, on average; 0 for no limit. When more would be
+        /// written, puts are rejected at random: their keys have no record then.
+        write_rate: u64 = 0, 0..=1 << 50, kept;
         /// The share of flash at which records begin to leave.
         usage: f64 = 0.8, 0.5..=0.85, kept;
         /// The number of queues. With 1, records that were read go round with all others (the paper). With 2, they stay
@@ -104,9 +108,11 @@ impl FlashStoreSettings {
     /// Checks that each setting that was given has an effect.
     fn check_effects(&self) -> Result<()> {
         let of_what = match (self.recycles(), self.cache) {
-            (false, _) => (&["caches_reads", "usage", "queues"][..], "without a disk or `cache`"),
+            (false, _) => {
+                (&["caches_reads", "usage", "queues", "write_rate"][..], "without a disk or `cache`")
+            }
             (true, true) => (&["caches_reads", "space"][..], "of a cache"),
-            (true, false) => (&["space"][..], "with a disk"),
+            (true, false) => (&["space", "write_rate"][..], "with a disk"),
         };
         if self.disk.is_none() && self.disk.has_settings() {
             return refused("disk", "settings of the disk are stated, but no disk; state its directory");
@@ -145,6 +151,10 @@ impl LogEngineSettings for FlashStoreSettings {
             #[cfg(feature = "mistakes")]
             mistake: self.mistake,
         }
+    }
+
+    fn write_budget(&self) -> Option<WriteBudget> {
+        WriteBudget::new(self.write_rate)
     }
 
     fn check_creation(&self, common: &CommonSettings) -> Result<()> {

@@ -1,3 +1,5 @@
+mod cache;
+
 use super::FlashStoreSettings;
 use super::claim::{CLAIM_BYTES, CLAIM_NAME};
 use crate::device::memory::MemoryDirectory;

@@ -23,7 +23,7 @@ use crate::stats::{RamAccount, Shape, Stats};
 use crate::store::manifest::Header;
 use crate::store::record::RecordView;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub(super) struct Tiered {
     /// Whether records that were found on the disk are put to flash, and which.
     pub caches_reads: bool,
     pub admission: Admission,
+    /// The number of records that were found on the disk.
+    pub disk_hits: AtomicU64,
     /// A compaction was requested, and the disk's follows when that of flash has ended.
     pub compacts_disk: AtomicBool,
     /// The budget of the disk.
@@ -71,6 +73,7 @@ impl Tiered {
     ) -> Result<()> {
         add_missing(keys, sought, |missing| {
             let found = self.disk.engine.get_many(missing, now_ms)?;
+            self.disk_hits.fetch_add(found.iter().flatten().count() as u64, Relaxed);
             if let Some(ticket) = ticket {
                 for (key, found) in missing.iter().zip(&found) {
                     if let Some(Found { value, expires_at_ms }) = found {
@@ -120,6 +123,7 @@ impl Engine for Tiered {
                 let start = value.len();
                 let found = self.disk.engine.get_into(key, now_ms, value)?;
                 if let Some(expires_at_ms) = found {
+                    self.disk_hits.fetch_add(1, Relaxed);
                     self.promote(key, &value[start..], expires_at_ms, ticket);
                 }
                 Ok(found)
@@ -293,6 +297,7 @@ impl Engine for Tiered {
         stats.degraded = disk.degraded;
         let io = disk.io.total();
         stats.details.extend([
+            ("disk_hits", self.disk_hits.load(Relaxed) as f64),
             ("disk_records", disk.records as f64),
             ("disk_bytes", disk.disk_bytes as f64),
             ("disk_writes", disk.writes as f64),

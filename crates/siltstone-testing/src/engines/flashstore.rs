@@ -117,6 +117,7 @@ pub(super) fn random_cache(random: &mut fastrand::Rng, common: &mut CommonSettin
     common.block_bytes = None;
     common.memory_budget = random_memory_budget(&mut of_memory);
     cache()
+        .write_rate([0, 0, 5_000][of_memory.usize(..3)])
         .flash_bytes(FLASH_BYTES * [1, 1, 2, 4][random.usize(..4)])
         .usage([0.5, 0.65, 0.8][random.usize(..3)])
         .queues(random.u8(1..=2))

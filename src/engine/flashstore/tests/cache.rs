@@ -1,0 +1,83 @@
+//! The cache without a disk: its counters, and its budget for writes.
+
+use super::{SEGMENT_BYTES, key_of};
+use crate::device::memory::MemoryDirectory;
+use crate::device::{Access, Directory};
+use crate::{Database, FlashStoreSettings, Step};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+fn open(settings: FlashStoreSettings, clock: &Arc<AtomicU64>) -> Database {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let settings = settings.segment_bytes(SEGMENT_BYTES).flash_bytes(64 * SEGMENT_BYTES).cache(true);
+    let builder = Database::builder("db").engine(settings).background_threads(0).seed([1, 2]);
+    builder.simulated_clock(clock.clone()).open_in(directory).unwrap()
+}
+
+fn work(database: &Database) {
+    while database.step().unwrap() == Step::Worked {}
+}
+
+fn detail(database: &Database, name: &str) -> u64 {
+    let details = database.stats().details;
+    details.iter().find(|(other, _)| *other == name).unwrap().1 as u64
+}
+
+#[test]
+fn hits_misses_and_records_that_have_left_are_counted() {
+    let database = open(FlashStoreSettings::default(), &Arc::default());
+    for key in 0..4_000 {
+        database.put(key_of(key), [1; 100]).unwrap();
+        work(&database);
+    }
+    let mut found = 0;
+    for key in 0..2_000 {
+        found += u64::from(database.contains(key_of(2 * key)).unwrap());
+    }
+    let keys: Vec<_> = (0..2_000).map(|key| key_of(2 * key + 1)).collect();
+    found += database.get_many(&keys).unwrap().iter().flatten().count() as u64;
+    assert_eq!(detail(&database, "flash_hits"), found);
+    assert_eq!(detail(&database, "flash_misses"), 4_000 - found);
+    assert_eq!(detail(&database, "left"), 4_000 - found);
+    assert_eq!((detail(&database, "promoted"), detail(&database, "rejected")), (0, 0));
+    assert!((1_000..3_000).contains(&found), "{found}");
+}
+
+#[test]
+fn a_cache_writes_no_more_than_its_budget_and_a_rejected_put_leaves_no_older_value() {
+    let seconds = 300u64;
+    let run = |write_rate: u64| {
+        let clock = Arc::new(AtomicU64::new(1_000_000));
+        let database = open(FlashStoreSettings::default().write_rate(write_rate), &clock);
+        let mut random = fastrand::Rng::with_seed(3);
+        let (mut found, mut written) = (0, 0);
+        for put in 0..100 * seconds {
+            if put == 100 * seconds / 2 {
+                written = database.stats().io.total().write_bytes;
+            }
+            clock.fetch_add(10, Relaxed);
+            // Half of the puts are of a tenth of the keys.
+            let key = if random.bool() { random.u32(..400) } else { random.u32(..4_000) };
+            database.put(key_of(key), [&put.to_be_bytes()[..], &[0; 92]].concat()).unwrap();
+            if let Some(value) = database.get(key_of(key)).unwrap() {
+                assert_eq!(value[..8], put.to_be_bytes());
+                found += 1;
+            }
+            work(&database);
+        }
+        let written = database.stats().io.total().write_bytes - written;
+        let rejected = detail(&database, "rejected");
+        assert_eq!(found + rejected, 100 * seconds);
+        (written as f64 / (seconds / 2) as f64, rejected)
+    };
+    let (unlimited, rejected) = run(0);
+    assert_eq!(rejected, 0);
+    assert!(unlimited > 12_000.0, "{unlimited}");
+    for share in [0.3, 0.6] {
+        let budget = share * unlimited;
+        let (rate, rejected) = run(budget as u64);
+        assert!((0.9..1.05).contains(&(rate / budget)), "{rate} of {budget}");
+        assert!(rejected > 100 * seconds / 10);
+    }
+    assert_eq!(run(2 * unlimited as u64).1, 0);
+}
