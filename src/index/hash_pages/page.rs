@@ -321,13 +321,23 @@ impl HashPage {
 
     /// Returns all entries in the order of their tags.
     pub fn entries(&self) -> impl Iterator<Item = Entry> {
-        let (mut bit, mut group) = (0, 0u64);
+        let (low_bits, unit_bits, width) =
+            (self.low_bits(), u32::from(self.unit_bits), self.entry_bits() as usize);
+        let (mut word, mut ones, mut start) =
+            (0, self.words.first().copied().unwrap_or(0), self.entries_bit(0));
         (0..self.len()).map(move |rank| {
-            while get(&self.words, bit, 1) == 0 && (group as usize) < GROUPS - 1 {
-                (bit, group) = (bit + 1, group + 1);
+            while ones == 0 && word + 1 < counts_words(self.len()) {
+                word += 1;
+                ones = self.words[word];
             }
-            bit += 1;
-            Entry { tag: group << self.low_bits() | self.low(rank), unit: self.unit(rank) }
+            // Before the one of this entry there are a one for each entry before it, and a zero for each group.
+            let group =
+                (word * 64 + ones.trailing_zeros() as usize).saturating_sub(rank).min(GROUPS - 1) as u64;
+            ones &= ones.wrapping_sub(1);
+            let unit = get(&self.words, start, unit_bits);
+            let low = get(&self.words, start + unit_bits as usize, low_bits);
+            start += width;
+            Entry { tag: group << low_bits | low, unit }
         })
     }
 
