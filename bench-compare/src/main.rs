@@ -4,6 +4,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the comparison reads Linux's own counts of processes and devices");
 
+mod caches;
 mod child;
 mod key_set;
 mod latencies;
@@ -16,6 +17,7 @@ mod raw;
 mod report;
 mod row;
 mod table;
+mod traces;
 mod worker;
 
 use anyhow::Result;
@@ -45,6 +47,16 @@ enum Command {
         #[command(flatten)]
         choice: key_set::Choice,
     },
+    /// Compares caches on flash: FlashStore without a disk, and foyer.
+    Caches {
+        #[command(flatten)]
+        choice: caches::Choice,
+    },
+    /// Runs the traces of FlashStore's paper on FlashStore and on other stores.
+    Traces {
+        #[command(flatten)]
+        choice: traces::Choice,
+    },
     /// Writes tables and plots from lines of JSON.
     Report {
         /// The files that tables have written.
@@ -68,6 +80,8 @@ fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Table { table, choice } => table.run(&choice),
         Command::KeySet { choice } => key_set::run(&choice),
+        Command::Caches { choice } => caches::run(&choice),
+        Command::Traces { choice } => traces::run(&choice),
         Command::Report { rows, out } => report::write(&rows, &out),
         Command::Peers => {
             list_peers();
@@ -87,6 +101,7 @@ fn list_peers() {
         direct: false,
         space: None,
         ordered: false,
+        disk: None,
     };
     for kind in &peer::KINDS {
         println!("{:>16}  {}: {}", kind.name, kind.title, (kind.options)(&opening));

@@ -355,6 +355,7 @@ impl Run<'_> {
             direct: conditions.direct,
             space: self.space,
             ordered: self.table == Table::Scan,
+            disk: None,
         }
     }
 

@@ -33,6 +33,8 @@ pub struct Opening {
     pub space: Option<f64>,
     /// Whether the store has to keep the order of the keys, if it does so by choice.
     pub ordered: bool,
+    /// The directory to which records leave, and the size of flash as a share of the records, if the store has both.
+    pub disk: Option<(PathBuf, f64)>,
 }
 
 /// A record of a batch.
@@ -113,9 +115,12 @@ pub const KINDS: [Kind; 12] = [
     berkeleydb::BERKELEYDB,
 ];
 
+/// A store of the traces, with more settings than tables have.
+static OF_TRACES: [Kind; 1] = [siltstone::FLASHSTORE];
+
 /// Returns the store of this name.
 pub fn by_name(name: &str) -> Result<&'static Kind> {
-    match KINDS.iter().find(|kind| kind.name == name) {
+    match KINDS.iter().chain(&OF_TRACES).find(|kind| kind.name == name) {
         Some(kind) => Ok(kind),
         None => {
             let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();

@@ -2,7 +2,7 @@
 
 use super::{Kind, Opening, Peer};
 use anyhow::{Context, Result};
-use siltstone::{Access, Builder, Database, FlashKeySettings};
+use siltstone::{Access, Builder, Database, Disk, FlashKeySettings, FlashStoreSettings};
 use std::time::Instant;
 
 /// With its defaults.
@@ -35,6 +35,31 @@ pub const FLASHKEY: Kind = Kind {
         options(opening, &format!(", flashkey, space {space:.3}, segments of {segment_bytes} B{ordered}"))
     },
 };
+
+/// The engine `flashstore`, with all records on flash, or with a share of them and a disk.
+pub const FLASHSTORE: Kind = Kind {
+    name: "flashstore",
+    title: "Siltstone, FlashStore",
+    has_direct: true,
+    open: |opening| {
+        open(builder(opening).engine(flashstore(opening)).fixed(opening.key_size, opening.value_size))
+    },
+    options: |opening| options(opening, ", flashstore"),
+};
+
+fn flashstore(opening: &Opening) -> FlashStoreSettings {
+    let record_bytes = (opening.key_size + opening.value_size) as f64 + FRAME_BYTES;
+    let settings = FlashStoreSettings::default();
+    let (settings, flash_bytes) = match &opening.disk {
+        Some((disk, share)) => {
+            let flash_bytes = (share * opening.keys as f64 * record_bytes) as u64;
+            (settings.flash_bytes(flash_bytes).disk(Disk::at(disk)), flash_bytes)
+        }
+        None => (settings, (opening.keys as f64 * record_bytes) as u64),
+    };
+    let segment_bytes = (flash_bytes / SEGMENTS_MIN).next_power_of_two();
+    settings.segment_bytes(segment_bytes.clamp(4096, FlashStoreSettings::default().segment_bytes))
+}
 
 /// The segments of a log that the data should have at least, so that open segments are a small part of the space.
 const SEGMENTS_MIN: u64 = 128;

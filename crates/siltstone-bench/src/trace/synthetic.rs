@@ -61,6 +61,11 @@ impl Synthetic {
         })
     }
 
+    /// Returns the operation that puts a key of `xbox`, below [`keys`](Self::keys), or a chunk of `dedup`, from 1 on.
+    pub fn put(self, number: u64) -> Operation {
+        self.operation(Kind::Set, number)
+    }
+
     fn operation(self, kind: Kind, key: u64) -> Operation {
         let (key_length, value_length) = self.lengths();
         Operation { kind, key: mix(key), key_length, value_length, time_ms: 0, time_to_live_s: 0 }
