@@ -406,7 +406,8 @@ impl<'a> Run<'a> {
         let segments = || self.open.iter().chain(&self.finished);
         let of_user: f64 =
             segments().filter(|one| usize::from(one.class) == USER).map(|one| one.appended).sum();
-        let is_user = choose_queue(self.rules.queues, of_user as u64, self.appended as u64);
+        let is_cache = self.rules.missed == Missed::Put;
+        let is_user = choose_queue(self.rules.queues, is_cache, of_user as u64, self.appended as u64);
         let oldest = |is_possible: &dyn Fn(&Segment) -> bool| {
             let possible = self.finished.iter().enumerate().filter(|(_, segment)| is_possible(segment));
             let first = possible.min_by(|(_, one), (_, other)| one.order.total_cmp(&other.order));

@@ -1,8 +1,10 @@
 //! FlashStore on simulated devices: as a cache, and with a disk.
 
 use siltstone::device::{Access, Directory};
-use siltstone::{Database, Durability, FlashStoreSettings, WriteOptions};
+use siltstone::{Database, Disk, Durability, Error, FlashStoreSettings, RepairOptions, WriteOptions};
 use siltstone_testing::{Crash, SimulatedDirectory, Survival};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 const SEGMENT_BYTES: u64 = 4 << 10;
 
@@ -44,4 +46,46 @@ fn a_delete_of_a_record_that_a_cache_has_lost_holds_after_a_power_loss() {
         }
     }
     assert!(deletes > 100, "{deletes}");
+}
+
+/// Returns the files below a directory with their bytes, except those of locks.
+fn files_below(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else if !path.ends_with("LOCK") {
+            files.insert(path.clone(), std::fs::read(&path).unwrap());
+        }
+    }
+    files
+}
+
+#[test]
+fn a_database_and_its_copy_are_read_with_their_disks_and_not_changed_by_a_read_only_opening() {
+    let folder = tempfile::tempdir().unwrap();
+    let [flash, copy] = ["flash", "copy"].map(|name| folder.path().join(name));
+    let settings = small().disk(Disk::at(folder.path().join("slow")));
+    let database = Database::builder(&flash).engine(settings).background_threads(0).open().unwrap();
+    (0..3_000).for_each(|key| database.put(key_of(key), [7; 100]).unwrap());
+    database.settle().unwrap();
+    (0..500).for_each(|key| database.delete(key_of(key)).unwrap());
+    database.checkpoint(&copy).unwrap();
+    database.close().unwrap();
+    drop(database);
+    let before = files_below(folder.path());
+    assert!(before.keys().any(|path| path.ends_with("copy/disk/FLASHSTORE")), "{:?}", before.keys());
+    for path in [&flash, &copy] {
+        let database = Database::builder(path).read_only(true).open().unwrap();
+        assert!((0..3_000).all(|key| database.contains(key_of(key)).unwrap() == (key >= 500)));
+        assert_eq!(database.iter().unwrap().map(Result::unwrap).count(), 2_500);
+        assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty());
+        assert!(matches!(database.put("key", "value"), Err(Error::ReadOnly)));
+        drop(database);
+        assert!(Database::verify_closed(path, &mut |_, _| true).unwrap().damage.is_empty());
+        let repaired = Database::repair(path, &RepairOptions::default(), &mut |_, _| true).unwrap();
+        assert!(repaired.found.damage.is_empty());
+    }
+    assert!(files_below(folder.path()) == before);
 }

@@ -199,7 +199,7 @@ impl Choice {
             possible.min_by_key(|segment| (segment.order, segment.class, segment.base))
         };
         if is_excess {
-            let is_user = choose_queue(recycling.queues, of_user, bytes);
+            let is_user = choose_queue(recycling.queues, logs.settings.is_cache(), of_user, bytes);
             let is_chosen = |segment: &SegmentInfo| is_user.is_none_or(|is| is == (segment.class == USER));
             self.victim = oldest(&is_chosen).or_else(|| oldest(&|_| true));
         } else {
