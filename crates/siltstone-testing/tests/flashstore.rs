@@ -1,5 +1,7 @@
 //! FlashStore on simulated devices: as a cache, and with a disk.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use siltstone::device::{Access, Directory};
 use siltstone::{Database, Disk, Durability, Error, FlashStoreSettings, RepairOptions, WriteOptions};
 use siltstone_testing::{Crash, SimulatedDirectory, Survival};
