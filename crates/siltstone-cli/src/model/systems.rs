@@ -5,8 +5,8 @@ use crate::quantity::{Skew, parse_bytes, parse_count, parse_skew};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use siltstone_model::{
-    BloomStore, Cola, FlashKey, FlashKeyLayout, FlashStore, LevelDb, LevelDbWrites, Mica, Popularity, Samt,
-    Separation, Silt, SiltLayout, simulate_leveldb,
+    Below, BloomStore, Cola, FlashKey, FlashKeyLayout, FlashStore, FlashStoreLayout, LevelDb, LevelDbWrites,
+    Mica, Popularity, Samt, Separation, Silt, SiltLayout, simulate_leveldb,
 };
 
 pub const WA_EXAMPLES: &str = "
@@ -22,7 +22,8 @@ pub const RA_EXAMPLES: &str = "
   siltstone model ra --system bloomstore --keys 1e8 --over-provision 0.25 --json";
 pub const RAM_EXAMPLES: &str = "
   siltstone model ram --system silt --keys 1e9
-  siltstone model ram --system flashstore --keys 7e8 --flash-bytes 160GB";
+  siltstone model ram --system flashstore --keys 7e8 --flash-bytes 20GB --skew zipf:0.99
+  siltstone model ram --system flashstore-paper --keys 7e8 --flash-bytes 160GB";
 pub const SA_EXAMPLES: &str = "
   siltstone model sa --system silt --keys 1e9 --key-size 20 --value-size 44
   siltstone model sa --system flashkey-paper --keys 4e9 --over-provision 0.18 --json";
@@ -52,8 +53,10 @@ enum SystemArg {
     Flashkey,
     /// FlashKey: VI-C of its paper
     FlashkeyPaper,
-    /// FlashStore: 4.4 and 4.5 of its paper
+    /// The engine FlashStore of this program, with SILT on the disk
     Flashstore,
+    /// FlashStore: 4.4 and 4.5 of its paper
+    FlashstorePaper,
     /// BloomStore: II to IV of its paper
     Bloomstore,
     /// MICA in store mode, as implemented here
@@ -148,6 +151,9 @@ struct Parameters {
     /// flashstore: the size of the flash; the rest of the data goes to a disk
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     flash_bytes: Option<f64>,
+    /// flashstore: number of queues
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
+    queues: u8,
     /// flashstore: gets per put
     #[arg(long, default_value_t = 9.0)]
     gets_per_put: f64,
@@ -212,6 +218,7 @@ impl SystemArgs {
             SystemArg::Flashkey => self.flashkey(measure, popularity),
             SystemArg::FlashkeyPaper => self.flashkey_of_the_paper(measure, popularity),
             SystemArg::Flashstore => self.flashstore(measure, popularity),
+            SystemArg::FlashstorePaper => self.flashstore_of_the_paper(measure, popularity),
             SystemArg::Bloomstore => self.bloomstore(measure, popularity),
             SystemArg::Mica | SystemArg::MicaPaper => self.mica(measure),
         }
@@ -408,6 +415,57 @@ impl SystemArgs {
     }
 
     fn flashstore(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
+        let Parameters { flash_bytes, queues, gets_per_put, variable, space, segment_bytes, .. } =
+            &self.parameters;
+        let layout =
+            FlashStoreLayout::new(self.key_size, self.value_size, flash_bytes.unwrap_or(f64::INFINITY));
+        let mut layout = FlashStoreLayout { queues: *queues, ..layout };
+        layout.logs.fixed = !variable;
+        layout.logs.space = *space;
+        layout.logs.segment_bytes = segment_bytes.unwrap_or(layout.logs.segment_bytes);
+        match &mut layout.below {
+            _ if flash_bytes.is_none() => layout.below = Below::Nothing,
+            Below::Disk(disk) => disk.fixed = !variable,
+            _ => {}
+        }
+        let store = layout.store(popularity, *gets_per_put)?;
+        Ok(match measure {
+            Measure::Writes => {
+                let writes = store.writes()?;
+                named(&[
+                    ("write_amplification", writes.total()),
+                    ("puts", writes.puts),
+                    ("promoted", writes.promoted),
+                    ("moved", writes.moved),
+                    ("markers", writes.markers),
+                    ("redo", writes.redo),
+                    ("saved_index", writes.saved_index),
+                    ("records_to_disk_per_put", store.destaged_per_put()),
+                    ("disk_write_amplification", store.disk_writes()),
+                ])
+            }
+            Measure::Reads => named(&[
+                ("flash_gets", store.flash_gets()),
+                ("reads_per_flash_get", store.reads_per_flash_get()),
+                ("reads_per_flash_miss", store.reads_per_flash_miss()),
+                ("reads_per_disk_get", store.reads_per_disk_get()),
+                ("reads_per_disk_miss", store.reads_per_disk_miss()),
+            ]),
+            Measure::Memory => {
+                let ram = store.ram()?;
+                let mut values = memory(self.keys, ram.total());
+                let peak = store.ram_peak().total();
+                values.extend(named(&[("disk_bytes", ram.disk), ("ram_peak_bytes", peak)]));
+                values
+            }
+            Measure::Space => named(&[
+                ("space_amplification", store.flash_bytes() / self.keys / self.item_bytes()),
+                ("disk_space_amplification", store.disk_bytes() / self.keys / self.item_bytes()),
+            ]),
+        })
+    }
+
+    fn flashstore_of_the_paper(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
         let data = self.keys * self.item_bytes();
         let flash_bytes = self.parameters.flash_bytes.unwrap_or(1.5 * data);
         let destage = self.parameters.flash_bytes.is_some();

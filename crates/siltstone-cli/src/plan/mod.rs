@@ -15,13 +15,15 @@ use load::Load;
 use serde_json::{Value, json};
 use siltstone::{Durability, Stats, Usage};
 use siltstone_bench::named::by_name;
-use siltstone_model::planner::{self, Demand, Goal};
+use siltstone_model::planner::{self, Demand, Disk, Goal};
 use siltstone_model::{Flash, Popularity};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 /// The default share of gets among all operations.
 const GETS_SHARE: f64 = 0.9;
+/// The default number of random reads per second of a disk.
+const DISK_READS_PER_S: f64 = 150.0;
 /// The default number of puts per second.
 const UPDATES_PER_S: f64 = 1_000.0;
 
@@ -29,6 +31,8 @@ const EXAMPLES: &str = "
   siltstone plan --items 1e9 --key-size 20 --value-size 44 --gets 0.9 --updates 5000/s --skew zipf:0.99 \\
       --ram 2GiB --flash 1TB --endurance 3000 --lifetime 3y
   siltstone plan --items 100M --key-size 24 --value-size 1000 --updates 5000/s --goal ram --plot trade-off.svg
+  siltstone plan --items 3e9 --key-size 20 --value-size 100 --gets 800/s --updates 800/s --skew zipf:0.99 \\
+      --ram 32GiB --flash 200GB --disk 4TB
   siltstone plan --trace keys.txt --value-size 200 --updates 300/s --json
   siltstone plan --trace chunks.trace
   siltstone plan --db DIR --skew zipf:0.99 --plot plan.html";
@@ -136,9 +140,15 @@ struct HardwareArgs {
     /// Rate of sequential writes of the flash
     #[arg(long, value_name = "RATE", value_parser = parse_byte_rate, default_value = "500MB/s")]
     writes: f64,
-    /// Rate of random reads of a disk below the flash, if there is one
+    /// The capacity of a slow disk below the flash, if there is one, such as 20TB
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    disk: Option<f64>,
+    /// Rate of random reads of the disk [default: 150/s]; without --disk, of a disk of any capacity
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     disk_reads: Option<f64>,
+    /// Rate of sequential reads and writes of the disk
+    #[arg(long, value_name = "RATE", value_parser = parse_byte_rate, default_value = "150MB/s")]
+    disk_bandwidth: f64,
 }
 
 /// The amount of gets.
@@ -254,7 +264,12 @@ impl PlanArgs {
         demand.reads_per_s = hardware.reads;
         demand.read_bytes_per_s = hardware.read_bandwidth;
         demand.write_bytes_per_s = hardware.writes;
-        demand.disk_reads_per_s = hardware.disk_reads;
+        let has_disk = hardware.disk.is_some() || hardware.disk_reads.is_some();
+        demand.disk = has_disk.then_some(Disk {
+            bytes: hardware.disk.unwrap_or(f64::INFINITY),
+            reads_per_s: hardware.disk_reads.unwrap_or(DISK_READS_PER_S),
+            bytes_per_s: hardware.disk_bandwidth,
+        });
         demand.goal = self.goal.into();
         demand.silt_layout.fixed = data.fixed;
         demand.check().context("this cannot be planned for")?;

@@ -34,7 +34,7 @@ pub fn demand(demand: &Demand) -> Value {
         "reads_per_s": demand.reads_per_s,
         "read_bytes_per_s": demand.read_bytes_per_s,
         "write_bytes_per_s": demand.write_bytes_per_s,
-        "disk_reads_per_s": demand.disk_reads_per_s,
+        "disk": demand.disk,
         "goal": demand.goal,
     })
 }
@@ -63,6 +63,7 @@ fn name_of(bound: Bound) -> &'static str {
         Bound::Space => "space per item",
         Bound::Lifetime => "lifetime",
         Bound::DeviceTime => "device time",
+        Bound::DiskSpace => "disk space",
         Bound::DiskTime => "disk time",
     }
 }
@@ -110,9 +111,13 @@ pub fn print_database(out: &mut impl Write, usage: Option<&Usage>, now: Option<&
 
 /// Prints the engines, best first, and how to use the best one.
 pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Result<()> {
+    let disk = demand.disk.map_or(String::new(), |disk| match disk.bytes.is_finite() {
+        true => format!(", {}B of disk", show_count(disk.bytes)),
+        false => ", a disk".to_owned(),
+    });
     writeln!(
         out,
-        "{} items of {:.0} + {:.0} B, {} gets and {} updates per second, {} of memory, {}B of flash for {}",
+        "{} items of {:.0} + {:.0} B, {} gets and {} updates per second, {} of memory, {}B of flash for {}{disk}",
         show_count(demand.keys()),
         demand.key_bytes,
         demand.value_bytes,
@@ -180,7 +185,7 @@ fn trial(demand: &Demand, plan: &Plan) -> Option<Trial> {
     });
     let overwrites = match plan.system {
         System::SILT => ",overwrite".repeat(2 + ratio.unwrap_or(0.0).ceil() as usize),
-        System::FLASHKEY => ",overwrite".repeat(FLASHKEY_OVERWRITES),
+        System::FLASHKEY | System::FLASHSTORE => ",overwrite".repeat(FLASHKEY_OVERWRITES),
         _ => ",overwrite".to_owned(),
     };
     let command = format!(
@@ -198,6 +203,7 @@ fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
     if best.prediction.open_files > 0.0 {
         writeln!(out, "  up to {:.0} open files at the same time (ulimit -n)", best.prediction.open_files)?;
     }
+    print_disk(out, best)?;
     print_equal_space(out, demand, best)?;
     let Some(trial) = trial(demand, best) else { return Ok(()) };
     writeln!(out, "\nTo try it:\n  {}", trial.command)?;
@@ -206,6 +212,9 @@ fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
         let scaled = match best.system {
             System::MICA => "memory_budget is scaled with them",
             System::FLASHKEY => "segment_bytes is smaller if they need it",
+            System::FLASHSTORE => {
+                "flash_bytes is scaled with them, and the disk is a directory of the database"
+            }
             _ => "log_slots_min is scaled with them",
         };
         writeln!(out, "  these are {tried} keys instead of {all}; {scaled}")?;
@@ -220,9 +229,29 @@ fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
     )
 }
 
+/// Prints what the disk does, if the plan has one.
+fn print_disk(out: &mut impl Write, best: &Plan) -> io::Result<()> {
+    let Prediction { disk_gets, disk_reads_per_get, disk_writes, disk_bytes, disk_busy, .. } =
+        best.prediction;
+    if disk_bytes == 0.0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "  the flash serves {:.0} % of the gets; the disk has up to {}, reads {disk_reads_per_get:.3} times per get, \
+         writes {disk_writes:.2} bytes per byte put, and is busy for {:.0} % of the time",
+        100.0 * (1.0 - disk_gets),
+        show_bytes(disk_bytes),
+        100.0 * disk_busy,
+    )
+}
+
 /// Prints what the other engines that keep data on flash cost in the space of the best one.
 fn print_equal_space(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::Result<()> {
-    for other in planner::in_equal_space(demand, best).iter().filter(|_| best.system != System::MICA) {
+    if best.system == System::MICA || best.system == System::FLASHSTORE {
+        return Ok(());
+    }
+    for other in &planner::in_equal_space(demand, best) {
         writeln!(
             out,
             "  in equal space ({:.2}), {} has WA {:.2} and takes {} of memory",
@@ -278,9 +307,13 @@ fn remedy(demand: &Demand, limit: &Limit) -> String {
             "one {times:.2}th of the requests (--gets, --updates), or {times:.2} times the flash's --reads, \
              --read-bandwidth and --writes"
         ),
+        Bound::DiskSpace => {
+            format!("--disk {}: {times:.2} times as much", bytes(demand.disk.map_or(0.0, |disk| disk.bytes)))
+        }
         Bound::DiskTime => {
-            let reads = demand.disk_reads_per_s.unwrap_or(0.0) * times;
-            format!("--disk-reads {:.0}: {times:.2} times as many", enough(reads))
+            let of = |rate: fn(&planner::Disk) -> f64| enough(demand.disk.as_ref().map_or(0.0, rate) * times);
+            let (reads, bytes) = (of(|disk| disk.reads_per_s), of(|disk| disk.bytes_per_s));
+            format!("--disk-reads {reads:.0} --disk-bandwidth {bytes:.0}: {times:.2} times as many")
         }
     }
 }
@@ -368,7 +401,8 @@ mod tests {
         let (demand, plans) = planned();
         let [writes, reads] = charts(&demand, &plans, &planner::trade_off(&demand).unwrap());
         for chart in [writes, reads] {
-            assert_eq!(chart.series.len(), System::all().count() + 1);
+            // Without a disk there is no plan for FlashStore; one more is what is recommended.
+            assert_eq!(chart.series.len(), System::all().count());
             let faint = chart.series.iter().find(|series| series.name == "bloomstore (not built)").unwrap();
             assert_eq!(faint.style, Style::FaintLine);
             assert!(chart.series.iter().any(|series| series.name == "silt" && series.points.len() > 10));

@@ -1,4 +1,4 @@
-//! `siltstone plan` with a database or a trace as input.
+//! `siltstone plan` with a database or a trace as input, and what it recommends.
 
 use crate::runner::{objects, run};
 use serde_json::Value;
@@ -158,4 +158,56 @@ fn where_nothing_fits_the_plan_says_what_would() {
     let (code, message) =
         plan("--items 1e6 --key-size 20 --value-size 1e6 --gets 50k/s --updates 1/s --flash 9TB --ram 4GB");
     assert!(code == Some(1) && message.contains("--read-bandwidth"), "{message}");
+}
+
+#[test]
+fn for_a_slow_store_below_a_fast_drive_flashstore_is_recommended() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = "--items 3e9 --key-size 20 --value-size 100 --gets 300/s --updates 300/s --skew zipf:0.99 --ram 32GB \
+                 --flash 200GB";
+    let plan = |flags: &str, more: &str| {
+        let args: Vec<&str> = ["plan"].into_iter().chain(flags.split(' ')).chain(more.split(' ')).collect();
+        let output = run(directory.path(), &args);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, message) = plan(flags, "--disk 4TB");
+    assert_eq!(code, Some(0), "{message}");
+    for wanted in [
+        "Recommended: flashstore",
+        ").disk(Disk::at(disk_path))",
+        "of the gets; the disk has up to",
+        "--set disk=",
+    ] {
+        assert!(message.contains(wanted), "{wanted} in {message}");
+    }
+    // What is built is not said to be not built.
+    let not_built = message.lines().filter(|line| line.contains("not built"));
+    assert!(not_built.into_iter().all(|line| line.starts_with("bloomstore")), "{message}");
+    let (code, message) = plan(flags, "--scans no");
+    assert!(code != Some(0) && !message.contains("flashstore"), "{message}");
+    let (code, message) = plan(flags, "--disk 300GB");
+    assert!(code == Some(1) && message.contains("nearest is flashstore"), "{message}");
+    assert!(message.contains("--disk "), "{message}");
+}
+
+/// Data that fits on flash would stay there, so the trial is of a small flash.
+#[test]
+fn the_printed_trial_of_flashstore_runs_and_shows_the_plan() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = "plan --json --items 60000 --key-size 16 --value-size 84 --updates 9/s --gets 9/s --ram 64MB \
+                 --flash 5MB --endurance 1e5 --disk 1GB --goal writes";
+    let planned = object(directory.path(), &flags.split(' ').collect::<Vec<_>>());
+    let best = &planned["plans"][0];
+    assert_eq!((&best["system"], &best["recommended"]), (&"flashstore".into(), &true.into()), "{best}");
+    assert_eq!(best["settings"]["disk"], "disk");
+    let trial = best["trial"].as_str().unwrap();
+    let command: Vec<&str> = trial.split(' ').skip(1).chain(["--json"]).collect();
+    let output = run(directory.path(), &command);
+    assert!(output.status.success(), "{trial}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let reports: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = reports.iter().rfind(|report| report["benchmark"] == "overwrite").unwrap();
+    let expected = best["trial_prediction"]["write_amplification"].as_f64().unwrap();
+    let ratio = last["write_amplification"].as_f64().unwrap() / expected;
+    assert!((0.8..1.15).contains(&ratio), "{ratio} of the writes: {trial}");
 }

@@ -517,9 +517,14 @@ impl FlashKeyStore {
     /// logs with the segments that grow and one that is cleaned, a saved index, the next one, and redo.
     pub fn space_amplification(&self) -> f64 {
         let logs = self.layout.space * self.live_bytes() + (LOGS + 1.0) * self.layout.segment_bytes;
-        let index = 2.0 * self.saved_bytes(self.keys) + self.redo_bytes_max(self.keys);
+        let index = self.index_files_bytes();
         let ordered = KEY_COPIES * self.ordered_key_bytes() * self.keys;
         (logs + index + ordered) / self.keys / self.layout.item_bytes()
+    }
+
+    /// Returns the most bytes of the saved index, the next one, and redo.
+    pub(crate) fn index_files_bytes(&self) -> f64 {
+        2.0 * self.saved_bytes(self.keys) + self.redo_bytes_max(self.keys)
     }
 
     /// Returns the maximum number of files.

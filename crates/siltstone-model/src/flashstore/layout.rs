@@ -184,6 +184,56 @@ impl FlashStoreStore {
         })
     }
 
+    /// Returns the records appended to all logs per put.
+    pub fn appends_per_put(&self) -> Result<f64, ModelError> {
+        match &self.recycled {
+            Some(recycled) => Ok(recycled.appends_per_put()),
+            None => self.logs.appends_per_put(&self.popularity),
+        }
+    }
+
+    /// Returns the older records that are read one by one per put: those of overwritings beyond the share that may be
+    /// unconfirmed.
+    pub fn confirmed_per_put(&self) -> f64 {
+        let Some(recycled) = &self.recycled else {
+            let appends = self.logs.appends_per_put(&self.popularity).unwrap_or(1.0);
+            return self.logs.background_reads_per_put(&self.popularity, appends);
+        };
+        let noted = (1.0 - self.logs.replaced_at_once(&self.popularity)) * recycled.flash_gets;
+        let unconfirmed = self.layout.dead_entries(recycled);
+        noted * (1.0 - unconfirmed / recycled.dead_entries.max(f64::MIN_POSITIVE)).max(0.0)
+    }
+
+    /// Returns the maximum number of bytes on flash: the logs when a put waits, a saved index, the next one, and redo.
+    pub fn flash_bytes(&self) -> f64 {
+        if self.recycled.is_none() {
+            let items = self.popularity.keys() * (self.layout.logs.key_bytes + self.layout.logs.value_bytes);
+            return self.logs.space_amplification() * items;
+        }
+        self.layout.flash_bytes * (self.layout.usage + costs::WAIT_SHARE) + self.logs.index_files_bytes()
+    }
+
+    /// Returns the maximum number of bytes on the disk.
+    pub fn disk_bytes(&self) -> f64 {
+        match (&self.recycled, &self.disk) {
+            (Some(recycled), Some(disk)) => {
+                let items = disk.keys * disk.item_bytes;
+                disk.space_amplification(&recycled.destaged_popularity) * items
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the bytes that background work of the disk reads per byte put.
+    pub fn disk_background_reads(&self) -> f64 {
+        match (&self.recycled, &self.disk) {
+            (Some(recycled), Some(disk)) => {
+                recycled.destaged * disk.background_reads(disk.turn(&recycled.destaged_popularity))
+            }
+            _ => 0.0,
+        }
+    }
+
     /// Returns the records that are written to the disk per put.
     pub fn destaged_per_put(&self) -> f64 {
         match (&self.recycled, &self.disk) {

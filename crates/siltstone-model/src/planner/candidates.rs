@@ -6,16 +6,12 @@
 use siltstone::EngineKind;
 
 use crate::bloomstore::{BloomStore, false_positives};
-use crate::flashstore::FlashStore;
 use crate::mica::Mica;
 
 use super::demand::Demand;
 use super::parameters::{Candidate, Costs, Parameters, Value, count};
 use super::system::System;
-use super::{flashkey, silt};
-
-/// Candidate over-provisions, as fractions of the data.
-const OVER_PROVISIONS: [f64; 9] = [0.05, 0.07, 0.1, 0.14, 0.18, 0.25, 0.4, 0.7, 1.0];
+use super::{flashkey, flashstore, silt};
 
 /// Returns all candidates of an engine; none if it cannot hold the data.
 pub(super) fn candidates(system: System, demand: &Demand) -> Vec<Candidate> {
@@ -23,40 +19,10 @@ pub(super) fn candidates(system: System, demand: &Demand) -> Vec<Candidate> {
         System::Engine(EngineKind::Silt) => silt::candidates(demand),
         System::Engine(EngineKind::FlashKey) => flashkey::candidates(demand),
         System::Engine(EngineKind::Mica) => mica(demand).into_iter().collect(),
+        System::Engine(EngineKind::FlashStore) => flashstore::candidates(demand),
         System::Engine(_) => Vec::new(),
-        System::FlashStore => flashstore(demand),
         System::BloomStore => bloomstore(demand),
     }
-}
-
-fn flashstore(demand: &Demand) -> Vec<Candidate> {
-    let destage = demand.disk_reads_per_s.is_some();
-    let usage = FlashStore::paper(1.0, 1.0).flash_usage;
-    let rooms: Vec<f64> = if destage {
-        vec![0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.1, 1.4, 2.0]
-    } else {
-        OVER_PROVISIONS.iter().map(|over_provision| 1.0 + over_provision).collect()
-    };
-    let candidate = |room: f64| {
-        let flash_bytes = room * demand.data_bytes() / usage;
-        let store = FlashStore { destage, ..FlashStore::paper(demand.item_bytes(), flash_bytes) };
-        let recycling = store.recycling(&demand.popularity, demand.gets_per_put()).ok()?;
-        Some(Candidate {
-            parameters: Parameters::Named(vec![("flash_bytes", count(flash_bytes))]),
-            costs: Costs {
-                ram_bytes: store.ram_bytes(demand.keys(), &recycling),
-                reads_per_get: recycling.flash_gets * store.reads_per_get(),
-                reads_per_miss: store.reads_per_miss(),
-                read_bytes: demand.item_bytes(),
-                disk_reads_per_get: 1.0 - recycling.flash_gets,
-                write_amplification: recycling.flash_writes_per_put + demand.synced_excess(),
-                background_reads: recycling.flash_writes_per_put,
-                space_amplification: flash_bytes / demand.data_bytes(),
-                ..Costs::default()
-            },
-        })
-    };
-    rooms.into_iter().filter_map(candidate).collect()
 }
 
 fn bloomstore(demand: &Demand) -> Vec<Candidate> {

@@ -20,6 +20,17 @@ pub enum Goal {
     LeastWrites,
 }
 
+/// A disk below the flash, to which records leave.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Disk {
+    /// Its capacity, in bytes; infinite if it is not to be exceeded.
+    pub bytes: f64,
+    /// Random reads per second.
+    pub reads_per_s: f64,
+    /// Bytes per second that it reads or writes in large pieces.
+    pub bytes_per_s: f64,
+}
+
 /// Data, load, hardware and requirements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Demand {
@@ -55,8 +66,8 @@ pub struct Demand {
     pub read_bytes_per_s: f64,
     /// Bytes per second that the flash writes in large pieces.
     pub write_bytes_per_s: f64,
-    /// Random reads per second of a disk below the flash, if there is one.
-    pub disk_reads_per_s: Option<f64>,
+    /// A disk below the flash, if there is one.
+    pub disk: Option<Disk>,
     /// The required lifetime of the flash, in seconds.
     pub lifetime_s: f64,
     /// The criterion for the best plan.
@@ -86,7 +97,7 @@ impl Demand {
             reads_per_s: 100_000.0,
             read_bytes_per_s: 500e6,
             write_bytes_per_s: 500e6,
-            disk_reads_per_s: None,
+            disk: None,
             lifetime_s: 3.0 * YEAR_S,
             goal: Goal::default(),
             silt_layout: SiltLayout::new(key_bytes, value_bytes),
@@ -116,8 +127,12 @@ impl Demand {
         if self.space.is_nan() || self.space <= 1.0 {
             return Err(ModelError { name: "space", got: self.space, limit: "above 1" });
         }
-        if let Some(reads) = self.disk_reads_per_s {
-            positive("disk reads per second", reads)?;
+        if let Some(disk) = self.disk {
+            positive("disk reads per second", disk.reads_per_s)?;
+            positive("disk bytes per second", disk.bytes_per_s)?;
+            if disk.bytes.is_nan() || disk.bytes <= 0.0 {
+                return Err(ModelError { name: "disk bytes", got: disk.bytes, limit: "above 0" });
+            }
         }
         Ok(())
     }

@@ -1,18 +1,19 @@
 //! The planner: chooses an engine and its parameters for given data, load and hardware, and predicts the cost.
 //!
-//! [`plan`] evaluates the sensible parameters of every engine (`candidates.rs`, `silt.rs`, `flashkey.rs`), keeps the
+//! [`plan`] evaluates the sensible parameters of every engine (`candidates.rs` and the files of the engines), keeps the
 //! best for each engine, and ranks the engines. [`trade_off`] returns the range of costs of every engine: Figure 2.8 of
 //! Lim's dissertation, for all engines. [`trial`] scales a plan down to a database that can be filled quickly.
 
 mod candidates;
 mod demand;
 mod flashkey;
+mod flashstore;
 mod parameters;
 mod plan;
 mod silt;
 mod system;
 
-pub use demand::{Demand, Goal};
+pub use demand::{Demand, Disk, Goal};
 pub use parameters::Value;
 pub use plan::{Bound, Limit, Plan, Prediction, Unfit};
 pub use system::System;
@@ -29,9 +30,10 @@ const BUSY_MIN: f64 = 0.001;
 /// The penalty for an exceeded limit, added to the logarithm of the excess: no limit is exceeded for a small gain.
 const EXCEEDED: f64 = 0.1;
 
-/// Returns a plan for each engine that can hold the data, best first. Plans that can be recommended come before the
-/// others; within both groups they are ordered by the [`Goal`]. If no parameters fit, an engine's plan is the one that
-/// exceeds its limits least, and engines closer to their limits come first.
+/// Returns a plan for each engine that can hold the data, best first. FlashStore is planned if there is a disk. Plans
+/// that can be recommended come before the others; within both groups they are ordered by the [`Goal`]. If no
+/// parameters fit, an engine's plan is the one that exceeds its limits least, and engines closer to their limits come
+/// first.
 ///
 /// Takes some tenths of a second.
 pub fn plan(demand: &Demand) -> Result<Vec<Plan>, ModelError> {
@@ -61,6 +63,11 @@ pub fn trial(demand: &Demand, plan: &Plan, keys: u64) -> Result<Plan, ModelError
     let candidate = match &plan.parameters {
         Parameters::Silt(layout) => silt::of_layout(&demand, &silt::scaled(layout, times)),
         Parameters::FlashKey(layout) => flashkey::of_layout(&demand, &flashkey::scaled(&demand, layout)),
+        Parameters::FlashStore(layout) => {
+            // Its keys are put, then read.
+            let demand = Demand { gets_per_s: 0.0, ..demand.clone() };
+            flashstore::of_layout(&demand, &flashstore::scaled(layout, times))
+        }
         Parameters::Named(_) => candidates::mica(&demand).filter(|_| plan.system == System::MICA),
     };
     let error =
@@ -82,10 +89,11 @@ pub struct TradeOff {
     pub points: Vec<Prediction>,
 }
 
-/// Returns the curves of write amplification (and reads) over memory, for all engines.
+/// Returns the curves of write amplification (and reads) over memory, for all engines that can hold the data.
 pub fn trade_off(demand: &Demand) -> Result<Vec<TradeOff>, ModelError> {
     demand.check()?;
-    Ok(System::all().map(|system| TradeOff { system, points: frontier(system, demand) }).collect())
+    let all = System::all().map(|system| TradeOff { system, points: frontier(system, demand) });
+    Ok(all.filter(|curve| !curve.points.is_empty()).collect())
 }
 
 fn frontier(system: System, demand: &Demand) -> Vec<Prediction> {
@@ -134,14 +142,15 @@ fn evaluate(system: System, demand: &Demand, candidate: Candidate) -> Plan {
 }
 
 fn limits(demand: &Demand, prediction: &Prediction) -> Vec<Limit> {
-    let disk_reads = demand.gets_per_s * (1.0 - demand.missing_gets) * prediction.disk_reads_per_get;
+    let disk_bytes = demand.disk.map_or(f64::INFINITY, |disk| disk.bytes);
     let mut limits: Vec<Limit> = [
         (Bound::Ram, prediction.ram_bytes / demand.ram_bytes),
         (Bound::FlashSpace, prediction.flash_bytes / demand.flash.bytes),
         (Bound::Space, prediction.space_amplification / demand.space),
         (Bound::Lifetime, demand.lifetime_s / prediction.lifetime_s),
         (Bound::DeviceTime, prediction.device_busy),
-        (Bound::DiskTime, demand.disk_reads_per_s.map_or(0.0, |reads| disk_reads / reads)),
+        (Bound::DiskSpace, prediction.disk_bytes / disk_bytes),
+        (Bound::DiskTime, prediction.disk_busy),
     ]
     .map(|(bound, used)| Limit { bound, used })
     .into();
@@ -157,12 +166,13 @@ fn excess(limits: &[Limit]) -> f64 {
 /// Returns the value to minimize: the quantity named by the goal, rounded to [`COST_STEP`]; among equals memory, space,
 /// writes and device time.
 fn cost(goal: Goal, prediction: &Prediction) -> (f64, f64) {
+    // The busier one of flash and disk.
+    let busy = prediction.device_busy.max(prediction.disk_busy).max(BUSY_MIN);
     let aimed_at = match goal {
-        Goal::LeastDeviceTime => prediction.device_busy.max(BUSY_MIN),
+        Goal::LeastDeviceTime => busy,
         Goal::LeastRam => prediction.ram_bytes,
         Goal::LeastWrites => prediction.write_amplification,
     };
-    let busy = prediction.device_busy.max(BUSY_MIN);
     let taken = prediction.ram_bytes.max(1.0).ln() + prediction.flash_bytes.max(1.0).ln() + 2.0 * busy.ln();
     ((aimed_at.ln() / COST_STEP).round(), taken + prediction.write_amplification.max(1.0).ln())
 }
@@ -220,7 +230,7 @@ mod tests {
     fn what_is_not_built_is_shown_and_not_recommended() {
         let demand = Demand { ram_bytes: 1e12, persistent: false, ..demand() };
         let plans = plan(&demand).unwrap();
-        assert_eq!(plans.len(), System::all().count());
+        assert_eq!(plans.len(), System::all().filter(|system| *system != System::FLASHSTORE).count());
         for plan in &plans {
             assert_eq!(plan.unfit.contains(&Unfit::NotBuilt), !plan.system.is_built());
             assert_eq!(plan.builder_call().is_some(), plan.system.is_built());
@@ -304,18 +314,56 @@ mod tests {
         assert!(zipf < 0.85 * uniform, "{zipf} {uniform}");
     }
 
-    /// The working set stays on flash and in the index; the rest goes to the disk (FlashStore, 4.5).
+    fn above_a_disk() -> Demand {
+        let disk = Disk { bytes: 4e12, reads_per_s: 200.0, bytes_per_s: 150e6 };
+        let popularity = Popularity::zipf(2_000_000_000, 0.99).unwrap();
+        let flash = Flash { bytes: 100e9, erase_cycles: 3_000.0 };
+        let load = Demand { gets_per_s: 500.0, puts_per_s: 500.0, ram_bytes: 16e9, ..demand() };
+        Demand { popularity, disk: Some(disk), flash, ..load }
+    }
+
     #[test]
-    fn with_a_disk_flashstore_needs_less_memory() {
-        let of = |disk_reads_per_s| {
-            let popularity = Popularity::zipf(100_000_000, 0.99).unwrap();
-            let demand = Demand { disk_reads_per_s, popularity, goal: Goal::LeastRam, ..demand() };
-            plan(&demand).unwrap().into_iter().find(|plan| plan.system == System::FlashStore).unwrap()
+    fn flashstore_is_recommended_for_data_that_does_not_fit_on_flash_above_a_disk() {
+        let demand = above_a_disk();
+        let plans = plan(&demand).unwrap();
+        let best = &plans[0];
+        assert_eq!((best.system, best.is_recommended()), (System::FLASHSTORE, true), "{plans:#?}");
+        let prediction = &best.prediction;
+        assert!(
+            prediction.flash_bytes <= 100e9 && prediction.disk_bytes >= demand.data_bytes(),
+            "{prediction:?}"
+        );
+        assert!(prediction.disk_gets < 0.4 && prediction.disk_busy < 1.0, "{prediction:?}");
+        assert!((1.0..2.0).contains(&prediction.write_amplification), "{prediction:?}");
+        let call = best.builder_call().unwrap();
+        assert!(call.contains(".engine(FlashStoreSettings::default().flash_bytes("), "{call}");
+        assert!(call.contains(").disk(Disk::at(disk_path))"), "{call}");
+        assert!(best.flags().unwrap().contains(" --set disk=disk"), "{best:?}");
+        for other in plans.iter().skip(1).filter(|plan| plan.system.is_built()) {
+            assert!(!other.is_recommended(), "{other:?}");
+        }
+        // Without the disk, nothing fits.
+        let without = plan(&Demand { disk: None, ..demand }).unwrap();
+        assert!(without.iter().all(|plan| plan.system != System::FLASHSTORE && !plan.is_recommended()));
+    }
+
+    #[test]
+    fn what_a_disk_cannot_hold_or_serve_is_not_recommended() {
+        let demand = above_a_disk();
+        let unfit = |disk: Disk| {
+            let plans = plan(&Demand { disk: Some(disk), ..demand.clone() }).unwrap();
+            plans.into_iter().find(|plan| plan.system == System::FLASHSTORE).unwrap().unfit
         };
-        let (without, with) = (of(None), of(Some(5_000.0)));
-        assert!(with.prediction.ram_bytes < 0.7 * without.prediction.ram_bytes, "{with:?}");
-        assert_eq!(without.prediction.disk_reads_per_get, 0.0);
-        assert!(with.prediction.disk_reads_per_get * 10_000.0 < 5_000.0, "{with:?}");
+        let disk = demand.disk.unwrap();
+        assert_eq!(unfit(Disk { bytes: 100e9, ..disk }), [Unfit::Exceeds(Bound::DiskSpace)]);
+        assert_eq!(unfit(Disk { reads_per_s: 20.0, ..disk }), [Unfit::Exceeds(Bound::DiskTime)]);
+    }
+
+    #[test]
+    fn data_that_fits_on_flash_stays_there_although_there_is_a_disk() {
+        let best = |disk| plan(&Demand { disk, ..demand() }).unwrap().swap_remove(0);
+        let (without, with) = (best(None), best(above_a_disk().disk));
+        assert_eq!((without.system, without.settings), (with.system, with.settings));
     }
 
     #[test]

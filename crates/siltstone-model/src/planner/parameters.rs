@@ -1,6 +1,7 @@
 //! The parameters of an engine, and the costs that its model computes for them.
 
 use crate::flashkey::FlashKeyLayout;
+use crate::flashstore::FlashStoreLayout;
 use crate::silt::SiltLayout;
 
 /// Files that engines keep open besides their stores: directory, lock, manifest, and those of a command.
@@ -18,6 +19,8 @@ pub enum Value {
     Is(bool),
     /// The lengths of keys and of values, in bytes.
     Lengths(u64, u64),
+    /// The directory of a disk, in that of the database.
+    Disk(&'static str),
 }
 
 impl std::fmt::Display for Value {
@@ -27,6 +30,7 @@ impl std::fmt::Display for Value {
             Value::Ratio(ratio) => write!(f, "{ratio:.3}"),
             Value::Is(is) => write!(f, "{is}"),
             Value::Lengths(keys, values) => write!(f, "{keys}, {values}"),
+            Value::Disk(_) => write!(f, "Disk::at(disk_path)"),
         }
     }
 }
@@ -38,6 +42,8 @@ pub(super) enum Parameters {
     Silt(SiltLayout),
     /// The FlashKey engine's.
     FlashKey(FlashKeyLayout),
+    /// The FlashStore engine's.
+    FlashStore(Box<FlashStoreLayout>),
     /// Name and value.
     Named(Vec<(&'static str, Value)>),
 }
@@ -48,6 +54,7 @@ impl Parameters {
         match self {
             Parameters::Silt(layout) => silt(layout),
             Parameters::FlashKey(layout) => flashkey(layout),
+            Parameters::FlashStore(layout) => flashstore(layout),
             Parameters::Named(settings) => settings.clone(),
         }
     }
@@ -100,6 +107,27 @@ fn flashkey(layout: &FlashKeyLayout) -> Vec<(&'static str, Value)> {
     settings
 }
 
+/// Returns the settings of the FlashStore engine with a layout above a disk.
+fn flashstore(layout: &FlashStoreLayout) -> Vec<(&'static str, Value)> {
+    let default = FlashStoreLayout::new(1.0, 1.0, 0.0);
+    let logs = &layout.logs;
+    let mut settings = Vec::new();
+    if logs.fixed {
+        settings.push(("fixed", Value::Lengths(logs.key_bytes as u64, logs.value_bytes as u64)));
+    }
+    settings.extend([("flash_bytes", count(layout.flash_bytes)), ("disk", Value::Disk("disk"))]);
+    if layout.queues != default.queues {
+        settings.push(("queues", count(layout.queues.into())));
+    }
+    if layout.caches_reads != default.caches_reads {
+        settings.push(("caches_reads", Value::Is(layout.caches_reads)));
+    }
+    if logs.segment_bytes != default.logs.segment_bytes {
+        settings.push(("segment_bytes", count(logs.segment_bytes)));
+    }
+    settings
+}
+
 pub(super) fn count(value: f64) -> Value {
     Value::Count(value.ceil() as u64)
 }
@@ -111,7 +139,12 @@ pub(super) struct Costs {
     pub reads_per_get: f64,
     pub reads_per_miss: f64,
     pub read_bytes: f64,
+    pub disk_gets: f64,
     pub disk_reads_per_get: f64,
+    pub disk_reads_per_miss: f64,
+    pub disk_writes: f64,
+    pub disk_background_reads: f64,
+    pub disk_bytes: f64,
     pub write_amplification: f64,
     pub background_reads: f64,
     pub background_reads_per_put: f64,

@@ -17,8 +17,16 @@ pub struct Prediction {
     pub reads_per_miss: f64,
     /// The bytes of each of these reads.
     pub read_bytes: f64,
-    /// Reads from disk per get.
+    /// The share of gets of existing keys that the disk serves, and not the flash.
+    pub disk_gets: f64,
+    /// Reads from disk for a get of an existing key.
     pub disk_reads_per_get: f64,
+    /// Bytes written to the disk per byte put.
+    pub disk_writes: f64,
+    /// Bytes on the disk.
+    pub disk_bytes: f64,
+    /// The share of the time in which the disk is busy.
+    pub disk_busy: f64,
     /// Bytes written to flash per byte put.
     pub write_amplification: f64,
     /// Bytes that merges, conversions and cleaning read from flash per byte put.
@@ -47,13 +55,23 @@ impl Prediction {
         let lifetime_s =
             demand.flash.lifetime_s(demand.puts_per_s, demand.item_bytes(), costs.write_amplification);
         let syncs = if demand.synced && costs.write_amplification > 0.0 { demand.puts_per_s } else { 0.0 };
+        let disk_busy = demand.disk.map_or(0.0, |disk| {
+            let missing = demand.missing_gets;
+            let reads = costs.disk_reads_per_get * (1.0 - missing) + costs.disk_reads_per_miss * missing;
+            let moved = costs.disk_writes + costs.disk_background_reads;
+            demand.gets_per_s * reads / disk.reads_per_s + put_per_s * moved / disk.bytes_per_s
+        });
         Prediction {
             ram_bytes: costs.ram_bytes,
             ram_bytes_per_key: costs.ram_bytes / demand.keys(),
             reads_per_get: costs.reads_per_get,
             reads_per_miss: costs.reads_per_miss,
             read_bytes: costs.read_bytes,
+            disk_gets: costs.disk_gets,
             disk_reads_per_get: costs.disk_reads_per_get,
+            disk_writes: costs.disk_writes,
+            disk_bytes: costs.disk_bytes,
+            disk_busy,
             write_amplification: costs.write_amplification,
             background_reads: costs.background_reads,
             background_reads_per_put: costs.background_reads_per_put,
@@ -83,7 +101,9 @@ pub enum Bound {
     Lifetime,
     /// The time of the flash for reads and writes.
     DeviceTime,
-    /// The time of the disk for reads.
+    /// The capacity of the disk.
+    DiskSpace,
+    /// The time of the disk for reads and writes.
     DiskTime,
 }
 
@@ -162,6 +182,7 @@ impl Plan {
         let System::Engine(kind) = self.system else { return None };
         let flag = |(name, value): &(&str, Value)| match value {
             Value::Lengths(keys, values) => format!(" --key_size {keys} --value_size {values} --fixed"),
+            Value::Disk(directory) => format!(" --set {name}={directory}"),
             value if is_of_builder(name) => format!(" --{name} {value}"),
             value => format!(" --set {name}={value}"),
         };

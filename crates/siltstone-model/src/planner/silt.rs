@@ -165,12 +165,12 @@ fn costs(demand: &Demand, layout: &SiltLayout, silt: &Silt, asked: &mut Asked<'_
         reads_per_get: 1.0 + in_vain,
         reads_per_miss: silt.reads_per_miss(),
         read_bytes: layout.read_bytes(),
-        disk_reads_per_get: 0.0,
         write_amplification: writes,
         background_reads: silt.background_reads(turn),
         background_reads_per_put: 0.0,
         space_amplification: silt.space_of(turn) / demand.data_bytes(),
         open_files: (silt.store_files_max() + log_files + OTHER_FILES).ceil(),
+        ..Costs::default()
     };
     costs.write_amplification.is_finite().then_some(costs)
 }
@@ -188,7 +188,7 @@ pub(super) fn is_standard(demand: &Demand, candidate: &Candidate) -> bool {
         Parameters::Silt(layout) => {
             layout.filter_bits == demand.silt_layout.filter_bits && layout.last_filter_bits == 0.0
         }
-        Parameters::FlashKey(_) | Parameters::Named(_) => true,
+        Parameters::FlashKey(_) | Parameters::FlashStore(_) | Parameters::Named(_) => true,
     }
 }
 

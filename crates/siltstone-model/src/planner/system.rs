@@ -8,9 +8,6 @@ use siltstone::EngineKind;
 pub enum System {
     /// An engine of Siltstone.
     Engine(EngineKind),
-    /// FlashStore: a working set on flash above a slower disk. The model is that of the paper's store; the engine has
-    /// none yet, so the planner does not recommend it.
-    FlashStore,
     /// BloomStore: no index per key in memory.
     BloomStore,
 }
@@ -20,21 +17,20 @@ impl System {
     pub const SILT: System = System::Engine(EngineKind::Silt);
     /// FlashKey.
     pub const FLASHKEY: System = System::Engine(EngineKind::FlashKey);
+    /// FlashStore, which is planned above a disk.
+    pub const FLASHSTORE: System = System::Engine(EngineKind::FlashStore);
     /// MICA.
     pub const MICA: System = System::Engine(EngineKind::Mica);
 
     /// Returns all systems, the engines first.
     pub fn all() -> impl Iterator<Item = System> {
-        let have_model = EngineKind::ALL.iter().copied().filter(|kind| *kind != EngineKind::FlashStore);
-        let engines = have_model.map(System::Engine);
-        engines.chain([System::FlashStore, System::BloomStore])
+        EngineKind::ALL.iter().copied().map(System::Engine).chain([System::BloomStore])
     }
 
     /// Returns the system's name. For an engine it is the value of `--engine`.
     pub fn name(self) -> &'static str {
         match self {
             System::Engine(kind) => kind.name(),
-            System::FlashStore => "flashstore",
             System::BloomStore => "bloomstore",
         }
     }
