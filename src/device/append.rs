@@ -4,10 +4,11 @@ use super::file::WRITEBACK_BYTES;
 use super::queue::Ticket;
 use super::{AlignedBuffer, File, Purpose};
 use crate::error::{Error, Result};
+use std::sync::Arc;
 
 /// Collects bytes and writes them in pieces of a fixed size; the end is padded with zeros to the alignment.
 pub struct Appender {
-    file: File,
+    file: Arc<File>,
     purpose: Purpose,
     buffer: AlignedBuffer,
     piece_bytes: usize,
@@ -19,18 +20,26 @@ pub struct Appender {
     failed: Option<Error>,
     /// The bytes that are written or in flight.
     written_bytes: u64,
+    /// All bytes before this position are written.
+    readable_bytes: u64,
     /// Writeback was started for the bytes before it.
     writeback_base: u64,
 }
 
 impl Appender {
     /// Starts at the beginning of `file`. Pieces have `piece_bytes` bytes, rounded up to the file's alignment.
-    pub fn new(file: File, purpose: Purpose, piece_bytes: usize) -> Self {
+    pub fn new(file: impl Into<Arc<File>>, purpose: Purpose, piece_bytes: usize) -> Self {
         Appender::starting_at(file, purpose, piece_bytes, 0)
     }
 
     /// Starts at `position`, a multiple of the file's alignment, and overwrites what follows it.
-    pub fn starting_at(file: File, purpose: Purpose, piece_bytes: usize, position: u64) -> Self {
+    pub fn starting_at(
+        file: impl Into<Arc<File>>,
+        purpose: Purpose,
+        piece_bytes: usize,
+        position: u64,
+    ) -> Self {
+        let file = file.into();
         let piece_bytes = piece_bytes.next_multiple_of(file.alignment().max(1));
         let piece_bytes_now = file.piece_bytes(purpose, piece_bytes);
         Appender {
@@ -42,8 +51,19 @@ impl Appender {
             in_flight: None,
             failed: None,
             written_bytes: position,
+            readable_bytes: position,
             writeback_base: position,
         }
+    }
+
+    /// Returns the file, which another handle may read up to [`readable_bytes`](Self::readable_bytes).
+    pub fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    /// Returns a position before which all bytes are written.
+    pub fn readable_bytes(&self) -> u64 {
+        self.readable_bytes
     }
 
     /// Returns the position of the next byte.
@@ -111,12 +131,14 @@ impl Appender {
                 Some((ticket, _)) => self.file.finish_write(ticket)?,
                 None => AlignedBuffer::with_capacity(self.piece_bytes),
             };
+            self.readable_bytes = offset;
         } else {
             self.wait()?;
             let piece_bytes = self.file.piece_bytes(self.purpose, self.piece_bytes);
             for (piece, offset) in self.buffer.chunks(piece_bytes).zip((offset..).step_by(piece_bytes)) {
                 self.file.write(self.purpose, offset, piece)?;
             }
+            self.readable_bytes = self.written_bytes;
         }
         self.buffer.clear();
         self.piece_bytes_now = self.file.piece_bytes(self.purpose, self.piece_bytes);
@@ -142,7 +164,7 @@ impl Appender {
     }
 
     /// Pads and writes the rest, and waits for all writes, without a sync. Returns the file and its length in bytes.
-    pub fn finish(mut self) -> Result<(File, u64)> {
+    pub fn finish(mut self) -> Result<(Arc<File>, u64)> {
         self.align(self.file.alignment() as u64)?;
         self.write_buffered()?;
         self.file.end_writing(self.written_bytes)?;

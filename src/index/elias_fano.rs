@@ -35,7 +35,7 @@ const SCANNED_MAX: u64 = 8;
 pub(crate) const LEN_MAX: u64 = 1 << 30;
 
 /// Builds an [`EliasFano`] from numbers pushed in ascending order.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct EliasFanoBuilder {
     low_bits: u32,
     lows: BitWriter,

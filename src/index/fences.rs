@@ -54,7 +54,7 @@ pub struct FencesSettings {
 /// Records of one cell on both sides of a block boundary make lookups of this cell read both blocks;
 /// [`splits_cell`](Self::splits_cell) says when that would happen. To avoid it, a writer gathers all records of a cell
 /// before it decides on their block. This leaves 3 % of the space unused with 4 records per block, and 0.2 % with 64.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FencesBuilder {
     cells: u64,
     fences: EliasFanoBuilder,

@@ -6,6 +6,7 @@ use crate::coding::checksum;
 use crate::device::{AlignedBuffer, Appender, Directory, File, Purpose, ReadAhead};
 use crate::error::{Error, Result};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The first bytes of every store file.
 const MAGIC: &[u8; 8] = b"SILTSTOR";
@@ -198,6 +199,20 @@ impl StoreFileWriter {
         self.appender.write_buffered()
     }
 
+    /// Returns the number of blocks that can be read already.
+    pub fn readable_blocks(&self) -> u64 {
+        // The header takes a block.
+        (self.appender.readable_bytes() / u64::from(self.block_bytes)).saturating_sub(1)
+    }
+
+    /// Returns the file as if it ended with some of the [`readable_blocks`](Self::readable_blocks), with this many
+    /// records and deletes, and without index and filter.
+    pub fn readable_part(&self, blocks: u64, records: u64, deleted: u64) -> StoreFile {
+        let footer = StoreFooter { blocks, ..self.footer(records, deleted) };
+        let length = (blocks + 1) * u64::from(self.block_bytes);
+        StoreFile { file: self.appender.file().clone(), footer, length }
+    }
+
     /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.appender.heap_bytes()
@@ -269,7 +284,7 @@ fn finish(
 
 /// An immutable store file, open for reading.
 pub struct StoreFile {
-    file: File,
+    file: Arc<File>,
     footer: StoreFooter,
     length: u64,
 }
@@ -317,7 +332,7 @@ impl StoreFile {
             let got = format!("{} records, {} of them tombstones", footer.records, footer.deleted);
             return Err(file.corrupt(length, format!("records that fit into {length} bytes"), got));
         }
-        Ok(StoreFile { file, footer, length })
+        Ok(StoreFile { file: file.into(), footer, length })
     }
 
     /// Appends another index, a kind and its bytes, and a footer that refers to it and to no filter. The bytes before

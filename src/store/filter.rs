@@ -106,6 +106,15 @@ impl StoreFilter {
         }
     }
 
+    /// Returns the filter without what only keys of lower placements need, if that saves memory: it may contain every
+    /// such key.
+    pub fn without_before(&self, placement: u64) -> Option<StoreFilter> {
+        match self {
+            StoreFilter::Ribbon(filter) => Some(filter.without_before(placement).into()),
+            StoreFilter::Cuckoo(_) | StoreFilter::Ranged(_) => None,
+        }
+    }
+
     /// Returns an error if the kind of the saved filter is unknown.
     pub(in crate::store) fn check_kind(file: &StoreFile) -> Result<()> {
         let section = &file.footer().filter;

@@ -3,6 +3,7 @@
 //! `siltstone-model` reads them here, so that no number is written twice.
 
 pub use super::memory_budget::{PARTITION_BYTES, STORE_BYTES};
+pub use super::merge::PARTS as MERGE_PARTS;
 pub use super::policy::{
     FROZEN_MAX_MIN, HASH_STORES_MAX, KEYS_PER_PIECE_BYTE, LOG_PART_OF_DATA, LOG_REACH, LOG_RECORD_BYTES,
     LOG_SLOTS_FACTOR_MAX, LOG_STORES_ADDED, LOG_STORES_MIN, OCCUPANCY, PARTITIONS_PER_FROZEN,

@@ -3,7 +3,6 @@
 
 use super::reader::Reader;
 use super::stores::{Lookup, LookupContext, Stores};
-use super::view::View;
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{Ticket, cache_hash};
 use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
@@ -169,8 +168,8 @@ impl PendingKey<'_> {
         loop {
             let number = self.next_store;
             self.next_store += 1;
-            let View { hash_stores, sorted, .. } = &*self.stores.view;
-            let Some((_, store)) = hash_stores.iter().chain(sorted).nth(number) else {
+            let placement = self.context.query.hash.placement;
+            let Some(store) = self.stores.view.searched(placement).nth(number) else {
                 return Ok(Next::Done(None));
             };
             let mut value = Vec::new();

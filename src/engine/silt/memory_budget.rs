@@ -185,7 +185,8 @@ impl MemoryBudget {
     /// Returns the size of a transfer of background work, in bytes.
     pub fn transfer_bytes(&self) -> usize {
         let Configuration { settings, directory, .. } = &*self.configuration;
-        let bytes = piece_bytes(settings, self.keys.load(Relaxed), directory.access());
+        let (keys, record_bytes) = (self.keys.load(Relaxed), self.partitions.record_bytes());
+        let bytes = piece_bytes(settings, keys, record_bytes, directory.access());
         let shared = if directory.access().is_direct() { BUFFERS_IN_FLIGHT as usize } else { 1 };
         bytes.min((self.transfer_bytes_max() / shared).max(TRANSFER_BYTES_MIN as usize))
     }
@@ -217,6 +218,8 @@ impl MemoryBudget {
                 view.sorted.as_ref().map_or(0, |(_, store)| bytes(store) as u64)
             };
             ram.add("sorted_index", of_sorted(OrderedTable::index_bytes));
+            let merged = view.merged.as_ref().map_or(0, |merged| merged.sorted.index_bytes() as u64);
+            ram.add("sorted_index", merged);
             ram.add("sorted_filter", of_sorted(OrderedTable::filter_bytes));
             let stores = view.hash_stores.len() as u64 + u64::from(view.sorted.is_some());
             ram.add("stores", stores * STORE_BYTES + PARTITION_BYTES);

@@ -2,6 +2,7 @@
 
 use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
+use super::view::{Merged, PieceKind, View};
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::device::random_number;
@@ -12,13 +13,15 @@ use crate::store::StoreFilter;
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::Header;
 use crate::store::merge::{Cursor, MergeCursor};
-use crate::store::ordered::{IndexKind, OrderedTableSettings, OrderedTableWriter, TableForm};
+use crate::store::ordered::{IndexKind, OrderedTableSettings, OrderedTableWriter, ReadablePart, TableForm};
 use std::sync::Arc;
 
 /// A step ends after this many bytes, however few records they are.
 const BYTES_PER_STEP: usize = 1 << 20;
 /// The weight of a new measurement in the smoothed share of new keys.
 const NEW_KEYS_WEIGHT: f64 = 0.5;
+/// A merge shows its records to lookups in about this many parts.
+pub const PARTS: u64 = 16;
 
 /// A merge in progress.
 pub(super) struct MergeJob {
@@ -27,6 +30,8 @@ pub(super) struct MergeJob {
     tag: u64,
     /// The stores that are merged, by number.
     inputs: Vec<u64>,
+    /// How many of them are HashStores.
+    hash_stores: usize,
     frozen: Vec<Arc<FrozenLog>>,
     hash_records: u64,
     sorted_records: u64,
@@ -37,6 +42,8 @@ pub(super) struct MergeJob {
     cursor: MergeCursor,
     writer: OrderedTableWriter,
     filter: Option<RangedFilterBuilder>,
+    /// The number of records after which lookups can use the next part.
+    next_part: u64,
 }
 
 /// Returns the form of a new SortedStore: with this index if it supports the records, otherwise with fences.
@@ -82,6 +89,7 @@ impl MergeJob {
         if let Some((_, store)) = &view.sorted {
             sources.push(store.cursor(Purpose::Merge, transfer_bytes));
         }
+        let hash_stores = view.hash_stores.len();
         let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
         inputs.extend(view.sorted.iter().map(|(number, _)| *number));
         let young = view.hash_records() + frozen.iter().map(|frozen| u64::from(frozen.len())).sum::<u64>();
@@ -105,10 +113,12 @@ impl MergeJob {
             number,
             tag,
             inputs,
+            hash_stores,
             frozen,
             hash_records: view.hash_records(),
             sorted_records: view.sorted_records(),
             records: young + view.sorted_records(),
+            next_part: 0,
             new_key_ratio,
             cursor: MergeCursor::new(sources, Some(now_ms)),
             filter: last_filter(context, settings.expected_records)?,
@@ -139,7 +149,28 @@ impl MergeJob {
                 break;
             }
         }
+        self.show_part(context);
         Ok(false)
+    }
+
+    /// Lets lookups use what is merged so far, once more of it is readable. Not if the new store has a filter: it is
+    /// incomplete.
+    fn show_part(&mut self, context: &JobContext) {
+        if self.cursor.taken() < self.next_part || self.filter.is_some() || self.hash_stores == 0 {
+            return;
+        }
+        let Some(part) = self.writer.readable_part() else { return };
+        self.next_part = self.cursor.taken() + self.records / PARTS;
+        let ReadablePart { placement, table } = part;
+        let merged = Merged { placement, sorted: Arc::new(table), hash_stores: self.hash_stores };
+        let partition = context.partitions.get(self.partition);
+        partition.change_view(|view| Some(View { merged: Some(merged), ..view.clone() }));
+        // One after the other, so that no more than one filter is in memory twice.
+        let view = partition.view();
+        for (number, store) in view.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number)) {
+            let part = store.without_filter_before(placement);
+            partition.change_view(|view| view.with(*number, PieceKind::HashFilter, &part));
+        }
     }
 
     /// Returns the number of HashStore records that it has passed, about: it passes all sources at the same pace.

@@ -407,6 +407,7 @@ impl Partitions {
             view.frozen.retain(|other| !frozen.iter().any(|merged| Arc::ptr_eq(other, merged)));
             view.hash_stores.retain(|(number, _)| !inputs.contains(number));
             view.sorted = Some(store);
+            view.merged = None;
             Some(view)
         })
     }

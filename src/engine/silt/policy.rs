@@ -55,10 +55,13 @@ pub const PARTITIONS_PER_FROZEN: usize = 8;
 pub const FROZEN_MAX_MIN: usize = 2;
 /// The transfers of a merge have one byte per this many keys.
 pub const KEYS_PER_PIECE_BYTE: u64 = 2048;
-/// The minimum size of a transfer of a merge, in bytes: through the page cache, and with direct I/O, where overwriting
-/// values of 1,000 B is 20 % slower with half of it.
+/// The minimum size of a transfer of a merge through the page cache, in bytes.
 pub const PIECE_BYTES_MIN: usize = 8 << 10;
-const DIRECT_PIECE_BYTES_MIN: usize = 512 << 10;
+/// With direct I/O a transfer has at least this many records, within limits in bytes: overwriting values of 1,000 B is
+/// 20 % slower with half as many. The processor bounds merges of short records.
+const DIRECT_PIECE_RECORDS: u64 = 512;
+const DIRECT_PIECE_BYTES_MIN: u64 = 64 << 10;
+const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
 
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -280,9 +283,12 @@ pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
 
 /// Returns the size of a merge's transfers in bytes. It grows with the data, so that the memory per key does not. With
 /// direct I/O transfers are larger, because the system does not collect them; while gets read, `device` divides them.
-pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64, access: Access) -> usize {
+pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64, record_bytes: u64, access: Access) -> usize {
     let wanted = (keys / KEYS_PER_PIECE_BYTE).next_power_of_two() as usize;
-    let least = if access.is_direct() { DIRECT_PIECE_BYTES_MIN } else { PIECE_BYTES_MIN };
+    let of_records = DIRECT_PIECE_RECORDS.saturating_mul(record_bytes);
+    let direct =
+        of_records.clamp(DIRECT_PIECE_BYTES_MIN, DIRECT_PIECE_BYTES_MAX).next_power_of_two() as usize;
+    let least = if access.is_direct() { direct } else { PIECE_BYTES_MIN };
     wanted.max(least).min(settings.piece_bytes_max.max(PIECE_BYTES_MIN))
 }
 

@@ -75,11 +75,9 @@ pub(super) struct Stores {
 impl Stores {
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
     pub fn may_contain(&self, hash: KeyHash) -> bool {
-        let View { frozen, hash_stores, sorted } = &*self.view;
         !self.active.is_empty()
-            || frozen.iter().any(|frozen| !frozen.candidates(hash).is_empty())
-            || hash_stores.iter().any(|(_, store)| store.may_contain(hash))
-            || sorted.as_ref().is_some_and(|(_, store)| store.may_contain(hash))
+            || self.view.frozen.iter().any(|frozen| !frozen.candidates(hash).is_empty())
+            || self.view.searched(hash.placement).any(|store| store.may_contain(hash))
     }
 
     /// Looks the key up in the LogStores, and appends its value to `to`.
@@ -115,7 +113,7 @@ impl Stores {
             return Ok(found);
         }
         let mut found = |record: &RecordView<'_>| context.found(record, to);
-        for (_, store) in self.view.hash_stores.iter().chain(&self.view.sorted) {
+        for store in self.view.searched(context.query.hash.placement) {
             if let Some(Lookup::Found(found)) = store.look_up(&context.query, buffer, &mut found)? {
                 return Ok(found);
             }

@@ -2,6 +2,7 @@
 
 mod budget;
 mod count;
+mod merged;
 mod scan;
 
 use crate::batch::{Durability, HashedWrite};

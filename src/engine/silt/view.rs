@@ -18,6 +18,20 @@ pub(super) struct View {
     pub hash_stores: Vec<(u64, Arc<OrderedTable>)>,
     /// The SortedStore with its number.
     pub sorted: Option<(u64, Arc<OrderedTable>)>,
+    /// What the merge in progress has merged so far.
+    pub merged: Option<Merged>,
+}
+
+/// The records that a merge has written so far. Lookups of lower placements use them in place of what is merged, whose
+/// filters need no memory for these any more.
+#[derive(Clone)]
+pub(super) struct Merged {
+    /// They are all records of lower placements.
+    pub placement: u64,
+    /// The SortedStore as far as it is written.
+    pub sorted: Arc<OrderedTable>,
+    /// How many HashStores are merged: the oldest.
+    pub hash_stores: usize,
 }
 
 impl View {
@@ -29,6 +43,18 @@ impl View {
     /// Returns the records in the SortedStore.
     pub fn sorted_records(&self) -> u64 {
         self.sorted.as_ref().map_or(0, |(_, store)| store.records())
+    }
+
+    /// Returns the stores to search for a key with this placement, the youngest first.
+    #[inline]
+    pub fn searched(&self, placement: u64) -> impl Iterator<Item = &Arc<OrderedTable>> {
+        let merged = self.merged.as_ref().filter(|merged| placement < merged.placement);
+        let (merged_stores, last) = match merged {
+            Some(merged) => (merged.hash_stores, Some(&merged.sorted)),
+            None => (0, self.sorted.as_ref().map(|(_, store)| store)),
+        };
+        let others = self.hash_stores.len().saturating_sub(merged_stores);
+        self.hash_stores[..others].iter().map(|(_, store)| store).chain(last)
     }
 
     /// Returns the records in LogStores that are queued for conversion.

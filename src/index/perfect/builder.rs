@@ -124,12 +124,14 @@ impl PerfectIndexBuilder {
         if !self.placements.is_empty() {
             self.finish_bucket();
         }
-        self.counts.resize(self.buckets as usize, 0);
-        self.seeds.push_zeros(seeds_end(self.shape, self.buckets, self.first) - self.seeds.len());
-        let counts = BucketCounts::new(&self.counts);
-        let exceptions = self.exceptions.into();
-        let outline = Arc::new(PerfectOutline { shape: self.shape, counts, exceptions });
-        (PerfectIndex { outline, seeds: self.seeds.finish() }, self.units)
+        let Self { shape, buckets, counts, seeds, exceptions, first, units, .. } = self;
+        (index_of(shape, buckets, first, counts, seeds, exceptions), units)
+    }
+
+    /// Returns the index of the records in finished buckets, as if there were no others.
+    pub fn finished_buckets(&self) -> PerfectIndex {
+        let (counts, seeds, exceptions) = (self.counts.clone(), self.seeds.clone(), self.exceptions.clone());
+        index_of(self.shape, self.buckets, self.first, counts, seeds, exceptions)
     }
 
     fn finish_bucket(&mut self) {
@@ -182,4 +184,19 @@ impl PerfectIndexBuilder {
             true
         })
     }
+}
+
+/// Returns the index of the first `keys` keys, which are those of the buckets with counts; the other buckets are empty.
+fn index_of(
+    shape: &'static Shape,
+    buckets: u64,
+    keys: u64,
+    mut counts: Vec<u32>,
+    mut seeds: BitWriter,
+    exceptions: Vec<Exception>,
+) -> PerfectIndex {
+    counts.resize(buckets as usize, 0);
+    seeds.push_zeros(seeds_end(shape, buckets, keys) - seeds.len());
+    let (counts, exceptions) = (BucketCounts::new(&counts), exceptions.into());
+    PerfectIndex { outline: Arc::new(PerfectOutline { shape, counts, exceptions }), seeds: seeds.finish() }
 }

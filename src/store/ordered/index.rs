@@ -148,6 +148,14 @@ impl StoreIndexBuilder {
         }
     }
 
+    /// Returns the index of the records so far, if it is cheap to have before the last record.
+    pub(super) fn so_far(&self) -> Option<StoreIndex> {
+        match self {
+            StoreIndexBuilder::EntropyTrie(..) => None,
+            StoreIndexBuilder::Fences(fences) => Some(StoreIndex::fences(fences.clone().finish())),
+        }
+    }
+
     /// Returns the index.
     pub fn finish(self) -> Result<StoreIndex> {
         Ok(match self {

@@ -37,7 +37,7 @@ use search::Search;
 pub(crate) use writer::slots_per_block;
 pub use writer::{
     BUCKET_BYTES_MAX, BUCKET_RECORDS_MIN, OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET_MAX,
-    PIECES_PER_BUCKET_MIN, TableForm, UNUSED_SHARE,
+    PIECES_PER_BUCKET_MIN, ReadablePart, TableForm, UNUSED_SHARE,
 };
 
 use super::Query;
@@ -188,6 +188,13 @@ impl OrderedTable {
     /// Returns the same store with its filter on flash.
     pub fn without_filter(&self) -> OrderedTable {
         OrderedTable { filter: None, ..self.handle() }
+    }
+
+    /// Returns the same store without most of the filter's memory for keys of lower placements: it may contain every
+    /// such key.
+    pub fn without_filter_before(&self, placement: u64) -> OrderedTable {
+        let part = self.filter.as_ref().and_then(|filter| filter.without_before(placement));
+        OrderedTable { filter: part.map(Arc::new).or_else(|| self.filter.clone()), ..self.handle() }
     }
 
     /// Returns the same store with the index that `other`, another handle of it, has in memory.

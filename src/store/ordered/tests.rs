@@ -367,3 +367,40 @@ fn a_store_has_no_more_records_than_fit_into_its_blocks() {
         }
     }
 }
+
+#[test]
+fn the_written_part_of_a_table_has_all_records_of_lower_placements_before_the_table_ends() {
+    let fixed = RecordLayout { fixed: Some((8, 12)), expiring: false };
+    let any = RecordLayout { fixed: None, expiring: false };
+    for (layout, index) in [
+        (fixed, IndexKind::BlockPerfect),
+        (fixed, IndexKind::SlotPerfect),
+        (fixed, IndexKind::Fences),
+        (any, IndexKind::Fences),
+    ] {
+        let directory = directory();
+        let length = |number: u64| if layout.fixed.is_some() { 12 } else { number as usize * 7919 % 1500 };
+        let records = records(5000, HASHER, |number| Some(vec![number as u8; length(number)]));
+        let (form, settings) = settings(layout, index, 5000);
+        let mut writer = OrderedTableWriter::create(&directory, "1", form, settings).unwrap();
+        let (mut parts, mut last) = (0, 0);
+        for (number, ((hash, key), value)) in records.iter().enumerate() {
+            let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
+            writer.push(&Entry { hash: *hash, record }).unwrap();
+            let Some(part) = (number % 100 == 0).then(|| writer.readable_part()).flatten() else { continue };
+            assert!(part.placement >= last && part.placement <= hash.placement);
+            (parts, last) = (parts + 1, part.placement);
+            let mut buffer = AlignedBuffer::default();
+            for ((hash, key), value) in records.iter().take_while(|((hash, _), _)| hash.placement < last) {
+                let query = Query { purpose: Purpose::Get, hash: *hash, key };
+                assert_eq!(part.table.look_up(&query, &mut buffer, value_of).unwrap(), Some(value.clone()));
+            }
+            for number in 5000..5100u64 {
+                let key = format!("{number:08}").into_bytes();
+                assert_eq!(part.table.look_up(&query(&key), &mut buffer, value_of).unwrap(), None);
+            }
+        }
+        assert!(parts >= 5 && last > u64::MAX / 4 * 3, "{index:?}: {parts} parts up to {last:#x}");
+        check(&writer.finish(None).unwrap(), &directory, &records);
+    }
+}

@@ -163,6 +163,8 @@ impl IndexBuilder {
 /// The slots of one bucket of a perfect index, in the order in which they were added.
 #[derive(Default)]
 struct PendingBucket {
+    /// The placement of the first one.
+    first: u64,
     slots: Vec<u8>,
     /// The assigned block, or slot, of each; filled when the bucket is complete.
     blocks: Vec<u64>,
@@ -240,6 +242,25 @@ pub struct OrderedTableWriter {
     group: Group,
     records: u64,
     deleted: u64,
+    sealed: Sealed,
+    /// What was sealed when a readable part was requested that was not written yet.
+    wanted: Option<Sealed>,
+}
+
+/// The complete blocks at some moment.
+#[derive(Clone, Copy, Default)]
+struct Sealed {
+    blocks: u64,
+    /// They have all records of lower placements.
+    placement: u64,
+}
+
+/// The part of a table in writing that can be read.
+pub struct ReadablePart {
+    /// It has all records of lower placements than this.
+    pub placement: u64,
+    /// The table as far as it goes, with its index.
+    pub table: OrderedTable,
 }
 
 /// Records of one cell of the fences, which should not be separated by the end of a block.
@@ -284,7 +305,41 @@ impl OrderedTableWriter {
             group: Group::default(),
             records: 0,
             deleted: 0,
+            sealed: Sealed::default(),
+            wanted: None,
         })
+    }
+
+    /// Returns the records in the blocks that are complete, or were at the first call since it last returned any.
+    /// `None` until these are written, and for tries, which have no index before the last record.
+    pub fn readable_part(&mut self) -> Option<ReadablePart> {
+        let Sealed { blocks, placement } = *self.wanted.get_or_insert(self.sealed);
+        if self.blocks.file.readable_blocks() < blocks {
+            return None;
+        }
+        self.wanted = None;
+        let OrderedTableSettings { shape, block_bytes, .. } = &self.settings;
+        let (shape, form) = (*shape, self.form.blocks);
+        let slots = form.slots_in(&shape.layout, *block_bytes);
+        let index = match &self.index {
+            IndexBuilder::None => None,
+            IndexBuilder::InOrder(index) => index.so_far(),
+            IndexBuilder::Perfect { index, .. } => {
+                Some(StoreIndex::perfect(index.finished_buckets(), slots.unwrap_or(1)))
+            }
+        }?;
+        let records = slots.map_or(self.records, |slots| self.records.min(blocks * u64::from(slots)));
+        let file = self.blocks.file.readable_part(blocks, records, self.deleted.min(records));
+        let table = OrderedTable { index: Some(Arc::new(index)), ..OrderedTable::of(file, shape, form) };
+        Some(ReadablePart { placement, table })
+    }
+
+    /// Notes that the open block has no record of a lower placement, if it has begun since the last record.
+    fn note_sealed(&mut self, placement: u64) {
+        let blocks = self.blocks.file.next_block();
+        if blocks > self.sealed.blocks {
+            self.sealed = Sealed { blocks, placement };
+        }
     }
 
     /// Returns the number of records so far.
@@ -299,15 +354,21 @@ impl OrderedTableWriter {
         let placement = entry.hash.placement;
         // A perfect index assigns blocks only when a bucket is complete: its slots wait in memory.
         if let IndexBuilder::Perfect { index, bucket } = &mut self.index {
+            let mut placed = None;
             if let Some(blocks) = index.push(placement)? {
                 bucket.blocks.extend_from_slice(blocks);
                 bucket.place(&mut self.blocks)?;
+                placed = Some(bucket.first);
+            }
+            if bucket.slots.is_empty() {
+                bucket.first = placement;
             }
             let slot_bytes = self.settings.shape.layout.slot_bytes(false).unwrap_or(0);
             if bucket.slots.capacity() - bucket.slots.len() < slot_bytes {
                 bucket.slots.reserve_exact(slot_bytes.max(GROWTH_BYTES));
             }
             self.settings.shape.layout.encode_slot(&entry.record, false, &mut bucket.slots);
+            placed.into_iter().for_each(|placement| self.note_sealed(placement));
             return Ok(());
         }
         let form = self.form.blocks;
@@ -373,10 +434,11 @@ impl OrderedTableWriter {
             blocks.place_slot(record)?;
             blocks.file.next_block()
         };
-        match &mut self.index {
-            IndexBuilder::InOrder(index) => index.push(placement, first..blocks.file.next_block() + 1),
-            IndexBuilder::Perfect { .. } | IndexBuilder::None => Ok(()),
+        if let IndexBuilder::InOrder(index) = &mut self.index {
+            index.push(placement, first..blocks.file.next_block() + 1)?;
         }
+        self.note_sealed(placement);
+        Ok(())
     }
 
     /// Writes the rest, and saves index and filter. Does not sync.

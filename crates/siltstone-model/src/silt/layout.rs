@@ -3,7 +3,7 @@
 //! compares the results with the engine's own counters.
 
 use super::Silt;
-use super::sizes::{FENCES_BYTES, block_perfect_bytes, fences_bytes, ribbon_bytes};
+use super::sizes::{FENCES_BYTES, block_perfect_bytes, fences_bytes, ribbon_bytes, unfreed_share};
 use crate::error::{ModelError, fraction, positive};
 use siltstone::engine::silt::{SiltSettings, costs};
 
@@ -211,7 +211,8 @@ impl SiltLayout {
             log_slots_allocated_peak: allocated(if tables > 1.0 { TABLES_ALLOCATED_PEAK } else { 1.0 }),
             frozen_stores_peak: 1.0 + (self.partitions / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN),
             hash_excess: HASH_EXCESS,
-            refilled_share: REFILLED_SHARE,
+            refilled_share: REFILLED_SHARE
+                * unfreed_share(partition_keys + merge_keys, self.last_filter_bits),
             filter_bytes: (hash_store.ram_bytes + partial_ram_bytes) / table_keys,
             sorted_index_bytes: (sorted_store.ram_bytes + PARTITION_BYTES) / partition_keys,
             // On average half of the slots are taken, in two buckets of four.

@@ -1,5 +1,7 @@
 //! The sizes of filters and indexes, as measured, within 2 %.
 
+use siltstone::engine::silt::{SiltSettings, costs};
+
 /// The memory of a list of fences or of exceptions that does not grow with it.
 pub(super) const FENCES_BYTES: f64 = 28.0;
 /// Bits of a block-perfect index per bucket.
@@ -21,4 +23,11 @@ pub(super) fn fences_bytes(records: f64, blocks: f64) -> f64 {
 pub(super) fn block_perfect_bytes(records: f64, slots: f64, bucket_records: f64) -> f64 {
     let bits = 0.5 * (std::f64::consts::TAU * slots).log2() / slots + 0.0085 + 0.12 / slots;
     24.0 + records * (bits + BUCKET_BITS / bucket_records) / 8.0
+}
+
+/// Returns the share of what a merge of this many records has merged whose filters are still in memory: a part of the
+/// merge, or a step if that is more; all if the new SortedStore has a filter.
+pub(super) fn unfreed_share(records: f64, last_filter_bits: f64) -> f64 {
+    let step_share = SiltSettings::default().step_records as f64 / records;
+    if last_filter_bits > 0.0 { 1.0 } else { step_share.clamp(1.0 / costs::MERGE_PARTS as f64, 1.0) }
 }

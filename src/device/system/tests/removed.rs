@@ -119,12 +119,12 @@ fn names(directory: &Directory) -> Vec<String> {
 }
 
 /// Writes a file of this many bytes.
-fn written(directory: &Directory, name: &str, bytes: usize) -> File {
+fn written(directory: &Directory, name: &str, bytes: usize) -> Arc<File> {
     let file = directory.create(name, directory.access()).unwrap();
     write(file, bytes)
 }
 
-fn write(file: File, bytes: usize) -> File {
+fn write(file: File, bytes: usize) -> Arc<File> {
     let mut appender = Appender::new(file, Purpose::Merge, 64 << 10);
     appender.append(&pattern(bytes)).unwrap();
     appender.finish().unwrap().0
@@ -189,7 +189,9 @@ fn a_retired_file_is_reused_only_for_a_file_of_about_its_length() {
     let directory = directory(folder.path());
     let files =
         ["short", "long"].map(|name| written(&directory, name, if name == "short" { 1 } else { 3 } << 20));
-    directory.retire(["short".to_owned(), "long".to_owned()].into_iter().zip(&files)).unwrap();
+    directory
+        .retire(["short".to_owned(), "long".to_owned()].into_iter().zip(files.iter().map(|file| &**file)))
+        .unwrap();
     drop(files);
     for (expected_bytes, reused) in
         [(400 << 10, None), (8 << 20, None), (3 << 20, Some(3)), (1 << 20, Some(1))]
@@ -238,7 +240,9 @@ fn without_their_names_retired_files_are_removed_ones() {
     let folder = folder();
     let directory = directory(folder.path());
     let files = ["idle", "read"].map(|name| written(&directory, name, 1 << 20));
-    directory.retire(["idle".to_owned(), "read".to_owned()].into_iter().zip(&files)).unwrap();
+    directory
+        .retire(["idle".to_owned(), "read".to_owned()].into_iter().zip(files.iter().map(|file| &**file)))
+        .unwrap();
     let [idle, reader] = files;
     drop(idle);
     directory.remove_retired().unwrap();

@@ -81,6 +81,7 @@ impl RibbonBuilder {
             bits: self.bits,
             len: self.len,
             layers: layers.into(),
+            left_out: 0,
             thresholds: thresholds
                 .chunks(2)
                 .map(|pair| pair[0] | pair.get(1).map_or(0, |high| high << 4))

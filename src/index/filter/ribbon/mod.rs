@@ -65,6 +65,8 @@ pub struct RibbonFilter {
     bits: u32,
     len: u64,
     layers: Box<[Layer]>,
+    /// The first blocks of the first layer that are not in memory.
+    left_out: u64,
     /// The thresholds of all layers, two per byte.
     thresholds: Box<[u8]>,
     /// The blocks of all layers.
@@ -116,8 +118,8 @@ impl RibbonFilter {
     }
 
     fn without_layers(bits: u32, len: u64) -> Self {
-        let (layers, thresholds, blocks, listed) = Default::default();
-        Self { bits, len, layers, thresholds, blocks, listed }
+        let (layers, left_out, thresholds, blocks, listed) = Default::default();
+        Self { bits, len, layers, left_out, thresholds, blocks, listed }
     }
 
     /// Decodes what [`Filter::encode`] wrote.
@@ -159,13 +161,27 @@ impl RibbonFilter {
     #[inline]
     fn holds(&self, layer: &Layer, equation: Equation) -> bool {
         let columns = self.bits as usize;
-        let block = (layer.first_block + equation.start / ROWS_PER_BLOCK) as usize * columns;
+        let block = layer.first_block + equation.start / ROWS_PER_BLOCK;
+        let Some(block) = block.checked_sub(self.left_out) else { return true };
+        let block = block as usize * columns;
         let shift = equation.start % ROWS_PER_BLOCK;
         let (here, beyond) = (equation.coefficients << shift, (equation.coefficients >> 1) >> (63 - shift));
         let (first, behind) = self.blocks[block..].split_at(columns);
         // An equation in the very last block starts at its first row, so it has no rows beyond the block.
         let second = if behind.is_empty() { first } else { &behind[..columns] };
         rows::give(first, second, Rows { here, beyond }, equation.value)
+    }
+
+    /// Returns the filter without most of what only keys of lower placements need: it may contain every such key. It
+    /// cannot be encoded.
+    #[must_use]
+    pub fn without_before(&self, placement: u64) -> Self {
+        let Some(first) = self.layers.first() else { return self.clone() };
+        let left_out = (first.start(placement) / ROWS_PER_BLOCK).max(self.left_out);
+        let freed = (left_out - self.left_out) as usize * self.bits as usize;
+        let (layers, thresholds) = (self.layers.clone(), self.thresholds.clone());
+        let (blocks, listed) = (self.blocks[freed..].into(), self.listed.clone());
+        Self { left_out, layers, thresholds, blocks, listed, ..*self }
     }
 
     fn threshold(&self, bucket: u64) -> u8 {
@@ -199,6 +215,7 @@ impl Filter for RibbonFilter {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
+        debug_assert_eq!(self.left_out, 0, "a part of a filter");
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
         out.push(self.bits as u8);

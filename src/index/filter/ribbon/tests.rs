@@ -85,3 +85,23 @@ fn bits_outside_their_limits_are_refused() {
         assert!(matches!(RibbonFilter::new([], bits), Err(BuildError::Setting { .. })));
     }
 }
+
+#[test]
+fn a_filter_without_low_placements_takes_less_and_contains_the_others_at_the_same_rate() {
+    let keys = Numbers(11).sorted_keys(20_000);
+    let whole = RibbonFilter::new(keys.iter().copied(), 9).unwrap();
+    let mut part = whole.clone();
+    for eighths in [0, 3, 3, 7] {
+        let placement = eighths << 61;
+        part = part.without_before(placement);
+        assert_contains_all(&part, &keys);
+        let share = part.heap_bytes() as f64 / whole.heap_bytes() as f64;
+        assert!((share - (1.0 - 0.94 * eighths as f64 / 8.0)).abs() < 0.02, "{eighths} eighths: {share}");
+        let others = Numbers(12).keys(200_000).into_iter().filter(|&(p, _)| p >= placement);
+        for (placement, fingerprint) in others {
+            assert_eq!(part.may_contain(placement, fingerprint), whole.may_contain(placement, fingerprint));
+        }
+    }
+    let few = RibbonFilter::new(keys[..9].iter().copied(), 9).unwrap();
+    assert_contains_all(&few.without_before(u64::MAX), &keys[..9]);
+}
