@@ -133,7 +133,9 @@ impl Reader {
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
     pub fn may_contain(&self, key: Key<'_>) -> bool {
-        self.logs.index.may_contain(key.hash().placement)
+        // A record that has left a cache on flash may still be in the record cache.
+        let may_be_cached = self.logs.settings.is_cache() && self.cache.is_enabled();
+        may_be_cached || self.logs.index.may_contain(key.hash().placement)
     }
 
     /// Returns the values of several keys, in the order of the keys. The reads overlap.

@@ -19,10 +19,15 @@ fn first_failure(engine: &TestEngine, omission: Option<Omission>) -> Option<(Sim
 /// Seeds that once failed, of faults that few seeds find.
 #[test]
 fn seeds_that_have_found_faults_keep_every_guarantee() {
-    let seeds =
-        [("flashkey", 29_490), ("flashkey", 220_394), ("flashstore", 1_051_788), ("flashstore", 1_054_423)];
+    let seeds = [
+        ("flashkey", 29_490),
+        ("flashkey", 220_394),
+        ("flashstore", 1_051_788),
+        ("flashstore", 1_054_423),
+        ("flashstore-cache", 500_752),
+    ];
     for (name, seed) in seeds {
-        let engine = TestEngine::persistent().into_iter().find(|engine| engine.info.name == name).unwrap();
+        let engine = TestEngine::simulated().find(|engine| engine.info.name == name).unwrap();
         let outcome = Simulation::from_seed(&engine, seed).run(None);
         assert!(outcome.is_ok(), "{name}, seed {seed}: {outcome:?}");
     }
