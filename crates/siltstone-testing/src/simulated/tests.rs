@@ -1,6 +1,7 @@
 use super::*;
 use siltstone::device::{AlignedBuffer, Appender, Directory, File, LOCK, Purpose, ReadAhead};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 fn directory(backend: &SimulatedDirectory) -> Directory {
     Directory::new(backend.clone(), Access::Buffered)
@@ -386,7 +387,7 @@ fn shuffled(seed: u64) -> (SimulatedDirectory, Directory) {
     (backend.clone(), Directory::new(backend, Access::Direct))
 }
 
-fn append(directory: &Directory, name: &str, bytes: &[u8]) -> siltstone::Result<(File, u64)> {
+fn append(directory: &Directory, name: &str, bytes: &[u8]) -> siltstone::Result<(Arc<File>, u64)> {
     let mut appender = Appender::new(directory.create(name, Access::Direct)?, Purpose::Merge, PIECE_BYTES);
     let mut outcome = Ok(());
     for chunk in bytes.chunks(1777) {
