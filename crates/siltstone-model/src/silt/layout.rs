@@ -3,7 +3,7 @@
 //! compares the results with the engine's own counters.
 
 use super::Silt;
-use super::sizes::{FENCES_BYTES, block_perfect_bytes, fences_bytes, ribbon_bytes, unfreed_share};
+use super::sizes::{FENCES_BYTES, block_perfect_bytes, fences_bytes, freed_share, ribbon_bytes};
 use crate::error::{ModelError, fraction, positive};
 use siltstone::engine::silt::{SiltSettings, costs};
 
@@ -188,6 +188,11 @@ impl SiltLayout {
         let half_full = self.hash_store(table_keys / 2.0, filter_bits);
         let fixed_bytes = 2.0 * half_full.ram_bytes - hash_store.ram_bytes;
         let partial_ram_bytes = fixed_bytes * partial_stores / (hash_stores / 2.0).max(1.0);
+        let hash_ram_bytes = hash_store.ram_bytes + partial_ram_bytes;
+        // A merge frees filters as it goes, and the other memory of HashStores when it ends.
+        let freed = freed_share(partition_keys + merge_keys, self.last_filter_bits)
+            * ribbon_bytes(table_keys, filter_bits)
+            / hash_ram_bytes;
         Ok(Silt {
             keys,
             item_bytes: self.item_bytes(),
@@ -211,9 +216,8 @@ impl SiltLayout {
             log_slots_allocated_peak: allocated(if tables > 1.0 { TABLES_ALLOCATED_PEAK } else { 1.0 }),
             frozen_stores_peak: 1.0 + (self.partitions / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN),
             hash_excess: HASH_EXCESS,
-            refilled_share: REFILLED_SHARE
-                * unfreed_share(partition_keys + merge_keys, self.last_filter_bits),
-            filter_bytes: (hash_store.ram_bytes + partial_ram_bytes) / table_keys,
+            refilled_share: REFILLED_SHARE * (1.0 - freed),
+            filter_bytes: hash_ram_bytes / table_keys,
             sorted_index_bytes: (sorted_store.ram_bytes + PARTITION_BYTES) / partition_keys,
             // On average half of the slots are taken, in two buckets of four.
             log_false_positives: 4.0 * table_occupancy / self.tag_bits.exp2(),

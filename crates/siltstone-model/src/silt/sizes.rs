@@ -6,6 +6,8 @@ use siltstone::engine::silt::{SiltSettings, costs};
 pub(super) const FENCES_BYTES: f64 = 28.0;
 /// Bits of a block-perfect index per bucket.
 const BUCKET_BITS: f64 = 11.0;
+/// The share of a filter's memory that can be freed while the rest is in use.
+const FREEABLE_SHARE: f64 = 0.94;
 
 /// Returns the bytes of a ribbon filter: 0.036 bits per key over its rate, and some blocks of half-empty rows, as
 /// measured with 100 to 3,000 keys.
@@ -25,9 +27,11 @@ pub(super) fn block_perfect_bytes(records: f64, slots: f64, bucket_records: f64)
     24.0 + records * (bits + BUCKET_BITS / bucket_records) / 8.0
 }
 
-/// Returns the share of what a merge of this many records has merged whose filters are still in memory: a part of the
-/// merge, or a step if that is more; all if the new SortedStore has a filter.
-pub(super) fn unfreed_share(records: f64, last_filter_bits: f64) -> f64 {
+/// Returns the share that is freed of the filters of what a merge of this many records has merged, before it ends: all
+/// but a part of the merge, or a step if that is more; none if the new SortedStore has a filter.
+pub(super) fn freed_share(records: f64, last_filter_bits: f64) -> f64 {
     let step_share = SiltSettings::default().step_records as f64 / records;
-    if last_filter_bits > 0.0 { 1.0 } else { step_share.clamp(1.0 / costs::MERGE_PARTS as f64, 1.0) }
+    let kept =
+        if last_filter_bits > 0.0 { 1.0 } else { step_share.clamp(1.0 / costs::MERGE_PARTS as f64, 1.0) };
+    FREEABLE_SHARE * (1.0 - kept)
 }
