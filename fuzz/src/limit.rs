@@ -1,6 +1,7 @@
 //! Limits allocations, in tests as under libFuzzer: a larger one aborts the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::backtrace::Backtrace;
 
 /// The maximum size of an allocation, in bytes. No input is long enough to justify more.
 const ALLOCATION_MAX: usize = 64 << 20;
@@ -13,6 +14,7 @@ static ALLOCATOR: Limited = Limited;
 fn check(bytes: usize) {
     if bytes > ALLOCATION_MAX {
         // A panic could be caught and hidden. Aborting makes libFuzzer keep the input.
+        eprintln!("an allocation of {bytes} bytes exceeds {ALLOCATION_MAX}:\n{}", Backtrace::force_capture());
         std::process::abort();
     }
 }

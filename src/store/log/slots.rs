@@ -9,8 +9,12 @@
 use super::format::Slots;
 use super::segment::Segment;
 use crate::error::{Error, Result};
+use crate::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
+use std::collections::BTreeSet;
+use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The number of a unit of a log of data.
@@ -19,6 +23,15 @@ pub type Unit = u64;
 /// All units are below this.
 pub const UNITS_MAX: Unit = 1 << 40;
 
+/// The number of slots of a part of the list.
+const PART_SLOTS: usize = 4096;
+
+/// More bytes than a record needs. No segment has more slots than these bytes need.
+const RECORD_BYTES_MAX: u64 = (VALUE_LENGTH_MAX + KEY_LENGTH_MAX + 4096) as u64;
+
+/// The memory of a part of the list without its slots, in bytes.
+const PART_BYTES: usize = size_of::<Arc<[Option<Arc<Segment>>]>>() + 2 * size_of::<usize>();
+
 /// The memory of a segment in the list, in bytes.
 pub const SEGMENT_BYTES: usize = size_of::<Segment>() + size_of::<Option<Arc<Segment>>>();
 
@@ -26,8 +39,8 @@ pub const SEGMENT_BYTES: usize = size_of::<Segment>() + size_of::<Option<Arc<Seg
 pub(in crate::store) struct SlotTable {
     unit_bytes: u64,
     units_per_slot: u64,
-    /// Whether each slot is taken: before the segment is in the list, and until it is removed.
-    taken: Mutex<Vec<bool>>,
+    /// The slots that are taken: before the segment is in the list, and until it is removed.
+    taken: Mutex<BTreeSet<u32>>,
     list: RwLock<Arc<SlotList>>,
     version: AtomicU64,
     /// The number of segments that are complete and not finished.
@@ -38,8 +51,9 @@ pub(in crate::store) struct SlotTable {
 #[derive(Default)]
 pub(in crate::store) struct SlotList {
     version: u64,
-    /// By slot. A segment with several slots is there several times.
-    segments: Vec<Option<Arc<Segment>>>,
+    /// By slot, in parts of [`PART_SLOTS`]. A segment with several slots is there several times. A part ends with its
+    /// last segment, and a part without segments is empty: one segment with a high slot needs little memory.
+    parts: Vec<Arc<[Option<Arc<Segment>>]>>,
 }
 
 impl SlotTable {
@@ -49,7 +63,7 @@ impl SlotTable {
         SlotTable {
             unit_bytes,
             units_per_slot: segment_bytes.div_ceil(unit_bytes).max(1),
-            taken: Mutex::new(Vec::new()),
+            taken: Mutex::new(BTreeSet::new()),
             list: RwLock::default(),
             version: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
@@ -89,12 +103,11 @@ impl SlotTable {
         let count = bytes.div_ceil(self.capacity(1)).max(1);
         let mut taken = self.taken.lock();
         let mut first = 0;
-        for (slot, is_taken) in taken.iter().enumerate() {
-            if *is_taken {
-                first = slot + 1;
-            } else if (slot - first + 1) as u64 == count {
+        for slot in taken.iter().map(|&slot| u64::from(slot)) {
+            if slot - first >= count {
                 break;
             }
+            first = slot + 1;
         }
         let slots = u32::try_from(first).ok().zip(u32::try_from(count).ok());
         let slots =
@@ -122,9 +135,8 @@ impl SlotTable {
         let mut taken = self.taken.lock();
         for segment in segments {
             let slots = segment.slots;
-            let range = Self::range(slots);
-            let is_taken = taken.iter().take(range.end).skip(range.start).any(|&is_taken| is_taken);
-            if is_taken || slots.count == 0 || !self.is_possible(slots) {
+            let is_possible = slots.count > 0 && self.is_possible(slots);
+            if !is_possible || taken.range(Self::range(slots)).next().is_some() {
                 let got = format!("{} slots from slot {} on", slots.count, slots.first);
                 return Err(segment.file().corrupt(0, "a segment with slots that no other one has", got));
             }
@@ -135,21 +147,25 @@ impl SlotTable {
         Ok(())
     }
 
+    /// Returns whether all units of these slots have numbers, and a segment may have so many slots.
     fn is_possible(&self, slots: Slots) -> bool {
-        let end = u64::from(slots.first) + u64::from(slots.count);
-        end.checked_mul(self.units_per_slot).is_some_and(|end| end <= UNITS_MAX)
+        let end = slots.first.checked_add(slots.count).map(u64::from);
+        let units = end.and_then(|end| end.checked_mul(self.units_per_slot));
+        let slots_max = RECORD_BYTES_MAX.div_ceil(self.capacity(1)).max(1);
+        units.is_some_and(|units| units <= UNITS_MAX) && u64::from(slots.count) <= slots_max
     }
 
-    fn range(slots: Slots) -> std::ops::Range<usize> {
-        slots.first as usize..slots.first as usize + slots.count as usize
+    fn range(slots: Slots) -> Range<u32> {
+        slots.first..slots.first.saturating_add(slots.count)
     }
 
-    fn mark(taken: &mut Vec<bool>, slots: Slots, is_taken: bool) {
-        let range = Self::range(slots);
-        if taken.len() < range.end {
-            taken.resize(range.end, false);
+    fn mark(taken: &mut BTreeSet<u32>, slots: Slots, is_taken: bool) {
+        for slot in Self::range(slots) {
+            match is_taken {
+                true => taken.insert(slot),
+                false => taken.remove(&slot),
+            };
         }
-        taken[range].fill(is_taken);
     }
 
     /// Adds a segment, whose slots were taken.
@@ -165,16 +181,14 @@ impl SlotTable {
 
     fn change<'a>(&self, changes: impl Iterator<Item = (Slots, Option<&'a Arc<Segment>>)>) {
         let mut list = self.list.write();
-        let mut segments = list.segments.clone();
+        let mut parts = list.parts.clone();
         for (slots, segment) in changes {
-            let range = Self::range(slots);
-            if segments.len() < range.end {
-                segments.resize(range.end, None);
+            for slot in Self::range(slots) {
+                SlotList::set(&mut parts, slot as usize, segment);
             }
-            segments[range].fill(segment.cloned());
         }
         let version = list.version + 1;
-        *list = Arc::new(SlotList { version, segments });
+        *list = Arc::new(SlotList { version, parts });
         self.version.store(version, Ordering::Release);
     }
 
@@ -208,7 +222,7 @@ impl SlotTable {
 
     /// Returns the segment that a unit is in, and its number among the units of the segment.
     pub fn locate<'a>(&self, list: &'a SlotList, unit: Unit) -> Option<(&'a Arc<Segment>, u64)> {
-        let segment = list.segments.get((unit / self.units_per_slot) as usize)?.as_ref()?;
+        let segment = list.get((unit / self.units_per_slot) as usize)?;
         Some((segment, unit - u64::from(segment.slots.first) * self.units_per_slot))
     }
 
@@ -219,9 +233,27 @@ impl SlotTable {
 }
 
 impl SlotList {
+    fn get(&self, slot: usize) -> Option<&Arc<Segment>> {
+        self.parts.get(slot / PART_SLOTS)?.get(slot % PART_SLOTS)?.as_ref()
+    }
+
+    fn set(parts: &mut Vec<Arc<[Option<Arc<Segment>>]>>, slot: usize, segment: Option<&Arc<Segment>>) {
+        let (part, slot) = (slot / PART_SLOTS, slot % PART_SLOTS);
+        if parts.len() <= part {
+            parts.resize_with(part + 1, Arc::default);
+        }
+        let part = &mut parts[part];
+        if part.len() <= slot {
+            *part = part.iter().cloned().chain(iter::repeat(None)).take(slot + 1).collect();
+        }
+        // The part is copied if another list has it, too.
+        Arc::make_mut(part)[slot] = segment.cloned();
+    }
+
     /// Returns each segment once, in the order of slots.
     pub fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        let with_slots = self.segments.iter().zip(0..);
+        let parts = self.parts.iter().zip((0..).step_by(PART_SLOTS));
+        let with_slots = parts.flat_map(|(part, first)| part.iter().zip(first..));
         with_slots
             .filter_map(|(segment, slot)| segment.as_ref().filter(|segment| segment.slots.first == slot))
     }
@@ -229,6 +261,7 @@ impl SlotList {
     /// Returns the memory of the list, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let segments = self.segments().count() * size_of::<Segment>();
-        segments + self.segments.capacity() * size_of::<Option<Arc<Segment>>>()
+        let slots: usize = self.parts.iter().map(|part| part.len()).sum();
+        segments + slots * size_of::<Option<Arc<Segment>>>() + self.parts.capacity() * PART_BYTES
     }
 }
