@@ -11,9 +11,12 @@
 //! | [`fences`] | 0.5 bits, 16 records per block | the blocks of records of any size, in hash order |
 //! | [`perfect`] | 0.24 bits, 16 records per block | the one block (or slot) of a record of fixed size |
 //! | [`entropy_trie`] | 2.5 bits and less | the record's number, or its block, in hash order |
+//! | [`bloom`] | 20 bits for a false-positive rate of 2^-12 per set | which of up to 256 sets may have the key |
+//! | [`run_columns`] | 20 bits and more, on flash except for young runs | the blocks of a record, or none |
 //! | [`filter`] | 8 bits for a false-positive rate of 2^-8 | whether the key may be present |
 
 mod bits;
+pub mod bloom;
 mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
@@ -21,8 +24,9 @@ pub mod filter;
 pub mod hash_pages;
 pub mod partial_key_cuckoo;
 pub mod perfect;
+pub mod run_columns;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +39,7 @@ use std::ops::Range;
 /// For a key that was never inserted, `locate` still returns a valid range: an index knows where, not whether.
 pub trait PlacementIndex: Send + Sync {
     /// Returns the units (records for a dense index, blocks for the others) that may hold the record. The range lies
-    /// within the units of the index; it is empty only if the index is.
+    /// within the units of the index; it is empty only if the index is, or if it excludes the key as a filter does.
     fn locate(&self, placement: u64) -> Range<u64>;
 
     /// Returns the heap memory of the structure, in bytes.

@@ -1,11 +1,13 @@
 //! What all structures with an encoded form have in common: their bytes stay as they are, are read back, and withstand
 //! damage. `fuzz/` searches for damage at length.
 
+use super::bloom::{self, BloomFilters, EncodedFilters, GrowingFilter};
 use super::entropy_trie::{self, Coder, EntropyTrie, TrieSettings};
 use super::fences::{self, Fences};
 use super::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter, cuckoo, ranged};
 use super::hash_pages::{self, HashPage};
 use super::perfect::{self, PerfectIndex};
+use super::run_columns::{self, RunColumns, RunColumnsSettings};
 use super::testing::Numbers;
 use super::{DecodeError, PlacementIndex};
 use std::path::Path;
@@ -158,13 +160,73 @@ fn ranged_filter() -> Format {
     }
 }
 
-fn formats() -> [Format; 8] {
+fn bloom_filters() -> Format {
+    let examples: [&[usize]; 5] = [&[3, 40, 65], &[], &[1], &[64], &[1, 1, 1]];
+    Format {
+        golden: "bloom_filters.bin",
+        examples: examples
+            .map(|columns| encoded(&bloom::tests::filters(columns), BloomFilters::encode))
+            .into(),
+        read: |bytes| {
+            let (filters, in_place) = (BloomFilters::decode(bytes)?, EncodedFilters::new(bytes)?);
+            for (hash, _) in Numbers(1).keys(50) {
+                assert_eq!(filters.matches(hash), in_place.matches(hash));
+                assert!(filters.matches(hash).all(|column| column < filters.columns()));
+            }
+            Ok(encoded(&filters, BloomFilters::encode))
+        },
+    }
+}
+
+fn run_columns() -> Format {
+    let example = |(count, ranges, filter_bits, size_max)| {
+        let settings = RunColumnsSettings { ranges, filter_bits };
+        encoded(&run_columns::tests::built(settings, count, size_max, 512, 3).0, RunColumns::encode)
+    };
+    Format {
+        golden: "run_columns.bin",
+        examples: [(300, 20, 16, 100), (0, 3, 8, 1), (1, 1, 8, 1), (50, 7, 4, 3_000)].map(example).into(),
+        read: |bytes| {
+            let columns = RunColumns::decode(bytes)?;
+            for (placement, _) in Numbers(3).keys(50) {
+                assert!(columns.locate(placement).end <= columns.blocks());
+                assert!(columns.first_block_from(placement) <= columns.blocks());
+            }
+            Ok(encoded(&columns, RunColumns::encode))
+        },
+    }
+}
+
+fn growing_filter() -> Format {
+    Format {
+        golden: "growing_filter.bin",
+        examples: [(50, 300), (1, 0), (1, 20), (100, 100)]
+            .map(|(expected, keys)| encoded(&bloom::tests::growing(expected, keys), GrowingFilter::encode))
+            .into(),
+        read: |bytes| {
+            let mut filter = GrowingFilter::decode(bytes)?;
+            let found = Numbers(1).keys(50).into_iter().filter(|key| filter.may_contain(key.0)).count();
+            assert!(found < 50);
+            let again = encoded(&filter, GrowingFilter::encode);
+            // More keys are refused only if there are too many parts.
+            if filter.insert(7).is_ok() {
+                assert!(filter.may_contain(7));
+            }
+            Ok(again)
+        },
+    }
+}
+
+fn formats() -> [Format; 11] {
     [
         entropy_trie("entropy_trie_paper.bin", Coder::Paper),
         entropy_trie("entropy_trie_fast.bin", Coder::Fast),
         fences(),
         perfect_index(),
         hash_page(),
+        bloom_filters(),
+        growing_filter(),
+        run_columns(),
         cuckoo_filter(),
         ribbon_filter(),
         ranged_filter(),
