@@ -3,6 +3,7 @@
 //! pages.
 
 pub mod block;
+pub mod chain;
 pub mod data_logs;
 pub mod examine;
 mod filter;

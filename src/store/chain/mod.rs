@@ -1,0 +1,203 @@
+//! The chain of a partition (BloomStore, III-A): on flash, the columns of its runs side by side, so that one read finds
+//! the blocks of all runs that may have a key.
+//!
+//! ```text
+//! hashes of the partition   |  range 0  |  range 1  |  range 2  |  ...
+//! run, the oldest           |  column   |  column   |  column   |        a column: a filter and the blocks of the
+//! run                       |  column   |  column   |  column   |        run's records in the range
+//! run, the youngest         |  column   |  column   |  column   |
+//!                              page 0      page 1      page 2            a page is read at once
+//! ```
+//!
+//! A chain is an immutable file. It is made from an older chain and the columns of younger runs, page by page; from
+//! columns alone, it has all that a chain can have, so nothing is lost with a chain. In memory are the number of the
+//! first block of each page and the numbers of the runs.
+//!
+//! A run may have several columns per range: the oldest run, with most of the records, has a column for each
+//! [`OLD_COLUMNS`]th of a range, because the filters of one page that are tested together are short.
+//!
+//! `docs/formats/chain.md` has the bytes.
+
+mod directory;
+mod page;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use directory::ChainRun;
+pub use page::ChainPage;
+pub use writer::{AddedRun, ChainSettings, ChainWriter};
+
+use crate::coding::checksum;
+use crate::device::{AlignedBuffer, Directory, Purpose};
+use crate::error::{Error, Result};
+use crate::index::run_columns::range_of;
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use directory::PageDirectory;
+use std::ops::Range;
+
+use super::file::StoreFile;
+
+/// The kind of the store file, and of its index section.
+const STORE_KIND: u8 = 8;
+const SECTION_KIND: u8 = 8;
+/// A page takes whole blocks of this many bytes.
+pub const BLOCK_BYTES: u32 = 512;
+/// The columns per range of a run that has the records of many.
+pub const OLD_COLUMNS: u32 = 8;
+/// The maximum number of columns of a page.
+pub const COLUMNS_MAX: u32 = crate::index::bloom::COLUMNS_MAX;
+
+/// Where a record may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The run, by its age: 0 is the oldest of the chain.
+    pub run: usize,
+    /// Its blocks.
+    pub blocks: Range<u64>,
+}
+
+/// A chain, open for reading.
+pub struct Chain {
+    file: StoreFile,
+    directory: PageDirectory,
+    is_damaged: AtomicBool,
+}
+
+impl Chain {
+    /// Opens a chain, and reads the places of its pages.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the file, its footer or the places of the pages are damaged.
+    pub fn open(directory: &Directory, name: &str, tag: u64) -> Result<Chain> {
+        let file = StoreFile::open(directory, name, tag)?;
+        let footer = file.footer();
+        let section = &footer.index;
+        if (footer.kind, section.kind, footer.block_bytes) != (STORE_KIND, SECTION_KIND, BLOCK_BYTES) {
+            let got = format!("a store of kind {}", footer.kind);
+            return Err(file.file().corrupt(file.length(), "a chain", got));
+        }
+        let bytes = file.read_section(section, Purpose::Recover)?;
+        let damaged = Error::decode(file.file().path(), StoreFile::section_offset(section));
+        let directory = PageDirectory::decode(&bytes, footer.blocks).map_err(damaged)?;
+        Ok(Chain::of(file, directory))
+    }
+
+    fn of(file: StoreFile, directory: PageDirectory) -> Chain {
+        Chain { file, directory, is_damaged: AtomicBool::new(false) }
+    }
+
+    /// Returns the file.
+    pub fn file(&self) -> &StoreFile {
+        &self.file
+    }
+
+    /// Returns the runs, the oldest first.
+    pub fn runs(&self) -> &[ChainRun] {
+        &self.directory.runs
+    }
+
+    /// Returns the number of ranges, each with a page.
+    pub fn ranges(&self) -> u32 {
+        self.directory.ranges
+    }
+
+    /// Returns the number of columns of a page.
+    pub fn columns(&self) -> u32 {
+        self.runs().iter().map(|run| run.columns).sum()
+    }
+
+    /// Returns the memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.directory.heap_bytes()
+    }
+
+    /// Returns whether a page was found to be damaged since the chain was opened.
+    pub fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Relaxed)
+    }
+
+    /// Notes that a page is damaged.
+    pub fn note_damage(&self) {
+        self.is_damaged.store(true, Relaxed);
+    }
+
+    /// Returns false only if no record of the chain has this placement. Reads nothing.
+    pub fn may_contain(&self, _placement: u64) -> bool {
+        true
+    }
+
+    /// Returns the position in the file of the page for a placement: offset and length in bytes.
+    pub fn extent_of(&self, placement: u64) -> (u64, usize) {
+        self.file.extent_of(&self.directory.blocks_of(range_of(placement, self.ranges()).0))
+    }
+
+    /// Returns where the record of a placement may be, the youngest run first, from the bytes of its page.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the page is damaged.
+    pub fn places(&self, placement: u64, bytes: &[u8]) -> Result<Vec<Place>> {
+        let (range, position) = range_of(placement, self.ranges());
+        let verifies = !self.file.file().skips_checksums_on_get();
+        let page = self.page(range, bytes, verifies)?;
+        Ok(page.places(self.runs(), placement, position))
+    }
+
+    /// Reads a page, and returns where the record of a placement may be, the youngest run first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the page is damaged, and those of reading it.
+    pub fn look_up(
+        &self,
+        placement: u64,
+        purpose: Purpose,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<Vec<Place>> {
+        let (offset, length) = self.extent_of(placement);
+        let bytes = self.file.file().read(purpose, offset, length, buffer)?;
+        self.places(placement, bytes)
+    }
+
+    /// Reads every page, and calls `take` with the error of each damaged one, and with the number of bytes of each
+    /// other one.
+    ///
+    /// # Errors
+    /// Those of reading that are not damage, and of `take`.
+    pub fn check(
+        &self,
+        purpose: Purpose,
+        mut take: impl FnMut(std::result::Result<u64, Error>) -> Result<()>,
+    ) -> Result<()> {
+        let mut buffer = AlignedBuffer::default();
+        for range in 0..self.ranges() {
+            let (offset, length) = self.file.extent_of(&self.directory.blocks_of(range));
+            let read = self.file.file().read(purpose, offset, length, &mut buffer);
+            match read.and_then(|bytes| self.page(range, bytes, true).map(|_| length as u64)) {
+                Err(error) if !super::examine::is_damage(&error) => return Err(error),
+                outcome => take(outcome)?,
+            }
+        }
+        take(self.file.check_copy(purpose).map(|()| 0))
+    }
+
+    /// Returns a page from its bytes.
+    fn page<'b>(&self, range: u32, bytes: &'b [u8], verify: bool) -> Result<ChainPage<'b>> {
+        let offset = self.file.extent_of(&self.directory.blocks_of(range)).0;
+        let damaged = |got: &str| self.file.file().corrupt(offset, format!("page {range} of a chain"), got);
+        let stated = page::stated_checksum(bytes).ok_or_else(|| damaged("too few bytes"))?;
+        if verify && stated != page_checksum(self.file.footer().tag, range, &bytes[4..]) {
+            return Err(damaged("a wrong checksum"));
+        }
+        let page = ChainPage::decode(bytes).map_err(Error::decode(self.file.file().path(), offset))?;
+        if page.columns() != self.columns() {
+            return Err(damaged(&format!("{} columns", page.columns())));
+        }
+        Ok(page)
+    }
+}
+
+/// Returns the checksum of a page, from its bytes after the checksum.
+fn page_checksum(tag: u64, range: u32, rest: &[u8]) -> u32 {
+    let place = (u128::from(tag) << 64 | u128::from(range)).to_le_bytes();
+    checksum::crc32c_append(checksum::crc32c(&place), rest)
+}

@@ -1,0 +1,163 @@
+use super::*;
+use crate::device::Access;
+use crate::device::memory::MemoryDirectory;
+use crate::index::run_columns::{RunColumnsBuilder, RunColumnsSettings};
+use crate::index::testing::Numbers;
+use std::sync::Arc;
+
+const RANGES: u32 = 13;
+
+fn directory() -> Directory {
+    Directory::new(MemoryDirectory::default(), Access::Buffered)
+}
+
+fn settings(tag: u64) -> ChainSettings {
+    ChainSettings { tag, purpose: Purpose::Convert, piece_bytes: 4096 }
+}
+
+/// A run, and its records with their blocks.
+struct Run {
+    added: AddedRun,
+    records: Vec<(u64, Range<u64>)>,
+}
+
+/// Returns a run of records of 1 to 200 bytes in blocks of 512.
+fn run(number: u64, count: usize, columns: u32) -> Run {
+    let mut numbers = Numbers(number);
+    let settings = RunColumnsSettings { ranges: RANGES * columns, filter_bits: 16 };
+    let mut builder = RunColumnsBuilder::new(settings, count as u64).unwrap();
+    let mut records = Vec::new();
+    let mut at = 0;
+    for placement in numbers.sorted_placements(count) {
+        let end = at + 1 + numbers.next() % 200;
+        builder.push(placement, at / 512..end.div_ceil(512)).unwrap();
+        records.push((placement, at / 512..end.div_ceil(512)));
+        at = end;
+    }
+    Run { added: AddedRun { number, columns: Arc::new(builder.finish()) }, records }
+}
+
+/// Returns an old run and some of different sizes.
+fn runs() -> Vec<Run> {
+    let young = (2..40).map(|number| run(number, 150 + 10 * number as usize, 1));
+    std::iter::once(run(1, 3_000, OLD_COLUMNS)).chain(young).collect()
+}
+
+fn written(directory: &Directory, name: &str, old: Option<Arc<Chain>>, added: &[Run]) -> Chain {
+    let added = added.iter().map(|run| run.added.clone()).collect();
+    let mut writer = ChainWriter::create(directory, name, settings(7), RANGES, old, added).unwrap();
+    let mut steps = 1;
+    while !writer.step(5_000).unwrap() {
+        steps += 1;
+    }
+    assert!(steps > 1, "steps are bounded");
+    writer.finish().unwrap()
+}
+
+fn assert_finds_all(chain: &Chain, runs: &[Run]) {
+    let mut buffer = AlignedBuffer::default();
+    let mut others = 0;
+    for (age, run) in runs.iter().enumerate() {
+        for (placement, blocks) in run.records.iter().step_by(3) {
+            let places = chain.look_up(*placement, Purpose::Get, &mut buffer).unwrap();
+            let place = places.iter().find(|place| place.run == age).unwrap();
+            assert!(place.blocks.start <= blocks.start && blocks.end <= place.blocks.end);
+            assert!(places.is_sorted_by(|one, other| one.run > other.run), "{places:?}");
+            others += places.len() - 1;
+        }
+    }
+    let records: usize = runs.iter().map(|run| run.records.len() / 3).sum();
+    assert!(others * 10 < records, "{others} other places for {records} records");
+}
+
+#[test]
+fn a_page_locates_the_records_of_all_runs_the_youngest_first() {
+    let directory = directory();
+    let runs = runs();
+    let chain = written(&directory, "c", None, &runs);
+    assert_finds_all(&chain, &runs);
+    let opened = Chain::open(&directory, "c", 7).unwrap();
+    assert_eq!((opened.runs(), opened.ranges()), (chain.runs(), RANGES));
+    assert_finds_all(&opened, &runs);
+    opened.check(Purpose::Maintain, |page| page.map(drop)).unwrap();
+}
+
+#[test]
+fn a_chain_that_was_extended_has_the_bytes_of_one_that_was_made_at_once() {
+    let directory = directory();
+    let runs = runs();
+    let at_once = written(&directory, "1", None, &runs);
+    let mut chain = None;
+    for (step, added) in runs.chunks(8).enumerate() {
+        let name = format!("2{step}");
+        chain = Some(Arc::new(written(&directory, &name, chain, added)));
+    }
+    let bytes = |chain: &Chain| {
+        let mut buffer = AlignedBuffer::default();
+        let file = chain.file();
+        file.file().read(Purpose::Maintain, 0, file.length() as usize, &mut buffer).unwrap().to_vec()
+    };
+    assert!(bytes(&at_once) == bytes(&chain.unwrap()));
+}
+
+#[test]
+fn every_damaged_byte_of_a_page_is_found_by_its_lookups_and_a_check() {
+    let directory = directory();
+    let runs = [run(3, 400, 1)];
+    written(&directory, "c", None, &runs);
+    let file = directory.open("c", Access::Buffered).unwrap();
+    let mut buffer = AlignedBuffer::default();
+    for at in (512..(RANGES as u64 + 1) * 512).step_by(37) {
+        let byte = file.read(Purpose::Get, at, 1, &mut buffer).unwrap()[0];
+        file.write(Purpose::Get, at, &[byte ^ 1]).unwrap();
+        let chain = Chain::open(&directory, "c", 7).unwrap();
+        let mut damaged = 0;
+        chain
+            .check(Purpose::Maintain, |page| {
+                damaged += u32::from(page.is_err());
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(damaged, 1, "byte {at}");
+        let lookup = |placement: &u64| chain.look_up(*placement, Purpose::Get, &mut AlignedBuffer::default());
+        let refused = runs[0].records.iter().filter(|(placement, _)| lookup(placement).is_err()).count();
+        assert!(refused > 0 && refused < 100, "byte {at}: {refused} lookups");
+        file.write(Purpose::Get, at, &[byte]).unwrap();
+    }
+    assert!(Chain::open(&directory, "c", 8).is_err(), "another tag");
+}
+
+#[test]
+fn runs_of_other_ranges_and_too_many_columns_are_refused() {
+    let directory = directory();
+    let refused = |name: &str, ranges, old, added: &[Run]| {
+        let added = added.iter().map(|run| run.added.clone()).collect();
+        ChainWriter::create(&directory, name, settings(7), ranges, old, added).is_err()
+    };
+    let chain = Arc::new(written(&directory, "c", None, &[run(1, 3_000, OLD_COLUMNS)]));
+    assert!(refused("1", RANGES + 1, None, &[run(2, 10, 1)]));
+    assert!(refused("2", RANGES + 1, Some(chain.clone()), &[]));
+    let many: Vec<Run> = (2..251).map(|number| run(number, 1, 1)).collect();
+    assert!(refused("3", RANGES, Some(chain.clone()), &many));
+    assert!(!refused("4", RANGES, Some(chain), &many[..248]));
+}
+
+/// `SILTSTONE_BLESS=1` overwrites the golden file; only a new version of the format justifies that.
+#[test]
+fn the_bytes_of_a_chain_are_the_golden_ones() {
+    let directory = directory();
+    let runs = [run(4, 200, OLD_COLUMNS), run(9, 30, 1)];
+    let added = runs.iter().map(|run| run.added.clone()).collect();
+    let mut writer = ChainWriter::create(&directory, "c", settings(7), RANGES, None, added).unwrap();
+    assert!(writer.step(usize::MAX).unwrap());
+    let chain = writer.finish().unwrap();
+    let mut buffer = AlignedBuffer::default();
+    let file = chain.file();
+    let bytes = file.file().read(Purpose::Maintain, 0, file.length() as usize, &mut buffer).unwrap();
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store/chain.bin");
+    if std::env::var_os("SILTSTONE_BLESS").is_some() {
+        std::fs::write(&path, bytes).unwrap();
+    }
+    assert!(std::fs::read(&path).unwrap() == bytes, "the chain has other bytes");
+    assert_finds_all(&chain, &runs);
+}

@@ -1,0 +1,163 @@
+//! Writes a chain, page by page: the columns of an older chain, and those of younger runs.
+
+use super::directory::{ChainRun, PageDirectory};
+use super::page::PageBuilder;
+use super::{BLOCK_BYTES, COLUMNS_MAX, Chain, SECTION_KIND, STORE_KIND};
+use crate::device::{AlignedBuffer, Directory, Purpose};
+use crate::error::{Error, Result};
+use crate::index::PlacementIndex;
+use crate::index::bloom::BloomFilters;
+use crate::index::run_columns::RunColumns;
+use crate::store::file::StoreFileWriter;
+use std::sync::Arc;
+
+/// The settings of a new chain.
+#[derive(Debug, Clone, Copy)]
+pub struct ChainSettings {
+    /// The tag of the file, a random number.
+    pub tag: u64,
+    /// The purpose of reads and writes.
+    pub purpose: Purpose,
+    /// The size of reads and writes, in bytes.
+    pub piece_bytes: usize,
+}
+
+/// A run that a new chain has and the older one has not.
+#[derive(Clone)]
+pub struct AddedRun {
+    /// The number of its store.
+    pub number: u64,
+    /// Its columns: of as many ranges as the chain has, or a multiple of that.
+    pub columns: Arc<RunColumns>,
+}
+
+/// A chain that is being written.
+pub struct ChainWriter {
+    settings: ChainSettings,
+    old: Option<Arc<Chain>>,
+    added: Vec<AddedRun>,
+    directory: PageDirectory,
+    file: StoreFileWriter,
+    page: Vec<u8>,
+}
+
+impl ChainWriter {
+    /// Starts a new file for a chain of `ranges` ranges, with the runs of an older chain and these younger ones, the
+    /// oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the runs have too many columns or other ranges, and those of the device.
+    pub fn create(
+        directory: &Directory,
+        name: &str,
+        settings: ChainSettings,
+        ranges: u32,
+        old: Option<Arc<Chain>>,
+        added: Vec<AddedRun>,
+    ) -> Result<ChainWriter> {
+        let mut runs = old.as_ref().map_or(Vec::new(), |old| old.runs().to_vec());
+        runs.reserve_exact(added.len());
+        for AddedRun { number, columns } in &added {
+            runs.push(ChainRun { number: *number, columns: columns.ranges() / ranges.max(1) });
+        }
+        let columns: u32 = runs.iter().map(|run| run.columns).sum();
+        let fits = added.iter().all(|run| run.columns.ranges().checked_rem(ranges) == Some(0))
+            && old.as_ref().is_none_or(|old| old.ranges() == ranges)
+            && columns <= COLUMNS_MAX;
+        if !fits {
+            let problem = format!("{columns} columns in {ranges} ranges cannot be one chain");
+            return Err(Error::Setting { name: "chain_length", problem });
+        }
+        let (tag, purpose) = (settings.tag, settings.purpose);
+        let file = directory.create_over_retired(name, 0)?;
+        let file =
+            StoreFileWriter::create(file, STORE_KIND, tag, BLOCK_BYTES, purpose, settings.piece_bytes)?;
+        let first_blocks = Vec::with_capacity(ranges as usize + 1);
+        let directory = PageDirectory { ranges, runs, first_blocks };
+        Ok(ChainWriter { settings, old, added, directory, file, page: Vec::new() })
+    }
+
+    /// Writes the next pages, about `bytes`. Returns whether all are written.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if a page of the older chain is damaged, and those of the device.
+    pub fn step(&mut self, bytes: usize) -> Result<bool> {
+        let mut buffer = AlignedBuffer::default();
+        let mut written = 0;
+        while written < bytes.max(1) {
+            let first = self.next_range();
+            if first == self.directory.ranges {
+                return Ok(true);
+            }
+            // The pages of the older chain that a read of a piece has.
+            let mut end = first + 1;
+            let Some(old) = self.old.clone() else {
+                self.write_page(first, PageBuilder::default())?;
+                written += self.page.len();
+                continue;
+            };
+            let start = old.directory.blocks_of(first).start;
+            let blocks = (self.settings.piece_bytes / BLOCK_BYTES as usize) as u64;
+            while end < old.ranges() && old.directory.blocks_of(end).end - start <= blocks {
+                end += 1;
+            }
+            let blocks = start..old.directory.blocks_of(end - 1).end;
+            let bytes = old.file().read_blocks(self.settings.purpose, blocks, &mut buffer)?;
+            for range in first..end {
+                let blocks = old.directory.blocks_of(range);
+                let block = |number: u64| ((number - start) * u64::from(BLOCK_BYTES)) as usize;
+                let page = bytes.get(block(blocks.start)..block(blocks.end)).unwrap_or_default();
+                let page = old.page(range, page, true)?;
+                let (offset, _) = old.file().extent_of(&blocks);
+                let page =
+                    PageBuilder::after(&page).map_err(Error::decode(old.file().file().path(), offset))?;
+                self.write_page(range, page)?;
+                written += self.page.len();
+            }
+        }
+        Ok(self.next_range() == self.directory.ranges)
+    }
+
+    fn next_range(&self) -> u32 {
+        self.directory.first_blocks.len() as u32
+    }
+
+    /// Adds the columns of the younger runs to a page, and writes it.
+    fn write_page(&mut self, range: u32, mut page: PageBuilder) -> Result<()> {
+        let mut filters = BloomFilters::default();
+        for AddedRun { columns, .. } in &self.added {
+            let per_range = columns.ranges() / self.directory.ranges;
+            for range in range * per_range..(range + 1) * per_range {
+                let column = columns.column(range);
+                filters.append(&columns.filter_of(&column)?)?;
+                page.push_blocks(&column);
+            }
+        }
+        page.push_filters(&filters)?;
+        self.page.clear();
+        page.encode(self.settings.tag, range, &mut self.page);
+        self.directory.first_blocks.push(self.file.next_block() as u32);
+        let file = &mut self.file;
+        self.page.chunks_exact(BLOCK_BYTES as usize).try_for_each(|block| file.append_block(block))
+    }
+
+    /// Returns the memory of the columns of the runs, in bytes.
+    pub fn columns_bytes(&self) -> usize {
+        self.added.iter().map(|run| run.columns.heap_bytes()).sum()
+    }
+
+    /// Returns the memory held, in bytes, without the columns of the runs.
+    pub fn heap_bytes(&self) -> usize {
+        self.file.heap_bytes() + self.page.capacity() + self.directory.heap_bytes()
+    }
+
+    /// Writes the rest of the file, and syncs it.
+    pub fn finish(mut self) -> Result<Chain> {
+        self.directory.first_blocks.push(self.file.next_block() as u32);
+        let mut bytes = Vec::new();
+        self.directory.encode(&mut bytes);
+        let file = self.file.finish(0, 0, (SECTION_KIND, &bytes), (0, &[]))?;
+        file.sync(self.settings.purpose)?;
+        Ok(Chain::of(file, self.directory))
+    }
+}
