@@ -80,6 +80,8 @@ pub enum FileName {
     SavedIndex(u64),
     /// A run of keys in their order, with its number.
     KeyRun(u64),
+    /// A chain of the columns of runs, with its number.
+    Chain(u64),
 }
 
 impl fmt::Display for FileName {
@@ -98,6 +100,7 @@ impl fmt::Display for FileName {
             FileName::SortedStore(number) => write!(to, "{number:08x}.sorted"),
             FileName::SavedIndex(number) => write!(to, "{number:08x}.index"),
             FileName::KeyRun(number) => write!(to, "{number:08x}.keys"),
+            FileName::Chain(number) => write!(to, "{number:08x}.chain"),
         }
     }
 }
@@ -119,6 +122,7 @@ impl FileName {
                 (None, Some((store, "sorted"))) => FileName::SortedStore(number(store)?),
                 (None, Some((store, "index"))) => FileName::SavedIndex(number(store)?),
                 (None, Some((store, "keys"))) => FileName::KeyRun(number(store)?),
+                (None, Some((store, "chain"))) => FileName::Chain(number(store)?),
                 _ => return None,
             },
         };
@@ -136,10 +140,12 @@ impl FileName {
         matches!(self, FileName::Segment { .. } | FileName::SavedIndex(_) | FileName::KeyRun(_))
     }
 
-    /// Returns the number of a store.
+    /// Returns the number of a store or a chain.
     pub fn store_number(self) -> Option<u64> {
         match self {
-            FileName::HashStore(number) | FileName::SortedStore(number) => Some(number),
+            FileName::HashStore(number) | FileName::SortedStore(number) | FileName::Chain(number) => {
+                Some(number)
+            }
             _ => None,
         }
     }
@@ -174,7 +180,13 @@ mod tests {
     fn a_name_is_a_files_only_if_its_number_formats_to_it() {
         let names = [FileName::Manifest, FileName::Mirror, FileName::NewManifest, FileName::NewMirror];
         let numbers = [0, 1, 0xcafe, u32::MAX.into(), 1 << 32, u64::MAX];
-        let kinds = [FileName::HashStore, FileName::SortedStore, FileName::SavedIndex, FileName::KeyRun];
+        let kinds = [
+            FileName::HashStore,
+            FileName::SortedStore,
+            FileName::SavedIndex,
+            FileName::KeyRun,
+            FileName::Chain,
+        ];
         let numbered = numbers.iter().flat_map(|&number| kinds.map(|kind| kind(number)));
         let classes = (0..=u8::MAX).filter_map(LogClass::from_number);
         let segments = classes

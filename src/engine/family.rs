@@ -1,7 +1,7 @@
 //! The table of engines.
 
 use super::settings::{EngineInfo, EngineSettings};
-use super::{flashkey, flashstore, mica, silt};
+use super::{bloomstore, flashkey, flashstore, mica, silt};
 
 /// The engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,12 +16,19 @@ pub enum EngineKind {
     FlashKey,
     /// FlashStore: a fast drive as the working set of a large slow store, or a cache on flash.
     FlashStore,
+    /// BloomStore: data beyond memory, with filters on flash in place of an index in memory.
+    BloomStore,
 }
 
 impl EngineKind {
     /// All engines.
-    pub const ALL: &'static [EngineKind] =
-        &[EngineKind::Silt, EngineKind::Mica, EngineKind::FlashKey, EngineKind::FlashStore];
+    pub const ALL: &'static [EngineKind] = &[
+        EngineKind::Silt,
+        EngineKind::Mica,
+        EngineKind::FlashKey,
+        EngineKind::FlashStore,
+        EngineKind::BloomStore,
+    ];
 
     /// Returns the constant properties.
     #[doc(hidden)]
@@ -31,6 +38,7 @@ impl EngineKind {
             EngineKind::Mica => &mica::INFO,
             EngineKind::FlashKey => &flashkey::INFO,
             EngineKind::FlashStore => &flashstore::INFO,
+            EngineKind::BloomStore => &bloomstore::INFO,
         }
     }
 
@@ -42,6 +50,7 @@ impl EngineKind {
             EngineKind::Mica => Box::new(mica::MicaSettings::default()),
             EngineKind::FlashKey => Box::new(flashkey::FlashKeySettings::default()),
             EngineKind::FlashStore => Box::new(flashstore::FlashStoreSettings::default()),
+            EngineKind::BloomStore => Box::new(bloomstore::BloomStoreSettings::default()),
         }
     }
 

@@ -273,7 +273,7 @@ impl Engine for LogEngine {
             ("index_pages_on_flash", index.pages_on_flash as f64),
             ("index_changes_bytes", index.changes_bytes as f64),
             ("index_page_reads", logs.index_page_reads() as f64),
-            ("cleanings", jobs.cleanings.load(Relaxed) as f64),
+            ("cleanings", jobs.cleaned() as f64),
             ("confirmed", jobs.confirmed.load(Relaxed) as f64),
             ("confirmed_segments", jobs.confirmed_segments.load(Relaxed) as f64),
             ("saves", jobs.saves.load(Relaxed) as f64),

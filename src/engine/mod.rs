@@ -3,6 +3,7 @@
 //! An engine starts no thread and reads no clock. Its background work is a series of bounded steps that the caller
 //! runs ([`Engine::step`]), so a simulation can replay it.
 
+pub mod bloomstore;
 mod common;
 mod family;
 pub mod flashkey;
@@ -13,6 +14,7 @@ mod log_scan;
 mod log_settings;
 pub mod mica;
 mod ordered;
+pub mod partitioned;
 mod scan;
 mod settings;
 pub mod silt;

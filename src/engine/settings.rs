@@ -477,7 +477,10 @@ macro_rules! settings {
     (
         $(#[$about:meta])*
         pub struct $settings:ident {
-            $($(#[doc = $doc:literal])+ $name:ident: $kind:ty = $default:expr, $limits:expr, $keeping:ident;)*
+            $(
+                $(#[doc = $doc:literal])+
+                $name:ident: $kind:ty = $default:expr, $limits:expr, $keeping:ident $($hidden_method:ident)?;
+            )*
         }
         hidden {
             $(
@@ -508,6 +511,8 @@ macro_rules! settings {
         impl $settings {
             $(
                 $(#[doc = $doc])+
+                // `hidden`: a setting that hardly any user needs is only in `docs/SETTINGS.md`.
+                $(#[doc($hidden_method)])?
                 #[must_use]
                 pub fn $name(mut self, value: $kind) -> Self {
                     self.$name = value;

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Ribbon`](HashStoreFormat::Ribbon) | in hash order with fences, records of any size | a ribbon filter |
 //! | [`CopiedTags`](HashStoreFormat::CopiedTags) | the same | the tags of the LogStore |
+//! | [`Run`](HashStoreFormat::Run), of BloomStore | in hash order with columns, records of any size | the columns |
 //! | [`CuckooTable`](HashStoreFormat::CuckooTable), the paper's | in the order of the LogStore's slots | the same |
 //!
 //! Each is an [`OrderedTable`]. Deviation: a cuckoo table has no empty slots. Its tags count the taken slots before a
@@ -19,6 +20,7 @@
 use crate::device::Directory;
 use crate::index::filter::{CuckooFilter, RibbonBuilder};
 use crate::index::partial_key_cuckoo::PartialKeyCuckoo;
+use crate::index::run_columns::RunColumnsSettings;
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::merge::Entry;
@@ -44,6 +46,8 @@ pub enum HashStoreFormat {
     CopiedTags,
     /// A table in hash order with a ribbon filter of this number of bits.
     Ribbon(u8),
+    /// A run of a chain: in hash order, with columns in place of fences and filter.
+    Run(RunColumnsSettings),
 }
 
 impl HashStoreFormat {
@@ -54,9 +58,12 @@ impl HashStoreFormat {
 
     /// Returns the form of the table.
     fn form(self) -> TableForm {
-        let (blocks, index) = match self.is_in_slot_order() {
-            true => (BlockForm::CuckooSlots, None),
-            false => (HASH_ORDER_FORM, Some(IndexKind::Fences)),
+        let (blocks, index) = match self {
+            HashStoreFormat::CuckooTable => (BlockForm::CuckooSlots, None),
+            HashStoreFormat::CopiedTags | HashStoreFormat::Ribbon(_) => {
+                (HASH_ORDER_FORM, Some(IndexKind::Fences))
+            }
+            HashStoreFormat::Run(columns) => (HASH_ORDER_FORM, Some(IndexKind::Columns(columns))),
         };
         TableForm { blocks, index, fill_blocks: false }
     }
@@ -71,8 +78,10 @@ impl HashStoreFormat {
 /// Writes a HashStore: an immutable store of about ten thousand records, of which a partition has several.
 pub struct HashStoreWriter {
     writer: OrderedTableWriter,
-    /// `None` if the filter is copied from the LogStore.
+    /// `None` if the filter is copied from the LogStore, or if there is none.
     filter: Option<Box<RibbonBuilder>>,
+    /// Whether there is no filter besides the index.
+    is_run: bool,
     /// The size of the finished filter, in bytes.
     filter_bytes: usize,
 }
@@ -97,8 +106,11 @@ impl HashStoreWriter {
             HashStoreFormat::Ribbon(bits) => {
                 (Some(Box::new(RibbonBuilder::new(expected_records, bits)?)), u64::from(bits))
             }
+            HashStoreFormat::Run(_) => (None, 0),
         };
-        Ok(HashStoreWriter { writer, filter, filter_bytes: (expected_records * filter_bits / 8) as usize })
+        let is_run = matches!(format, HashStoreFormat::Run(_));
+        let filter_bytes = (expected_records * filter_bits / 8) as usize;
+        Ok(HashStoreWriter { writer, filter, is_run, filter_bytes })
     }
 
     /// Adds the next record, in the order of the format.
@@ -112,6 +124,9 @@ impl HashStoreWriter {
     /// Writes the rest of the file, without syncing it. `tables` is the index of the LogStore, from which a format
     /// with copied tags takes them.
     pub fn finish(self, tables: &[Arc<PartialKeyCuckoo>]) -> Result<OrderedTable> {
+        if self.is_run {
+            return self.writer.finish(None);
+        }
         let filter = match (self.filter, tables) {
             (Some(filter), _) => StoreFilter::from(filter.finish()),
             (None, [table]) => CuckooFilter::from_index(table).into(),

@@ -103,6 +103,24 @@ fn no_step_works_once_no_work_is_pending() {
 }
 
 #[test]
+fn a_segment_that_was_released_after_it_was_chosen_is_not_cleaned_again() {
+    let mut checked = Checked::create();
+    checked.put(0..1_000, &[0; 60]);
+    checked.work();
+    let before = checked.engine.parts.logs.segments();
+    for round in 1..4 {
+        checked.put((0..1_000).filter(|key| key % 3 != 0), &[round; 60]);
+        checked.work();
+    }
+    let logs = &checked.engine.parts.logs;
+    let now = logs.segments();
+    let is_live = |class: u8, base: u64| now.iter().any(|other| (other.class, other.base) == (class, base));
+    let released = before.iter().filter(|segment| !is_live(segment.class, segment.base));
+    assert!(released.inspect(|segment| assert!(!logs.hold(segment))).count() > 0);
+    assert!(logs.hold(&now[0]) && !logs.hold(&now[0]));
+}
+
+#[test]
 fn a_compaction_removes_the_older_entry_of_each_key_and_the_deleted_keys() {
     for (value, keys) in [(vec![1; 20], 3_000), (vec![1; 700], 300)] {
         let mut checked = Checked::create();

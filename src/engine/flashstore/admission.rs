@@ -5,7 +5,7 @@ use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 /// Flash has a place of the table for this many bytes.
-const BYTES_PER_PLACE: u64 = 1 << 10;
+const BYTES_PER_PLACE: u64 = 1 << 8;
 const PLACES_MIN: u64 = 1 << 10;
 const PLACES_MAX: u64 = 1 << 22;
 

@@ -65,7 +65,7 @@ impl EngineSettings for FlashStoreSettings {
         let Opening { directory, common, create, seed, disk, progress, .. } = opening;
         let Some(disk) = disk else {
             if create {
-                self.create(&directory, common, seed)?;
+                self.for_creation(common).create(&directory, common, seed)?;
             }
             return Ok(Arc::new(self.open_logs(directory, common, None, progress)?));
         };
@@ -135,9 +135,10 @@ impl FlashStoreSettings {
         let header = common.header(INFO.number.unwrap_or_default(), None)?;
         let header = Header { layout: below.layout, hasher: below.hasher, ..header };
         common.check_against(&header)?;
-        let mut kept = self.to_keep_at_creation();
+        let settings = self.for_creation(common);
+        let mut kept = settings.to_keep_at_creation();
         kept.insert(DISK_ID.into(), id_of(&disk.directory)?);
-        hashed_log::create(directory, &header, &self.of_logs(), &kept)
+        hashed_log::create(directory, &header, &settings.of_logs(), &kept)
     }
 
     /// Opens a database with its disk.

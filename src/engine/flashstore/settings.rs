@@ -21,8 +21,14 @@ pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
 pub(super) const DISK_ID: &str = "disk_id";
 /// The least number of segments that flash holds: some of them grow, or wait to be finished.
 pub const SEGMENTS_MIN: u64 = 16;
-/// A put waits when the logs exceed the share at which records leave by this share of flash.
-pub const WAIT_SHARE: f64 = 0.15;
+/// Records begin to leave when less than this many segments are free, or earlier.
+pub const FREE_SEGMENTS: u64 = 2;
+/// The limits of the bits of hashes, and the false reads per get that they may cost if they are not given.
+const HASH_BITS_MIN: u8 = 28;
+const HASH_BITS_MAX: u8 = 41;
+const FALSE_READS_MAX: f64 = 0.0005;
+/// The bytes of a record if its size is not fixed: at least, for most uses.
+const RECORD_BYTES_GUESS: usize = 64;
 /// The share of keys that may have an unconfirmed overwriting. When the oldest segment is recycled, all of its notes
 /// are resolved, so there are seldom more.
 pub const UNCONFIRMED_MAX: f64 = 0.25;
@@ -58,17 +64,19 @@ settings! {
         cache: bool = false, (), kept;
         /// Of a cache, the bytes per second that are written to flash, on average; 0 for no limit. When more would be
         /// written, puts are rejected at random: their keys have no record then.
-        write_rate: u64 = 0, 0..=1 << 50, kept;
-        /// The share of flash at which records begin to leave.
-        usage: f64 = 0.8, 0.5..=0.85, kept;
+        write_bytes_per_s: u64 = 0, 0..=1 << 50, kept;
+        /// The share of flash at which records begin to leave, at most all but two segments. Puts wait when flash is
+        /// full.
+        usage: f64 = 0.95, 0.5..=0.98, kept;
         /// The number of queues. With 1, records that were read go round with all others (the paper). With 2, they stay
         /// in logs of their own, and new records leave earlier if they are not read.
         queues: u8 = 2, 1..=2, kept;
         /// Without a disk, the bytes of the logs per byte of live records. Segments are cleaned when there are more.
         space: f64 = 1.25, 1.05..=4.0, kept;
         /// The bits of a key's hash that the index keeps, fixed when the database is created. A get of a key that is
-        /// not on flash costs N / 2^bits reads of flash, for N keys there.
-        hash_bits: u8 = 38, 28..=41, kept;
+        /// not on flash costs N / 2^bits reads of flash, for N keys there. If records leave and this is not given, it
+        /// is chosen for 0.0005 reads when flash is full of records of the fixed size, or else of 64 bytes.
+        hash_bits: u8 = 38, HASH_BITS_MIN..=HASH_BITS_MAX, kept;
         /// The size of a segment of the logs, in bytes, fixed when the database is created.
         segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
     }
@@ -79,6 +87,20 @@ settings! {
     }
 }
 
+/// Returns the bytes of the logs at which records begin to leave.
+pub fn begin_bytes(flash_bytes: u64, usage: f64, segment_bytes: u64) -> u64 {
+    let most = flash_bytes.saturating_sub(FREE_SEGMENTS * segment_bytes);
+    ((flash_bytes as f64 * usage) as u64).min(most)
+}
+
+/// Returns the bits of hashes for records of these lengths, if they have a fixed size, on full flash.
+pub fn hash_bits(flash_bytes: u64, fixed: Option<(usize, usize)>) -> u8 {
+    let record_bytes = fixed.map_or(RECORD_BYTES_GUESS, |(key_bytes, value_bytes)| key_bytes + value_bytes);
+    let keys = flash_bytes as f64 / record_bytes.max(1) as f64;
+    let bits = (keys / FALSE_READS_MAX).log2().ceil();
+    (bits as u8).clamp(HASH_BITS_MIN, HASH_BITS_MAX)
+}
+
 fn refused(name: &'static str, problem: impl Into<String>) -> Result<()> {
     Err(Error::Setting { name, problem: problem.into() })
 }
@@ -87,6 +109,15 @@ impl FlashStoreSettings {
     /// Returns whether records leave when flash is full.
     fn recycles(&self) -> bool {
         self.cache || !self.disk.is_none()
+    }
+
+    /// Returns the settings with which a database is created.
+    pub(super) fn for_creation(&self, common: &CommonSettings) -> FlashStoreSettings {
+        let mut settings = self.clone();
+        if self.recycles() && !settings.given().contains(&"hash_bits") {
+            settings.hash_bits = hash_bits(self.flash_bytes, common.fixed);
+        }
+        settings
     }
 
     /// Checks the settings of a database against each other.
@@ -109,10 +140,10 @@ impl FlashStoreSettings {
     fn check_effects(&self) -> Result<()> {
         let of_what = match (self.recycles(), self.cache) {
             (false, _) => {
-                (&["caches_reads", "usage", "queues", "write_rate"][..], "without a disk or `cache`")
+                (&["caches_reads", "usage", "queues", "write_bytes_per_s"][..], "without a disk or `cache`")
             }
             (true, true) => (&["caches_reads", "space"][..], "of a cache"),
-            (true, false) => (&["space", "write_rate"][..], "with a disk"),
+            (true, false) => (&["space", "write_bytes_per_s"][..], "with a disk"),
         };
         if self.disk.is_none() && self.disk.has_settings() {
             return refused("disk", "settings of the disk are stated, but no disk; state its directory");
@@ -130,10 +161,9 @@ impl LogEngineSettings for FlashStoreSettings {
     const FIXED: &'static [&'static str] = &["hash_bits", "segment_bytes", "cache"];
 
     fn of_logs(&self) -> LogSettings {
-        let bytes = self.flash_bytes as f64;
         let recycling = self.recycles().then_some(Recycling {
-            begin_bytes: (bytes * self.usage) as u64,
-            most_bytes: (bytes * (self.usage + WAIT_SHARE)) as u64,
+            begin_bytes: begin_bytes(self.flash_bytes, self.usage, self.segment_bytes),
+            most_bytes: self.flash_bytes,
             queues: self.queues,
         });
         LogSettings {
@@ -154,7 +184,7 @@ impl LogEngineSettings for FlashStoreSettings {
     }
 
     fn write_budget(&self) -> Option<WriteBudget> {
-        WriteBudget::new(self.write_rate)
+        WriteBudget::new(self.write_bytes_per_s)
     }
 
     fn check_creation(&self, common: &CommonSettings) -> Result<()> {

@@ -2,8 +2,10 @@ mod cache;
 
 use super::FlashStoreSettings;
 use super::claim::{CLAIM_BYTES, CLAIM_NAME};
+use super::settings::hash_bits;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
+use crate::engine::CommonSettings;
 use crate::store::manifest::Header;
 use crate::{Database, Disk, Error, Result, Step};
 use std::collections::BTreeMap;
@@ -110,7 +112,7 @@ fn records_that_do_not_fit_leave_to_the_disk_and_all_are_found_in_one_of_both() 
         checked.database.close().unwrap();
         checked.database = open(&checked.files, FlashStoreSettings::default()).unwrap();
         checked.check();
-        assert!(checked.database.verify(&mut |_, _| true).unwrap().damage.is_empty());
+        assert!(checked.database.verify().unwrap().damage.is_empty());
     }
 }
 
@@ -198,6 +200,7 @@ fn a_cache_keeps_within_its_space_and_returns_nothing_that_was_overwritten() {
     let settings = FlashStoreSettings::default()
         .segment_bytes(SEGMENT_BYTES)
         .flash_bytes(32 * SEGMENT_BYTES)
+        .usage(0.8)
         .cache(true);
     let files = MemoryDirectory::default();
     let database = open(&files, settings).unwrap();
@@ -363,7 +366,7 @@ fn a_damaged_claim_is_reported_and_a_repair_writes_it_again() {
         checked.check();
         // Also while the database is open.
         disk.open(CLAIM_NAME, Access::Buffered).unwrap().write(Purpose::Maintain, 40, b"abc").unwrap();
-        assert_eq!(checked.database.verify(&mut |_, _| true).unwrap().damage.len(), 1);
+        assert_eq!(checked.database.verify().unwrap().damage.len(), 1);
         checked.database.close().unwrap();
     }
 }
@@ -381,4 +384,16 @@ fn the_disk_of_another_database_is_neither_verified_nor_repaired() {
     for outcome in [verified, repaired] {
         assert!(matches!(outcome, Err(Error::Setting { name: "disk", .. })), "{outcome:?}");
     }
+}
+
+#[test]
+fn the_bits_of_hashes_follow_from_the_bytes_of_flash_unless_they_are_given() {
+    assert_eq!(hash_bits(1_000_000_000, Some((20, 44))), 35);
+    assert_eq!([hash_bits(1 << 16, None), hash_bits(1 << 50, None)], [28, 41]);
+    let common = CommonSettings { fixed: Some((20, 44)), ..CommonSettings::default() };
+    let cache = FlashStoreSettings::default().cache(true).flash_bytes(1_000_000_000);
+    assert_eq!(cache.for_creation(&common).hash_bits, 35);
+    assert_eq!(cache.hash_bits(40).for_creation(&common).hash_bits, 40);
+    // Without records that leave, there may be any number of keys.
+    assert_eq!(FlashStoreSettings::default().flash_bytes(1 << 30).for_creation(&common).hash_bits, 38);
 }

@@ -1,81 +1,23 @@
 //! SILT (SOSP 2011; dissertation, chapter 2): LogStores, HashStores and SortedStores composed into the store that needs
 //! the least memory per key at one flash read per lookup.
 //!
-//! ```text
-//!                      put                                  get: from the youngest to the oldest
-//!                       |                                    |
-//!   log (shared) <---   v                                    v
-//!                     LogStore           an index in memory over records in the log
-//!                       | full: frozen                       |
-//!                     LogStores, frozen  queued for conversion
-//!                       | conversion                         |
-//!                     HashStores         immutable files in hash order; filters in memory
-//!                       | merge                              |
-//!                     SortedStore        one immutable file; an index of some bits per block
-//! ```
+//! The stores and the jobs that move records between them are in `engine::partitioned`. Here are the settings of SILT,
+//! and the engine in the table of engines.
 //!
-//! Each partition has these stores; P partitions share the keys by their hash.
-//!
-//! | file | contents | paper |
-//! |---|---|---|
-//! | `engine` | [`Silt`]: the parts composed, and the trait `Engine` | |
-//! | `partition`, `view` | partitions, their LogStores and immutable stores | 2 |
-//! | `reader`, `stores`, `get_many` | lookups | 2 |
-//! | `writer` | writes and updates | 3.1 |
-//! | `convert` | the conversion of a LogStore to a HashStore | 3.2 |
-//! | `merge` | the merge of HashStores into the SortedStore | 3.3 |
-//! | `scheduler`, `job_context` | which job runs next | |
-//! | `policy` | when, and how large (d, H, P) | 5, dissertation 2.4 |
-//! | `commits` | which stores are durable, and release of the log | 4 |
-//! | `memory_budget` | memory account, fail-graceful indexing | 4 |
-//! | `snapshot`, `scan`, `checkpoint`, `count`, `verify` | reads of everything | |
-//! | `live` | the live stores, as the manifest has them | |
-//! | `family`, `settings` | the engine and its settings in the table of engines | |
-//! | `create`, `open`, `reshape`, `repair` | databases that are not open | 4 |
-//!
-//! Deviations: all partitions share one log; merges start at a bound over all partitions (see `policy`); LogStores are
-//! merged without a conversion when their partition is merged; a record that is overwritten in the LogStore keeps its
-//! slot.
+//! Deviations: all partitions share one log; merges start at a bound over all partitions (see `partitioned::policy`);
+//! LogStores are merged without a conversion when their partition is merged; a record that is overwritten in the
+//! LogStore keeps its slot.
 
-mod checkpoint;
-mod commits;
-mod configuration;
-mod convert;
-#[doc(hidden)]
-pub mod costs;
-mod count;
-mod create;
-mod engine;
 mod family;
-mod get_many;
-mod job_context;
-#[doc(hidden)]
-pub mod live;
-mod memory_budget;
-mod merge;
-mod open;
-mod partition;
-mod policy;
-mod rate;
-mod reader;
-mod repair;
-mod reshape;
-mod scan;
-mod scheduler;
 mod settings;
-mod snapshot;
-mod stores;
-mod verify;
-mod view;
-mod writer;
 
 #[cfg(test)]
 mod tests;
 
+pub use super::partitioned::HashStoreKind;
+#[doc(hidden)]
+pub use super::partitioned::{Mistake, costs, live};
 pub use crate::store::FilterKind;
 pub use crate::store::ordered::IndexKind;
-pub use engine::Silt;
 pub(in crate::engine) use settings::INFO;
-#[doc(hidden)]
-pub use settings::Mistake;
-pub use settings::{HashStoreKind, SiltSettings};
+pub use settings::SiltSettings;

@@ -1,7 +1,10 @@
 //! The settings of a SILT engine.
 
 use crate::engine::CommonSettings;
-use crate::engine::settings::{EngineInfo, SettingsTable, named_values, settings};
+#[cfg(feature = "mistakes")]
+use crate::engine::partitioned::Mistake;
+use crate::engine::partitioned::{HashStoreKind, PartitionedEngineSettings, PartitionedSettings};
+use crate::engine::settings::{EngineInfo, named_values, settings};
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
 use crate::store::FilterKind;
@@ -9,34 +12,12 @@ use crate::store::hash_store::HashStoreFormat;
 use crate::store::ordered::{IndexKind, TableForm};
 use std::iter::once;
 
-/// The number of the engine in headers.
-pub(super) const NUMBER: u8 = 1;
-
 /// The engine.
 pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
     name: "silt",
-    number: Some(NUMBER),
+    number: Some(1),
     summary: "data beyond memory: the least RAM per key at one flash read per get",
 };
-
-/// The smallest budget, in bytes, and the addition for each partition.
-const BUDGET_MIN: u64 = 256 << 10;
-const BUDGET_MIN_PER_PARTITION: u64 = 4 << 10;
-
-/// With this many HashStores per partition their filters have as many bits as were set. With half as many, one bit less
-/// gives as many false positives per lookup.
-const FILTER_STORES: f64 = 16.0;
-
-/// The form of HashStores on flash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum HashStoreKind {
-    /// The paper's (3.2): the cuckoo table of the LogStore, in the order of its filter. Fixed-size records only.
-    CuckooTable,
-    /// In the order of the SortedStore, found by fences, with a filter.
-    #[default]
-    HashOrdered,
-}
 
 named_values!(HashStoreKind {
     "cuckoo_table" => HashStoreKind::CuckooTable,
@@ -74,9 +55,9 @@ settings! {
         tag_bits: u8 = 15, 8..=15, kept;
         /// The minimum number of slots of the LogStore of a partition, for records of up to 512 bytes; up to twice as
         /// many for larger records. It grows with the data.
-        log_slots_min: u32 = 3_072, 16..=1 << 24, kept;
+        log_slots_min: u32 = 3_072, 16..=1 << 24, kept hidden;
         /// The number of keys per slot of all LogStores: LogStores grow with the data.
-        keys_per_log_slot: u32 = 100, 1..=1_000_000, kept;
+        keys_per_log_slot: u32 = 100, 1..=1_000_000, kept hidden;
         /// The form of HashStores on flash. Cuckoo tables require fixed-size records.
         hash_store: HashStoreKind = HashStoreKind::HashOrdered, (), kept;
         /// The filter of HashStores in hash order. Cuckoo tables have their tags.
@@ -95,19 +76,19 @@ settings! {
         /// one in its next merge. Under a memory budget it is the first structure that stays on flash.
         filter_last_store: u8 = 0, 0..=32, kept;
         /// The size of a segment of the log, in bytes.
-        log_segment_bytes: u64 = 64 << 20, 512..=1 << 30, kept;
+        log_segment_bytes: u64 = 64 << 20, 512..=1 << 30, kept hidden;
         /// The bytes of log that may be unconverted. A LogStore is converted when it extends over half of them, or
         /// over a tenth of the data if that is more.
-        log_bytes_max: u64 = 1 << 30, 4_096..=3 << 30, kept;
+        log_bytes_max: u64 = 1 << 30, 4_096..=3 << 30, kept hidden;
         /// Whether the end of the log is mapped into memory, where the system supports it: on Linux from 5.14 with
         /// ext4, XFS or tmpfs. A put of up to some 200 bytes is then a copy into the page cache instead of a system
         /// call. With `false`, every failure of the file system is an error; with `true`, a file system that fails as
         /// a whole while the database is written to may end the process (`SIGBUS`). What a write survives is the same.
         log_mapped: bool = true, (), opening;
         /// The maximum size of a read or write of background work, in bytes.
-        piece_bytes_max: usize = 1 << 20, 4_096..=16 << 20, opening;
+        piece_bytes_max: usize = 1 << 20, 4_096..=16 << 20, opening hidden;
         /// The approximate number of records that a step of background work moves.
-        step_records: usize = 4_096, 1..=1_000_000, opening;
+        step_records: usize = 4_096, 1..=1_000_000, opening hidden;
         /// The most bytes that conversions read and write per second, averaged over steps; 0 for no limit. A limit
         /// applies besides the automatic pace. If writes need more, background work falls behind, and writers are
         /// delayed until they are as slow as the limited work. Calls that wait for background work take longer too.
@@ -116,9 +97,9 @@ settings! {
         merge_bytes_per_s: u64 = 0, 0..=1 << 40, opening;
         /// The number of slots of a region of the index of a LogStore, a power of two: a region is sorted in memory
         /// as a whole. Larger if there were more than about four regions.
-        region_slots_max: u32 = 1_024, 16..=65_536, opening;
+        region_slots_max: u32 = 1_024, 16..=65_536, opening hidden;
         /// A longer manifest is rewritten, in bytes.
-        manifest_bytes_max: u64 = 256 << 10, 0..=2 << 20, opening;
+        manifest_bytes_max: u64 = 256 << 10, 0..=2 << 20, opening hidden;
     }
     hidden {
         /// The most memory for indexes and filters under a memory budget, in bytes: for tests, whose databases are
@@ -130,68 +111,38 @@ settings! {
     }
 }
 
-/// Mistakes that the engine can be set to make, to show that tests find them.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mistake {
-    /// A conversion becomes durable before the rest of the batches of which it has a part.
-    CommitsBeforeTheLog,
-    /// A conversion releases records of the log that it does not contain.
-    ReleasesTooMuch,
-    /// Writes are accepted after one has failed.
-    GoesOnAfterAFailure,
-    /// A failure is recorded after the lock is released.
-    RecordsFailuresLate,
-    /// A conversion drops tombstones, so that older values come back.
-    DropsDeletes,
-    /// An update reads before it locks out other writers.
-    ReadsBeforeLocking,
-    /// Calls do not check for an earlier failure before they take a lock. The checks under the locks must suffice.
-    ChecksOnlyUnderLocks,
-}
+impl PartitionedEngineSettings for SiltSettings {
+    const INFO: &'static EngineInfo = &INFO;
 
-impl SiltSettings {
-    /// Returns whether the engine makes this mistake: never without the feature `mistakes`.
-    #[cfg(feature = "mistakes")]
-    pub(super) fn makes(&self, mistake: Mistake) -> bool {
-        self.mistake == Some(mistake)
-    }
-
-    #[cfg(not(feature = "mistakes"))]
-    pub(super) fn makes(&self, _: Mistake) -> bool {
-        false
-    }
-
-    /// Returns the format of new HashStores, for this mean number of HashStores per partition.
-    pub(super) fn hash_store_format(&self, hash_stores: f64) -> HashStoreFormat {
-        match (self.hash_store, self.filter) {
-            (HashStoreKind::CuckooTable, _) => HashStoreFormat::CuckooTable,
-            (HashStoreKind::HashOrdered, FilterKind::CuckooTags) => HashStoreFormat::CopiedTags,
-            (HashStoreKind::HashOrdered, FilterKind::Ribbon) => {
-                HashStoreFormat::Ribbon(filter_bits(self.filter_bits, hash_stores))
-            }
+    fn of_partitions(&self) -> PartitionedSettings {
+        PartitionedSettings {
+            merge_ratio: self.merge_ratio,
+            tag_bits: self.tag_bits,
+            log_slots_min: self.log_slots_min,
+            keys_per_log_slot: self.keys_per_log_slot,
+            hash_store: self.hash_store,
+            filter: self.filter,
+            filter_bits: self.filter_bits,
+            index: self.index.unwrap_or(IndexKind::BlockPerfect),
+            filter_last_store: self.filter_last_store,
+            log_segment_bytes: self.log_segment_bytes,
+            log_bytes_max: self.log_bytes_max,
+            log_mapped: self.log_mapped,
+            piece_bytes_max: self.piece_bytes_max,
+            step_records: self.step_records,
+            convert_bytes_per_s: self.convert_bytes_per_s,
+            merge_bytes_per_s: self.merge_bytes_per_s,
+            region_slots_max: self.region_slots_max,
+            manifest_bytes_max: self.manifest_bytes_max,
+            chain: None,
+            resident_bytes_max: self.resident_bytes_max,
+            #[cfg(feature = "mistakes")]
+            mistake: self.mistake,
         }
     }
 
-    /// Returns whether the filters of new HashStores are copies of the LogStore's tags.
-    pub(super) fn copies_tags(&self) -> bool {
-        (self.hash_store, self.filter) != (HashStoreKind::HashOrdered, FilterKind::Ribbon)
-    }
-
-    /// Returns the index of SortedStores, where it suits the records.
-    pub(super) fn index_kind(&self) -> IndexKind {
-        self.index.unwrap_or(IndexKind::BlockPerfect)
-    }
-
-    /// Checks that a database can be created with these settings.
-    pub(super) fn check_creation(&self, common: &CommonSettings) -> Result<()> {
-        self.check_limits()?;
-        self.check_structures(&common.layout(), common.block_bytes())?;
-        common.memory_budget.map_or(Ok(()), |budget| check_budget(budget, common.partitions() as usize))
-    }
-
     /// Checks that the structures suit the records of a database, and each other.
-    pub(super) fn check_structures(&self, layout: &RecordLayout, block_bytes: u32) -> Result<()> {
+    fn check_structures(&self, layout: &RecordLayout, block_bytes: u32) -> Result<()> {
         if let Some(index) = self.index
             && !TableForm::suits(index, layout, block_bytes)
         {
@@ -219,7 +170,9 @@ impl SiltSettings {
             None => Ok(()),
         }
     }
+}
 
+impl SiltSettings {
     /// Replaces structures that do not suit the records by the defaults: for tests with random settings.
     #[doc(hidden)]
     pub fn suited(mut self, common: &CommonSettings) -> SiltSettings {
@@ -233,25 +186,6 @@ impl SiltSettings {
         }
         self
     }
-}
-
-/// Returns the bits of the filter of a HashStore, for this setting and this mean number of HashStores per partition.
-/// Fewer HashStores have shorter filters: a lookup has about 16 · 2^-`filter_bits` false positives, and more only if
-/// there are more HashStores.
-pub fn filter_bits(filter_bits: u8, hash_stores: f64) -> u8 {
-    let fewer = (FILTER_STORES / hash_stores.max(1.0)).log2().round().max(0.0);
-    filter_bits.saturating_sub(fewer as u8).max(1)
-}
-
-/// Returns an error for a budget that is less than the engine requires.
-pub(super) fn check_budget(budget: u64, partitions: usize) -> Result<()> {
-    let least = BUDGET_MIN + BUDGET_MIN_PER_PARTITION * partitions as u64;
-    if budget >= least {
-        return Ok(());
-    }
-    let problem =
-        format!("{budget} bytes are too few; a database of {partitions} partitions needs {least} or more");
-    Err(Error::Setting { name: "memory_budget", problem })
 }
 
 /// Returns the error for a setting that another one overrides.

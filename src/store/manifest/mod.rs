@@ -17,6 +17,7 @@ pub use commit::Commit;
 pub use header::{FORMAT_VERSION, HEADER_BYTES, Header};
 
 use crate::coding::Reader;
+use crate::coding::checksum::crc32c;
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::error::{Error, Result};
@@ -102,6 +103,8 @@ pub struct Manifest<S: LiveState> {
     /// The state after a commit that failed. Whether that commit was written is not known.
     attempted: Option<State<S>>,
     length: u64,
+    /// The checksum of all bytes up to `length` when the manifest was read.
+    verified_checksum: u32,
     /// A longer manifest is rewritten.
     rewrite_bytes: u64,
     sequence: u64,
@@ -232,6 +235,7 @@ impl<S: LiveState> Manifest<S> {
         if at < bytes.len() {
             file.confirm(0, bytes)?;
         }
+        let verified_checksum = crc32c(&bytes[..at]);
         Ok(Manifest {
             directory: directory.clone(),
             files: vec![file],
@@ -239,6 +243,7 @@ impl<S: LiveState> Manifest<S> {
             state,
             attempted: None,
             length: at as u64,
+            verified_checksum,
             rewrite_bytes: REWRITE_BYTES,
             sequence,
             next_number,
@@ -263,6 +268,10 @@ impl<S: LiveState> Manifest<S> {
         let Some(file) = self.files.first().filter(|_| self.files.len() == 1) else { return Ok(()) };
         let mut buffer = AlignedBuffer::default();
         let bytes = file.read(Purpose::Recover, 0, self.length as usize, &mut buffer)?;
+        // A read may return other bytes than the one before, which was verified. These must not become the mirror.
+        if crc32c(bytes) != self.verified_checksum {
+            return Err(file.corrupt(0, "the bytes of the manifest that were read before", "other bytes"));
+        }
         let mirror = match open_mirror(&self.directory, bytes)? {
             Some(mirror) => mirror,
             None => write_whole(&self.directory, MIRROR_NAME, bytes)?,

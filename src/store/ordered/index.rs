@@ -11,6 +11,7 @@ use crate::index::PlacementIndex;
 use crate::index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
 use crate::index::fences::{Fences, FencesBuilder, FencesSettings};
 use crate::index::perfect::{PerfectIndex, PerfectOutline};
+use crate::index::run_columns::{RunColumns, RunColumnsBuilder, RunColumnsSettings};
 use crate::key::KeyHash;
 use crate::store::file::{StoreFile, StoreFooter};
 use std::ops::Range;
@@ -33,10 +34,14 @@ pub enum IndexKind {
     /// A perfect hash from the records of each bucket to their slots, 1.5 bits per key: a get reads only the sectors
     /// of its record. Records of a fixed size, smaller than a block; they are not ordered within a bucket.
     SlotPerfect,
+    /// Bloom filters of ranges of hashes, with the blocks of each range: they also exclude keys. For the runs of a
+    /// chain, which has them on flash.
+    #[doc(hidden)]
+    Columns(RunColumnsSettings),
 }
 
 impl IndexKind {
-    /// All kinds.
+    /// All kinds that a SortedStore may have.
     #[doc(hidden)]
     pub const ALL: [IndexKind; 5] = [
         IndexKind::Fences,
@@ -55,6 +60,7 @@ impl IndexKind {
             IndexKind::DenseTrie => "dense_trie",
             IndexKind::BlockPerfect => "block_perfect",
             IndexKind::SlotPerfect => "slot_perfect",
+            IndexKind::Columns(_) => "columns",
         }
     }
 
@@ -84,6 +90,7 @@ const SECTION_NONE: u8 = 0;
 const SECTION_ENTROPY_TRIE: u8 = 1;
 const SECTION_FENCES: u8 = 2;
 const SECTION_PERFECT: u8 = 4;
+const SECTION_COLUMNS: u8 = 7;
 
 /// What an index is built with.
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +111,8 @@ pub enum StoreIndexBuilder {
     EntropyTrie(EntropyTrieBuilder, u32),
     /// Fences.
     Fences(FencesBuilder),
+    /// Columns.
+    Columns(RunColumnsBuilder),
 }
 
 impl StoreIndexBuilder {
@@ -122,6 +131,10 @@ impl StoreIndexBuilder {
                 expected_records: settings.expected_records,
                 expected_blocks: settings.expected_blocks,
             }))),
+            IndexKind::Columns(columns) => {
+                let columns = RunColumnsBuilder::new(columns, settings.expected_records)?;
+                Ok(StoreIndexBuilder::Columns(columns))
+            }
             IndexKind::BlockPerfect | IndexKind::SlotPerfect => Err(Error::Setting {
                 name: "index",
                 problem:
@@ -136,6 +149,7 @@ impl StoreIndexBuilder {
         match self {
             StoreIndexBuilder::EntropyTrie(trie, _) => trie.push(placement)?,
             StoreIndexBuilder::Fences(fences) => fences.push(placement, blocks)?,
+            StoreIndexBuilder::Columns(columns) => columns.push(placement, blocks)?,
         }
         Ok(())
     }
@@ -144,15 +158,24 @@ impl StoreIndexBuilder {
     pub fn would_share(&self, placement: u64, next: u64) -> bool {
         match self {
             StoreIndexBuilder::Fences(fences) => fences.cell_of(placement) == fences.cell_of(next),
-            StoreIndexBuilder::EntropyTrie(..) => false,
+            StoreIndexBuilder::EntropyTrie(..) | StoreIndexBuilder::Columns(_) => false,
         }
     }
 
     /// Returns the index of the records so far, if it is cheap to have before the last record.
     pub(super) fn so_far(&self) -> Option<StoreIndex> {
         match self {
-            StoreIndexBuilder::EntropyTrie(..) => None,
+            StoreIndexBuilder::EntropyTrie(..) | StoreIndexBuilder::Columns(_) => None,
             StoreIndexBuilder::Fences(fences) => Some(StoreIndex::fences(fences.clone().finish())),
+        }
+    }
+
+    /// Returns the memory of columns, in bytes: they are as large before they are finished as after that. The others
+    /// are small.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            StoreIndexBuilder::Columns(columns) => columns.heap_bytes(),
+            StoreIndexBuilder::EntropyTrie(..) | StoreIndexBuilder::Fences(_) => 0,
         }
     }
 
@@ -163,6 +186,7 @@ impl StoreIndexBuilder {
                 StoreIndex::trie(trie.finish()?, slots_per_block)
             }
             StoreIndexBuilder::Fences(fences) => StoreIndex::fences(fences.finish()),
+            StoreIndexBuilder::Columns(columns) => StoreIndex::columns(columns.finish()),
         })
     }
 }
@@ -179,6 +203,7 @@ enum Structure {
     EntropyTrie(Box<EntropyTrie>),
     Fences(Fences),
     Perfect(PerfectIndex),
+    Columns(Arc<RunColumns>),
 }
 
 impl StoreIndex {
@@ -189,6 +214,18 @@ impl StoreIndex {
 
     fn fences(fences: Fences) -> StoreIndex {
         StoreIndex { structure: Structure::Fences(fences), units_per_block: 1 }
+    }
+
+    fn columns(columns: RunColumns) -> StoreIndex {
+        StoreIndex { structure: Structure::Columns(Arc::new(columns)), units_per_block: 1 }
+    }
+
+    /// Returns the columns of a run.
+    pub fn run_columns(&self) -> Option<&Arc<RunColumns>> {
+        match &self.structure {
+            Structure::Columns(columns) => Some(columns),
+            _ => None,
+        }
     }
 
     pub(super) fn perfect(index: PerfectIndex, slots_per_block: u32) -> StoreIndex {
@@ -236,6 +273,14 @@ impl StoreIndex {
                 return Ok(Some((StoreIndex::perfect(index, slots_per_block), Some(paged))));
             }
             SECTION_FENCES => StoreIndex::fences(Fences::decode(&bytes).map_err(damaged)?),
+            SECTION_COLUMNS => {
+                let columns = RunColumns::decode(&bytes).map_err(damaged)?;
+                if columns.blocks() != file.footer().blocks {
+                    let expected = format!("columns of {} blocks", file.footer().blocks);
+                    return Err(file.file().corrupt(offset, expected, columns.blocks().to_string()));
+                }
+                StoreIndex::columns(columns)
+            }
             kind => return Err(file.file().corrupt(offset, "an index", format!("a section of kind {kind}"))),
         };
         Ok(Some((index, None)))
@@ -261,6 +306,10 @@ impl StoreIndex {
                 let paged = PagedIndex { outline, pages, units_per_block: self.units_per_block };
                 (SECTION_PERFECT, bytes, Some(paged))
             }
+            Structure::Columns(columns) => {
+                columns.encode(&mut bytes);
+                (SECTION_COLUMNS, bytes, None)
+            }
         }
     }
 
@@ -272,6 +321,7 @@ impl StoreIndex {
             SECTION_FENCES => Some(IndexKind::Fences),
             SECTION_PERFECT if by_slot => Some(IndexKind::SlotPerfect),
             SECTION_PERFECT => Some(IndexKind::BlockPerfect),
+            SECTION_COLUMNS => Some(IndexKind::Columns(RunColumnsSettings { ranges: 0, filter_bits: 0 })),
             _ => None,
         }
     }
@@ -286,6 +336,7 @@ impl StoreIndex {
             Structure::Fences(_) => IndexKind::Fences,
             Structure::Perfect(_) if self.units_per_block > 1 => IndexKind::SlotPerfect,
             Structure::Perfect(_) => IndexKind::BlockPerfect,
+            Structure::Columns(columns) => IndexKind::Columns(columns.settings()),
         }
     }
 
@@ -293,7 +344,7 @@ impl StoreIndex {
     pub(in crate::store) fn outline(&self) -> Option<&PerfectOutline> {
         match &self.structure {
             Structure::Perfect(index) => Some(index.outline()),
-            Structure::EntropyTrie(_) | Structure::Fences(_) => None,
+            Structure::EntropyTrie(_) | Structure::Fences(_) | Structure::Columns(_) => None,
         }
     }
 
@@ -303,6 +354,14 @@ impl StoreIndex {
         blocks_of(self.locate(hash), self.units_per_block)
     }
 
+    /// Returns a block such that all records from a placement on begin in it or in later blocks.
+    pub(super) fn first_block_from(&self, placement: u64) -> u64 {
+        match &self.structure {
+            Structure::Columns(columns) => columns.first_block_from(placement),
+            _ => self.locate_blocks(KeyHash { placement, fingerprint: 0 }).start,
+        }
+    }
+
     /// Returns the units that may contain the record of a key.
     #[inline]
     pub(super) fn locate(&self, hash: KeyHash) -> Range<u64> {
@@ -310,6 +369,7 @@ impl StoreIndex {
             Structure::EntropyTrie(trie) => trie.locate(hash.placement),
             Structure::Fences(fences) => fences.locate(hash.placement),
             Structure::Perfect(index) => index.locate(hash.placement),
+            Structure::Columns(columns) => columns.locate(hash.placement),
         }
     }
 
@@ -319,6 +379,7 @@ impl StoreIndex {
             Structure::EntropyTrie(trie) => size_of_val(&**trie) + trie.heap_bytes(),
             Structure::Fences(fences) => fences.heap_bytes(),
             Structure::Perfect(index) => index.heap_bytes(),
+            Structure::Columns(columns) => size_of_val(&**columns) + columns.heap_bytes(),
         }
     }
 }

@@ -49,7 +49,9 @@ use super::record::{RecordProblem, RecordShape, RecordView};
 use super::slots::CheckedSlots;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
+use crate::index::PlacementIndex;
 use crate::index::filter::{CuckooFilter, Filter};
+use crate::index::run_columns::RunColumns;
 use crate::key::KeyHash;
 use std::ops::Range;
 use std::sync::Arc;
@@ -285,6 +287,11 @@ impl OrderedTable {
         self.index.as_ref()
     }
 
+    /// Returns the columns of a run, if they are in memory.
+    pub fn columns(&self) -> Option<&Arc<RunColumns>> {
+        self.index.as_ref().and_then(|index| index.run_columns())
+    }
+
     /// Returns the filter, if it is in memory.
     pub fn filter(&self) -> Option<&Arc<StoreFilter>> {
         self.filter.as_ref()
@@ -409,7 +416,7 @@ impl OrderedTable {
     }
 
     /// Reads a span, and calls `found` with the record of the key, if it is there.
-    fn look_up_in<T>(
+    pub fn look_up_in<T>(
         &self,
         span: Span,
         query: &Query<'_>,
@@ -430,7 +437,7 @@ impl OrderedTable {
         }
         let hash = KeyHash { placement, fingerprint: 0 };
         match self.index() {
-            Some(index) => Ok(index.locate_blocks(hash).start),
+            Some(index) => Ok(index.first_block_from(placement)),
             None => Search { table: self, query: Query { purpose, hash, key: &[] } }.first_block(),
         }
     }
@@ -439,6 +446,7 @@ impl OrderedTable {
     pub fn may_contain(&self, hash: KeyHash) -> bool {
         let KeyHash { placement, fingerprint } = hash;
         self.records() > 0
+            && self.columns().is_none_or(|columns| !columns.locate(placement).is_empty())
             && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
             && self.tags().is_none_or(|tags| tags.may_contain(placement, fingerprint))
     }

@@ -96,7 +96,7 @@ impl TableForm {
                 RECORDS_PER_BLOCK.contains(&slots_per_block(layout, form, block_bytes))
             }
             IndexKind::SlotPerfect | IndexKind::DenseTrie => form == BlockForm::CheckedSlots,
-            IndexKind::EntropyTrie => true,
+            IndexKind::EntropyTrie | IndexKind::Columns(_) => true,
         }
     }
 }
@@ -496,7 +496,8 @@ impl OrderedTableWriter {
             + self.group.records.capacity() * size_of::<(u64, usize)>()
             + match &self.index {
                 IndexBuilder::Perfect { bucket, .. } => bucket.heap_bytes(),
-                IndexBuilder::InOrder(_) | IndexBuilder::None => 0,
+                IndexBuilder::InOrder(index) => index.heap_bytes(),
+                IndexBuilder::None => 0,
             }
     }
 }

@@ -46,9 +46,9 @@ fn hits_misses_and_records_that_have_left_are_counted() {
 #[test]
 fn a_cache_writes_no_more_than_its_budget_and_a_rejected_put_leaves_no_older_value() {
     let seconds = 300u64;
-    let run = |write_rate: u64| {
+    let run = |write_bytes_per_s: u64| {
         let clock = Arc::new(AtomicU64::new(1_000_000));
-        let database = open(FlashStoreSettings::default().write_rate(write_rate), &clock);
+        let database = open(FlashStoreSettings::default().write_bytes_per_s(write_bytes_per_s), &clock);
         let mut random = fastrand::Rng::with_seed(3);
         let (mut found, mut written) = (0, 0);
         for put in 0..100 * seconds {

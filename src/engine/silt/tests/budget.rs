@@ -63,7 +63,7 @@ fn an_index_that_is_on_flash_for_the_budget_is_not_damaged() {
         database.compact().unwrap();
         database.set_memory_budget(Some(280 << 10)).unwrap();
         database.settle().unwrap();
-        let report = database.verify(&mut |_, _| true).unwrap();
+        let report = database.verify().unwrap();
         assert!(report.damage.is_empty(), "{what}: {:?}", report.damage);
     }
 }
@@ -333,17 +333,23 @@ fn a_piece_that_does_not_fit_is_not_read_back_and_dropped_repeatedly() {
 #[test]
 fn settling_after_every_put_takes_no_more_steps_than_there_are_pieces() {
     use crate::batch::{HashedWrite, NEVER};
-    use crate::engine::Engine;
-    use crate::engine::common::CommonSettings;
-    use crate::engine::silt::Silt;
+    use crate::engine::{CommonSettings, EngineSettings, Opening};
     const PUTS: u64 = 3_000;
     for resident_bytes_max in [0, 1_000, 3_000, 10_000, u64::MAX] {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let settings = SiltSettings::default().resident_bytes_max(resident_bytes_max).log_slots_min(64);
         let memory_budget = Some(300 << 10);
         let common = CommonSettings { partitions: Some(4), memory_budget, ..CommonSettings::default() };
-        Silt::create(&directory, &common, Some([1, 2])).unwrap();
-        let engine = Silt::open(directory, &settings, &common, &mut |_, _| true).unwrap();
+        let opening = Opening {
+            directory,
+            common: &common,
+            create: true,
+            seed: Some([1, 2]),
+            now_ms: 0,
+            disk: None,
+            progress: &mut |_, _| true,
+        };
+        let engine = settings.open(opening).unwrap();
         let hasher = engine.hasher();
         for number in 0..PUTS {
             let (key, value) = (key(number), value(number, 0, 32));

@@ -1,13 +1,18 @@
 //! What does not change while a database is open: its directory, settings and header.
 
-use super::settings::SiltSettings;
+use super::settings::PartitionedSettings;
 use crate::device::Directory;
+use crate::engine::EngineInfo;
 use crate::key::{Key, KeyHash, PartitionHasher};
 use crate::store::manifest::Header;
 
 pub(super) struct Configuration {
     pub directory: Directory,
-    pub settings: SiltSettings,
+    /// The engine.
+    pub info: &'static EngineInfo,
+    /// The settings of the engine by name.
+    pub named_settings: Vec<(&'static str, String)>,
+    pub settings: PartitionedSettings,
     pub header: Header,
     pub hasher: PartitionHasher,
 }
@@ -22,11 +27,6 @@ pub(super) struct Route {
 }
 
 impl Configuration {
-    pub fn new(directory: Directory, settings: SiltSettings, header: Header) -> Configuration {
-        let hasher = header.records().hasher;
-        Configuration { directory, settings, header, hasher }
-    }
-
     /// Returns the number of partitions.
     pub fn partitions(&self) -> usize {
         1 << self.header.partitions_log2

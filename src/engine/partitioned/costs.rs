@@ -4,11 +4,12 @@
 
 pub use super::memory_budget::{PARTITION_BYTES, STORE_BYTES};
 pub use super::merge::PARTS as MERGE_PARTS;
+pub use super::open::{LOG_SLOTS_MAX, MOST_DEVIATIONS, OCCUPANCY_DEVIATION};
 pub use super::policy::{
     FROZEN_MAX_MIN, HASH_STORES_MAX, KEYS_PER_PIECE_BYTE, LOG_PART_OF_DATA, LOG_REACH, LOG_RECORD_BYTES,
-    LOG_SLOTS_FACTOR_MAX, LOG_STORES_ADDED, LOG_STORES_MIN, OCCUPANCY, PARTITIONS_PER_FROZEN,
-    PIECE_BYTES_MIN, POSITION_BITS_MAX, POSITION_BITS_MIN, REGIONS, SLOTS_PER_RECORD_OF_SMALL,
-    TABLES_SLOTS_MIN,
+    LOG_SLOTS_FACTOR_MAX, LOG_STORES_ADDED, LOG_STORES_MIN, OCCUPANCY, PAGE_BYTES as CHAIN_PAGE_BYTES,
+    PARTITIONS_PER_FROZEN, PIECE_BYTES_MIN, POSITION_BITS_MAX, POSITION_BITS_MIN, REGIONS, RUNS_SHARE_MAX,
+    SLOTS_PER_RECORD_OF_SMALL, TABLES_SLOTS_MIN,
 };
 pub use super::settings::filter_bits;
 pub use crate::compose::KEY_STRIPES_BYTES;
@@ -17,6 +18,7 @@ pub use crate::index::fences::EXCEPTIONS_BYTES;
 pub use crate::index::filter::KEYS_PER_RANGE;
 pub use crate::index::perfect::BUCKET_KEYS;
 pub use crate::store::block::BLOCK_HEADER_BYTES;
+pub use crate::store::chain::{BLOCK_BYTES as CHAIN_BLOCK_BYTES, OLD_COLUMNS};
 pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
 pub use crate::store::log::format::FRAME_CRC_BYTES;
 pub use crate::store::log_store::LOG_TABLES_MAX;

@@ -1,14 +1,15 @@
 //! Finds the intact parts of a database.
 
-use super::super::live::{Manifest, StoreEntry};
-use super::super::open::{open_store, usual_form};
-use super::super::verify::{add_examined, add_log};
+use super::super::live::{Manifest, Role, StoreEntry};
+use super::super::open::{open_chain, open_store, usual_form};
+use super::super::verify::{add_examined, add_log, examine_chain};
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::device::Directory;
 use crate::error::Result;
 use crate::progress::ProgressCounter;
 use crate::store::examine::{
     Examined, ExaminedLog, LogToExamine, OpenedStore, RecordScope, StoreToOpen, Unreadable, is_damage,
+    is_missing,
 };
 
 /// A live store with some damage.
@@ -59,16 +60,58 @@ impl Survey {
 
     /// Returns how to open a store.
     pub fn to_open<'n>(&self, partition: usize, entry: &StoreEntry, name: &'n str) -> StoreToOpen<'n> {
+        let stores = &self.manifest.partitions()[partition].stores;
+        let has_chain = stores.iter().any(|store| store.role == Role::Chain);
         StoreToOpen {
             name,
             tag: entry.tag,
-            form: usual_form(entry.role, self.manifest.header()),
+            form: usual_form(entry.role, self.manifest.header(), has_chain),
             block_bytes: self.manifest.header().block_bytes,
             scope: RecordScope { shape: self.manifest.header().records(), partition: partition as u64 },
         }
     }
 
     fn examine_store(
+        &mut self,
+        directory: &Directory,
+        partition: usize,
+        age: usize,
+        counter: &mut ProgressCounter<'_, '_>,
+    ) -> Result<()> {
+        let entry = self.manifest.partitions()[partition].stores[age];
+        let name = entry.file_name();
+        let known = self.report.damage.len();
+        if entry.role == Role::Chain {
+            let damage = self.examine_chain(directory, partition, &entry, counter)?;
+            self.report.damage.extend(damage);
+        } else {
+            self.examine_records(directory, partition, age, counter)?;
+        }
+        if self.report.damage.len() > known {
+            self.damaged_stores.push(DamagedStore { partition, entry, name });
+        }
+        Ok(())
+    }
+
+    fn examine_chain(
+        &self,
+        directory: &Directory,
+        partition: usize,
+        entry: &StoreEntry,
+        counter: &mut ProgressCounter<'_, '_>,
+    ) -> Result<Vec<Damage>> {
+        match open_chain(directory, &self.manifest.partitions()[partition], entry) {
+            Ok(chain) => examine_chain(&chain, &mut |bytes| counter.advance(bytes)),
+            Err(error) if is_damage(&error) || is_missing(&error) => {
+                let bytes = directory.length_of(&entry.file_name())?;
+                counter.advance(bytes);
+                Ok(vec![Damage::of(&error, DamagedPart::File, bytes)])
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn examine_records(
         &mut self,
         directory: &Directory,
         partition: usize,
@@ -93,9 +136,6 @@ impl Survey {
                 let examined = Examined { damage: vec![damage], ..Examined::default() };
                 add_examined(examined, age > 0, &mut self.report);
             }
-        }
-        if self.report.damage.len() > known {
-            self.damaged_stores.push(DamagedStore { partition, entry, name });
         }
         Ok(())
     }

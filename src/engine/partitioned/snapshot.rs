@@ -22,7 +22,7 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 ///
 /// It keeps the indexes and filters of its stores in memory, also after they were merged or dropped. The memory account
 /// does not have them: at most what the items `log_index` to `sorted_filter` had when the snapshot was taken.
-pub(super) struct SiltSnapshot {
+pub(super) struct PartitionedSnapshot {
     reader: Arc<Reader>,
     hasher: PartitionHasher,
     log: LogView,
@@ -30,7 +30,7 @@ pub(super) struct SiltSnapshot {
     now_ms: TimestampMs,
 }
 
-impl SiltSnapshot {
+impl PartitionedSnapshot {
     /// Locks all writers for a moment, and copies nothing. While the snapshot is held, the first change of a table of a
     /// LogStore's index copies that table.
     pub fn take(
@@ -38,13 +38,13 @@ impl SiltSnapshot {
         partitions: &Partitions,
         hasher: PartitionHasher,
         now_ms: TimestampMs,
-    ) -> SiltSnapshot {
+    ) -> PartitionedSnapshot {
         let (partitions, log) = partitions.snapshot();
-        SiltSnapshot { reader: reader.clone(), hasher, log, partitions, now_ms }
+        PartitionedSnapshot { reader: reader.clone(), hasher, log, partitions, now_ms }
     }
 }
 
-impl Snapshot for SiltSnapshot {
+impl Snapshot for PartitionedSnapshot {
     fn get(&self, key: Key<'_>) -> Result<Option<Found>> {
         let (context, stores) = self.reader.start_in_snapshot(key, self.now_ms, &self.partitions, &self.log);
         Found::read(|value| with_scratch(|buffer| stores.look_up(&context, buffer, value)))

@@ -2,12 +2,15 @@
 
 use super::configuration::{Configuration, Route};
 use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
+use super::settings::ChainSettings;
 use super::stores::Stores;
 use super::view::{PartitionSnapshot, View};
 use crate::compose::with_locks;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::error::{Error, Result};
+use crate::index::run_columns::RunColumnsSettings;
 use crate::key::Key;
+use crate::store::chain::Chain;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::ordered::OrderedTable;
@@ -22,6 +25,8 @@ pub(super) struct Partition {
     writer: Mutex<()>,
     /// Locked only while the index or the list of stores changes.
     state: RwLock<State>,
+    /// The ranges of the columns of new runs; 0 before the first.
+    ranges: AtomicU32,
 }
 
 /// What a lookup searches.
@@ -42,9 +47,20 @@ impl State {
 }
 
 impl Partition {
-    pub fn new(active: LogStore, view: View) -> Partition {
+    /// Makes a partition whose runs have columns of this number of ranges, 0 if it has none.
+    pub fn new(active: LogStore, view: View, ranges: u32) -> Partition {
         let state = State { active, freeze_at: u32::MAX, view: Arc::new(view) };
-        Partition { writer: Mutex::new(()), state: RwLock::new(state) }
+        Partition { writer: Mutex::new(()), state: RwLock::new(state), ranges: AtomicU32::new(ranges) }
+    }
+
+    /// Returns the number of ranges of the columns of new runs; 0 before the first.
+    pub fn ranges(&self) -> u32 {
+        self.ranges.load(Relaxed)
+    }
+
+    /// Sets the number of ranges of the columns of runs from now on.
+    pub fn set_ranges(&self, ranges: u32) {
+        self.ranges.store(ranges, Relaxed);
     }
 
     /// Reads the state.
@@ -75,6 +91,8 @@ impl Partition {
             hash_stores: view.hash_stores.len(),
             hash_records: view.hash_records(),
             sorted_records: view.sorted_records(),
+            unchained: view.unchained(),
+            chain_is_damaged: view.chain.as_ref().is_some_and(|(_, chain)| chain.is_damaged()),
             compact,
         }
     }
@@ -117,10 +135,14 @@ impl Partitions {
         };
         let record_bytes = partitions.stored_record_bytes();
         partitions.record_bytes.store(record_bytes, Relaxed);
-        // The first LogStores become full at different times, so that not all are converted at once.
+        let has_chains = configuration.settings.chain.is_some();
+        // The first LogStores become full at different times, so that not all are converted at once. Those of an opened
+        // database are filled differently already, and runs that are not full would make chains longer.
         for (number, partition) in partitions.iter().enumerate() {
             let mut state = partition.state.write();
-            state.freeze_at = partitions.staggered(number, &state.active);
+            if !has_chains || state.view.hash_stores.is_empty() {
+                state.freeze_at = partitions.staggered(number, &state.active);
+            }
         }
         partitions
     }
@@ -378,6 +400,20 @@ impl Partitions {
         })
     }
 
+    /// Returns how the next run of a partition is cut into columns: as the runs that it has.
+    pub fn columns_of_runs(&self, number: usize, chain: &ChainSettings) -> RunColumnsSettings {
+        let partition = &self.partitions[number];
+        if partition.ranges() == 0 {
+            partition.set_ranges(self.ranges_for(partition.read(State::keys), chain));
+        }
+        RunColumnsSettings { ranges: partition.ranges(), filter_bits: chain.filter_bits }
+    }
+
+    /// Returns the number of ranges for a partition with this many keys in its oldest run.
+    pub fn ranges_for(&self, keys: u64, chain: &ChainSettings) -> u32 {
+        policy::ranges(&self.configuration.settings, chain, self.len(), keys, self.record_bytes())
+    }
+
     /// Replaces a frozen LogStore by the HashStore that was made of it.
     pub fn install_hash_store(
         &self,
@@ -401,6 +437,7 @@ impl Partitions {
         frozen: &[Arc<FrozenLog>],
         inputs: &[u64],
         store: (u64, Arc<OrderedTable>),
+        chain: Option<(u64, Arc<Chain>)>,
     ) -> Arc<View> {
         self.partitions[number].change_view(|view| {
             let mut view = view.clone();
@@ -408,6 +445,21 @@ impl Partitions {
             view.hash_stores.retain(|(number, _)| !inputs.contains(number));
             view.sorted = Some(store);
             view.merged = None;
+            view.chain = chain;
+            Some(view)
+        })
+    }
+
+    /// Replaces the chain by one of all stores but the youngest, whose columns need no memory then. Returns the view
+    /// before.
+    pub fn install_chain(&self, number: usize, chain: (u64, Arc<Chain>)) -> Arc<View> {
+        self.partitions[number].change_view(|view| {
+            let mut view = View { chain: Some(chain), ..view.clone() };
+            let unchained = view.unchained();
+            let stores = view.hash_stores.iter_mut().chain(&mut view.sorted);
+            for (_, store) in stores.skip(unchained).filter(|(_, store)| store.columns().is_some()) {
+                *store = Arc::new(store.without_index());
+            }
             Some(view)
         })
     }

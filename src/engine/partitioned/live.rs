@@ -23,7 +23,7 @@ pub struct LiveStores {
 pub struct PartitionEntry {
     /// All records of the partition before this position of the log are in stores.
     pub converted_to: u64,
-    /// The stores, the oldest first.
+    /// The stores, the oldest first, and the chain at any place.
     pub stores: Vec<StoreEntry>,
 }
 
@@ -37,6 +37,8 @@ pub enum Role {
     HashOrdered = 2,
     /// The SortedStore.
     Sorted = 3,
+    /// The chain of the columns of stores.
+    Chain = 4,
 }
 
 impl Role {
@@ -50,6 +52,7 @@ impl Role {
         match self {
             Role::CuckooTable | Role::HashOrdered => FileName::HashStore(number).to_string(),
             Role::Sorted => FileName::SortedStore(number).to_string(),
+            Role::Chain => FileName::Chain(number).to_string(),
         }
     }
 }
@@ -108,7 +111,7 @@ impl LiveState for LiveStores {
             match store.role {
                 // The merged records are older than those of every HashStore that remains.
                 Role::Sorted => partition.stores.insert(0, *store),
-                Role::CuckooTable | Role::HashOrdered => partition.stores.push(*store),
+                Role::CuckooTable | Role::HashOrdered | Role::Chain => partition.stores.push(*store),
             }
         }
         partition.converted_to = partition.converted_to.max(edit.converted_to);
@@ -142,6 +145,7 @@ impl LiveState for LiveStores {
                 1 => Role::CuckooTable,
                 2 => Role::HashOrdered,
                 3 => Role::Sorted,
+                4 => Role::Chain,
                 _ => return None,
             };
             edit.added.push(StoreEntry { number, tag, role });

@@ -15,29 +15,32 @@
 mod rewrite;
 mod survey;
 
-use super::live::{LiveStores, Manifest};
-use super::{Silt, SiltSettings};
+use super::PartitionedEngine;
+use super::live::{LiveStores, Manifest, Role};
+use super::settings::PartitionedSettings;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::device::{Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
 use crate::progress::{Progress, ProgressCounter};
 use crate::store::log::Log;
+use crate::store::manifest::KeptSettings;
 use crate::store::segment_bases;
 use rewrite::Rewriting;
 use survey::Survey;
 
-impl Silt {
+impl PartitionedEngine {
     /// Reads everything of a database that is not open, and reports damage. Changes nothing.
     pub fn examine(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let mut counter = ProgressCounter::new(progress);
         Ok(Survey::take(directory, &mut counter)?.report)
     }
 
-    /// Repairs a database that is not open. Changes nothing if nothing is damaged.
-    pub fn repair(
+    /// Repairs a database that is not open. Changes nothing if nothing is damaged. `of_kept` returns the settings of a
+    /// database that keeps these.
+    pub(super) fn repair(
         directory: &Directory,
-        settings: &SiltSettings,
+        of_kept: &dyn Fn(&KeptSettings) -> Result<PartitionedSettings>,
         progress: &mut Progress<'_>,
     ) -> Result<RepairReport> {
         let mut counter = ProgressCounter::new(progress);
@@ -49,7 +52,7 @@ impl Silt {
             let refused = std::io::ErrorKind::ReadOnlyFilesystem.into();
             return Err(Error::io("repair", directory.path())(refused));
         }
-        let mut rewriting = Rewriting::new(directory, &survey, settings)?;
+        let mut rewriting = Rewriting::new(directory, &survey, of_kept(survey.manifest.settings())?)?;
         match write_anew(directory, &survey, &mut rewriting, &mut counter) {
             Ok(report) => Ok(report),
             Err(error) => {
@@ -73,8 +76,15 @@ fn write_anew(
     let mut obsolete = Vec::new();
     for damaged in &survey.damaged_stores {
         let stores = &mut partitions[damaged.partition].stores;
-        let Some(at) = stores.iter().position(|store| store.number == damaged.entry.number) else { continue };
         obsolete.push(damaged.entry.file_name());
+        // A chain is made again of its runs after the next opening, also if one of them is another store now.
+        if let Some(chain) = stores.iter().position(|store| store.role == Role::Chain) {
+            obsolete.push(stores.remove(chain).file_name());
+            if damaged.entry.role == Role::Chain {
+                continue;
+            }
+        }
+        let Some(at) = stores.iter().position(|store| store.number == damaged.entry.number) else { continue };
         match rewriting.store(damaged, &mut |bytes| counter.advance(bytes))? {
             Some(new) => stores[at] = new,
             None => drop(stores.remove(at)),
@@ -111,6 +121,8 @@ fn write_anew(
         kept_records: rewriting.kept_records,
         new_files: std::mem::take(&mut rewriting.new_files),
     };
+    obsolete.sort_unstable();
+    obsolete.dedup();
     obsolete.iter().filter(|name| is_there(name)).try_for_each(|name| directory.remove(name))?;
     directory.sync(Purpose::Maintain)?;
     Ok(report)

@@ -1,12 +1,13 @@
 //! Writes the intact records of damaged files to new files.
 
-use super::super::SiltSettings;
 use super::super::live::{Role, StoreEntry};
-use super::super::merge::sorted_form;
+use super::super::merge::{run_form, sorted_form};
+use super::super::policy::ranges;
+use super::super::settings::PartitionedSettings;
 use super::survey::{DamagedStore, Survey};
 use crate::device::{Directory, Purpose, random_number};
-use crate::engine::settings::SettingsTable;
 use crate::error::Result;
+use crate::index::run_columns::RunColumnsSettings;
 use crate::key::PartitionHasher;
 use crate::names::FileName;
 use crate::store::examine::{Advance, OpenedStore};
@@ -26,7 +27,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(super) struct Rewriting<'a> {
     directory: &'a Directory,
     survey: &'a Survey,
-    settings: SiltSettings,
+    settings: PartitionedSettings,
     next_number: u64,
     /// The names of the files written so far.
     pub new_files: Vec<String>,
@@ -36,9 +37,7 @@ pub(super) struct Rewriting<'a> {
 
 impl<'a> Rewriting<'a> {
     /// Starts without files. New stores get numbers above those of all existing files.
-    pub fn new(directory: &'a Directory, survey: &'a Survey, settings: &SiltSettings) -> Result<Self> {
-        let mut settings = settings.clone();
-        settings.adopt(survey.manifest.settings())?;
+    pub fn new(directory: &'a Directory, survey: &'a Survey, settings: PartitionedSettings) -> Result<Self> {
         let numbers = list_files(directory)?.into_iter().filter_map(FileName::store_number);
         let after = numbers.map(|number| number.saturating_add(1)).max();
         let next_number = survey.manifest.next_number().max(after.unwrap_or(0));
@@ -148,15 +147,26 @@ impl NewStore {
             piece_bytes: PIECE_BYTES,
         };
         let directory = rewriting.directory;
+        // A later merge cuts all runs of the partition into the same ranges.
+        let ranges = |chain| ranges(settings, chain, 1 << header.partitions_log2, records, 0);
         let writer = match role {
             Role::Sorted => {
-                let form = sorted_form(header, settings.index_kind());
+                let form = match &settings.chain {
+                    Some(chain) => run_form(chain, ranges(chain)),
+                    None => sorted_form(header, settings.index),
+                };
                 let writer = OrderedTableWriter::create(directory, &name, form, table)?;
                 NewStoreWriter::Sorted(Box::new(writer))
             }
-            Role::CuckooTable | Role::HashOrdered => {
-                // The LogStore no longer exists, nor its tags and slot order.
-                let format = HashStoreFormat::Ribbon(settings.filter_bits);
+            Role::CuckooTable | Role::HashOrdered | Role::Chain => {
+                let format = match &settings.chain {
+                    Some(chain) => HashStoreFormat::Run(RunColumnsSettings {
+                        ranges: ranges(chain),
+                        filter_bits: chain.filter_bits,
+                    }),
+                    // The LogStore no longer exists, nor its tags and slot order.
+                    None => HashStoreFormat::Ribbon(settings.filter_bits),
+                };
                 let writer = HashStoreWriter::create(directory, &name, format, table)?;
                 NewStoreWriter::Hash(Box::new(writer))
             }

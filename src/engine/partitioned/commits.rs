@@ -96,6 +96,11 @@ impl CommitQueue {
         Ok(())
     }
 
+    /// Commits an edit without the pending conversions, which it may depend on: a mistake.
+    pub fn commit_alone(&mut self, edit: &Edit) -> Result<()> {
+        self.manifest.commit(std::slice::from_ref(edit), self.log.synced())
+    }
+
     /// States in the manifest how much of the log is synced. Up to there, a missing end of the log is found.
     pub fn state_synced(&mut self) -> Result<()> {
         let synced = self.log.synced();

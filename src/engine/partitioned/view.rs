@@ -5,6 +5,7 @@
 use super::live::Role;
 use crate::error::Result;
 use crate::stats::{DegradedStore, StoreKind};
+use crate::store::chain::Chain;
 use crate::store::log_store::FrozenLog;
 use crate::store::ordered::OrderedTable;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub(super) struct View {
     pub sorted: Option<(u64, Arc<OrderedTable>)>,
     /// What the merge in progress has merged so far.
     pub merged: Option<Merged>,
+    /// The chain with its number: the columns of the oldest stores.
+    pub chain: Option<(u64, Arc<Chain>)>,
 }
 
 /// The records that a merge has written so far. Lookups of lower placements use them in place of what is merged, whose
@@ -45,6 +48,24 @@ impl View {
         self.sorted.as_ref().map_or(0, |(_, store)| store.records())
     }
 
+    /// Returns how many stores are not in the chain: the youngest ones.
+    #[inline]
+    pub fn unchained(&self) -> usize {
+        let chained = self.chain.as_ref().map_or(0, |(_, chain)| chain.runs().len());
+        (self.hash_stores.len() + usize::from(self.sorted.is_some())).saturating_sub(chained)
+    }
+
+    /// Returns a store of the chain by its age: 0 is the oldest.
+    pub fn chained(&self, age: usize) -> Option<&Arc<OrderedTable>> {
+        match &self.sorted {
+            Some((_, store)) if age == 0 => Some(store),
+            sorted => {
+                let at = (self.hash_stores.len() + usize::from(sorted.is_some())).checked_sub(age + 1)?;
+                self.hash_stores.get(at).map(|(_, store)| store)
+            }
+        }
+    }
+
     /// Returns the stores to search for a key with this placement, the youngest first.
     #[inline]
     pub fn searched(&self, placement: u64) -> impl Iterator<Item = &Arc<OrderedTable>> {
@@ -64,7 +85,8 @@ impl View {
 
     /// Returns the bytes of all its files.
     pub fn disk_bytes(&self) -> u64 {
-        self.stores().map(|(_, _, store)| store.file().length()).sum()
+        let chain = self.chain.as_ref().map_or(0, |(_, chain)| chain.file().length());
+        self.stores().map(|(_, _, store)| store.file().length()).sum::<u64>() + chain
     }
 }
 
@@ -102,9 +124,10 @@ impl View {
         hash_stores.chain(self.sorted.iter().map(|(number, store)| (*number, Role::Sorted, store)))
     }
 
-    /// Returns all parts that may be on flash only: of every store except for cuckoo tables.
+    /// Returns all parts that may be on flash only: of every store except for cuckoo tables, and those that the chain
+    /// has.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
-        let stores = self.stores().filter(|(.., store)| !store.is_cuckoo_table());
+        let stores = self.stores().take(self.unchained()).filter(|(.., store)| !store.is_cuckoo_table());
         stores.flat_map(|(number, role, store)| {
             let (index_kind, filter_kind) = match role {
                 Role::Sorted => (PieceKind::SortedIndex, PieceKind::SortedFilter),
@@ -175,11 +198,23 @@ impl View {
                 None => kinds.push(StoreKind { store, index, filter, count: 1 }),
             }
         }
+        if self.chain.is_some() {
+            match kinds.iter_mut().find(|kind| kind.store == "chain") {
+                Some(kind) => kind.count += 1,
+                None => {
+                    kinds.push(StoreKind { store: "chain", index: "columns", filter: "columns", count: 1 });
+                }
+            }
+        }
     }
 
-    /// Returns the stores that have a part on flash that could be in memory.
+    /// Returns the stores that have a part on flash that could be in memory, and the chain if it is damaged.
     pub fn degraded(&self) -> impl Iterator<Item = DegradedStore> + '_ {
-        self.stores().filter_map(|(number, role, store)| {
+        let chain = self.chain.iter().filter(|(_, chain)| chain.is_damaged()).map(|(number, _)| {
+            let file = Role::Chain.file_name(*number);
+            DegradedStore { file, index_on_flash: true, filter_on_flash: true }
+        });
+        let stores = self.stores().take(self.unchained()).filter_map(|(number, role, store)| {
             let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());
             let file = role.file_name(number);
             (index_on_flash || filter_on_flash).then_some(DegradedStore {
@@ -187,7 +222,8 @@ impl View {
                 index_on_flash,
                 filter_on_flash,
             })
-        })
+        });
+        stores.chain(chain)
     }
 }
 

@@ -90,6 +90,8 @@ pub(super) struct MemoryBudget {
     /// The memory of the conversion and of the merge in progress, in bytes, and their peaks since the budget was set.
     pub convert_bytes: AtomicU64,
     pub merge_bytes: AtomicU64,
+    /// The memory of the chain in writing, in bytes.
+    pub chain_bytes: AtomicU64,
     convert_peak: AtomicU64,
     merge_peak: AtomicU64,
     /// The number of keys, about.
@@ -123,6 +125,7 @@ impl MemoryBudget {
             batch_bytes: AtomicU64::new(0),
             convert_bytes: AtomicU64::new(0),
             merge_bytes: AtomicU64::new(0),
+            chain_bytes: AtomicU64::new(0),
             convert_peak: AtomicU64::new(0),
             merge_peak: AtomicU64::new(0),
             keys: AtomicU64::new(0),
@@ -221,13 +224,20 @@ impl MemoryBudget {
             let merged = view.merged.as_ref().map_or(0, |merged| merged.sorted.index_bytes() as u64);
             ram.add("sorted_index", merged);
             ram.add("sorted_filter", of_sorted(OrderedTable::filter_bytes));
-            let stores = view.hash_stores.len() as u64 + u64::from(view.sorted.is_some());
+            if let Some((_, chain)) = &view.chain {
+                ram.add("chain_directory", chain.heap_bytes() as u64);
+            }
+            let stores = view.hash_stores.len() + view.sorted.iter().len() + view.chain.iter().len();
+            let stores = stores as u64;
             ram.add("stores", stores * STORE_BYTES + PARTITION_BYTES);
         }
         ram.add("locks", KEY_STRIPES_BYTES as u64);
         ram.add("log_buffer", self.log.heap_bytes() as u64);
         ram.add("convert_buffers", self.convert_bytes.load(Relaxed));
         ram.add("merge_buffers", self.merge_bytes.load(Relaxed));
+        if self.configuration.settings.chain.is_some() {
+            ram.add("chain_buffers", self.chain_bytes.load(Relaxed));
+        }
         ram.add("read_buffers", scratch_bytes() as u64 + self.batch_bytes.load(Relaxed));
         if self.cache.is_enabled() {
             ram.add("record_cache", self.cache.heap_bytes() as u64);

@@ -1,5 +1,6 @@
 //! Background work: which job runs next, one bounded step at a time.
 
+use super::chain::{ChainJob, ChainStep};
 use super::convert::ConvertJob;
 use super::job_context::JobContext;
 use super::live::Edit;
@@ -23,6 +24,7 @@ const FREEING_SLACK: f64 = 8.0;
 pub(super) struct Scheduler {
     context: JobContext,
     converting: JobSlot<ConvertJob>,
+    chaining: JobSlot<ChainJob>,
     merging: JobSlot<MergeJob>,
     schedule: Mutex<Schedule>,
     /// The state of the background work, for threads that do not lock the schedule.
@@ -37,11 +39,14 @@ pub(super) struct Scheduler {
     /// How many conversions and merges have ended.
     pub conversions: AtomicU64,
     pub merges: AtomicU64,
+    /// How many chains were written, except by merges.
+    pub chains: AtomicU64,
 }
 
 /// The partitions that jobs work on, and those whose compaction was requested.
 struct Schedule {
     converting: Option<usize>,
+    chaining: Option<usize>,
     merging: Option<usize>,
     /// The merge in progress includes the partition's frozen LogStores, so they are not converted.
     merging_frozen: bool,
@@ -60,9 +65,11 @@ impl Scheduler {
             merge_rate: Rate::new(settings.merge_bytes_per_s),
             is_limited: AtomicBool::new(false),
             converting: JobSlot::new(health),
+            chaining: JobSlot::new(health),
             merging: JobSlot::new(health),
             schedule: Mutex::new(Schedule {
                 converting: None,
+                chaining: None,
                 merging: None,
                 merging_frozen: false,
                 compact: vec![false; context.partitions.len()],
@@ -75,6 +82,7 @@ impl Scheduler {
             wants_thread: AtomicBool::new(false),
             conversions: AtomicU64::new(0),
             merges: AtomicU64::new(0),
+            chains: AtomicU64::new(0),
             context,
         }
     }
@@ -118,12 +126,15 @@ impl Scheduler {
         let is_writable = !configuration.directory.is_read_only();
         let has_commits = commits.pending() > 0;
         let has_merge = counts.choose_merge(settings).is_some();
-        let is_active = schedule.converting.is_some() || schedule.merging.is_some();
+        let has_chain = self.next_chain(schedule).is_some();
+        let is_active =
+            schedule.converting.is_some() || schedule.chaining.is_some() || schedule.merging.is_some();
         let has_frozen = counts.partitions.iter().any(|partition| partition.frozen > 0);
         let wants_thread = has_commits
             || schedule.converting.is_none() && self.oldest_frozen(schedule).is_some()
+            || schedule.chaining.is_none() && has_chain
             || schedule.merging.is_none() && has_merge;
-        let has_work = is_active || has_commits || has_frozen || has_merge;
+        let has_work = is_active || has_commits || has_frozen || has_chain || has_merge;
         let slack = if schedule.merging.is_some() { counts.slack(settings) } else { 0.0 };
         memory.set_keys(counts.keys() as u64);
         self.wants_thread.store(wants_thread && is_writable, Ordering::Release);
@@ -173,8 +184,10 @@ impl Scheduler {
         let schedule = self.schedule.lock();
         let converts = || schedule.converting.is_some() || self.oldest_frozen(&schedule).is_some();
         let settings = &self.context.configuration.settings;
+        let chains = || schedule.chaining.is_some() || self.next_chain(&schedule).is_some();
         let merges = || schedule.merging.is_some() || self.counts(&schedule).choose_merge(settings).is_some();
-        !self.convert_rate.allows(now_ms) && converts() || !self.merge_rate.allows(now_ms) && merges()
+        !self.convert_rate.allows(now_ms) && (converts() || chains())
+            || !self.merge_rate.allows(now_ms) && merges()
     }
 
     /// Runs a step of a job, unless it has to wait for its rate, and charges what it reads and writes. One thread at a
@@ -202,7 +215,10 @@ impl Scheduler {
     }
 
     fn step_convert(&self, now_ms: TimestampMs) -> Result<bool> {
-        self.limited(&self.convert_rate, Purpose::Convert, now_ms, || self.convert())
+        self.limited(&self.convert_rate, Purpose::Convert, now_ms, || {
+            let chained = self.chain()?;
+            Ok(self.convert()? || chained)
+        })
     }
 
     fn step_merge(&self, now_ms: TimestampMs) -> Result<bool> {
@@ -233,6 +249,55 @@ impl Scheduler {
             {
                 let mut schedule = self.schedule.lock();
                 schedule.converting = None;
+                self.refresh_locked(&schedule);
+            }
+            memory.rebalance(0);
+            Ok(None)
+        })
+    }
+
+    /// Returns the partition whose chain is written next, if chains are configured.
+    fn next_chain(&self, schedule: &Schedule) -> Option<usize> {
+        let chain = self.context.configuration.settings.chain.as_ref()?;
+        self.counts(schedule).choose_chain(chain, &[schedule.merging])
+    }
+
+    /// Runs a step of the job that writes a chain.
+    fn chain(&self) -> Result<bool> {
+        if self.context.configuration.settings.chain.is_none() {
+            return Ok(false);
+        }
+        let memory = &self.context.memory;
+        let start = || {
+            let mut schedule = self.schedule.lock();
+            let Some(number) = self.next_chain(&schedule) else { return Ok(None) };
+            let job = ChainJob::start(&self.context, number)?;
+            match job {
+                Some(_) => schedule.chaining = Some(number),
+                // Its runs have other columns. A merge makes columns and a chain of their records.
+                None => schedule.compact[number] = true,
+            }
+            self.refresh_locked(&schedule);
+            Ok(job)
+        };
+        self.chaining.step(start, |job| {
+            let complete = match job.step(&self.context)? {
+                ChainStep::Working(job) => {
+                    memory.chain_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
+                    memory.keep_within_budget();
+                    return Ok(Some(job));
+                }
+                ChainStep::Complete(job) => Some(job),
+                ChainStep::Damaged => None,
+            };
+            if let Some(job) = complete {
+                job.finish(&self.context)?;
+                self.chains.fetch_add(1, Ordering::Relaxed);
+            }
+            memory.chain_bytes.store(0, Ordering::Relaxed);
+            {
+                let mut schedule = self.schedule.lock();
+                schedule.chaining = None;
                 self.refresh_locked(&schedule);
             }
             memory.rebalance(0);
@@ -288,6 +353,11 @@ impl Scheduler {
             let mut schedule = self.schedule.lock();
             let chosen = self.counts(&schedule).choose_merge(&configuration.settings);
             let Some(number) = chosen else { return Ok(None) };
+            // Chains are written, and runs of chains converted, with the columns that the partition has.
+            let is_chained = configuration.settings.chain.is_some();
+            if is_chained && [schedule.chaining, schedule.converting].contains(&Some(number)) {
+                return Ok(None);
+            }
             schedule.merging_frozen = schedule.converting != Some(number);
             schedule.merging = Some(number);
             // A compaction that is requested from here on needs another merge: its records may be too young for this

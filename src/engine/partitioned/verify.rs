@@ -4,9 +4,11 @@ use super::commits::Commits;
 use super::configuration::Configuration;
 use super::partition::Partitions;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
-use crate::error::Result;
+use crate::device::Purpose;
+use crate::error::{Error, Result};
 use crate::progress::Progress;
-use crate::store::examine::{Examined, ExaminedLog, OpenedStore};
+use crate::store::chain::{BLOCK_BYTES, Chain};
+use crate::store::examine::{Advance, Examined, ExaminedLog, OpenedStore};
 use crate::store::log::Log;
 use crate::store::manifest::Header;
 
@@ -41,12 +43,32 @@ pub(super) fn verify(
             let examined = OpenedStore::of(store, partition, true)?.examine(&mut advance, &mut |_| Ok(()))?;
             add_examined(examined, stores.peek().is_some(), &mut report);
         }
+        if let Some((_, chain)) = &view.chain {
+            report.damage.extend(examine_chain(chain, &mut advance)?);
+        }
     }
     let from = converted_to.iter().copied().min().unwrap_or(0);
     let log = log.examine(from, &mut advance)?;
     add_log(&log, header, &converted_to, &mut report);
     report.checked_bytes = total;
     Ok(report)
+}
+
+/// Reads a chain, and returns the damage. No record is lost with a chain.
+pub(super) fn examine_chain(chain: &Chain, advance: &mut Advance<'_>) -> Result<Vec<Damage>> {
+    let mut damage = Vec::new();
+    let mut left = chain.file().length();
+    chain.check(Purpose::Maintain, |page| {
+        match page {
+            Ok(bytes) => {
+                left = left.saturating_sub(bytes);
+                return if advance(bytes) { Ok(()) } else { Err(Error::Interrupted) };
+            }
+            Err(error) => damage.push(Damage::of(&error, DamagedPart::Index, u64::from(BLOCK_BYTES))),
+        }
+        Ok(())
+    })?;
+    if advance(left) { Ok(damage) } else { Err(Error::Interrupted) }
 }
 
 /// Adds the examination of a store to a report. `has_older` says whether its partition has older stores.

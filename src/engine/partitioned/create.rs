@@ -4,17 +4,16 @@
 //! manifest comes into being by one renaming. Before that the directory holds at most an empty segment and a manifest
 //! under its passing name, which the next creation removes.
 
-use super::engine::Silt;
+use super::engine::PartitionedEngine;
 use super::live::Manifest;
-use super::settings::NUMBER;
 use crate::device::{Access, Directory, Purpose};
-use crate::engine::CommonSettings;
 use crate::error::Result;
 use crate::names::{FileName, LogClass};
 use crate::store::log::Log;
 use crate::store::log::format::SEGMENT_HEADER_BYTES;
+use crate::store::manifest::Header;
 
-impl Silt {
+impl PartitionedEngine {
     /// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else.
     pub fn is_half_created(directory: &Directory) -> Result<bool> {
         let names = directory.list()?;
@@ -27,14 +26,13 @@ impl Silt {
     }
 
     /// Creates an empty database. The remains of an interrupted creation are removed.
-    pub fn create(directory: &Directory, common: &CommonSettings, seed: Option<[u64; 2]>) -> Result<()> {
-        let header = common.header(NUMBER, seed)?;
-        if Silt::is_half_created(directory)? {
+    pub(super) fn create(directory: &Directory, header: &Header) -> Result<()> {
+        if PartitionedEngine::is_half_created(directory)? {
             directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
         }
         Log::begin(directory, &header.log_format(), 0)?;
         directory.sync(Purpose::Recover)?;
-        Manifest::create(directory, &header)
+        Manifest::create(directory, header)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::device::Purpose;
 use crate::device::random_number;
 use crate::error::{Error, Result};
 use crate::names::FileName;
-use crate::store::hash_store::HashStoreWriter;
+use crate::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::merge::Cursor;
 use crate::store::ordered::OrderedTableSettings;
@@ -38,7 +38,10 @@ impl ConvertJob {
         };
         let (number, tag) = (commits.take_store_number(), random_number()?);
         let name = FileName::HashStore(number).to_string();
-        let format = configuration.settings.hash_store_format(hash_stores);
+        let format = match &configuration.settings.chain {
+            Some(chain) => HashStoreFormat::Run(partitions.columns_of_runs(partition, chain)),
+            None => configuration.settings.hash_store_format(hash_stores),
+        };
         let settings = OrderedTableSettings {
             tag,
             shape: configuration.header.records(),

@@ -11,15 +11,14 @@ use super::partition::Partitions;
 use super::reader::Reader;
 use super::scan::scan;
 use super::scheduler::Scheduler;
-use super::settings::{INFO, Mistake};
-use super::snapshot::SiltSnapshot;
+use super::settings::Mistake;
+use super::snapshot::PartitionedSnapshot;
 use super::verify::verify;
 use super::writer::{Writer, WriterParts};
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::RecordCache;
 use crate::damage::VerifyReport;
 use crate::device::Directory;
-use crate::engine::settings::SettingsTable;
 use crate::engine::{
     Background, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
 };
@@ -33,8 +32,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// The SILT engine.
-pub struct Silt {
+/// An engine whose data is in partitions.
+pub struct PartitionedEngine {
     pub(super) configuration: Arc<Configuration>,
     log: Arc<Log>,
     partitions: Arc<Partitions>,
@@ -49,7 +48,7 @@ pub struct Silt {
     lost_tail_bytes: u64,
 }
 
-impl Silt {
+impl PartitionedEngine {
     /// Returns an engine of partitions that were opened. The log is not yet replayed.
     pub(super) fn compose(
         configuration: Arc<Configuration>,
@@ -58,7 +57,7 @@ impl Silt {
         manifest: Manifest,
         memory_budget: Option<u64>,
         lost_tail_bytes: u64,
-    ) -> Silt {
+    ) -> PartitionedEngine {
         let partitions = Arc::new(partitions);
         let cache = Arc::new(RecordCache::new(0));
         let memory = Arc::new(MemoryBudget::new(&configuration, &partitions, &log, &cache, memory_budget));
@@ -82,7 +81,7 @@ impl Silt {
             scheduler: &scheduler,
         };
         let writer = Writer::new(parts);
-        Silt {
+        PartitionedEngine {
             configuration,
             log,
             partitions,
@@ -124,15 +123,18 @@ impl Silt {
             ("record_cache_hits", hits as f64),
             ("record_cache_misses", misses as f64),
         ]);
+        if self.configuration.settings.chain.is_some() {
+            stats.details.push(("chains", self.scheduler.chains.load(Relaxed) as f64));
+        }
         if let Some((open, max)) = self.configuration.directory.open_files() {
             stats.details.extend([("open_files", open as f64), ("open_files_max", max as f64)]);
         }
     }
 }
 
-impl Engine for Silt {
+impl Engine for PartitionedEngine {
     fn name(&self) -> &'static str {
-        INFO.name
+        self.configuration.info.name
     }
 
     fn shape(&self) -> Shape {
@@ -188,7 +190,7 @@ impl Engine for Silt {
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
         let hasher = self.configuration.hasher;
-        Ok(Arc::new(SiltSnapshot::take(&self.reader, &self.partitions, hasher, now_ms)))
+        Ok(Arc::new(PartitionedSnapshot::take(&self.reader, &self.partitions, hasher, now_ms)))
     }
 
     fn scan(
@@ -279,8 +281,8 @@ impl Engine for Silt {
         let manifest_bytes = self.commits.look(Manifest::disk_bytes);
         let (ram, ram_peak) = self.memory.accounts();
         let mut stats = Stats {
-            engine: INFO.name,
-            settings: self.configuration.settings.values(),
+            engine: self.configuration.info.name,
+            settings: self.configuration.named_settings.clone(),
             shape: self.configuration.header.shape(),
             writes: self.writer.writes.load(Relaxed),
             user_bytes: self.writer.user_bytes.load(Relaxed),

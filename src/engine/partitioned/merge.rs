@@ -2,18 +2,23 @@
 
 use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
+use super::settings::ChainSettings;
 use super::view::{Merged, PieceKind, View};
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
 use crate::device::random_number;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::filter::RangedFilterBuilder;
+use crate::index::run_columns::RunColumnsSettings;
 use crate::names::FileName;
 use crate::store::StoreFilter;
+use crate::store::chain::{self, AddedRun, Chain, ChainWriter, OLD_COLUMNS};
 use crate::store::log_store::{FrozenLog, LogCursor};
 use crate::store::manifest::Header;
 use crate::store::merge::{Cursor, MergeCursor};
-use crate::store::ordered::{IndexKind, OrderedTableSettings, OrderedTableWriter, ReadablePart, TableForm};
+use crate::store::ordered::{
+    BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, ReadablePart, TableForm,
+};
 use std::sync::Arc;
 
 /// A step ends after this many bytes, however few records they are.
@@ -40,10 +45,28 @@ pub(super) struct MergeJob {
     /// The share of new keys among young records that was expected.
     new_key_ratio: f64,
     cursor: MergeCursor,
-    writer: OrderedTableWriter,
+    output: Output,
+    /// The chain that the merged one replaces.
+    replaced: Option<(u64, Arc<Chain>)>,
     filter: Option<RangedFilterBuilder>,
     /// The number of records after which lookups can use the next part.
     next_part: u64,
+}
+
+/// What a merge writes.
+enum Output {
+    /// The new store.
+    Store(Box<OrderedTableWriter>),
+    /// The store is written; its columns are being written to a chain with this number and tag.
+    Chain { store: Arc<OrderedTable>, number: u64, tag: u64, writer: Box<ChainWriter> },
+    /// Nothing more.
+    Finished,
+}
+
+/// Returns the form of the merged run of a partition whose chain has this number of ranges.
+pub(super) fn run_form(chain: &ChainSettings, ranges: u32) -> TableForm {
+    let columns = RunColumnsSettings { ranges: ranges * OLD_COLUMNS, filter_bits: chain.old_filter_bits };
+    TableForm { blocks: BlockForm::Stream, index: Some(IndexKind::Columns(columns)), fill_blocks: true }
 }
 
 /// Returns the form of a new SortedStore: with this index if it supports the records, otherwise with fences.
@@ -75,7 +98,9 @@ impl MergeJob {
         let hasher = configuration.hasher;
         let view = partitions.get(partition).view();
         let frozen = if with_frozen { view.frozen.clone() } else { Vec::new() };
-        if view.hash_stores.is_empty() && frozen.is_empty() {
+        // A damaged chain that cannot be made of columns is made of records, also of those of one run.
+        let remakes_chain = view.chain.as_ref().is_some_and(|(_, chain)| chain.is_damaged());
+        if view.hash_stores.is_empty() && frozen.is_empty() && !remakes_chain {
             return Ok(None);
         }
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
@@ -99,11 +124,21 @@ impl MergeJob {
         let sorted_bytes = view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         let (number, tag) = (commits.take_store_number(), random_number()?);
         let header = &configuration.header;
+        let expected_records = expected(view.sorted_records(), young, new_key_ratio);
+        let form = match &configuration.settings.chain {
+            Some(chain) => {
+                let ranges = partitions.ranges_for(expected_records, chain);
+                // From now on new runs are cut as the merged one.
+                partitions.get(partition).set_ranges(ranges);
+                run_form(chain, ranges)
+            }
+            None => sorted_form(header, configuration.settings.index),
+        };
         let settings = OrderedTableSettings {
             tag,
             shape: header.records(),
             block_bytes: header.block_bytes,
-            expected_records: expected(view.sorted_records(), young, new_key_ratio),
+            expected_records,
             expected_bytes: expected(sorted_bytes, young_bytes, new_key_ratio),
             purpose: Purpose::Merge,
             piece_bytes: transfer_bytes,
@@ -122,25 +157,31 @@ impl MergeJob {
             new_key_ratio,
             cursor: MergeCursor::new(sources, Some(now_ms)),
             filter: last_filter(context, settings.expected_records)?,
-            writer: OrderedTableWriter::create(
+            replaced: view.chain.clone(),
+            output: Output::Store(Box::new(OrderedTableWriter::create(
                 &configuration.directory,
                 &FileName::SortedStore(number).to_string(),
-                sorted_form(header, configuration.settings.index_kind()),
+                form,
                 settings,
-            )?,
+            )?)),
         }))
     }
 
-    /// Moves some records. Returns whether all were moved.
+    /// Moves some records, or writes some pages of the chain. Returns whether all were moved.
     pub fn step(&mut self, context: &JobContext) -> Result<bool> {
+        let writer = match &mut self.output {
+            Output::Store(writer) => writer,
+            Output::Chain { writer, .. } => return writer.step(BYTES_PER_STEP),
+            Output::Finished => return Ok(true),
+        };
         let mut bytes = 0;
         for _ in 0..context.configuration.settings.step_records {
             if !self.cursor.advance()? {
-                return Ok(true);
+                return self.begin_chain(context);
             }
             if let Some(entry) = self.cursor.entry() {
                 bytes += entry.record.value.map_or(0, <[u8]>::len);
-                self.writer.push(&entry)?;
+                writer.push(&entry)?;
                 if let Some(filter) = &mut self.filter {
                     filter.push(entry.hash.placement, entry.hash.fingerprint)?;
                 }
@@ -153,13 +194,36 @@ impl MergeJob {
         Ok(false)
     }
 
+    /// Begins to write the chain of the store that is complete, if there are chains. Returns whether there are none.
+    fn begin_chain(&mut self, context: &JobContext) -> Result<bool> {
+        let JobContext { configuration, partitions, commits, memory, .. } = context;
+        if configuration.settings.chain.is_none() {
+            return Ok(true);
+        }
+        let Output::Store(writer) = std::mem::replace(&mut self.output, Output::Finished) else {
+            return Ok(true);
+        };
+        let store = Arc::new(writer.finish(None)?);
+        let added = store.columns().map(|columns| AddedRun { number: self.number, columns: columns.clone() });
+        let (number, tag) = (commits.take_store_number(), random_number()?);
+        let settings =
+            chain::ChainSettings { tag, purpose: Purpose::Merge, piece_bytes: memory.transfer_bytes() };
+        let ranges = partitions.get(self.partition).ranges();
+        let (directory, name) = (&configuration.directory, Role::Chain.file_name(number));
+        let added = added.into_iter().collect();
+        let writer = Box::new(ChainWriter::create(directory, &name, settings, ranges, None, added)?);
+        self.output = Output::Chain { store: Arc::new(store.without_index()), number, tag, writer };
+        Ok(false)
+    }
+
     /// Lets lookups use what is merged so far, once more of it is readable. Not if the new store has a filter: it is
     /// incomplete.
     fn show_part(&mut self, context: &JobContext) {
         if self.cursor.taken() < self.next_part || self.filter.is_some() || self.hash_stores == 0 {
             return;
         }
-        let Some(part) = self.writer.readable_part() else { return };
+        let Output::Store(writer) = &mut self.output else { return };
+        let Some(part) = writer.readable_part() else { return };
         self.next_part = self.cursor.taken() + self.records / PARTS;
         let ReadablePart { placement, table } = part;
         let merged = Merged { placement, sorted: Arc::new(table), hash_stores: self.hash_stores };
@@ -182,7 +246,12 @@ impl MergeJob {
     /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, RangedFilterBuilder::heap_bytes);
-        self.cursor.heap_bytes() + self.writer.heap_bytes() + filter
+        let output = match &self.output {
+            Output::Store(writer) => writer.heap_bytes(),
+            Output::Chain { writer, .. } => writer.heap_bytes() + writer.columns_bytes(),
+            Output::Finished => 0,
+        };
+        self.cursor.heap_bytes() + output + filter
     }
 
     /// Replaces everything that was merged by the new SortedStore. Returns the smoothed share of new keys, if there
@@ -190,26 +259,39 @@ impl MergeJob {
     pub fn finish(self, context: &JobContext) -> Result<Option<f64>> {
         let JobContext { configuration, partitions, commits, .. } = context;
         let taken = self.cursor.taken().saturating_sub(self.sorted_records);
-        let new = self.writer.records().saturating_sub(self.sorted_records);
         let filter = self.filter.map(RangedFilterBuilder::finish).transpose()?.map(StoreFilter::from);
-        let store = Arc::new(self.writer.finish(filter)?);
+        let mut added = vec![StoreEntry { number: self.number, tag: self.tag, role: Role::Sorted }];
+        let (store, chain) = match self.output {
+            Output::Store(writer) => (Arc::new(writer.finish(filter)?), None),
+            Output::Chain { store, number, tag, writer } => {
+                added.push(StoreEntry { number, tag, role: Role::Chain });
+                (store, Some((number, Arc::new(writer.finish()?))))
+            }
+            Output::Finished => return Err(Error::Interrupted),
+        };
+        let new = store.records().saturating_sub(self.sorted_records);
         // The file is durable before the manifest names it.
         store.file().sync(Purpose::Merge)?;
+        let mut removed = self.inputs.clone();
+        removed.extend(self.replaced.iter().map(|(number, _)| *number));
         let edit = Edit {
             partition: self.partition as u32,
             converted_to: partitions.log_end_without(self.partition, &self.frozen)?,
-            removed: self.inputs.clone(),
-            added: vec![StoreEntry { number: self.number, tag: self.tag, role: Role::Sorted }],
+            removed,
+            added,
         };
         commits.run(|queue| {
             queue.commit(vec![edit])?;
             let store = (self.number, store);
-            let before = partitions.install_sorted(self.partition, &self.frozen, &self.inputs, store);
+            let before = partitions.install_sorted(self.partition, &self.frozen, &self.inputs, store, chain);
             let merged = before.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number));
             let merged = merged.map(|(number, store)| (FileName::HashStore(*number), store.file()));
             let sorted = before.sorted.iter();
             let sorted = sorted.map(|(number, store)| (FileName::SortedStore(*number), store.file()));
-            let retired = merged.chain(sorted).map(|(name, store)| (name.to_string(), store.file()));
+            let chain = self.replaced.iter();
+            let chain = chain.map(|(number, chain)| (FileName::Chain(*number), chain.file()));
+            let retired =
+                merged.chain(sorted).chain(chain).map(|(name, store)| (name.to_string(), store.file()));
             configuration.directory.retire(retired)?;
             queue.release_log()
         })?;

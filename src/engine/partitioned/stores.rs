@@ -7,8 +7,11 @@ use crate::device::AlignedBuffer;
 use crate::error::Result;
 use crate::key::KeyHash;
 use crate::store::Query;
+use crate::store::chain::Chain;
+use crate::store::examine::is_damage;
 use crate::store::log::LogView;
 use crate::store::log_store::LogCandidates;
+use crate::store::ordered::Span;
 use crate::store::record::RecordView;
 use std::sync::Arc;
 
@@ -77,7 +80,12 @@ impl Stores {
     pub fn may_contain(&self, hash: KeyHash) -> bool {
         !self.active.is_empty()
             || self.view.frozen.iter().any(|frozen| !frozen.candidates(hash).is_empty())
-            || self.view.searched(hash.placement).any(|store| store.may_contain(hash))
+            || self
+                .view
+                .searched(hash.placement)
+                .take(self.view.unchained())
+                .any(|store| store.may_contain(hash))
+            || self.view.chain.as_ref().is_some_and(|(_, chain)| chain.may_contain(hash.placement))
     }
 
     /// Looks the key up in the LogStores, and appends its value to `to`.
@@ -113,10 +121,50 @@ impl Stores {
             return Ok(found);
         }
         let mut found = |record: &RecordView<'_>| context.found(record, to);
-        for store in self.view.searched(context.query.hash.placement) {
+        let unchained = self.view.unchained();
+        for store in self.view.searched(context.query.hash.placement).take(unchained) {
             if let Some(Lookup::Found(found)) = store.look_up(&context.query, buffer, &mut found)? {
                 return Ok(found);
             }
+        }
+        match &self.view.chain {
+            Some((_, chain)) => self.look_up_in_chain(chain, &context.query, buffer, &mut found),
+            None => Ok(None),
+        }
+    }
+
+    /// Looks the key up in the stores of the chain: reads a page, and the blocks that it names.
+    fn look_up_in_chain(
+        &self,
+        chain: &Chain,
+        query: &Query<'_>,
+        buffer: &mut AlignedBuffer,
+        found: &mut impl FnMut(&RecordView<'_>) -> Lookup,
+    ) -> Result<Option<TimestampMs>> {
+        let placement = query.hash.placement;
+        if !chain.may_contain(placement) {
+            return Ok(None);
+        }
+        match chain.look_up(placement, query.purpose, buffer) {
+            Ok(places) => {
+                for place in places {
+                    let Some(store) = self.view.chained(place.run) else { continue };
+                    let span = Span::Blocks(place.blocks);
+                    if let Some(Lookup::Found(found)) = store.look_up_in(span, query, buffer, found)? {
+                        return Ok(found);
+                    }
+                }
+            }
+            // The records are all there; only what locates them is lost.
+            Err(error) if is_damage(&error) => {
+                chain.note_damage();
+                for store in self.view.searched(placement).skip(self.view.unchained()) {
+                    if let Some(Lookup::Found(found)) = store.look_up(query, buffer, &mut *found)? {
+                        return Ok(found);
+                    }
+                }
+            }
+            Err(error) => return Err(error),
         }
         Ok(None)
     }

@@ -12,9 +12,11 @@
 //!                      #...   partition 3
 //!  ```
 
-use super::settings::SiltSettings;
+use super::settings::{ChainSettings, PartitionedSettings};
 use crate::device::Access;
 use crate::index::partial_key_cuckoo::CuckooSettings;
+use crate::index::run_columns::RANGES_MAX;
+use crate::store::chain::OLD_COLUMNS;
 use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
 /// If a partition has more HashStores than this and they are small, they are merged: each one costs false positives and
@@ -63,6 +65,13 @@ const DIRECT_PIECE_RECORDS: u64 = 512;
 const DIRECT_PIECE_BYTES_MIN: u64 = 64 << 10;
 const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
 
+/// A partition may have this many runs more than the length of a chain before writers have to wait.
+const RUNS_EXCESS_MAX: u32 = 8;
+/// From this share of all runs on that partitions may have, the fullest one is merged.
+pub const RUNS_SHARE_MAX: f64 = 0.75;
+/// The filters of a page of a full chain take about this many bytes, and their places the rest of 4 KiB.
+pub const PAGE_BYTES: f64 = 3_400.0;
+
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PartitionCounts {
@@ -71,6 +80,10 @@ pub(super) struct PartitionCounts {
     pub hash_stores: usize,
     pub hash_records: u64,
     pub sorted_records: u64,
+    /// How many stores the chain does not have.
+    pub unchained: usize,
+    /// Whether the chain has to be made again.
+    pub chain_is_damaged: bool,
     /// Whether everything in it should be merged.
     pub compact: bool,
 }
@@ -82,7 +95,7 @@ impl PartitionCounts {
 
     /// Returns whether there are many small HashStores. The number of regular ones is limited only by d: with a fixed
     /// limit, databases above some size would merge more often than d requires.
-    fn is_splintered(&self, settings: &SiltSettings, record_bytes: u64) -> bool {
+    fn is_splintered(&self, settings: &PartitionedSettings, record_bytes: u64) -> bool {
         let slots = u64::from(log_slots(settings, record_bytes, self.hash_records + self.sorted_records));
         self.hash_stores > HASH_STORES_MAX
             && self.hash_records * SLOTS_PER_RECORD_OF_SMALL < self.hash_stores as u64 * slots
@@ -129,7 +142,7 @@ impl Counts {
     }
 
     /// Returns the maximum number of records in all HashStores together.
-    pub fn hash_records_max(&self, settings: &SiltSettings) -> f64 {
+    pub fn hash_records_max(&self, settings: &PartitionedSettings) -> f64 {
         let partitions = self.partitions.len() as f64;
         let log_stores = f64::from(log_slots_min(settings, self.record_bytes)) * OCCUPANCY * partitions;
         let share = settings.merge_ratio * (partitions + 1.0) / (2.0 * partitions);
@@ -139,7 +152,7 @@ impl Counts {
 
     /// Returns the approximate mean number of HashStores per partition when all of them together are at their maximum.
     /// LogStores that are converted early, or limited by a memory budget, become more HashStores than expected.
-    pub fn hash_stores_mean(&self, settings: &SiltSettings) -> f64 {
+    pub fn hash_stores_mean(&self, settings: &PartitionedSettings) -> f64 {
         let expected = self.hash_records_max(settings) / self.log_store_records(settings);
         let present = self.partitions.iter().map(|partition| partition.hash_stores).sum::<usize>();
         expected.max(present as f64 / 2.0) / self.partitions.len().max(1) as f64
@@ -152,13 +165,22 @@ impl Counts {
     }
 
     /// Returns the partition to merge next, if any.
-    pub fn choose_merge(&self, settings: &SiltSettings) -> Option<usize> {
+    pub fn choose_merge(&self, settings: &PartitionedSettings) -> Option<usize> {
         let numbered = || self.partitions.iter().enumerate();
         let fullest = |candidates: &mut dyn Iterator<Item = (usize, &PartitionCounts)>| {
             candidates.max_by_key(|(_, counts)| counts.mergeable()).map(|(number, _)| number)
         };
         if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| counts.compact)) {
             return Some(number);
+        }
+        if let Some(chain) = &settings.chain {
+            let is_due = self.runs() > self.runs_max(chain);
+            let due = |counts: &PartitionCounts| {
+                is_due
+                    || counts.hash_stores > chain.chain_length as usize
+                    || counts.has_garbage(self.new_key_ratio, chain.space)
+            };
+            return fullest(&mut numbered().filter(|(_, counts)| due(counts)));
         }
         if let Some(number) =
             fullest(&mut numbered().filter(|(_, counts)| counts.is_splintered(settings, self.record_bytes)))
@@ -172,27 +194,98 @@ impl Counts {
     }
 
     /// Returns how far the running merge is ahead of its bound, in LogStores; 0 if other work is waiting.
-    pub fn slack(&self, settings: &SiltSettings) -> f64 {
+    pub fn slack(&self, settings: &PartitionedSettings) -> f64 {
         if self.partitions.iter().any(|partition| partition.frozen > 0 || partition.compact) {
             return 0.0;
+        }
+        if let Some(chain) = &settings.chain {
+            let left = f64::from(chain.chain_length + RUNS_EXCESS_MAX) - self.most_runs();
+            return left.max(0.0) * self.partitions.len() as f64;
         }
         ((self.hash_records_max(settings) - self.hash_records()) / self.log_store_records(settings)).max(0.0)
     }
 
     /// Returns the number of records of a full LogStore.
-    fn log_store_records(&self, settings: &SiltSettings) -> f64 {
+    fn log_store_records(&self, settings: &PartitionedSettings) -> f64 {
         let keys = self.keys() as u64 / self.partitions.len().max(1) as u64;
         f64::from(log_slots(settings, self.record_bytes, keys)) * OCCUPANCY
     }
 
     /// Returns how far background work is behind.
-    pub fn pressure(&self, settings: &SiltSettings) -> Pressure {
+    pub fn pressure(&self, settings: &PartitionedSettings) -> Pressure {
         let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
         let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(1);
         let frozen_max = (self.partitions.len() / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN);
+        let convert = frozen as f64 / frozen_max as f64;
+        if let Some(chain) = &settings.chain {
+            let excess = self.most_runs() - f64::from(chain.chain_length);
+            return Pressure { convert, merge: (excess / f64::from(RUNS_EXCESS_MAX)).max(0.0) };
+        }
         let excess = self.hash_records() / self.hash_records_max(settings) - 1.0;
-        Pressure { convert: frozen as f64 / frozen_max as f64, merge: (excess / EXCESS_MAX).max(0.0) }
+        Pressure { convert, merge: (excess / EXCESS_MAX).max(0.0) }
     }
+}
+
+/// Chains.
+impl Counts {
+    /// Returns the number of runs of the partition that has most.
+    fn most_runs(&self) -> f64 {
+        self.partitions.iter().map(|partition| partition.hash_stores).max().unwrap_or(0) as f64
+    }
+
+    /// Returns the number of runs of all partitions.
+    fn runs(&self) -> f64 {
+        self.partitions.iter().map(|partition| partition.hash_stores).sum::<usize>() as f64
+    }
+
+    /// Returns the number of runs of all partitions from which on the fullest is merged, so that not all have to be
+    /// merged at once. With evenly staggered merges there are never as many.
+    fn runs_max(&self, chain: &ChainSettings) -> f64 {
+        match chain.expected_keys {
+            0 => RUNS_SHARE_MAX * f64::from(chain.chain_length) * self.partitions.len() as f64,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Returns the partition whose chain is written next, except for these: one whose chain is damaged, or the one with
+    /// most columns in memory, if these are as many as are kept there.
+    pub fn choose_chain(&self, chain: &ChainSettings, except: &[Option<usize>]) -> Option<usize> {
+        let numbered = self.partitions.iter().enumerate();
+        let due = numbered.filter(|(number, counts)| {
+            let is_due =
+                counts.unchained >= chain.buffered_filters.max(1) as usize || counts.chain_is_damaged;
+            is_due && !counts.compact && !except.contains(&Some(*number))
+        });
+        due.max_by_key(|(_, counts)| (counts.chain_is_damaged, counts.unchained)).map(|(number, _)| number)
+    }
+}
+
+impl PartitionCounts {
+    /// Returns whether the runs are more than `space` times the keys that they are assumed to have.
+    fn has_garbage(&self, new_key_ratio: f64, space: f64) -> bool {
+        let (old, young) = (self.sorted_records as f64, self.hash_records as f64);
+        old > 0.0 && self.hash_stores > 1 && old + young > space * (old + new_key_ratio * young)
+    }
+}
+
+/// Returns the number of ranges of the columns of a partition with this many keys in its oldest run: a page has about
+/// [`PAGE_BYTES`] when the chain has its full length.
+pub(super) fn ranges(
+    settings: &PartitionedSettings,
+    chain: &ChainSettings,
+    partitions: usize,
+    partition_keys: u64,
+    record_bytes: u64,
+) -> u32 {
+    let length = f64::from(chain.chain_length);
+    let keys = partition_keys as f64;
+    // Each run has a share of the keys that there are by then.
+    let growth = (1.0 + OCCUPANCY / f64::from(settings.keys_per_log_slot)).powf(length) - 1.0;
+    let smallest = length * f64::from(log_slots_min(settings, record_bytes)) * OCCUPANCY;
+    let expected = chain.expected_keys as f64 / partitions.max(1) as f64;
+    let young = if expected > keys { expected - keys } else { keys * growth }.max(smallest);
+    let bits = young * f64::from(chain.filter_bits) + keys * f64::from(chain.old_filter_bits);
+    ((bits / 8.0 / PAGE_BYTES).ceil() as u32).clamp(1, RANGES_MAX / OLD_COLUMNS)
 }
 
 /// A table has at most about this many regions: the more there are, the sooner one of them is full.
@@ -202,7 +295,7 @@ pub const TABLES_SLOTS_MIN: u32 = 1024;
 
 /// Returns the maximum number of bytes of log that a LogStore spans, for a database of this size. With a limit that
 /// does not grow with the data, LogStores would be converted before they are full, into ever more HashStores.
-pub(super) fn log_reach_bytes(settings: &SiltSettings, data_bytes: u64) -> u64 {
+pub(super) fn log_reach_bytes(settings: &PartitionedSettings, data_bytes: u64) -> u64 {
     (settings.log_bytes_max / 2).max(data_bytes / LOG_PART_OF_DATA)
 }
 
@@ -212,14 +305,23 @@ const OTHER_FILES: u64 = 9;
 
 /// Returns the maximum number of open files if LogStores are converted when they are full: the stores just before the
 /// end of a merge that delays writers, and the log.
-pub(super) fn open_files(settings: &SiltSettings, partitions: u32, keys: u64, record_bytes: u64) -> u64 {
+pub(in crate::engine) fn open_files(
+    settings: &PartitionedSettings,
+    partitions: u32,
+    keys: u64,
+    record_bytes: u64,
+) -> u64 {
     let partition_keys = keys / u64::from(partitions);
     let partition = PartitionCounts { sorted_records: partition_keys, ..PartitionCounts::default() };
     let partition_counts = vec![partition; partitions as usize];
     let counts = Counts { partitions: partition_counts, record_bytes, ..Counts::default() };
     let hash_records = (1.0 + EXCESS_MAX) * counts.hash_records_max(settings);
     let slots = f64::from(log_slots(settings, record_bytes, partition_keys));
-    let hash_stores = (hash_records / (slots * OCCUPANCY)).ceil() as u64;
+    let hash_stores = match &settings.chain {
+        // As many runs as a partition may have before writers wait, and the chain.
+        Some(chain) => u64::from(partitions) * u64::from(chain.chain_length + RUNS_EXCESS_MAX + 1),
+        None => (hash_records / (slots * OCCUPANCY)).ceil() as u64,
+    };
     // Waiting LogStores and active ones together span twice as much as one generation.
     let log_store_bytes = slots as u64 * record_bytes * u64::from(partitions);
     let log_bytes = 2 * log_store_bytes.min(log_reach_bytes(settings, keys.saturating_mul(record_bytes)));
@@ -228,13 +330,13 @@ pub(super) fn open_files(settings: &SiltSettings, partitions: u32, keys: u64, re
 }
 
 /// Returns the number of slots of the smallest LogStore, for records of this size.
-fn log_slots_min(settings: &SiltSettings, record_bytes: u64) -> u32 {
+fn log_slots_min(settings: &PartitionedSettings, record_bytes: u64) -> u32 {
     let bytes = record_bytes.clamp(LOG_RECORD_BYTES, LOG_SLOTS_FACTOR_MAX * LOG_RECORD_BYTES);
     (u64::from(settings.log_slots_min) * bytes / LOG_RECORD_BYTES) as u32
 }
 
 /// Returns the number of slots of the LogStore of a partition with this many keys, whose records have this size.
-fn log_slots(settings: &SiltSettings, record_bytes: u64, partition_keys: u64) -> u32 {
+fn log_slots(settings: &PartitionedSettings, record_bytes: u64, partition_keys: u64) -> u32 {
     let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
     (wanted.min(1 << 24) as u32).max(log_slots_min(settings, record_bytes))
 }
@@ -242,7 +344,7 @@ fn log_slots(settings: &SiltSettings, record_bytes: u64, partition_keys: u64) ->
 /// Returns the settings of the LogStore of a partition with this many keys, of records of this size: one table if its
 /// tags become the filter, otherwise several, each with regions of 2^`buckets_per_region_log2` buckets of four.
 pub(super) fn log_store_settings(
-    settings: &SiltSettings,
+    settings: &PartitionedSettings,
     record_bytes: u64,
     partition_keys: u64,
     slots_max: u32,
@@ -283,7 +385,12 @@ pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
 
 /// Returns the size of a merge's transfers in bytes. It grows with the data, so that the memory per key does not. With
 /// direct I/O transfers are larger, because the system does not collect them; while gets read, `device` divides them.
-pub(super) fn piece_bytes(settings: &SiltSettings, keys: u64, record_bytes: u64, access: Access) -> usize {
+pub(super) fn piece_bytes(
+    settings: &PartitionedSettings,
+    keys: u64,
+    record_bytes: u64,
+    access: Access,
+) -> usize {
     let wanted = (keys / KEYS_PER_PIECE_BYTE).next_power_of_two() as usize;
     let of_records = DIRECT_PIECE_RECORDS.saturating_mul(record_bytes);
     let direct =
@@ -305,8 +412,28 @@ mod tests {
         Counts { partitions, ..Counts::default() }
     }
 
-    fn settings() -> SiltSettings {
-        SiltSettings::default().log_slots_min(16)
+    fn settings() -> PartitionedSettings {
+        PartitionedSettings { log_slots_min: 16, ..PartitionedSettings::for_tests() }
+    }
+
+    #[test]
+    fn a_partition_with_a_full_chain_is_merged_and_its_files_are_counted() {
+        let chain = ChainSettings {
+            chain_length: 8,
+            buffered_filters: 2,
+            filter_bits: 20,
+            old_filter_bits: 10,
+            space: 1.25,
+            expected_keys: 1,
+        };
+        let settings = PartitionedSettings { chain: Some(chain), ..settings() };
+        let of_runs = |hash_stores| PartitionCounts { hash_stores, hash_records: 100, ..Default::default() };
+        let counts =
+            |runs: [usize; 2]| Counts { partitions: runs.map(of_runs).to_vec(), ..Counts::default() };
+        assert_eq!(counts([8, 3]).choose_merge(&settings), None);
+        assert_eq!(counts([8, 9]).choose_merge(&settings), Some(1));
+        // Two partitions of 16 runs, a chain and an old run each, and the log.
+        assert!(open_files(&settings, 2, 1_000_000, 64) >= 2 * (16 + 1 + 1));
     }
 
     #[test]
@@ -321,7 +448,7 @@ mod tests {
     fn a_store_that_was_never_merged_is_merged_under_every_ratio() {
         for partitions in [1, 4, 16] {
             for merge_ratio in [0.3, 1.0, 2.0, 10.0] {
-                let settings = settings().merge_ratio(merge_ratio);
+                let settings = PartitionedSettings { merge_ratio, ..settings() };
                 let counts = Counts { new_key_ratio: 1.0, ..counts(&vec![100_000; partitions], 0) };
                 assert!(counts.choose_merge(&settings).is_some(), "{partitions} partitions, {merge_ratio}");
             }
@@ -348,7 +475,7 @@ mod tests {
 
     #[test]
     fn as_many_hash_stores_are_kept_as_the_ratio_takes_and_small_ones_are_merged() {
-        let settings = SiltSettings::default().merge_ratio(1.0);
+        let settings = PartitionedSettings { merge_ratio: 1.0, ..PartitionedSettings::for_tests() };
         let keys = 6_250_000;
         let chosen = |hash_stores: u64, records_each: u64| {
             let mut counts = counts(&[0, 0], keys);
@@ -367,7 +494,7 @@ mod tests {
         let bits = [0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 60.0].map(|hash_stores| filter_bits(11, hash_stores));
         assert_eq!(bits, [7, 7, 8, 9, 10, 11, 11]);
         assert_eq!(filter_bits(2, 1.0), 1);
-        let settings = SiltSettings::default();
+        let settings = PartitionedSettings::for_tests();
         for (keys, least, most) in [(1_000_000, 3.0, 5.0), (10_000_000, 15.0, 20.0)] {
             let mut counts = counts(&[0; 16], keys / 16);
             let hash_stores = counts.hash_stores_mean(&settings);
@@ -382,7 +509,7 @@ mod tests {
 
     #[test]
     fn a_log_store_reaches_over_a_share_of_the_data() {
-        let settings = SiltSettings::default();
+        let settings = PartitionedSettings::for_tests();
         assert_eq!(log_reach_bytes(&settings, 1 << 30), 512 << 20);
         assert_eq!(log_reach_bytes(&settings, 100 << 30), 10 << 30);
     }
@@ -419,17 +546,21 @@ mod tests {
 
     #[test]
     fn a_log_store_grows_with_its_partition() {
-        let settings = SiltSettings::default().log_slots_min(8192).keys_per_log_slot(40);
-        let shape = |settings: &SiltSettings, keys| {
+        let settings = PartitionedSettings {
+            log_slots_min: 8192,
+            keys_per_log_slot: 40,
+            ..PartitionedSettings::for_tests()
+        };
+        let shape = |settings: &PartitionedSettings, keys| {
             let LogStoreSettings { table, tables, .. } = log_store_settings(settings, 0, keys, 1 << 24, 32);
             (tables, table.regions, table.buckets_per_region_log2)
         };
-        let tags = settings.clone().filter(FilterKind::CuckooTags);
+        let tags = PartitionedSettings { filter: FilterKind::CuckooTags, ..settings.clone() };
         assert_eq!(shape(&tags, 0), (1, 4, 9));
         assert_eq!(shape(&settings, 0), (4, 4, 7));
         assert_eq!(shape(&tags, 40 * 100_000), (1, 3, 13));
         assert_eq!(shape(&settings, 40 * 100_000), (4, 3, 11));
-        let small = settings.clone().log_slots_min(64);
+        let small = PartitionedSettings { log_slots_min: 64, ..settings.clone() };
         assert_eq!(shape(&small, 0), (1, 1, 4), "few slots are one table");
         let bounded = |slots_max| {
             let settings = log_store_settings(&settings, 0, 40 * 100_000, slots_max, 32);
@@ -440,7 +571,7 @@ mod tests {
 
     #[test]
     fn log_stores_of_large_records_have_up_to_twice_the_slots() {
-        let settings = SiltSettings::default().log_slots_min(3072);
+        let settings = PartitionedSettings::for_tests();
         let slots = |record_bytes| log_store_settings(&settings, record_bytes, 0, 1 << 24, 32).slots();
         assert_eq!([0, 64, 512, 768, 1024, 1 << 20].map(slots), [3072, 3072, 3072, 4096, 6144, 6144]);
         let bound = |record_bytes| Counts { record_bytes, ..counts(&[0; 4], 0) }.hash_records_max(&settings);

@@ -10,6 +10,9 @@ use crate::engine::Found;
 use crate::error::Result;
 use crate::key::Key;
 use crate::mica::HashedKey;
+use crate::store::StoreFile;
+use crate::store::chain::{Chain, Place};
+use crate::store::examine::is_damage;
 use crate::store::ordered::{self, OrderedTable, Span};
 use crate::store::record::RecordView;
 use crate::sync::atomic::AtomicU64;
@@ -28,12 +31,45 @@ struct PendingKey<'a> {
     stores: Stores,
     /// The next store to search: the HashStores from the youngest on, then the SortedStore.
     next_store: usize,
+    /// What is known of the stores of the chain.
+    chained: Chained,
 }
 
-/// The read of a store for a key.
-struct PendingRead {
-    store: Arc<OrderedTable>,
-    span: Span,
+/// What a lookup knows of the stores of the chain.
+enum Chained {
+    /// The page is not read yet.
+    Unread,
+    /// The places that are not searched yet.
+    At(std::vec::IntoIter<Place>),
+    /// The page is damaged, so the stores are searched one by one.
+    Lost,
+}
+
+/// The read of a store, or of a page of the chain, for a key.
+enum PendingRead {
+    Store { store: Arc<OrderedTable>, span: Span },
+    Page(Arc<Chain>),
+}
+
+impl PendingRead {
+    fn file(&self) -> &StoreFile {
+        match self {
+            PendingRead::Store { store, .. } => store.file(),
+            PendingRead::Page(chain) => chain.file(),
+        }
+    }
+
+    fn is_page(&self) -> bool {
+        matches!(self, PendingRead::Page(_))
+    }
+
+    /// Returns the position in the file: offset and length in bytes.
+    fn extent(&self, placement: u64) -> (u64, usize) {
+        match self {
+            PendingRead::Store { store, span } => store.extent_of(span),
+            PendingRead::Page(chain) => chain.extent_of(placement),
+        }
+    }
 }
 
 /// The buffers of a batch, which are in the memory account until they are dropped.
@@ -101,7 +137,13 @@ impl Reader {
                 let mut value = Vec::new();
                 match with_scratch(|buffer| stores.look_up_young(&context, buffer, &mut value))? {
                     Lookup::Found(expires_at_ms) => found[number] = to_found(value, expires_at_ms),
-                    Lookup::Absent => pending.push(PendingKey { number, context, stores, next_store: 0 }),
+                    Lookup::Absent => pending.push(PendingKey {
+                        number,
+                        context,
+                        stores,
+                        next_store: 0,
+                        chained: Chained::Unread,
+                    }),
                 }
             }
             while !pending.is_empty() {
@@ -127,20 +169,28 @@ fn read_round<'a>(
         }
     }
     requests.resize_with(requests.len().max(reading.len()), || ReadRequest::new(0, 0));
-    for ((_, read), request) in reading.iter().zip(requests.iter_mut()) {
-        let (offset, length) = read.store.extent_of(&read.span);
+    for ((key, read), request) in reading.iter().zip(requests.iter_mut()) {
+        let (offset, length) = read.extent(key.context.query.hash.placement);
         request.aim(offset, length);
     }
-    let files = reading.iter().map(|(_, read)| read.store.file().file());
+    let files = reading.iter().map(|(_, read)| read.file().file());
     let mut reads: Vec<_> = files.zip(requests.iter_mut()).collect();
-    read_batch(Purpose::Get, &mut reads)?;
+    match read_batch(Purpose::Get, &mut reads) {
+        // A page that the device has lost has no bytes, which is damage too. Of stores, the error counts.
+        Err(error) if is_damage(&error) && reading.iter().any(|(_, read)| read.is_page()) => {
+            for ((_, read), request) in reading.iter().zip(requests.iter_mut()) {
+                if !read.is_page() {
+                    read_batch(Purpose::Get, &mut [(read.file().file(), request)])?;
+                }
+            }
+        }
+        outcome => outcome?,
+    }
     let mut pending = Vec::new();
-    for ((key, read), request) in reading.into_iter().zip(requests.iter_mut()) {
-        let mut value = Vec::new();
-        let record = read.store.find(read.span, request.bytes_mut(), key.context.query.key)?;
-        match record.map(|record| key.context.found(&record, &mut value)) {
-            Some(Lookup::Found(expires_at_ms)) => found[key.number] = to_found(value, expires_at_ms),
-            Some(Lookup::Absent) | None => pending.push(key),
+    for ((mut key, read), request) in reading.into_iter().zip(requests.iter_mut()) {
+        match key.take(read, request.bytes_mut())? {
+            Some(value) => found[key.number] = value,
+            None => pending.push(key),
         }
     }
     Ok(pending)
@@ -163,9 +213,57 @@ enum Located {
 }
 
 impl PendingKey<'_> {
+    /// Takes what was read. Returns the result of the lookup if it is known then.
+    fn take(&mut self, read: PendingRead, bytes: &mut [u8]) -> Result<Option<Option<Found>>> {
+        let query = &self.context.query;
+        match read {
+            PendingRead::Store { store, span } => {
+                let mut value = Vec::new();
+                let record = store.find(span, bytes, query.key)?;
+                match record.map(|record| self.context.found(&record, &mut value)) {
+                    Some(Lookup::Found(expires_at_ms)) => return Ok(Some(to_found(value, expires_at_ms))),
+                    Some(Lookup::Absent) | None => {}
+                }
+            }
+            PendingRead::Page(chain) => match chain.places(query.hash.placement, bytes) {
+                Ok(places) => self.chained = Chained::At(places.into_iter()),
+                Err(error) if is_damage(&error) => {
+                    chain.note_damage();
+                    self.chained = Chained::Lost;
+                }
+                Err(error) => return Err(error),
+            },
+        }
+        Ok(None)
+    }
+
+    /// Returns the read of the chain's page, or of the next place that it has named; `None` if there is no chain, if it
+    /// is damaged, or if younger stores are not searched yet.
+    fn next_in_chain(&mut self) -> Option<Next> {
+        let view = &self.stores.view;
+        let (_, chain) = view.chain.as_ref().filter(|_| self.next_store >= view.unchained())?;
+        match &mut self.chained {
+            Chained::Unread if chain.may_contain(self.context.query.hash.placement) => {
+                Some(Next::Read(PendingRead::Page(chain.clone())))
+            }
+            Chained::Unread => Some(Next::Done(None)),
+            Chained::At(places) => {
+                let read = places.find_map(|Place { run, blocks }| {
+                    let (store, span) = (view.chained(run)?.clone(), Span::Blocks(blocks));
+                    Some(Next::Read(PendingRead::Store { store, span }))
+                });
+                Some(read.unwrap_or(Next::Done(None)))
+            }
+            Chained::Lost => None,
+        }
+    }
+
     /// Returns the read of the next store that may have the key, or its value if no store has to be read any more.
     fn next_read(&mut self) -> Result<Next> {
         loop {
+            if let Some(next) = self.next_in_chain() {
+                return Ok(next);
+            }
             let number = self.next_store;
             self.next_store += 1;
             let placement = self.context.query.hash.placement;
@@ -193,7 +291,7 @@ impl PendingKey<'_> {
         let query = &self.context.query;
         Ok(match store.locate(query, buffer)? {
             ordered::Located::Nowhere => Located::Searched(None),
-            ordered::Located::In(span) => Located::In(PendingRead { store: store.clone(), span }),
+            ordered::Located::In(span) => Located::In(PendingRead::Store { store: store.clone(), span }),
             ordered::Located::Anywhere => {
                 let found = |record: &RecordView<'_>| self.context.found(record, value);
                 Located::Searched(store.look_up(query, buffer, found)?)

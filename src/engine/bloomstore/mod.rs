@@ -1,0 +1,26 @@
+//! BloomStore (MSST 2012): what locates a key is on flash too, as Bloom filters side by side, so that one read of these
+//! and one of data find a record, and an index takes hardly any memory.
+//!
+//! ```text
+//!   LogStore     an index in memory over records in the log           as in SILT
+//!      | conversion
+//!   runs         immutable files in hash order; their columns, a      columns of the youngest runs in memory,
+//!      |         Bloom filter and the blocks per range of hashes      those of the others in the chain on flash
+//!      | merge, when there are many runs or much garbage
+//!   old run      one file with most of the records, found through the chain as well
+//! ```
+//!
+//! The stores and the jobs that move records between them are in `engine::partitioned`, chains in `store::chain`. Here
+//! are the settings of BloomStore, and the engine in the table of engines.
+//!
+//! Deviations: LogStores and a log in place of a page of write buffer per instance, so a crash loses nothing that was
+//! acknowledged as durable; a filter per run and range of hashes in place of one per page; merges in place of garbage
+//! collection from the log's head.
+
+mod family;
+mod settings;
+
+#[doc(hidden)]
+pub use super::partitioned::Mistake;
+pub use settings::BloomStoreSettings;
+pub(in crate::engine) use settings::INFO;

@@ -1,0 +1,119 @@
+//! Creating and opening databases of partitions: what the settings of their engines have in common.
+
+use super::PartitionedEngine;
+use super::live::Manifest;
+use super::open::PartitionedOpening;
+use super::settings::{PartitionedSettings, check_budget};
+use crate::damage::RepairReport;
+use crate::device::Directory;
+use crate::engine::settings::{EngineInfo, Opening, SettingsTable};
+use crate::engine::{CommonSettings, Engine};
+use crate::error::{Error, Result};
+use crate::key::RecordLayout;
+use crate::progress::Progress;
+use crate::store::manifest::{Header, KeptSettings};
+use std::sync::Arc;
+
+/// The settings of an engine whose data is in partitions.
+pub(in crate::engine) trait PartitionedEngineSettings: SettingsTable + Default {
+    /// The engine.
+    const INFO: &'static EngineInfo;
+
+    /// Returns the settings of the partitions.
+    fn of_partitions(&self) -> PartitionedSettings;
+
+    /// Checks that the structures suit the records of a database, and each other.
+    fn check_structures(&self, layout: &RecordLayout, block_bytes: u32) -> Result<()>;
+
+    /// Checks that a database can be created with these settings.
+    fn check_creation(&self, common: &CommonSettings) -> Result<()> {
+        self.check_limits()?;
+        self.check_structures(&common.layout(), common.block_bytes())?;
+        common.memory_budget.map_or(Ok(()), |budget| check_budget(budget, common.partitions() as usize))
+    }
+
+    /// Opens the database of a directory, or creates it if that is wanted.
+    fn open_or_create(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
+        let Opening { directory, common, create, seed, progress, .. } = opening;
+        if create && Header::read(&directory)?.is_none() {
+            self.check_creation(common)?;
+            let header = common.header(Self::INFO.number.unwrap_or_default(), seed)?;
+            PartitionedEngine::create(&directory, &header)?;
+        }
+        let mut opened = self.open_partitions(directory.clone(), common, progress);
+        if create && matches!(opened, Err(Error::Setting { .. })) {
+            self.check_creation(common)?;
+            if reshape::<Self>(&directory, common, seed)? {
+                opened = self.open_partitions(directory, common, progress);
+            }
+        }
+        Ok(Arc::new(opened?))
+    }
+
+    /// Opens a database. In a read-only directory ([`Directory::is_read_only`]) nothing is changed: a torn end of the
+    /// log is ignored and not cut off, the log is replayed into memory, and every write, sync and compaction returns
+    /// [`Error::ReadOnly`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for all damage that verifying a closed database reports in the manifest, the log, and the
+    /// footers and indexes of stores.
+    fn open_partitions(
+        &self,
+        directory: Directory,
+        common: &CommonSettings,
+        progress: &mut Progress<'_>,
+    ) -> Result<PartitionedEngine> {
+        let manifest = Manifest::open(&directory)?;
+        let header = *manifest.header();
+        common.check_against(&header)?;
+        let mut settings = self.clone();
+        settings.adopt(manifest.settings())?;
+        settings.check_structures(&header.layout, header.block_bytes)?;
+        if let Some(budget) = common.memory_budget {
+            check_budget(budget, 1 << header.partitions_log2)?;
+        }
+        let opening = PartitionedOpening {
+            info: Self::INFO,
+            named_settings: settings.values(),
+            settings: settings.of_partitions(),
+            to_keep: settings.to_keep(),
+            memory_budget: common.memory_budget,
+        };
+        PartitionedEngine::open(directory, manifest, opening, progress)
+    }
+
+    /// Repairs a database that is not open. Changes nothing if nothing is damaged.
+    fn repair_partitions(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
+        let of_kept = |kept: &KeptSettings| {
+            let mut settings = self.clone();
+            settings.adopt(kept)?;
+            Ok(settings.of_partitions())
+        };
+        PartitionedEngine::repair(directory, &of_kept, progress)
+    }
+}
+
+/// Gives the database another header if it was created with other settings and never held a record, so that a refused
+/// first write fixes nothing. Returns whether it did. One rename replaces the manifest, and the log, which has no
+/// record, stays: after a crash the database has the old header or the new one.
+fn reshape<S: PartitionedEngineSettings>(
+    directory: &Directory,
+    common: &CommonSettings,
+    seed: Option<[u64; 2]>,
+) -> Result<bool> {
+    let manifest = Manifest::open(directory)?;
+    let old = *manifest.header();
+    if directory.is_read_only() || !manifest.is_unused() || common.check_against(&old).is_ok() {
+        return Ok(false);
+    }
+    drop(manifest);
+    let (settings, any) = (S::default(), CommonSettings::default());
+    let opened = settings.open_partitions(directory.clone(), &any, &mut |_, _| true)?;
+    if opened.replayed_records > 0 {
+        return Ok(false);
+    }
+    drop(opened);
+    let new = common.header(old.engine, seed)?;
+    Manifest::create(directory, &Header { database_id: old.database_id, secret: old.secret, ..new })?;
+    Ok(true)
+}
