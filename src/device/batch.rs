@@ -70,7 +70,7 @@ impl ReadRequest {
 /// Reads from several files, overlapped up to the first one's [queue depth](super::Directory::queue_depth) where the
 /// system supports it. Executes all reads; returns the error of the first one in the batch that failed.
 pub fn read_batch(purpose: Purpose, reads: &mut [(&File, &mut ReadRequest)]) -> Result<()> {
-    let depth = reads.first().map_or(1, |(file, _)| file.queue_depth());
+    let depth = reads.first().map_or(1, |(file, _)| file.queue_depth(purpose));
     read_each(purpose, depth, reads.iter_mut().map(|(file, request)| (*file, &mut **request)))
 }
 
@@ -78,7 +78,7 @@ impl File {
     /// Executes several reads, overlapped up to the directory's [queue depth](super::Directory::queue_depth) where the
     /// system supports it. Executes all reads; returns the error of the first one that failed.
     pub fn read_many(&self, purpose: Purpose, requests: &mut [ReadRequest]) -> Result<()> {
-        read_each(purpose, self.queue_depth(), requests.iter_mut().map(|request| (self, request)))
+        read_each(purpose, self.queue_depth(purpose), requests.iter_mut().map(|request| (self, request)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A directory and a file as the other modules use them: operations are counted, and errors name the file.
 
 use super::counters::RecentGets;
-use super::queue::{Piece, PieceQueue, SHARED_PIECE_BYTES_MAX, Ticket};
+use super::queue::{Piece, PieceQueue, SHARED_PIECE_BYTES_MAX, SHARED_READS_MAX, Ticket};
 use super::removal::{Removals, Removed};
 use super::system::SystemDirectory;
 use super::{
@@ -379,8 +379,11 @@ impl File {
         &*self.backend
     }
 
-    pub(super) fn queue_depth(&self) -> usize {
-        self.usage.queue_depth.into()
+    /// Returns how many reads of a batch overlap: few in the background while gets wait for each.
+    pub(super) fn queue_depth(&self, purpose: Purpose) -> usize {
+        let depth = self.usage.queue_depth.into();
+        let is_shared = self.alignment() > 1 && self.shared.queues.of_purpose(purpose).is_some();
+        if is_shared && !self.overlaps(purpose) { SHARED_READS_MAX.min(depth) } else { depth }
     }
 
     pub(super) fn prepare<'a>(

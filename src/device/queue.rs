@@ -20,6 +20,8 @@ use std::sync::Arc;
 /// The maximum length of a piece that is not overlapped, in bytes: gets wait for each. With twice as much the 99.9th
 /// percentile of a get during writes at full speed is 40 % longer, and there are 25 % more puts.
 pub(super) const SHARED_PIECE_BYTES_MAX: usize = 32 << 10;
+/// The maximum number of reads of a batch that overlap then.
+pub(super) const SHARED_READS_MAX: usize = 4;
 
 /// A read or a write that is executed in the background, with its own buffer.
 pub struct Piece {

@@ -2,6 +2,7 @@
 
 use super::choice::{Choice, Compaction};
 use super::clean::Cleaning;
+use super::cleanings::Cleanings;
 use super::commits::{Commits, Ledger};
 use super::confirm::Confirming;
 use super::indexed_logs::IndexedLogs;
@@ -72,7 +73,7 @@ pub(crate) struct Jobs {
     commits: Arc<Commits>,
     memory: Arc<Memory>,
     finishing: JobSlot<()>,
-    cleaning: JobSlot<Cleaning>,
+    cleanings: Cleanings,
     searching: JobSlot<Search>,
     confirming: JobSlot<ConfirmingOf>,
     saving: JobSlot<(IndexSave, Found)>,
@@ -101,9 +102,7 @@ pub(crate) struct Jobs {
     is_saving: AtomicBool,
     /// Whether a part of the index is on flash.
     is_on_flash: AtomicBool,
-    /// Whether a segment is being cleaned, and whether one has to be: the segment to which records were moved may make
-    /// the share of dead bytes small before the cleaning ends.
-    is_cleaning: AtomicBool,
+    /// Whether a segment has to be cleaned.
     must_clean: AtomicBool,
     /// How far cleaning is behind.
     clean_pressure: AtomicU64,
@@ -120,9 +119,8 @@ pub(crate) struct Jobs {
     has_index_space: AtomicBool,
     /// Whether the logs will not be full for a while.
     has_space: AtomicBool,
-    /// How many segments were cleaned, entries were removed because a younger one replaces them, segments were
-    /// confirmed without being cleaned, and indexes were saved.
-    pub cleanings: AtomicU64,
+    /// How many entries were removed because a younger one replaces them, segments were confirmed without being
+    /// cleaned, and indexes were saved.
     pub confirmed: AtomicU64,
     pub confirmed_segments: AtomicU64,
     pub saves: AtomicU64,
@@ -145,7 +143,7 @@ impl Jobs {
             commits: commits.clone(),
             memory: memory.clone(),
             finishing: JobSlot::new(health),
-            cleaning: JobSlot::new(health),
+            cleanings: Cleanings::new(health),
             searching: JobSlot::new(health),
             confirming: JobSlot::new(health),
             saving: JobSlot::new(health),
@@ -167,7 +165,6 @@ impl Jobs {
             merge_pressure: AtomicU64::new(0),
             is_saving: AtomicBool::new(false),
             is_on_flash: AtomicBool::new(false),
-            is_cleaning: AtomicBool::new(false),
             must_clean: AtomicBool::new(false),
             clean_pressure: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
@@ -177,7 +174,6 @@ impl Jobs {
             is_index_full: AtomicBool::new(false),
             has_index_space: AtomicBool::new(false),
             has_space: AtomicBool::new(false),
-            cleanings: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
             confirmed_segments: AtomicU64::new(0),
             saves: AtomicU64::new(0),
@@ -194,9 +190,11 @@ impl Jobs {
         let pending = self.pending_bytes.load(Relaxed) as f64 / FLUSH_CHANGE_BYTES as f64;
         let unflushed = uncovered.max(pending) / WAITING_FLUSHES_MAX;
         let clean = f64::from_bits(self.clean_pressure.load(Relaxed));
+        // The segment to which records were moved may make the share of dead bytes small before a cleaning ends.
+        let cleans = self.must_clean.load(Relaxed) || self.cleanings.is_any_begun();
         let pending = [
             (unfinished > 0.0 || self.must_flush() || self.must_flush_keys(), self.finishing.is_running()),
-            (self.must_clean.load(Relaxed) || self.is_cleaning.load(Relaxed), self.cleaning.is_running()),
+            (cleans, self.cleanings.are_running(self.pressure_of_cleaning())),
             (self.must_search.load(Relaxed), self.searching.is_running()),
             (self.must_confirm(), self.confirming.is_running()),
             (self.must_save(), self.saving.is_running()),
@@ -289,6 +287,11 @@ impl Jobs {
             || self.is_saving.load(Relaxed)
     }
 
+    /// Returns how many segments were cleaned.
+    pub fn cleaned(&self) -> u64 {
+        self.cleanings.ended.load(Relaxed)
+    }
+
     /// Requests that every dead byte that is in the logs now is removed, and that the index is saved. The following
     /// steps do it.
     pub fn request_compaction(&self) -> Result<()> {
@@ -373,8 +376,7 @@ impl Jobs {
     fn step_confirm(&self) -> Result<bool> {
         let start = || {
             let Choice { to_confirm, of_compaction, .. } = self.choose();
-            let is_free = |segment: &SegmentInfo| self.logs.unconfirmed.hold((segment.class, segment.base));
-            let Some(segment) = to_confirm.filter(is_free) else { return Ok(None) };
+            let Some(segment) = to_confirm.filter(|segment| self.logs.hold(segment)) else { return Ok(None) };
             self.is_confirming.store(true, Relaxed);
             let job = Confirming::begin(&self.logs, &segment);
             Ok(Some(ConfirmingOf { job, segment, of_compaction }))
@@ -417,22 +419,28 @@ impl Jobs {
             return Ok(false);
         }
         let start = || {
-            let is_free = |segment: &SegmentInfo| self.logs.unconfirmed.hold((segment.class, segment.base));
             let Choice { victim, fate, .. } = self.choose();
-            let victim = victim.filter(is_free);
-            Ok(victim.map(|segment| Cleaning::begin(&self.logs, segment, fate)))
+            victim
+                .filter(|segment| self.logs.hold(segment))
+                .map(|segment| Cleaning::begin(&self.logs, segment, fate))
         };
         let compacts = self.is_compacting();
-        self.cleaning.step(start, |mut cleaning| {
+        self.cleanings.step(self.pressure_of_cleaning(), start, |mut cleaning, number| {
             cleaning.compacts |= compacts;
-            let step = cleaning.step(&self.logs, &self.commits, now_ms, &self.memory.clean_bytes)?;
-            let is_complete = step.next.is_none();
+            let buffered = &self.memory.clean_bytes[number];
+            let step = cleaning.step(&self.logs, &self.commits, now_ms, buffered)?;
             self.confirmed.fetch_add(step.confirmed, Relaxed);
-            self.is_cleaning.store(!is_complete, Relaxed);
-            self.cleanings.fetch_add(u64::from(is_complete), Relaxed);
-            self.must_look.fetch_or(is_complete, Relaxed);
+            self.must_look.fetch_or(step.next.is_none(), Relaxed);
             Ok(step.next)
         })
+    }
+
+    /// Returns how far behind cleaning is, if two segments may be cleaned at once; records leave one segment at a time.
+    fn pressure_of_cleaning(&self) -> f64 {
+        match self.logs.settings.recycling {
+            None => f64::from_bits(self.clean_pressure.load(Relaxed)),
+            Some(_) => 0.0,
+        }
     }
 
     /// Merges some keys of runs.

@@ -3,7 +3,7 @@
 use super::clean::Fate;
 use super::commits::Commits;
 use super::indexed_logs::{CLEAN, IndexedLogs};
-use super::policy::{SegmentCounts, choose, choose_queue, choose_unconfirmed};
+use super::policy::{SegmentCounts, choose, choose_queue, choose_unconfirmed, is_mostly_dead};
 use super::settings::Recycling;
 use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
 
@@ -198,7 +198,12 @@ impl Choice {
             let possible = free.map(|finished| finished.segment).filter(is_possible);
             possible.min_by_key(|segment| (segment.order, segment.class, segment.base))
         };
-        if is_excess {
+        // What a compaction lets leave must not move behind its end.
+        let cleans = is_excess && !compaction.is_running();
+        let deadest = if cleans { deadest(segments, recycling.queues) } else { None };
+        if deadest.is_some() {
+            self.victim = deadest;
+        } else if is_excess {
             let is_user = choose_queue(recycling.queues, logs.settings.is_cache(), of_user, bytes);
             let is_chosen = |segment: &SegmentInfo| is_user.is_none_or(|is| is == (segment.class == USER));
             self.victim = oldest(&is_chosen).or_else(|| oldest(&|_| true));
@@ -206,7 +211,7 @@ impl Choice {
             self.victim = oldest(&is_compacted);
         }
         let is_dirty = self.victim.is_some_and(|segment| segment.class != CLEAN);
-        let leave = is_excess || logs.settings.has_below && is_dirty;
+        let leave = deadest.is_none() && (is_excess || logs.settings.has_below && is_dirty);
         self.fate = if leave { Fate::Leave } else { Fate::Move };
         // Without a segment to recycle, there is nothing to wait for.
         if is_excess && (self.victim.is_some() || self.is_any_held) {
@@ -214,4 +219,14 @@ impl Choice {
             self.clean_pressure = bytes.saturating_sub(recycling.begin_bytes) as f64 / room as f64;
         }
     }
+}
+
+/// Returns the segment with the largest share of dead bytes, if that is so large that the segment is cleaned although
+/// records leave.
+fn deadest(segments: &[Finished], queues: u8) -> Option<SegmentInfo> {
+    let share = |finished: &Finished| finished.counts.dead as f64 / finished.counts.bytes.max(1) as f64;
+    let possible = segments.iter().filter(|finished| !finished.is_held);
+    let deadest = possible.max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let SegmentCounts { dead, bytes, .. } = deadest.counts;
+    is_mostly_dead(queues, dead as f64, bytes as f64).then_some(deadest.segment)
 }

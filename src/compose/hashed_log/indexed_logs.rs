@@ -122,6 +122,26 @@ impl IndexedLogs {
         u64::from(segment.slot) * self.data.units_per_slot()
     }
 
+    /// Reserves a segment for a job. Returns false if another one has it, or has cleaned and released it since it was
+    /// chosen.
+    pub fn hold(&self, segment: &SegmentInfo) -> bool {
+        let id = (segment.class, segment.base);
+        if !self.unconfirmed.hold(id) {
+            return false;
+        }
+        // The job that released it ended its reservation after that.
+        let is_live = self.data.view().segment_of(self.first_unit(segment)) == Some(id);
+        if !is_live {
+            self.unconfirmed.forget(id);
+        }
+        is_live
+    }
+
+    #[cfg(test)]
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.data.view().segments()
+    }
+
     /// Returns the bytes of all logs on flash.
     pub fn disk_bytes(&self) -> u64 {
         let keys = self.keys.as_ref().map_or(0, OrderedKeys::disk_bytes);

@@ -1,5 +1,6 @@
 //! The memory account and its limit: the index and the buffers, and the record cache in what the budget leaves.
 
+use super::cleanings::CLEANINGS_MAX;
 use super::indexed_logs::IndexedLogs;
 use super::unconfirmed::NOTE_BYTES;
 use crate::cache::{RecordCache, cache_hash};
@@ -78,7 +79,7 @@ pub(crate) struct Memory {
     /// The memory of all threads' read buffers that the last decision counted on, in bytes.
     read_bytes: AtomicUsize,
     /// The memory of a piece that is being cleaned, in bytes.
-    pub(super) clean_bytes: AtomicU64,
+    pub(super) clean_bytes: [AtomicU64; CLEANINGS_MAX],
     /// The memory of a merge of keys, in bytes.
     pub(super) key_merge_bytes: AtomicU64,
     /// The memory of an index that is being saved, in bytes.
@@ -100,7 +101,7 @@ impl Memory {
             cache: cache.clone(),
             budget: AtomicU64::new(budget.unwrap_or(UNLIMITED)),
             read_bytes: AtomicUsize::new(0),
-            clean_bytes: AtomicU64::new(0),
+            clean_bytes: Default::default(),
             key_merge_bytes: AtomicU64::new(0),
             save_bytes: AtomicU64::new(0),
             confirm_bytes: AtomicU64::new(0),
@@ -189,7 +190,8 @@ impl Memory {
         account.add("key_merge_buffers", self.key_merge_bytes.load(Relaxed));
         account.add("unconfirmed", self.logs.unconfirmed.heap_bytes() as u64);
         account.add("left", self.logs.left.heap_bytes());
-        account.add("clean_buffers", self.clean_bytes.load(Relaxed));
+        let clean_bytes = self.clean_bytes.iter().map(|bytes| bytes.load(Relaxed)).sum();
+        account.add("clean_buffers", clean_bytes);
         account.add("save_buffers", self.save_bytes.load(Relaxed));
         let confirm_bytes = self.confirm_bytes.load(Relaxed) + self.search_bytes.load(Relaxed);
         account.add("confirm_buffers", confirm_bytes);

@@ -19,7 +19,7 @@
 //! | `indexed_logs` | the logs with their index: locks of shards, lookups of one moment, live bytes |
 //! | `writer`, `reader`, `groups` | puts and deletes; gets; entries of equal hashes in order |
 //! | `unconfirmed`, `confirm`, `search` | notes of overwritings; resolving them; finding those without notes |
-//! | `clean`, `policy` | cleaning; which segment, and where its records go |
+//! | `clean`, `cleanings`, `policy` | cleaning; how many segments at once; which ones, and where records go |
 //! | `recycle`, `below` | the records that leave when the logs are full; the store to which they leave |
 //! | `live`, `commits` | what is live, as the manifest has it; redo before release |
 //! | `background`, `choice`, `memory` | which job runs next, on which segment; the memory account and its limit |
@@ -34,6 +34,7 @@ mod below;
 mod checkpoint;
 mod choice;
 mod clean;
+mod cleanings;
 mod commits;
 mod confirm;
 #[doc(hidden)]

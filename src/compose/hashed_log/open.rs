@@ -24,7 +24,7 @@ use crate::progress::Progress;
 use crate::store::data_logs::{CLASSES, DataLogSettings, DataLogs, USER};
 use crate::store::list_files;
 use crate::store::log::Log;
-use crate::store::log::format::{FRAME_CRC_BYTES, LogFormat, SEGMENT_HEADER_BYTES};
+use crate::store::log::format::{self, FRAME_CRC_BYTES, LogFormat, SEGMENT_HEADER_BYTES};
 use crate::store::log_index::{IndexToOpen, LogIndex, LogIndexSettings, SlotEntries};
 use crate::store::manifest::{Header, KeptSettings};
 use crate::store::ordered_keys::OrderedKeys;
@@ -34,8 +34,9 @@ use std::sync::Arc;
 
 /// A frame up to this length is a unit.
 const UNIT_BYTES_MAX: usize = 128;
-/// Longer frames are divided into units of about this length.
-const UNIT_BYTES: usize = 64;
+/// Longer frames have this many units, if these do not become too long. A tombstone takes at least one, and with twice
+/// as many the index takes a bit more per key.
+const UNITS: usize = 4;
 /// The units of records of variable sizes.
 const VARIABLE_UNIT_BYTES: u32 = 16;
 
@@ -61,7 +62,8 @@ pub fn unit_bytes(layout: &RecordLayout) -> u32 {
     if frame_bytes <= UNIT_BYTES_MAX {
         return frame_bytes as u32;
     }
-    frame_bytes.div_ceil(frame_bytes.div_ceil(UNIT_BYTES)) as u32
+    let units = frame_bytes.div_ceil(format::UNIT_BYTES_MAX as usize).max(UNITS);
+    frame_bytes.div_ceil(units) as u32
 }
 
 pub(super) fn data_settings(header: &Header, settings: &LogSettings) -> DataLogSettings {

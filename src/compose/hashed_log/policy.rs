@@ -77,13 +77,18 @@ pub(super) fn choose_unconfirmed(segments: &[(SegmentCounts, u64)]) -> Option<us
 /// older than all of these.
 const CLASS_AGES: [f64; 2] = [1.0 / 16.0, 1.0 / 4.0];
 
-/// The least share of the bytes that new records have before those that were read leave: above a store, and in a cache.
-/// Overwritten records take space among those that stayed, which is only recycled with these. So above a store, where
-/// users overwrite, less leaves with a large share: at a get per put, 25 % on flash and Zipf 0.99, shares of 0.1, 0.25,
-/// 0.5 and 0.8 serve 63, 68, 73 and 75 % of the gets from flash, and at nine gets per put 79, 81, 81 and 78 %. A cache
-/// gets what was missed: at 25 % and Zipf 0.9 it finds 76.5, 76, 74 and 71 %.
-const NEW_SHARE: f64 = 0.5;
+/// The least share of the bytes that new records have before those that were read leave: above a store, and in a cache,
+/// which gets what was missed: at 25 % and Zipf 0.9 it finds 76.5, 76, 74 and 71 % with shares of 0.1, 0.25, 0.5, 0.8.
+const NEW_SHARE: f64 = 0.1;
 const NEW_SHARE_OF_CACHE: f64 = 0.25;
+
+/// The share of dead bytes from which a segment is cleaned when flash is full: what is live moves, and nothing leaves.
+const CLEANED_FROM: f64 = 0.6;
+
+/// Returns whether a segment is so dead that its live records move, read or not, with two queues.
+pub fn is_mostly_dead(queues: u8, dead: f64, bytes: f64) -> bool {
+    queues > 1 && dead >= CLEANED_FROM * bytes
+}
 
 /// Returns whether the oldest segment of new records is recycled, or of those that stayed; `None` for the oldest one of
 /// all. With one queue, records that were read since the last time go round with the others (FlashStore). With two,

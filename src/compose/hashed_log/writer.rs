@@ -223,6 +223,7 @@ impl Writer {
                 self.logs.add_dead(new.unit, new.bytes);
             } else {
                 self.logs.index.insert(hash, new.unit);
+                self.mark_overwriting(hash, is_delete);
             }
             return Ok(());
         };
@@ -248,7 +249,17 @@ impl Writer {
             self.logs.index.insert(hash, new.unit);
         }
         self.logs.add_dead(old, old_bytes);
+        self.mark_overwriting(hash, is_delete);
         Ok(())
+    }
+
+    /// Marks a record that replaces one on flash: its key is used again before it leaves. With one queue, only gets
+    /// mark records (FlashStore).
+    #[inline]
+    fn mark_overwriting(&self, hash: u64, is_delete: bool) {
+        if !is_delete && self.logs.settings.recycling.is_some_and(|recycling| recycling.queues > 1) {
+            self.logs.index.mark(hash);
+        }
     }
 
     /// Looks for the entry of a key among these, without a read of a finished segment.

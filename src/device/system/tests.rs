@@ -244,6 +244,22 @@ fn with_direct_access_units_of_writeback_are_small_while_gets_read() {
 }
 
 #[test]
+fn with_direct_access_few_background_reads_overlap_while_gets_read() {
+    let folder = folder();
+    for access in [Access::Buffered, Access::DirectOrBuffered] {
+        let directory = Directory::system(folder.path(), access).unwrap().queue_depth(16);
+        let name = format!("{access:?}");
+        directory.create(&name, Access::Buffered).unwrap().write(Purpose::Log, 0, &pattern(4096)).unwrap();
+        let file = directory.open(&name, access).unwrap();
+        assert_eq!(file.queue_depth(Purpose::Collect), 16);
+        file.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap();
+        let is_shared = file.queue_depth(Purpose::Collect) < 16;
+        assert_eq!(is_shared, file.alignment() > 1);
+        assert_eq!(file.queue_depth(Purpose::Get), 16);
+    }
+}
+
+#[test]
 fn a_copy_for_another_file_system_is_complete_and_leaves_no_other_file() {
     let (from, to) = (folder(), folder());
     std::fs::write(from.path().join("data"), pattern(100_000)).unwrap();

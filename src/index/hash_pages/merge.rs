@@ -2,6 +2,7 @@
 //! entries of a page for each.
 
 use super::page::{Entry, HashPage};
+use super::rebuilt::Rebuilt;
 use super::{HashPages, PAGE_ENTRIES};
 use std::sync::Arc;
 
@@ -85,10 +86,7 @@ impl HashPages {
 
     fn merge<C: Change>(&mut self, number: usize, changes: &[(u64, C)], merge: &mut Merge) -> bool {
         let page = &self.pages[number];
-        if !merge.merge(page, changes) {
-            return false;
-        }
-        let merged = page.with_entries(&merge.merged);
+        let Some(merged) = merge.merge(page, changes) else { return false };
         self.len = self.len + merged.len() as u64 - page.len() as u64;
         self.page_bytes = self.page_bytes + merged.heap_bytes() - page.heap_bytes();
         self.pages[number] = Arc::new(merged);
@@ -101,51 +99,49 @@ impl HashPages {
 struct Merge {
     /// The order of the changes.
     order: Vec<(u64, u32)>,
-    merged: Vec<Entry>,
+    /// The entries of a group.
+    group: Vec<Entry>,
 }
 
 impl Merge {
-    /// Merges the entries of a page with its changes into `merged`.
-    fn merge<C: Change>(&mut self, page: &HashPage, changes: &[(u64, C)]) -> bool {
+    /// Returns a page with its changes: only groups that change are decoded, the bits of the others are copied. `None`
+    /// if an entry to remove or replace does not exist.
+    fn merge<C: Change>(&mut self, page: &HashPage, changes: &[(u64, C)]) -> Option<HashPage> {
         self.order.clear();
         self.order.extend(changes.iter().zip(0..).map(|((tag, _), number)| (*tag, number)));
         self.order.sort_unstable();
-        self.merged.clear();
-        let mut order = self.order.iter().peekable();
-        let mut entries = page.entries().peekable();
-        while let Some((tag, _)) = order.peek().copied() {
-            while let Some(entry) = entries.next_if(|entry| entry.tag < *tag) {
-                self.merged.push(entry);
+        let inserted = changes.iter().filter(|(_, change)| change.from().is_none()).count();
+        let removed = changes.iter().filter(|(_, change)| change.to().is_none()).count();
+        let units = changes.iter().filter_map(|(_, change)| change.to()).fold(0, |all, unit| all | unit);
+        let page = &*page.widened(units);
+        let mut rebuilt = Rebuilt::new(page, (page.len() + inserted).checked_sub(removed)?);
+        for changed in self.order.chunk_by(|one, other| page.group_of(one.0) == page.group_of(other.0)) {
+            rebuilt.copy_until(page.group_of(changed[0].0))?;
+            self.group.clear();
+            rebuilt.take_group(&mut self.group);
+            for (tag, number) in changed {
+                change(&mut self.group, *tag, &changes[*number as usize].1)?;
             }
-            let start = self.merged.len();
-            while let Some(entry) = entries.next_if(|entry| entry.tag == *tag) {
-                self.merged.push(entry);
-            }
-            while let Some((_, number)) = order.next_if(|(other, _)| other == tag) {
-                if !change(&mut self.merged, start, *tag, &changes[*number as usize].1) {
-                    return false;
-                }
-            }
+            rebuilt.push_group(&self.group)?;
         }
-        self.merged.extend(entries);
-        true
+        rebuilt.finish()
     }
 }
 
-/// Changes the entries of a tag, which are those from `start` on.
-fn change<C: Change>(merged: &mut Vec<Entry>, start: usize, tag: u64, change: &C) -> bool {
+/// Changes the entries of a group. Returns `None` if an entry to remove or replace does not exist.
+fn change<C: Change>(group: &mut Vec<Entry>, tag: u64, change: &C) -> Option<()> {
     let Some(from) = change.from() else {
         if let Some(unit) = change.to() {
-            merged.insert(start, Entry { tag, unit });
+            group.insert(group.partition_point(|entry| entry.tag < tag), Entry { tag, unit });
         }
-        return true;
+        return Some(());
     };
-    let Some(at) = merged[start..].iter().rposition(|entry| entry.unit == from) else { return false };
+    let at = group.iter().rposition(|entry| (entry.tag, entry.unit) == (tag, from))?;
     match change.to() {
-        Some(to) => merged[start + at].unit = to,
-        None => drop(merged.remove(start + at)),
+        Some(to) => group[at].unit = to,
+        None => drop(group.remove(at)),
     }
-    true
+    Some(())
 }
 
 #[cfg(test)]

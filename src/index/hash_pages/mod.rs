@@ -24,6 +24,7 @@ mod division;
 mod marks;
 mod merge;
 mod page;
+mod rebuilt;
 #[cfg(test)]
 pub(super) mod tests;
 

@@ -15,6 +15,7 @@ use super::marks::Marks;
 use crate::coding::Decoder;
 use crate::index::DecodeError;
 use crate::index::bits::select_in_word;
+use std::borrow::Cow;
 use std::ops::Range;
 
 const STRUCTURE: &str = "hash page";
@@ -26,7 +27,7 @@ pub const PAGE_HEADER_BYTES: usize = 12;
 
 /// The binary logarithm of the number of groups.
 pub const GROUPS_LOG2: u32 = 9;
-const GROUPS: usize = 1 << GROUPS_LOG2;
+pub(super) const GROUPS: usize = 1 << GROUPS_LOG2;
 
 /// The minimum number of bits of a tag: those that select the group.
 pub(super) const TAG_BITS_MIN: u32 = GROUPS_LOG2;
@@ -47,7 +48,7 @@ pub const GROWTH_WORDS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HashPage {
     /// The counts, in whole words, then the entries.
-    words: Vec<u64>,
+    pub(super) words: Vec<u64>,
     marks: Marks,
     len: u32,
     tag_bits: u8,
@@ -96,11 +97,11 @@ impl HashPage {
         self.tag_bits() - GROUPS_LOG2
     }
 
-    fn entry_bits(&self) -> u32 {
+    pub(super) fn entry_bits(&self) -> u32 {
         self.low_bits() + u32::from(self.unit_bits)
     }
 
-    fn entries_bit(&self, rank: usize) -> usize {
+    pub(super) fn entries_bit(&self, rank: usize) -> usize {
         counts_words(self.len()) * 64 + rank * self.entry_bits() as usize
     }
 
@@ -277,12 +278,9 @@ impl HashPage {
 
     /// Makes a page of `len` entries in the order of their tags.
     fn from_sorted(tag_bits: u32, unit_bits: u32, len: usize, entries: impl Iterator<Item = Entry>) -> Self {
-        let (tag_bits, unit_bits) = (tag_bits as u8, unit_bits as u8);
-        let mut page =
-            HashPage { words: Vec::new(), marks: Marks::default(), len: len as u32, tag_bits, unit_bits };
-        page.grow_to(counts_words(len) + (len * page.entry_bits() as usize).div_ceil(64));
-        let (low_bits, unit_bits, entry_bits) =
-            (page.low_bits(), unit_bits.into(), page.entry_bits() as usize);
+        let mut page = HashPage::blank_of(tag_bits as u8, unit_bits as u8, len);
+        let low_bits = page.low_bits();
+        let (unit_bits, entry_bits) = (u32::from(page.unit_bits), page.entry_bits() as usize);
         let mut at = page.entries_bit(0);
         for (rank, Entry { tag, unit }) in entries.enumerate() {
             let count = (tag >> low_bits) as usize + rank;
@@ -294,11 +292,48 @@ impl HashPage {
         page
     }
 
-    /// Returns a page for tags of as many bits with these entries, in the order of their tags.
-    pub(super) fn with_entries(&self, entries: &[Entry]) -> Self {
-        let units = entries.iter().fold(0, |all, entry| all | entry.unit);
-        let unit_bits = (64 - units.leading_zeros()).max(self.unit_bits.into());
-        HashPage::from_sorted(self.tag_bits(), unit_bits, entries.len(), entries.iter().copied())
+    fn blank_of(tag_bits: u8, unit_bits: u8, len: usize) -> HashPage {
+        let mut page =
+            HashPage { words: Vec::new(), marks: Marks::default(), len: len as u32, tag_bits, unit_bits };
+        page.grow_to(counts_words(len) + (len * page.entry_bits() as usize).div_ceil(64));
+        page
+    }
+
+    /// Makes a page for `len` entries of as many bits, all bits of which are 0.
+    pub(super) fn blank(&self, len: usize) -> HashPage {
+        HashPage::blank_of(self.tag_bits, self.unit_bits, len)
+    }
+
+    /// Adds the entry of this rank to a page whose bits of it are 0.
+    #[inline]
+    pub(super) fn add_entry(&mut self, rank: usize, entry: &Entry) {
+        let (group, low) = self.split_tag(entry.tag);
+        let (at, unit_bits, low_bits) = (self.entries_bit(rank), u32::from(self.unit_bits), self.low_bits());
+        let count = group + rank;
+        self.words[count / 64] |= 1 << (count % 64);
+        add(&mut self.words, at, unit_bits, entry.unit);
+        add(&mut self.words, at + unit_bits as usize, low_bits, low);
+    }
+
+    /// Returns the entry of this rank, which is of this group.
+    #[inline]
+    pub(super) fn entry(&self, group: usize, rank: usize) -> Entry {
+        Entry { tag: (group as u64) << self.low_bits() | self.low(rank), unit: self.unit(rank) }
+    }
+
+    /// Returns the group of a tag.
+    #[inline]
+    pub(super) fn group_of(&self, tag: u64) -> usize {
+        self.split_tag(tag).0
+    }
+
+    /// Returns the page, or a copy if its units do not have enough bits for units of the bits that are set in `units`.
+    pub(super) fn widened(&self, units: u64) -> Cow<'_, HashPage> {
+        let needed = 64 - units.leading_zeros();
+        if needed <= self.unit_bits.into() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(HashPage::from_sorted(self.tag_bits(), needed, self.len(), self.entries()))
     }
 
     /// Divides the page by the first bit of the tags, which the tags of the two pages no longer have. The tags have at
@@ -367,14 +402,15 @@ impl HashPage {
         Ok(page)
     }
 
-    /// Decodes what [`encode`](HashPage::encode) has appended, to look tags up. The caller has compared a checksum: the
-    /// order of the entries, which a lookup relies on, is not checked, which takes longer than the lookup.
+    /// Decodes what [`encode`](HashPage::encode) has appended. The caller has compared a checksum: the order of the
+    /// entries, which a lookup relies on, is not checked, which takes longer than all the rest.
     ///
     /// # Errors
-    /// Bytes of another length than the format allows, or numbers of bits.
+    /// Bytes of another length than the format allows, or numbers of bits or of entries.
     pub fn decode_intact(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let page = HashPage::read(&mut reader)?;
+        page.check_counts(&reader)?;
         reader.end()?;
         Ok(page)
     }
@@ -397,16 +433,21 @@ impl HashPage {
         Ok(page)
     }
 
-    /// Checks that the counts have as many ones as there are entries, and a zero for each group, and that the tags of
-    /// a group ascend.
-    fn check(&self, reader: &Decoder<'_>) -> Result<(), DecodeError> {
-        let (counts, entries) = self.words.split_at(counts_words(self.len()));
+    /// Checks that the counts have as many ones as there are entries, and a zero for each group.
+    fn check_counts(&self, reader: &Decoder<'_>) -> Result<(), DecodeError> {
+        let counts = &self.words[..counts_words(self.len())];
         let ones: usize = counts.iter().map(|word| word.count_ones() as usize).sum();
         let bytes = size_of_val(&*self.words);
         let wanted = || format!("{} entries in {GROUPS} groups", self.len);
         reader.check(bytes, ones == self.len(), wanted, || format!("{ones} entries"))?;
         let end = self.end_of_group(GROUPS - 1) + 1;
-        reader.check(bytes, end == self.len() + GROUPS, wanted, || format!("groups of {end} bits"))?;
+        reader.check(bytes, end == self.len() + GROUPS, wanted, || format!("groups of {end} bits"))
+    }
+
+    /// Checks all that the format requires: also that the tags of a group ascend, and that unused bits are zero.
+    fn check(&self, reader: &Decoder<'_>) -> Result<(), DecodeError> {
+        self.check_counts(reader)?;
+        let entries = &self.words[counts_words(self.len())..];
         let used = self.len() * self.entry_bits() as usize;
         let is_padded = (used..entries.len() * 64).all(|bit| get(entries, bit, 1) == 0);
         reader.check(0, is_padded, || "zero bits after the entries".into(), || "others".into())?;

@@ -7,8 +7,8 @@ use crate::store::log::{Log, Segment, SlotTable, Unit};
 use crate::store::record::{RecordProblem, RecordView};
 use std::sync::Arc;
 
-/// The bytes per read.
-const READ_BYTES: usize = 256 << 10;
+/// The bytes per read: while a step works on the records of one, the next one is read.
+const READ_BYTES: usize = 512 << 10;
 /// Reads begin and end at multiples of this, so that direct I/O reads no sector twice.
 const READ_UNIT_BYTES: usize = 4096;
 

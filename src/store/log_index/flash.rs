@@ -76,7 +76,7 @@ impl FlashPages {
         self.decode_by(page, bytes, HashPage::decode)
     }
 
-    /// Decodes a page for lookups.
+    /// Decodes a page without checking the order of its entries, which its checksum covers.
     pub fn decode_intact(&self, page: usize, bytes: &[u8]) -> Result<HashPage> {
         self.decode_by(page, bytes, HashPage::decode_intact)
     }
@@ -157,7 +157,7 @@ impl PagesReader {
             })?;
         }
         let bytes = self.bytes.get(start..start + place.length as usize);
-        let page = self.pages.decode(number, bytes.unwrap_or_default())?;
+        let page = self.pages.decode_intact(number, bytes.unwrap_or_default())?;
         self.next += 1;
         Ok(Some((number, page)))
     }
