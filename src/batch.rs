@@ -1,6 +1,6 @@
 //! Writes, single or in batches, as an engine receives them.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher, check_key, check_value};
 use std::ops::Range;
 
@@ -122,10 +122,28 @@ impl<'a> HashedWrite<'a> {
 
 /// Writes that are applied atomically, across partitions and across a crash. If two writes have the same key, the later
 /// one applies.
+///
+/// A batch can be collected from pairs of keys and values. If one of them is refused, [`Database::write`] returns the
+/// error and writes nothing.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let database = siltstone::Database::open(directory.path().join("db"))?;
+/// use siltstone::Batch;
+///
+/// let squares: Batch = (0..100u32).map(|n| (n.to_be_bytes(), (n * n).to_be_bytes())).collect();
+/// database.write(&squares)?;
+/// assert_eq!(database.get(7u32.to_be_bytes())?.as_deref(), Some(&49u32.to_be_bytes()[..]));
+/// # Ok::<(), siltstone::Error>(())
+/// ```
+///
+/// [`Database::write`]: crate::Database::write
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    /// The first record that was to be added and is refused.
+    refused: Option<Error>,
 }
 
 #[derive(Debug, Clone)]
@@ -139,6 +157,11 @@ impl Batch {
     /// Makes an empty batch.
     pub fn new() -> Self {
         Batch::default()
+    }
+
+    /// Makes an empty batch with memory for this many writes of this many bytes of keys and values altogether.
+    pub fn with_capacity(writes: usize, bytes: usize) -> Self {
+        Batch { bytes: Vec::with_capacity(bytes), entries: Vec::with_capacity(writes), refused: None }
     }
 
     /// Adds a put of a record that never expires.
@@ -190,6 +213,12 @@ impl Batch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
+        self.refused = None;
+    }
+
+    /// Returns the error of the first record that was to be collected and is refused.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.refused.clone().map_or(Ok(()), Err)
     }
 
     /// Returns the writes in the order in which they were added.
@@ -204,6 +233,25 @@ impl Batch {
                 None => Write::Delete { key },
             }
         })
+    }
+}
+
+/// Adds puts of records that never expire.
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for Batch {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, records: I) {
+        for (key, value) in records {
+            if let Err(error) = self.put(key, value) {
+                self.refused.get_or_insert(error);
+            }
+        }
+    }
+}
+
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Batch {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(records: I) -> Batch {
+        let mut batch = Batch::new();
+        batch.extend(records);
+        batch
     }
 }
 
@@ -226,5 +274,15 @@ mod tests {
         );
         assert!(batch.put(b"", b"").is_err());
         assert_eq!(batch.len(), 3, "a refused write leaves the batch as it was");
+        assert!(batch.check().is_ok());
+    }
+
+    #[test]
+    fn a_collected_record_that_is_refused_fails_the_write() {
+        let mut batch: Batch = [("a", "1"), ("", "2"), ("c", "3")].into_iter().collect();
+        assert!(matches!(batch.check(), Err(Error::KeyLength { length: 0 })));
+        batch.clear();
+        batch.extend([("a", "1")]);
+        assert!(batch.check().is_ok() && batch.len() == 1);
     }
 }

@@ -10,6 +10,7 @@ mod place;
 mod repair;
 mod scan;
 mod snapshot;
+mod traits;
 mod usage;
 #[doc(hidden)]
 pub mod usage_file;
@@ -31,8 +32,9 @@ use crate::error::{Error, Result};
 use bytes::Bytes;
 use clock::Clock;
 use lock::DirectoryLock;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use usage::UsageCounters;
 use workers::Workers;
 
@@ -72,6 +74,8 @@ struct Inner {
     shape: Shape,
     hasher: KeyHasher,
     lock: Arc<DirectoryLock>,
+    /// The directory, as it was named.
+    path: PathBuf,
 }
 
 /// The options of a write that differ from the database's defaults.
@@ -96,12 +100,50 @@ impl WriteOptions {
         self.expires_at_ms = expires_at_ms;
         self
     }
+
+    /// Sets the expiry time to this long after this call. A time that is too far away to be represented is the latest
+    /// one.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// use siltstone::WriteOptions;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let options = WriteOptions::default().expires_in(Duration::from_secs(3600));
+    /// database.put_with("session:9", "token", options)?;
+    /// let found = database.get_found("session:9")?.unwrap();
+    /// assert!(found.expires_at().unwrap() > SystemTime::now());
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn expires_in(self, time: Duration) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let then_ms = now.saturating_add(time).as_millis();
+        self.expires_at_ms(then_ms.try_into().unwrap_or(TimestampMs::MAX))
+    }
 }
 
 impl Database {
     /// Returns a builder for a database in the directory `path`.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
+    }
+
+    /// Opens the database in the directory `path` with the default settings, or those that it keeps. Creates it if it
+    /// does not exist.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("db");
+    /// let database = siltstone::Database::open(&path)?;
+    /// assert_eq!(database.path(), path);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        Database::builder(path).open()
     }
 
     /// Opens a database read-only: [`Builder::read_only`].
@@ -111,6 +153,11 @@ impl Database {
 
     fn engine(&self) -> &dyn Engine {
         &*self.inner.engine
+    }
+
+    /// Returns the directory, as it was named when the database was opened.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
     }
 
     /// Returns the value of a key. Takes one flash read, rarely more; none if the record is young enough to be in
@@ -206,6 +253,7 @@ impl Database {
 
     /// Like [`write`](Database::write), with its own durability. The expiry times are the batch's.
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
+        batch.check()?;
         let writes = batch.writes().map(|write| self.inner.hashed(write)).collect::<Result<Vec<_>>>()?;
         if writes.is_empty() { Ok(()) } else { self.apply(&writes, options) }
     }
@@ -267,7 +315,16 @@ impl Database {
 
     /// Reads everything and reports damage. For a database that cannot be opened, use
     /// [`verify_closed`](Database::verify_closed); [`repair`](Database::repair) repairs it.
-    pub fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with(&mut |_, _| true)
+    }
+
+    /// Like [`verify`](Database::verify). `progress` is called with the bytes read and the total, and returns whether
+    /// to continue.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if `progress` returns false.
+    pub fn verify_with(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         self.engine().verify(progress)
     }
 

@@ -75,6 +75,7 @@
 //! | [`Silt`](EngineKind::Silt) | data beyond memory: least RAM per key at one flash read per get | durable | SILT |
 //! | [`FlashKey`](EngineKind::FlashKey) | data beyond memory: one append per put | durable | FlashKey |
 //! | [`FlashStore`](EngineKind::FlashStore) | a fast drive over a large slow one, or a cache | durable | FlashStore |
+//! | [`BloomStore`](EngineKind::BloomStore) | data beyond memory, its index on flash | durable | BloomStore |
 //! | [`Mica`](EngineKind::Mica) | data in memory: a store, or a cache that evicts | lost when it is closed | MICA |
 //!
 //! `Silt` is the default. SILT: Lim, Fan, Andersen, Kaminsky, SOSP 2011, and the entropy-coded tries of Lim's
@@ -137,6 +138,7 @@ pub use dictionary::{
 };
 #[doc(hidden)]
 pub use engine::EngineInfo;
+pub use engine::bloomstore::BloomStoreSettings;
 pub use engine::flashkey::{FlashKeySettings, Victim};
 pub use engine::flashstore::FlashStoreSettings;
 pub use engine::mica::MicaSettings;

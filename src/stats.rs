@@ -1,5 +1,10 @@
 //! Statistics: memory, I/O and counters of a database.
 
+mod text;
+
+#[doc(hidden)]
+pub use text::number_as_text;
+
 use crate::device::IoSnapshot;
 use crate::error::{Error, Result};
 use crate::key::{KeyHasher, check_key};
@@ -67,7 +72,7 @@ impl Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreKind {
-    /// The role of the stores: `hash` or `sorted`.
+    /// The role of the stores: `hash`, `sorted` or `chain`.
     pub store: &'static str,
     /// The index of the stores.
     pub index: &'static str,

@@ -82,8 +82,9 @@ fn key(number: u32) -> [u8; 4] {
 
 /// Fills the disk, and checks that everything acknowledged can be read, before and after space was freed.
 fn fill_and_recover(directory: &Path, access: Access, background_threads: usize) {
+    // A merge that begins when the space is free again needs as much as a partition, half of the data.
     let ballast = directory.join("ballast");
-    std::fs::write(&ballast, vec![1; SIZE as usize / 4]).unwrap();
+    std::fs::write(&ballast, vec![1; SIZE as usize / 2]).unwrap();
     let database = open(directory, access, background_threads).unwrap();
     let mut acknowledged = 0;
     let failure = loop {
@@ -115,7 +116,7 @@ fn fill_and_recover(directory: &Path, access: Access, background_threads: usize)
     std::fs::remove_file(ballast).unwrap();
     let database = open(directory, access, background_threads).unwrap();
     check(&database);
-    assert!(database.verify(&mut |_, _| true).unwrap().damage.is_empty());
+    assert!(database.verify().unwrap().damage.is_empty());
     database.put("more", "space").unwrap();
     database.close().unwrap();
 }

@@ -184,9 +184,11 @@ fn modules_import_only_what_the_table_of_modules_allows() {
 
 /// The names of the folders of engines.
 fn engines() -> Vec<String> {
+    let table = fs::read_to_string(root().join("src/engine/family.rs")).unwrap();
     let entries = fs::read_dir(root().join("src/engine")).unwrap().map(|entry| entry.unwrap().path());
     let folders = entries.filter(|path| path.is_dir());
-    folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    let names = folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+    names.filter(|name| table.contains(&format!("{name}::INFO"))).collect()
 }
 
 #[test]
@@ -198,7 +200,7 @@ fn engines_do_not_import_each_other() {
         let own = source.path.split('/').nth(2).unwrap();
         for path in paths_after(&source.code, "crate::engine::") {
             let name = first_of(&path).to_owned();
-            if engines.contains(&name) && name != own && engines.contains(&own.to_owned()) {
+            if engines.contains(&name) && name != own && !own.ends_with(".rs") {
                 violations.push(format!("{}: engines must not import each other", source.path));
             }
         }

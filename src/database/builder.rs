@@ -8,7 +8,6 @@ use crate::device::{Access, Directory, open_files_default};
 use crate::engine::CommonSettings;
 use crate::engine::{EngineInfo, EngineKind, EngineSettings, Opening};
 use crate::error::{Error, Result};
-use crate::progress::Progress;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,9 @@ use std::sync::atomic::AtomicU64;
 
 /// The minimum of [`Builder::open_files_max`]: the database's own files, those of a batch of reads, and some stores.
 const OPEN_FILES_MIN: u64 = 64;
+
+/// A [`Progress`](crate::Progress) that a builder keeps.
+type OwnedProgress = dyn FnMut(u64, u64) -> bool + Send;
 
 /// Configures a [`Database`].
 ///
@@ -38,7 +40,16 @@ pub struct Builder {
     open_files_max: Option<u64>,
     seed: Option<[u64; 2]>,
     clock: Clock,
-    progress: Option<Box<Progress<'static>>>,
+    progress: Option<Box<OwnedProgress>>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = to.debug_struct("Builder");
+        fields.field("path", &self.path).field("engine", &self.engine);
+        fields.field("named_settings", &self.named_settings).field("common", &self.common);
+        fields.field("durability", &self.durability).field("access", &self.access).finish_non_exhaustive()
+    }
 }
 
 impl Builder {
@@ -186,7 +197,7 @@ impl Builder {
 
     /// Sets a function that is called with the bytes processed and the total while the database is opened. It returns
     /// whether to continue.
-    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + 'static) -> Self {
+    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + Send + 'static) -> Self {
         self.progress = Some(Box::new(progress));
         self
     }
@@ -275,18 +286,21 @@ impl Builder {
             create: self.create,
             seed: self.seed,
             now_ms: self.clock.now_ms(),
-            progress: self.progress.as_deref_mut().unwrap_or(&mut go_on),
+            progress: match &mut self.progress {
+                Some(progress) => &mut **progress,
+                None => &mut go_on,
+            },
             disk: None,
         };
         let (engine, locks_of_disk) = disk::open(&*settings, opening)?;
         let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disk)), self.read_only));
         let directory = engine.capabilities().persistent.then_some(directory);
         let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
-        let Builder { durability, clock, background_threads, .. } = self;
+        let Builder { path, durability, clock, background_threads, .. } = self;
         let workers =
             Workers::start(engine.clone(), lock.clone(), clock.clone(), usage.clone(), background_threads)?;
         let (shape, hasher) = (engine.shape(), engine.hasher());
-        let inner = Inner { workers, engine, durability, clock, usage, shape, hasher, lock };
+        let inner = Inner { workers, engine, durability, clock, usage, shape, hasher, lock, path };
         Ok(Database { inner: Arc::new(inner) })
     }
 

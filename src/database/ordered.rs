@@ -9,7 +9,7 @@ use std::ops::{Bound, RangeBounds};
 /// Access to a database in key order: [`Database::ordered`].
 #[derive(Clone, Copy)]
 pub struct OrderedDatabase<'a> {
-    database: &'a Database,
+    pub(super) database: &'a Database,
     ordered: &'a dyn Ordered,
     direction: Direction,
     limit: usize,
@@ -75,13 +75,13 @@ impl OrderedDatabase<'_> {
     fn keys_within(&self, bounds: KeyBounds<'_>) -> Result<KeyIter> {
         let now_ms = self.database.inner.clock.now_ms();
         let keys = self.ordered.range_keys(bounds, self.direction, self.limit, now_ms)?;
-        Ok(KeyIter { keys, _database: self.database.clone() })
+        Ok(KeyIter { keys, database: self.database.clone() })
     }
 
     fn range_within(&self, bounds: KeyBounds<'_>) -> Result<Iter> {
         let now_ms = self.database.inner.clock.now_ms();
         let records = self.ordered.range(bounds, self.direction, self.limit, now_ms)?;
-        Ok(Iter { records, _database: self.database.clone() })
+        Ok(Iter { records, database: self.database.clone() })
     }
 }
 
@@ -97,7 +97,7 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 /// An iterator over keys of a database in order, at one moment.
 pub struct KeyIter {
     keys: Keys,
-    _database: Database,
+    pub(super) database: Database,
 }
 
 impl Iterator for KeyIter {

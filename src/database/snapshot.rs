@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Snapshot {
     snapshot: Arc<dyn engine::Snapshot>,
-    database: Database,
+    pub(super) database: Database,
 }
 
 impl Database {
@@ -82,14 +82,14 @@ impl Snapshot {
 
     /// Returns an iterator over all records, in the engine's order.
     pub fn iter(&self) -> Iter {
-        Iter { records: self.snapshot.records(), _database: self.database.clone() }
+        Iter { records: self.snapshot.records(), database: self.database.clone() }
     }
 }
 
 /// An iterator over the records of a database at one moment.
 pub struct Iter {
     pub(super) records: Records,
-    pub(super) _database: Database,
+    pub(super) database: Database,
 }
 
 impl Iterator for Iter {

@@ -88,8 +88,10 @@ impl DictionaryIndex {
             Some(IndexKind::EntropyTrie) => DictionaryIndex::SparseTrie,
             Some(IndexKind::DenseTrie) => DictionaryIndex::DenseTrie,
             // A dictionary with a block-perfect index is refused when it is opened, because its records are not in hash
-            // order.
-            Some(IndexKind::BlockPerfect | IndexKind::SlotPerfect) | None => DictionaryIndex::None,
+            // order. Columns are for runs of a chain.
+            Some(IndexKind::BlockPerfect | IndexKind::SlotPerfect | IndexKind::Columns(_)) | None => {
+                DictionaryIndex::None
+            }
         }
     }
 }
@@ -351,13 +353,20 @@ impl Dictionary {
         self.inner.directory.io()
     }
 
-    /// Reads and checks the complete file. `progress` receives the number of bytes processed and the total, and returns
-    /// `false` to stop.
+    /// Reads and checks the complete file.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read, [`Error::Interrupted`] if `progress` returned `false`. Damage is not
-    /// an error; the report lists it.
-    pub fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+    /// [`Error::Io`] if the file cannot be read. Damage is not an error; the report lists it.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with(&mut |_, _| true)
+    }
+
+    /// Like [`verify`](Dictionary::verify). `progress` is called with the bytes read and the total, and returns whether
+    /// to continue.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if `progress` returns false.
+    pub fn verify_with(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let mut report = verify::verify(self, progress)?;
         if let LaterIndex::Damaged(error) = &self.inner.later_index {
             report.damage.push(Damage::of(error, DamagedPart::Index, 0));
