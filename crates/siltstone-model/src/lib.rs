@@ -43,7 +43,9 @@ mod segments;
 mod silt;
 mod unique;
 
-pub use bloomstore::BloomStore;
+pub use bloomstore::{
+    BloomStore, BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreSteady, BloomStoreWrites,
+};
 pub use cleaning::{Cleaning, Separation};
 pub use cola::Cola;
 pub use error::ModelError;

@@ -14,7 +14,7 @@
 use super::error::{ModelError, positive};
 use super::popularity::{Group, Popularity};
 use super::segments::groups_of;
-use siltstone::engine::flashstore::costs::{CLASSES, CLEAN, KEPT, choose_queue};
+use siltstone::engine::flashstore::costs::{CLASSES, CLEAN, KEPT, choose_queue, is_mostly_dead};
 
 /// The maximum number of groups of keys.
 const GROUPS: f64 = 96.0;
@@ -23,8 +23,10 @@ const SEGMENTS_MAX: f64 = 128.0;
 /// The minimum number of steps in which as many records are put as the logs hold.
 const STEPS_PER_ROUND: f64 = 512.0;
 /// The records that are appended before those that are counted, and of those, as a multiple of what the logs hold.
-const ROUNDS_WARM: f64 = 24.0;
-const ROUNDS: f64 = 8.0;
+const ROUNDS_WARM: f64 = 64.0;
+const ROUNDS: f64 = 24.0;
+/// The dead records of a segment are counted again after as many puts as this number of segments holds.
+const LOOK_SEGMENTS: f64 = 1.0;
 /// The number of times at which the entries are counted while records are.
 const SAMPLES: usize = 64;
 /// The user log, as an index.
@@ -104,13 +106,31 @@ struct Segment {
     /// The records of each group that got an entry, and their state at a time.
     entered: Vec<f64>,
     live: Vec<Live>,
+    live_sum: f64,
     at: f64,
 }
 
 impl Segment {
     fn new(class: usize, groups: usize, at: f64) -> Segment {
         let live = vec![Live::default(); groups];
-        Segment { class: class as u8, order: at, appended: 0.0, entered: vec![0.0; groups], live, at }
+        Segment {
+            class: class as u8,
+            order: at,
+            appended: 0.0,
+            entered: vec![0.0; groups],
+            live,
+            live_sum: 0.0,
+            at,
+        }
+    }
+
+    fn live_records(&self) -> f64 {
+        self.live.iter().map(|live| live.unread + live.read).sum()
+    }
+
+    /// Returns the dead records when it was last updated.
+    fn dead(&self) -> f64 {
+        self.appended - self.live_sum
     }
 
     /// Updates the live records to a time.
@@ -125,6 +145,7 @@ impl Segment {
             live.unread *= (-(rates.put + rates.get) * time).exp();
             live.read = all - live.unread;
         }
+        self.live_sum = self.live_records();
     }
 }
 
@@ -241,8 +262,8 @@ struct Run<'a> {
     /// The puts until now, and the records in the logs.
     puts: f64,
     appended: f64,
-    /// The misses of records below in the last step, per put.
-    missed_per_put: f64,
+    /// The first misses of records below in the last step, per put.
+    first_misses_per_put: f64,
     /// The puts between those of a user segment and its recycling.
     user_age: f64,
     counts: Counts,
@@ -267,7 +288,7 @@ impl<'a> Run<'a> {
             finished: Vec::new(),
             puts: 0.0,
             appended: 0.0,
-            missed_per_put: 0.0,
+            first_misses_per_put: 0.0,
             user_age: 0.0,
             counts: Counts { destaged: vec![0.0; groups.len()], ..Counts::default() },
             groups,
@@ -296,6 +317,7 @@ impl<'a> Run<'a> {
             if open.appended < self.capacity * (1.0 - 1e-9) {
                 break;
             }
+            open.live_sum = open.live_records();
             let next = Segment::new(class, self.groups.len(), self.puts);
             self.finished.push(std::mem::replace(&mut self.open[class], next));
         }
@@ -335,20 +357,23 @@ impl<'a> Run<'a> {
         let step = self.step;
         self.puts += step;
         let replaced_by = match self.rules.missed {
-            Missed::Admitted { places } => self.missed_per_put / places,
+            Missed::Admitted { places } => self.first_misses_per_put / places,
             _ => 0.0,
         };
         let (mut fills, mut missed) = (0.0, 0.0);
         let mut put = vec![Live::default(); self.groups.len()];
         let mut promoted = put.clone();
-        // What is in the segment that puts are appended to is replaced there, and keeps its mark.
+        // With two queues, a put of a key on flash marks its record. What is in the segment that puts are appended to
+        // is replaced there, and keeps its mark.
+        let marks_puts = self.rules.queues > 1;
         let open = &mut self.open[USER];
         open.at = self.puts;
         for (number, (group, rates)) in self.groups.iter().zip(&self.rates).enumerate() {
             let Rates { of_put, of_get, .. } = *rates;
             let (absent, live) = (&mut self.absent[number], &mut open.live[number]);
             let elsewhere = group.keys - absent.keys() - live.unread - live.read;
-            let unread = live.unread * rates.is_unread;
+            let is_not_put = if marks_puts { 1.0 - rates.is_put } else { 1.0 };
+            let unread = live.unread * rates.is_unread * is_not_put;
             live.read += live.unread - unread;
             live.unread = unread;
             // Implicit, so that keys which come back within a step are counted once.
@@ -370,20 +395,22 @@ impl<'a> Run<'a> {
             let keys = absent.keys();
             missed += keys * of_put;
             fills += keys * comes;
-            let came = elsewhere * rates.is_put + keys * (of_put + comes);
-            let marked = came * rates.is_read_after;
+            let (replaced, new) = (elsewhere * rates.is_put, keys * (of_put + comes));
+            let came = replaced + new;
+            let marked =
+                new * rates.is_read_after + replaced * if marks_puts { 1.0 } else { rates.is_read_after };
             put[number] = Live { unread: came - marked, read: marked };
             let read = 1.0 - rates.is_unread_half;
             let admitted = notes * noted;
             promoted[number] = Live { unread: admitted * (1.0 - read), read: admitted * read };
         }
-        // Gets have the popularity of puts.
-        self.missed_per_put = missed / step * self.rules.gets_per_put;
+        let admitted = promoted.iter().map(|live| live.unread + live.read).sum::<f64>();
+        // Gets have the popularity of puts. A second miss finds its own note, and takes no place of another key.
+        self.first_misses_per_put = (missed * self.rules.gets_per_put - admitted) / step;
         self.counts.puts += step;
         self.counts.missed += missed;
         self.counts.user_appends += step + fills;
         self.append(USER, put, step + fills);
-        let admitted = promoted.iter().map(|live| live.unread + live.read).sum::<f64>();
         if admitted > 0.0 {
             self.counts.promoted += admitted;
             self.append(CLEAN.into(), promoted, admitted);
@@ -401,8 +428,48 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Returns the finished segment with the largest share of dead records, if it is cleaned.
+    fn deadest(&mut self) -> Option<usize> {
+        if self.rules.queues == 1 {
+            return None;
+        }
+        let mut deadest = None;
+        let mut most = 0.0;
+        for (number, segment) in self.finished.iter_mut().enumerate() {
+            if self.puts - segment.at >= LOOK_SEGMENTS * self.capacity {
+                segment.advance(&self.rates, self.puts);
+            }
+            let share = segment.dead() / segment.appended;
+            if share > most && is_mostly_dead(self.rules.queues, segment.dead(), segment.appended) {
+                (deadest, most) = (Some(number), share);
+            }
+        }
+        deadest
+    }
+
+    /// Moves the live records of a segment, with their marks.
+    fn clean(&mut self, number: usize) {
+        let mut segment = self.finished.remove(number);
+        segment.advance(&self.rates, self.puts);
+        self.appended -= segment.appended;
+        let live = segment.live_records();
+        self.counts.moved += live;
+        if live > 0.0 {
+            self.append(self.class_of_moved(&segment).into(), segment.live, live);
+        }
+    }
+
+    /// Returns the class to which the records of a segment move.
+    fn class_of_moved(&self, segment: &Segment) -> u8 {
+        if segment.class == CLEAN && self.rules.missed != Missed::Put { CLEAN } else { KEPT }
+    }
+
     /// Recycles the segment that the policy chooses. Returns `false` if there is none.
     fn recycle_oldest(&mut self) -> bool {
+        if let Some(deadest) = self.deadest() {
+            self.clean(deadest);
+            return true;
+        }
         let segments = || self.open.iter().chain(&self.finished);
         let of_user: f64 =
             segments().filter(|one| usize::from(one.class) == USER).map(|one| one.appended).sum();
@@ -419,7 +486,7 @@ impl<'a> Run<'a> {
         let mut segment = self.finished.remove(victim);
         segment.advance(&self.rates, self.puts);
         self.appended -= segment.appended;
-        let is_clean = segment.class == CLEAN && self.rules.missed != Missed::Put;
+        let class = self.class_of_moved(&segment);
         if usize::from(segment.class) == USER {
             // Of a record in its middle.
             let appends = self.counts.user_appends.max(1.0) / self.counts.puts.max(1.0);
@@ -430,7 +497,7 @@ impl<'a> Run<'a> {
         let mut stay = segment.live;
         for (number, live) in stay.iter_mut().enumerate() {
             self.absent[number].others += live.unread;
-            if !is_clean {
+            if class != CLEAN {
                 self.counts.destaged[number] += live.unread;
             }
             *live = Live { unread: live.read, read: 0.0 };
@@ -438,7 +505,7 @@ impl<'a> Run<'a> {
         let moved = stay.iter().map(|live| live.unread).sum::<f64>();
         self.counts.moved += moved;
         if moved > 0.0 {
-            self.append(if is_clean { CLEAN } else { KEPT }.into(), stay, moved);
+            self.append(class.into(), stay, moved);
         }
         true
     }
@@ -455,7 +522,8 @@ impl<'a> Run<'a> {
                 live += alive;
                 let replaced = (entered - alive).max(0.0);
                 let lately = (alive * (rates.put * user_age).exp_m1()).min(replaced);
-                dead += match of_user || lately == replaced {
+                // With two queues, a record that replaces another one is marked, and leaves after it.
+                dead += match of_user || lately == replaced || self.rules.queues > 1 {
                     true => replaced,
                     false => lately + long_replaced(alive, *entered, rates, user_age),
                 };
@@ -493,56 +561,4 @@ fn marked_share(of_put: f64, of_get: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::FlashStore;
-
-    fn rules(room: f64, queues: u8, missed: Missed) -> SegmentRecycling {
-        SegmentRecycling { room, segments: 100.0, queues, gets_per_put: 1.0, missed }
-    }
-
-    fn near(got: f64, expected: f64, tolerance: f64) {
-        assert!((got / expected - 1.0).abs() <= tolerance, "{got} for {expected}");
-    }
-
-    #[test]
-    fn one_queue_is_the_second_chance_of_the_paper() {
-        for (skew, share) in [(0.0, 0.5), (0.7, 0.3), (0.99, 0.3), (0.99, 0.8)] {
-            let popularity = Popularity::zipf(1_000_000, skew).unwrap();
-            let room = share * 1e6;
-            let recycled = rules(room, 1, Missed::Stays).steady(&popularity).unwrap();
-            let paper = FlashStore::paper(64.0, room * 64.0 / 0.8).recycling(&popularity, 1.0).unwrap();
-            println!("{skew} {share}: {paper:?}");
-            near(recycled.appends_per_put(), paper.flash_writes_per_put, 0.01);
-            near(recycled.destaged, paper.disk_writes_per_put, 0.02);
-            near(recycled.flash_gets, paper.flash_gets, 0.01);
-            near(recycled.keys_on_flash, paper.keys_on_flash, 0.02);
-        }
-    }
-
-    #[test]
-    fn what_comes_to_flash_is_what_leaves_it() {
-        let popularity = Popularity::zipf(1_000_000, 0.8).unwrap();
-        for queues in [1, 2] {
-            for missed in [Missed::Stays, Missed::Admitted { places: 65_536.0 }, Missed::Put] {
-                let recycled = rules(3e5, queues, missed).steady(&popularity).unwrap();
-                assert!(recycled.keys_on_flash < 3e5 && recycled.flash_gets > 0.4, "{recycled:?}");
-                let misses = 1.0 - recycled.flash_gets;
-                match missed {
-                    // A record that is put while it is not on flash has left before.
-                    Missed::Stays => near(recycled.destaged, misses, 0.02),
-                    Missed::Admitted { .. } => assert!(recycled.promoted > 0.02, "{recycled:?}"),
-                    Missed::Put => near(recycled.user_appends, 1.0 + misses, 0.02),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn impossible_logs_are_refused() {
-        let popularity = Popularity::uniform(1_000).unwrap();
-        assert!(rules(0.0, 1, Missed::Stays).steady(&popularity).is_err());
-        let one = SegmentRecycling { segments: 1.0, ..rules(100.0, 1, Missed::Stays) };
-        assert!(one.steady(&popularity).is_err());
-    }
-}
+mod tests;

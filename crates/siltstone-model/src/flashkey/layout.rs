@@ -560,7 +560,7 @@ mod tests {
     #[test]
     fn frames_are_whole_units() {
         for (value_bytes, fixed, unit, frame) in
-            [(100.0, true, 121.0, 121.0), (984.0, true, 63.0, 1_008.0), (100.0, false, 16.0, 130.5)]
+            [(100.0, true, 121.0, 121.0), (984.0, true, 252.0, 1_008.0), (100.0, false, 16.0, 130.5)]
         {
             let layout = FlashKeyLayout { fixed, ..FlashKeyLayout::new(16.0, value_bytes) };
             let store = layout.store(1e6).unwrap();

@@ -16,6 +16,9 @@ const FILTER_BITS: f64 = costs::DISK_FILTER_BITS as f64;
 /// A place of the table of misses, in bytes.
 const PLACE_BYTES: f64 = 2.0;
 
+/// The share of markers from which they count as space.
+const MARKERS_MIN: f64 = 0.002;
+
 /// What is below the flash.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub enum Below {
@@ -85,20 +88,37 @@ impl FlashStoreLayout {
     /// Returns the steady state of a store whose keys have this popularity, in puts and in gets.
     pub fn store(&self, popularity: &Popularity, gets_per_put: f64) -> Result<FlashStoreStore, ModelError> {
         self.check()?;
-        let keys = popularity.keys();
-        let of_all = self.logs.store(keys)?;
+        let store = self.store_with(popularity, gets_per_put, 0.0)?;
+        // Markers take space of records. How many there are depends on what is written.
+        let writes = store.writes()?;
+        let markers = writes.markers / (writes.puts + writes.promoted + writes.moved);
+        match store.recycled {
+            Some(_) if markers > MARKERS_MIN => self.store_with(popularity, gets_per_put, markers),
+            _ => Ok(store),
+        }
+    }
+
+    /// Returns the steady state if the logs have this many bytes of markers per byte of records.
+    fn store_with(
+        &self,
+        popularity: &Popularity,
+        gets_per_put: f64,
+        markers: f64,
+    ) -> Result<FlashStoreStore, ModelError> {
+        let of_all = self.logs.store(popularity.keys())?;
+        let frame_bytes = of_all.frame_bytes * (1.0 + markers);
         let recycled = match &self.below {
             Below::Nothing => None,
-            below => Some(self.recycling(below, &of_all, gets_per_put).steady(popularity)?),
+            below => Some(self.recycling(below, frame_bytes, gets_per_put).steady(popularity)?),
         };
         let (logs, disk) = match (&recycled, &self.below) {
             (Some(recycled), below) => {
                 let entries = recycled.keys_on_flash + self.dead_entries(recycled);
                 // The bytes of the logs, for the number of entries there.
-                let space = (self.room_bytes() / entries / of_all.frame_bytes).max(1.0 + f64::EPSILON);
+                let space = (self.room_bytes() / entries / frame_bytes).max(1.0 + f64::EPSILON);
                 let logs = FlashKeyLayout { space, ..self.logs.clone() }.store(entries)?;
                 let disk = match below {
-                    Below::Disk(layout) => Some(layout.silt(keys)?),
+                    Below::Disk(layout) => Some(layout.silt(popularity.keys())?),
                     _ => None,
                 };
                 (logs, disk)
@@ -111,21 +131,22 @@ impl FlashStoreLayout {
 
     /// Returns the bytes of the logs at which records begin to leave.
     fn room_bytes(&self) -> f64 {
-        self.flash_bytes * self.usage
+        let segment_bytes = self.logs.segment_bytes as u64;
+        costs::begin_bytes(self.flash_bytes as u64, self.usage, segment_bytes) as f64
     }
 
     fn places(&self) -> f64 {
         costs::places(self.flash_bytes as u64) as f64
     }
 
-    fn recycling(&self, below: &Below, store: &FlashKeyStore, gets_per_put: f64) -> SegmentRecycling {
+    fn recycling(&self, below: &Below, frame_bytes: f64, gets_per_put: f64) -> SegmentRecycling {
         let missed = match below {
             Below::Disk(_) if self.caches_reads => Missed::Admitted { places: self.places() },
             Below::Disk(_) => Missed::Stays,
             _ => Missed::Put,
         };
         SegmentRecycling {
-            room: self.room_bytes() / store.frame_bytes,
+            room: self.room_bytes() / frame_bytes,
             segments: self.room_bytes() / self.logs.segment_bytes,
             queues: self.queues,
             gets_per_put,
@@ -204,13 +225,16 @@ impl FlashStoreStore {
         noted * (1.0 - unconfirmed / recycled.dead_entries.max(f64::MIN_POSITIVE)).max(0.0)
     }
 
-    /// Returns the maximum number of bytes on flash: the logs when a put waits, a saved index, the next one, and redo.
+    /// Returns the maximum number of bytes on flash: the logs when a put waits, with the padding of their files, a
+    /// saved index, the next one, and redo.
     pub fn flash_bytes(&self) -> f64 {
         if self.recycled.is_none() {
             let items = self.popularity.keys() * (self.layout.logs.key_bytes + self.layout.logs.value_bytes);
             return self.logs.space_amplification() * items;
         }
-        self.layout.flash_bytes * (self.layout.usage + costs::WAIT_SHARE) + self.logs.index_files_bytes()
+        let FlashStoreLayout { flash_bytes, logs, .. } = &self.layout;
+        let padding = flash_bytes / logs.segment_bytes * costs::FILE_ALIGNMENT as f64;
+        flash_bytes + padding + self.logs.index_files_bytes()
     }
 
     /// Returns the maximum number of bytes on the disk.

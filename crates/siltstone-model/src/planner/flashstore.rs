@@ -2,6 +2,8 @@
 
 use crate::flashstore::{Below, FlashStoreLayout, FlashStoreStore};
 
+use siltstone::engine::flashstore::costs;
+
 use super::demand::Demand;
 use super::parameters::{Candidate, Costs, OTHER_FILES, Parameters};
 
@@ -59,6 +61,10 @@ fn of_flash(layout: &FlashStoreLayout, flash_bytes: f64) -> FlashStoreLayout {
     let smaller = (flash_bytes / SEGMENTS_MIN).log2().floor().exp2().max(SEGMENT_BYTES_MIN);
     let mut layout = FlashStoreLayout { flash_bytes, ..layout.clone() };
     layout.logs.segment_bytes = layout.logs.segment_bytes.min(smaller);
+    let logs = &mut layout.logs;
+    // As the engine chooses it.
+    let lengths = logs.fixed.then_some((logs.key_bytes as usize, logs.value_bytes as usize));
+    logs.hash_bits = costs::hash_bits(flash_bytes.ceil() as u64, lengths).into();
     layout
 }
 

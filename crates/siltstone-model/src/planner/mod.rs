@@ -4,6 +4,7 @@
 //! best for each engine, and ranks the engines. [`trade_off`] returns the range of costs of every engine: Figure 2.8 of
 //! Lim's dissertation, for all engines. [`trial`] scales a plan down to a database that can be filled quickly.
 
+mod bloomstore;
 mod candidates;
 mod demand;
 mod flashkey;
@@ -127,9 +128,6 @@ fn evaluate(system: System, demand: &Demand, candidate: Candidate) -> Plan {
     let prediction = Prediction::new(demand, candidate.costs);
     let limits = limits(demand, &prediction);
     let mut unfit = Vec::new();
-    if !system.is_built() {
-        unfit.push(Unfit::NotBuilt);
-    }
     if demand.scans && system != System::FLASHKEY {
         unfit.push(Unfit::NoScans);
     }
@@ -205,13 +203,10 @@ mod tests {
         assert_eq!(silt.binding().unwrap().bound, Bound::Lifetime);
         assert!(
             silt.builder_call()
-                .unwrap()
                 .starts_with("Database::builder(path).engine(SiltSettings::default().merge_ratio(")
         );
         assert!(
-            silt.flags()
-                .unwrap()
-                .starts_with("--engine silt --key_size 24 --value_size 104 --fixed --partitions ")
+            silt.flags().starts_with("--engine silt --key_size 24 --value_size 104 --fixed --partitions ")
         );
     }
 
@@ -227,14 +222,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_is_shown_and_not_recommended() {
+    fn every_engine_but_that_above_a_disk_is_planned_without_one() {
         let demand = Demand { ram_bytes: 1e12, persistent: false, ..demand() };
         let plans = plan(&demand).unwrap();
         assert_eq!(plans.len(), System::all().filter(|system| *system != System::FLASHSTORE).count());
-        for plan in &plans {
-            assert_eq!(plan.unfit.contains(&Unfit::NotBuilt), !plan.system.is_built());
-            assert_eq!(plan.builder_call().is_some(), plan.system.is_built());
-        }
         let best = &plans[0];
         assert_eq!((best.system, best.is_recommended()), (System::MICA, true));
     }
@@ -248,9 +239,9 @@ mod tests {
         let best = plan(&demand).unwrap().swap_remove(0);
         assert_eq!((best.system, best.is_recommended()), (System::FLASHKEY, true));
         assert!(best.prediction.space_amplification <= 2.0, "{best:?}");
-        let flags = best.flags().unwrap();
+        let flags = best.flags();
         assert!(flags.starts_with("--engine flashkey --key_size 24 --value_size 104 --fixed --set space=1."));
-        assert!(best.builder_call().unwrap().contains(".engine(FlashKeySettings::default().space(1."));
+        assert!(best.builder_call().contains(".engine(FlashKeySettings::default().space(1."));
         let others = in_equal_space(&demand, &best);
         assert_eq!(others.iter().map(|plan| plan.system).collect::<Vec<_>>(), [System::SILT]);
         assert!(others[0].prediction.space_amplification <= best.prediction.space_amplification * 1.001);
@@ -282,7 +273,7 @@ mod tests {
         for plan in plan(&demand).unwrap() {
             assert_eq!(plan.unfit.contains(&Unfit::NoScans), plan.system != System::FLASHKEY);
             if plan.system == System::FLASHKEY {
-                assert!(plan.flags().unwrap().contains(" --set ordered=true"), "{plan:?}");
+                assert!(plan.flags().contains(" --set ordered=true"), "{plan:?}");
             }
             assert_eq!(plan.unfit.contains(&Unfit::NotPersistent), plan.system == System::MICA);
         }
@@ -335,11 +326,11 @@ mod tests {
         );
         assert!(prediction.disk_gets < 0.4 && prediction.disk_busy < 1.0, "{prediction:?}");
         assert!((1.0..2.0).contains(&prediction.write_amplification), "{prediction:?}");
-        let call = best.builder_call().unwrap();
+        let call = best.builder_call();
         assert!(call.contains(".engine(FlashStoreSettings::default().flash_bytes("), "{call}");
         assert!(call.contains(").disk(Disk::at(disk_path))"), "{call}");
-        assert!(best.flags().unwrap().contains(" --set disk=disk"), "{best:?}");
-        for other in plans.iter().skip(1).filter(|plan| plan.system.is_built()) {
+        assert!(best.flags().contains(" --set disk=disk"), "{best:?}");
+        for other in plans.iter().skip(1) {
             assert!(!other.is_recommended(), "{other:?}");
         }
         // Without the disk, nothing fits.
@@ -376,7 +367,7 @@ mod tests {
         assert!(!has_filter(&silt(0.0, 1e9)) && !has_filter(&silt(0.9, 40e6)));
         let filtered = silt(0.9, 1e9);
         assert!(has_filter(&filtered) && filtered.prediction.reads_per_miss < 0.1, "{filtered:?}");
-        assert!(filtered.flags().unwrap().contains("--set filter_last_store="));
+        assert!(filtered.flags().contains("--set filter_last_store="));
     }
 
     #[test]
@@ -385,8 +376,8 @@ mod tests {
         let settings = vec![("partitions", Value::Count(16)), ("merge_ratio", Value::Ratio(1.0))];
         let plan = Plan { settings, ..plan };
         let call = "Database::builder(path).engine(SiltSettings::default().merge_ratio(1.000)).partitions(16).open()?";
-        assert_eq!(plan.builder_call().unwrap(), call);
-        assert_eq!(plan.flags().unwrap(), "--engine silt --partitions 16 --set merge_ratio=1.000");
+        assert_eq!(plan.builder_call(), call);
+        assert_eq!(plan.flags(), "--engine silt --partitions 16 --set merge_ratio=1.000");
     }
 
     #[test]

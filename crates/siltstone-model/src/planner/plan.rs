@@ -120,8 +120,6 @@ pub struct Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unfit {
-    /// Siltstone does not implement the engine.
-    NotBuilt,
     /// The engine has no ordered scans.
     NoScans,
     /// The engine does not persist data.
@@ -153,7 +151,7 @@ fn is_of_builder(name: &str) -> bool {
 }
 
 impl Plan {
-    /// Returns whether it meets the demand with an engine that Siltstone implements.
+    /// Returns whether it meets the demand.
     pub fn is_recommended(&self) -> bool {
         self.unfit.is_empty()
     }
@@ -163,9 +161,9 @@ impl Plan {
         self.limits.first().copied()
     }
 
-    /// Returns the call that opens a database with the plan's settings, if Siltstone implements the engine.
-    pub fn builder_call(&self) -> Option<String> {
-        let System::Engine(kind) = self.system else { return None };
+    /// Returns the call that opens a database with the plan's settings.
+    pub fn builder_call(&self) -> String {
+        let kind = self.system.kind();
         let calls = |of_builder: bool| -> String {
             let settings = self.settings.iter().filter(|(name, _)| is_of_builder(name) == of_builder);
             settings.map(|(name, value)| format!(".{name}({value})")).collect()
@@ -174,12 +172,11 @@ impl Plan {
             settings if settings.is_empty() => format!("EngineKind::{kind:?}"),
             settings => format!("{kind:?}Settings::default(){settings}"),
         };
-        Some(format!("Database::builder(path).engine({engine}){}.open()?", calls(true)))
+        format!("Database::builder(path).engine({engine}){}.open()?", calls(true))
     }
 
-    /// Returns the flags of `siltstone bench db` for the plan's settings, if Siltstone implements the engine.
-    pub fn flags(&self) -> Option<String> {
-        let System::Engine(kind) = self.system else { return None };
+    /// Returns the flags of `siltstone bench db` for the plan's settings.
+    pub fn flags(&self) -> String {
         let flag = |(name, value): &(&str, Value)| match value {
             Value::Lengths(keys, values) => format!(" --key_size {keys} --value_size {values} --fixed"),
             Value::Disk(directory) => format!(" --set {name}={directory}"),
@@ -187,6 +184,6 @@ impl Plan {
             value => format!(" --set {name}={value}"),
         };
         let flags: String = self.settings.iter().map(flag).collect();
-        Some(format!("--engine {}{flags}", kind.name()))
+        format!("--engine {}{flags}", self.system.name())
     }
 }

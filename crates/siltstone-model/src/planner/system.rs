@@ -3,41 +3,33 @@
 use serde::{Serialize, Serializer};
 use siltstone::EngineKind;
 
-/// A system with a model: an engine of Siltstone, or the system of a paper that Siltstone does not implement.
+/// An engine of Siltstone with a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum System {
-    /// An engine of Siltstone.
-    Engine(EngineKind),
-    /// BloomStore: no index per key in memory.
-    BloomStore,
-}
+pub struct System(EngineKind);
 
 impl System {
     /// SILT.
-    pub const SILT: System = System::Engine(EngineKind::Silt);
+    pub const SILT: System = System(EngineKind::Silt);
     /// FlashKey.
-    pub const FLASHKEY: System = System::Engine(EngineKind::FlashKey);
+    pub const FLASHKEY: System = System(EngineKind::FlashKey);
     /// FlashStore, which is planned above a disk.
-    pub const FLASHSTORE: System = System::Engine(EngineKind::FlashStore);
+    pub const FLASHSTORE: System = System(EngineKind::FlashStore);
     /// MICA.
-    pub const MICA: System = System::Engine(EngineKind::Mica);
+    pub const MICA: System = System(EngineKind::Mica);
 
-    /// Returns all systems, the engines first.
+    /// Returns all engines.
     pub fn all() -> impl Iterator<Item = System> {
-        EngineKind::ALL.iter().copied().map(System::Engine).chain([System::BloomStore])
+        EngineKind::ALL.iter().copied().map(System)
     }
 
-    /// Returns the system's name. For an engine it is the value of `--engine`.
+    /// Returns the engine.
+    pub(super) fn kind(self) -> EngineKind {
+        self.0
+    }
+
+    /// Returns the engine's name: the value of `--engine`.
     pub fn name(self) -> &'static str {
-        match self {
-            System::Engine(kind) => kind.name(),
-            System::BloomStore => "bloomstore",
-        }
-    }
-
-    /// Returns whether the system is an engine of Siltstone.
-    pub fn is_built(self) -> bool {
-        matches!(self, System::Engine(_))
+        self.0.name()
     }
 }
 

@@ -3,7 +3,10 @@
 //! compares the results with the engine's own counters.
 
 use super::Silt;
-use super::sizes::{FENCES_BYTES, block_perfect_bytes, fences_bytes, freed_share, ribbon_bytes};
+use super::sizes::{
+    FENCES_BYTES, FILE_ALIGNMENT, FOOTER_BYTES, block_perfect_bytes, fences_bytes, freed_share, log_tables,
+    ribbon_bytes, varint_bytes,
+};
 use crate::error::{ModelError, fraction, positive};
 use siltstone::engine::silt::{SiltSettings, costs};
 
@@ -13,12 +16,7 @@ const FRAME_BYTES: f64 = costs::FRAME_CRC_BYTES as f64;
 const FLAGS_BYTES: f64 = 1.0;
 const EXPIRY_BYTES: f64 = costs::EXPIRY_BYTES as f64;
 const BLOCK_HEADER_BYTES: f64 = costs::BLOCK_HEADER_BYTES as f64;
-/// The footer of a store file and its copies.
-const FOOTER_BYTES: f64 = costs::FOOTER_BYTES as f64 * (1.0 + costs::FOOTER_COPIES as f64);
-const FILE_ALIGNMENT: f64 = costs::FILE_ALIGNMENT as f64;
 const UNUSED_SHARE: f64 = costs::UNUSED_SHARE as f64;
-const LOG_TABLES: f64 = costs::LOG_TABLES_MAX as f64;
-const TABLES_SLOTS_MIN: f64 = costs::TABLES_SLOTS_MIN as f64;
 const REGIONS: f64 = costs::REGIONS as f64;
 const EXCEPTIONS_BYTES: f64 = costs::EXCEPTIONS_BYTES as f64;
 /// The share of the boundaries of blocks at which two records have one cell of the fences.
@@ -252,18 +250,18 @@ impl SiltLayout {
     }
 
     /// Returns a record in stream form.
-    fn stream_bytes(&self) -> f64 {
+    pub(crate) fn stream_bytes(&self) -> f64 {
         let lengths =
             if self.fixed { 0.0 } else { varint_bytes(self.key_bytes) + varint_bytes(self.value_bytes) };
         FLAGS_BYTES + lengths + self.slot_bytes()
     }
 
     /// Returns a record in the log.
-    fn log_record_bytes(&self) -> f64 {
+    pub(crate) fn log_record_bytes(&self) -> f64 {
         FRAME_BYTES + self.stream_bytes()
     }
 
-    fn payload_bytes(&self) -> f64 {
+    pub(crate) fn payload_bytes(&self) -> f64 {
         self.block_bytes - BLOCK_HEADER_BYTES
     }
 
@@ -275,7 +273,7 @@ impl SiltLayout {
 
     /// Returns the slots of a LogStore, and the share of them that is used when the first insertion fails. A table of
     /// several regions is full when its fullest region is; the shares were measured, within 1 %.
-    fn table(&self, partition_keys: f64) -> (f64, f64) {
+    pub(crate) fn table(&self, partition_keys: f64) -> (f64, f64) {
         let wanted = self.log_slots(partition_keys);
         let tables = log_tables(wanted);
         let slots = (wanted / tables).floor();
@@ -288,7 +286,7 @@ impl SiltLayout {
     }
 
     /// Returns a slot of a LogStore's index: tag and position; four of them take whole bytes.
-    fn log_slot_bytes(&self, table_slots: f64, log_record_bytes: f64) -> f64 {
+    pub(crate) fn log_slot_bytes(&self, table_slots: f64, log_record_bytes: f64) -> f64 {
         let reach = costs::LOG_REACH * table_slots * self.partitions * log_record_bytes;
         let position_bits = reach.log2().ceil().clamp(POSITION_BITS_MIN, POSITION_BITS_MAX);
         ((self.tag_bits + position_bits) / 2.0).ceil() / 4.0
@@ -305,12 +303,12 @@ impl SiltLayout {
     }
 
     /// Returns the number of slots that a LogStore should have.
-    fn log_slots(&self, partition_keys: f64) -> f64 {
+    pub(crate) fn log_slots(&self, partition_keys: f64) -> f64 {
         (partition_keys / self.keys_per_log_slot).floor().max(self.smallest_log_slots())
     }
 
     /// Returns the number of slots of the smallest LogStore, which is larger for large records.
-    fn smallest_log_slots(&self) -> f64 {
+    pub(crate) fn smallest_log_slots(&self) -> f64 {
         let factor =
             (self.log_record_bytes() / LOG_RECORD_BYTES).clamp(1.0, costs::LOG_SLOTS_FACTOR_MAX as f64);
         (self.log_slots_min * factor).floor()
@@ -366,13 +364,18 @@ impl SiltLayout {
     }
 
     fn stream_file(&self, records: f64, filter_bytes: f64) -> StoreFile {
+        let blocks = self.stream_blocks(records);
+        let file = self.file(blocks, fences_bytes(records, blocks) + filter_bytes);
+        StoreFile { ram_bytes: file.ram_bytes + self.exceptions_bytes(blocks), ..file }
+    }
+
+    /// Returns the blocks that records in hash order fill.
+    pub(crate) fn stream_blocks(&self, records: f64) -> f64 {
         let record = self.stream_bytes();
         let unused_max = self.block_bytes / UNUSED_SHARE;
         // The rest of a block is equally likely to have any length below that of the record that does not fit.
         let unused = if record <= unused_max { record / 2.0 } else { unused_max * unused_max / 2.0 / record };
-        let blocks = records * record / (self.payload_bytes() - unused);
-        let file = self.file(blocks, fences_bytes(records, blocks) + filter_bytes);
-        StoreFile { ram_bytes: file.ram_bytes + self.exceptions_bytes(blocks), ..file }
+        records * record / (self.payload_bytes() - unused)
     }
 
     /// Returns the memory of the fences' list of exceptions. Records that span blocks share some boundaries and not
@@ -388,13 +391,17 @@ impl SiltLayout {
     /// Returns a file with a block for the header and, on average, half a block that the last records do not fill. The
     /// blocks are followed by index, filter and footer, up to the next multiple of the alignment.
     fn file(&self, blocks: f64, behind_bytes: f64) -> StoreFile {
+        StoreFile { bytes: self.file_bytes(blocks, behind_bytes), ram_bytes: behind_bytes + OPEN_STORE_BYTES }
+    }
+
+    /// Returns the length of such a file.
+    pub(crate) fn file_bytes(&self, blocks: f64, behind_bytes: f64) -> f64 {
         let unaligned = behind_bytes + FOOTER_BYTES;
         let end_bytes = match self.block_bytes >= FILE_ALIGNMENT {
             true => (unaligned / FILE_ALIGNMENT).ceil() * FILE_ALIGNMENT,
             false => unaligned + FILE_ALIGNMENT / 2.0,
         };
-        let bytes = (blocks + 1.5) * self.block_bytes + end_bytes;
-        StoreFile { bytes, ram_bytes: behind_bytes + OPEN_STORE_BYTES }
+        (blocks + 1.5) * self.block_bytes + end_bytes
     }
 
     /// Returns the bytes that background work reads or writes at a time.
@@ -445,15 +452,6 @@ impl SiltLayout {
     }
 }
 
-fn log_tables(slots: f64) -> f64 {
-    if slots < TABLES_SLOTS_MIN { 1.0 } else { LOG_TABLES }
-}
-
-/// Returns the bytes of a length, seven bits per byte.
-pub(crate) fn varint_bytes(length: f64) -> f64 {
-    (length.max(1.0).log2() / 7.0).floor() + 1.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -478,13 +476,6 @@ mod tests {
         let layout = SiltLayout::new(20.0, 44.0);
         for (keys, occupancy) in [(1e5, 0.9308), (614_400.0, 0.9499), (6_144_000.0, 0.963)] {
             near(layout.table(keys).1, occupancy, 0.01);
-        }
-    }
-
-    #[test]
-    fn a_length_takes_a_byte_for_seven_bits() {
-        for (length, bytes) in [(0.0, 1.0), (1.0, 1.0), (127.0, 1.0), (128.0, 2.0), (16_384.0, 3.0)] {
-            assert_eq!(varint_bytes(length), bytes, "{length}");
         }
     }
 

@@ -2,6 +2,9 @@
 
 use siltstone::engine::silt::{SiltSettings, costs};
 
+/// The footer of a store file and its copies.
+pub(crate) const FOOTER_BYTES: f64 = costs::FOOTER_BYTES as f64 * (1.0 + costs::FOOTER_COPIES as f64);
+pub(crate) const FILE_ALIGNMENT: f64 = costs::FILE_ALIGNMENT as f64;
 /// The memory of a list of fences or of exceptions that does not grow with it.
 pub(super) const FENCES_BYTES: f64 = 28.0;
 /// Bits of a block-perfect index per bucket.
@@ -34,4 +37,26 @@ pub(super) fn freed_share(records: f64, last_filter_bits: f64) -> f64 {
     let kept =
         if last_filter_bits > 0.0 { 1.0 } else { step_share.clamp(1.0 / costs::MERGE_PARTS as f64, 1.0) };
     FREEABLE_SHARE * (1.0 - kept)
+}
+
+/// Returns the tables of a LogStore with this many slots.
+pub(crate) fn log_tables(slots: f64) -> f64 {
+    if slots < costs::TABLES_SLOTS_MIN as f64 { 1.0 } else { costs::LOG_TABLES_MAX as f64 }
+}
+
+/// Returns the bytes of a length, seven bits per byte.
+pub(crate) fn varint_bytes(length: f64) -> f64 {
+    (length.max(1.0).log2() / 7.0).floor() + 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_takes_a_byte_for_seven_bits() {
+        for (length, bytes) in [(0.0, 1.0), (1.0, 1.0), (127.0, 1.0), (128.0, 2.0), (16_384.0, 3.0)] {
+            assert_eq!(varint_bytes(length), bytes, "{length}");
+        }
+    }
 }

@@ -10,10 +10,10 @@ use siltstone_model::{Below, FlashStoreLayout, FlashStoreStore, KeyStream, Popul
 const TOLERANCE: f64 = 0.03;
 /// Puts per key before those that are counted, and of those. Of records that leave there are a quarter to a half as
 /// many, and the disk has reached its steady state after each record was written there once more.
-const ROUNDS_WARM: u64 = 5;
+const ROUNDS_WARM: u64 = 10;
 const ROUNDS: u64 = 6;
 /// Puts between two looks at the memory report, at the reads of a get, and at those of a get of a missing key.
-const PUTS_PER_SAMPLE: u32 = 128;
+const PUTS_PER_SAMPLE: u32 = 64;
 /// The bytes of a frame: one unit.
 const FRAME_BYTES: f64 = 121.0;
 const VALUE_BYTES: f64 = 100.0;

@@ -5,6 +5,10 @@
 //! once; the chain of filters is rewritten after every `buffered_filters` pages (III-A, III-C); the log of pages is
 //! cleaned from its oldest end (III-B), which [`Cleaning`] models.
 
+mod layout;
+
+pub use layout::{BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreSteady, BloomStoreWrites};
+
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};
 use super::popularity::Popularity;
@@ -147,7 +151,7 @@ impl BloomStore {
 }
 
 /// Returns the false positive rate of a Bloom filter with this many bits per key (II).
-pub(super) fn false_positives(bits_per_key: f64) -> f64 {
+fn false_positives(bits_per_key: f64) -> f64 {
     let best = (std::f64::consts::LN_2 * bits_per_key).max(1.0);
     let of = |functions: f64| (1.0 - (-functions / bits_per_key).exp()).powf(functions);
     of(best.floor()).min(of(best.ceil()))
