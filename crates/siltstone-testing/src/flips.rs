@@ -266,7 +266,7 @@ impl TestBed {
         let directory = memory(files).map_err(failed)?;
         let report = Database::repair_in(&directory, &mut |_, _| true).map_err(failed)?;
         let database = self.builder().create(false).open_in(directory).map_err(failed)?;
-        let again: VerifyReport = database.verify(&mut |_, _| true).map_err(failed)?;
+        let again: VerifyReport = database.verify().map_err(failed)?;
         if let Some(damage) = again.damage.first() {
             return Err(format!("damage after a repair: {damage}"));
         }

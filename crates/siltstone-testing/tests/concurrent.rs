@@ -8,7 +8,7 @@ use siltstone_testing::engines::Job;
 use siltstone_testing::engines::mistakes::{FoundBy, Mistaken, mistaken};
 
 /// The number of seeds within which a mistake of the engine must be found.
-const CANARY_SEEDS: u64 = 6000;
+const CANARY_SEEDS: u64 = 12_000;
 
 #[test]
 fn no_guarantee_is_broken_whichever_call_fails_in_any_schedule() {

@@ -13,7 +13,7 @@ fn check(engine: &TestEngine, access: Access, value_length: Option<usize>) {
     let fixed = value_length.map(|value_length| (Load::KEY_BYTES, value_length));
     let builder = engine.builder(&directory.path().join("db"), fixed).access(access);
     let database = builder.background_threads(2).open().unwrap();
-    let load = Load { threads: 4, operations: 1000, hot_keys: 3, keys: 500, value_length, seed: 7 };
+    let load = Load { threads: 4, operations: 1000, hot_keys: 3, keys: 1_000, value_length, seed: 7 };
     let mut rounds = 0..3;
     load.run(&database, |_| rounds.next().is_some())
         .unwrap_or_else(|found| panic!("{engine:?}, {access:?}: {found}"));

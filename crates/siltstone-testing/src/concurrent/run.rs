@@ -163,7 +163,7 @@ impl TestBed {
     }
 
     fn verify(&self) {
-        let outcome = self.database.verify(&mut |_, _| true);
+        let outcome = self.database.verify();
         let trouble = Trouble::of(&self.device);
         match outcome {
             Ok(report) if !report.damage.is_empty() && trouble.faults == 0 && !trouble.is_off => {
@@ -257,7 +257,7 @@ fn check_reopened(
     let database = open(plan, device)?;
     let records = collect(database.iter()?)?;
     witness.restarted(ending, &records, trouble);
-    let report = database.verify(&mut |_, _| true)?;
+    let report = database.verify()?;
     if let Some(damage) = report.damage.first() {
         witness.violate(format!("after {ending:?}, damage is reported where there is none: {damage}"));
     }

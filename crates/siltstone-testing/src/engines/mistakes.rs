@@ -1,11 +1,12 @@
 //! The deliberate mistakes of the engines, which simulations must find. The library has them only with the feature
 //! `mistakes`, so only tests and builds with Shuttle have this module.
 
+use super::bloomstore::{random_bloomstore, tiny_bloomstore};
 use super::flashkey::{random_flashkey, tiny_flashkey};
 use super::flashstore::random_flashstore;
 use super::silt::{random_silt, tiny_silt};
 use super::{Draw, TestEngine};
-use siltstone::engine::{flashkey, flashstore, silt};
+use siltstone::engine::{bloomstore, flashkey, flashstore, silt};
 use std::sync::Arc;
 
 /// The simulations that must find a mistake.
@@ -31,7 +32,7 @@ pub struct Mistaken {
 
 /// Returns the engines with each of their mistakes that simulations with one thread, or else with several, must find.
 pub fn mistaken(by: FoundBy) -> impl Iterator<Item = Mistaken> {
-    let all = of_silt().chain(of_flashkey()).chain(of_flashstore());
+    let all = of_silt().chain(of_bloomstore()).chain(of_flashkey()).chain(of_flashstore());
     all.filter(move |mistaken| [by, FoundBy::Both].contains(&mistaken.found_by))
 }
 
@@ -54,6 +55,25 @@ fn of_silt() -> impl Iterator<Item = Mistaken> {
         let draw_tiny: Draw =
             Arc::new(move |random, common| tiny_silt(random, common).mistake(Some(mistake)).into());
         let engine = TestEngine { draw, draw_tiny, ..TestEngine::silt() };
+        Mistaken { engine, mistake: format!("{mistake:?}"), found_by }
+    })
+}
+
+/// The mistakes of its chains. It shares the others with SILT.
+fn of_bloomstore() -> impl Iterator<Item = Mistaken> {
+    use bloomstore::Mistake::{ChainBeforeRun, DropsDeletes, OmitsColumn, ReversesRuns};
+    let mistakes = [
+        (ChainBeforeRun, FoundBy::OneThread),
+        (OmitsColumn, FoundBy::Both),
+        (ReversesRuns, FoundBy::Both),
+        (DropsDeletes, FoundBy::OneThread),
+    ];
+    mistakes.into_iter().map(|(mistake, found_by)| {
+        let draw: Draw =
+            Arc::new(move |random, common| random_bloomstore(random, common).mistake(Some(mistake)).into());
+        let draw_tiny: Draw =
+            Arc::new(move |random, _| tiny_bloomstore(random).mistake(Some(mistake)).into());
+        let engine = TestEngine { draw, draw_tiny, ..TestEngine::bloomstore() };
         Mistaken { engine, mistake: format!("{mistake:?}"), found_by }
     })
 }

@@ -1,5 +1,6 @@
 //! The engines under test. A row here is all that the suites of all engines need of a new one.
 
+mod bloomstore;
 mod flashkey;
 mod flashstore;
 #[cfg(any(test, shuttle))]
@@ -97,6 +98,7 @@ impl TestEngine {
             TestEngine::mica(),
             TestEngine::flashkey(),
             TestEngine::flashstore(),
+            TestEngine::bloomstore(),
             TestEngine::append_log(),
         ]
     }

@@ -243,7 +243,7 @@ impl Run<'_> {
 
     pub(super) fn verify(&mut self) -> Outcome {
         let (mut done, mut all, mut receded) = (0, 0, false);
-        let outcome = self.database()?.verify(&mut |now_done, now_all| {
+        let outcome = self.database()?.verify_with(&mut |now_done, now_all| {
             receded |= now_done < done || now_done > now_all;
             (done, all) = (now_done, now_all);
             true

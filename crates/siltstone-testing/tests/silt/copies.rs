@@ -13,7 +13,7 @@ fn verification_reads_what_is_written_and_its_progress_never_goes_back() {
     database.settle().unwrap();
     expected.put(&database, 0..5, Durability::Buffered);
     let (mut last, mut calls) = (0, 0);
-    let report = database.verify(&mut |done, all| {
+    let report = database.verify_with(&mut |done, all| {
         assert!(last <= done && done <= all, "{last} {done} {all}");
         (last, calls) = (done, calls + 1);
         true

@@ -4,11 +4,9 @@ use super::simulated::{self, settings};
 use siltstone::batch::{HashedWrite, Write};
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory, Purpose};
-use siltstone::engine::CommonSettings;
-use siltstone::engine::Engine;
-use siltstone::engine::silt::{Mistake, Silt, SiltSettings};
+use siltstone::engine::silt::{Mistake, SiltSettings};
+use siltstone::engine::{CommonSettings, Engine, EngineSettings, Opening};
 use siltstone::key::KeyHasher;
-use siltstone::store::manifest::Header;
 use siltstone::{Change, Database, Durability, Error, WriteOptions};
 use siltstone_testing::{Call, Crash, FailingCall, Intercepted, SimulatedDirectory, Survival};
 use std::cell::Cell;
@@ -45,13 +43,19 @@ fn keys_of(partition: u64) -> impl Iterator<Item = [u8; 8]> {
     (0u64..).map(u64::to_be_bytes).filter(move |key| hasher.hash(key).placement >> 63 == partition)
 }
 
-fn open_silt(device: &Device, settings: SiltSettings) -> Silt {
+fn open_silt(device: &Device, settings: SiltSettings) -> Arc<dyn Engine> {
     let directory = Directory::new(device.clone(), Access::Buffered);
     let common = CommonSettings { partitions: Some(2), ..CommonSettings::default() };
-    if Header::read(&directory).unwrap().is_none() {
-        Silt::create(&directory, &common, Some(SEED)).unwrap();
-    }
-    Silt::open(directory, &settings, &common, &mut |_, _| true).unwrap()
+    let opening = Opening {
+        directory,
+        common: &common,
+        create: true,
+        seed: Some(SEED),
+        now_ms: 0,
+        disk: None,
+        progress: &mut |_, _| true,
+    };
+    settings.open(opening).unwrap()
 }
 
 /// Runs `work` in a thread that hooks stop.
@@ -254,7 +258,7 @@ fn a_batch_of_which_a_part_was_indexed_is_not_frozen() {
 }
 
 /// Returns the numbers of conversions and merges.
-fn jobs_done(silt: &Silt) -> [f64; 2] {
+fn jobs_done(silt: &dyn Engine) -> [f64; 2] {
     let details = silt.stats().details;
     let count = |wanted| details.iter().find(|(name, _)| *name == wanted).map_or(0.0, |(_, count)| *count);
     ["conversions", "merges"].map(count)
@@ -267,7 +271,10 @@ const ROUNDS: u64 = 60;
 /// Writes batches and does background work without a check for a failure before a lock is taken, as threads do that
 /// checked just before the failure; one call of the device fails. Returns the last acknowledged round of each group of
 /// keys, and whether a call failed.
-fn continue_after_a_failure(silt: &Silt, durability: Durability) -> ([Option<u64>; GROUPS as usize], bool) {
+fn continue_after_a_failure(
+    silt: &dyn Engine,
+    durability: Durability,
+) -> ([Option<u64>; GROUPS as usize], bool) {
     let (mut acknowledged, mut failed) = ([None; GROUPS as usize], false);
     let note = |outcome: siltstone::Result<()>, failed: &mut bool, what: &str| {
         assert!(!*failed || outcome.is_err(), "{what} after a failure");
@@ -309,9 +316,9 @@ fn a_thread_that_checked_before_a_failure_changes_nothing_after_it_whichever_cal
             let silt = open_silt(&device, settings().merge_ratio(10.0).mistake(mistake));
             let failing_call = FailingCall { call: None, name_part: "", after: failing, for_ever: false };
             simulated.set_failing_call(Some(failing_call));
-            let (acknowledged, failed) = continue_after_a_failure(&silt, durability);
+            let (acknowledged, failed) = continue_after_a_failure(&*silt, durability);
             if !failed {
-                assert!(jobs_done(&silt).iter().all(|count| *count > 1.0), "{:?}", jobs_done(&silt));
+                assert!(jobs_done(&*silt).iter().all(|count| *count > 1.0), "{:?}", jobs_done(&*silt));
                 break;
             }
             let syncs_failed = simulated.failed_syncs() > 0;

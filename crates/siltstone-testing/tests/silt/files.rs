@@ -4,11 +4,10 @@ use super::simulated::{self, Expected};
 use siltstone::VerifyReport;
 use siltstone::batch::{HashedWrite, NEVER};
 use siltstone::device::{Access, Directory, DirectoryBackend, FileBackend, Purpose};
-use siltstone::engine::CommonSettings;
-use siltstone::engine::Engine;
-use siltstone::engine::silt::Silt;
+use siltstone::engine::silt::live::Manifest;
+use siltstone::engine::{CommonSettings, Engine, EngineSettings, Opening};
 use siltstone::{Database, Durability, Error, Result};
-use siltstone_testing::{Call, Crash, Intercepted, SimulatedDirectory, Survival};
+use siltstone_testing::{Call, Crash, Faults, Intercepted, SimulatedDirectory, Survival};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -174,14 +173,23 @@ impl FileBackend for ReadOnlyFile {
     }
 }
 
-fn open_read_only(device: &SimulatedDirectory, budget: Option<u64>) -> Result<Silt> {
+fn open_read_only(device: &SimulatedDirectory, budget: Option<u64>) -> Result<Arc<dyn Engine>> {
     let directory = Directory::new(ReadOnly(device.clone()), Access::Buffered);
     let common = CommonSettings { memory_budget: budget, ..CommonSettings::default() };
-    Silt::open(directory, &simulated::settings(), &common, &mut |_, _| true)
+    let opening = Opening {
+        directory,
+        common: &common,
+        create: false,
+        seed: None,
+        now_ms: 0,
+        disk: None,
+        progress: &mut |_, _| true,
+    };
+    simulated::settings().open(opening)
 }
 
 /// Returns the records of a database that is opened read-only, by iteration and by gets.
-fn records(silt: &Silt) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn records(silt: &dyn Engine) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let records: BTreeMap<_, _> = silt
         .snapshot(0)
         .unwrap()
@@ -214,7 +222,7 @@ fn a_database_on_a_read_only_medium_opens_as_a_writable_one_and_changes_nothing(
         drop(database);
         let (files, changes) = (contents(&device), device.changes());
         let silt = open_read_only(&device, (seed % 3 == 0).then_some(300 << 10)).unwrap();
-        let read = records(&silt);
+        let read = records(&*silt);
         let write = siltstone::batch::Write::Put { key: b"k", value: b"v", expires_at_ms: NEVER };
         assert!(matches!(
             silt.write(&[HashedWrite::new(write, &silt.hasher())], Durability::Written, &|| 0),
@@ -226,7 +234,7 @@ fn a_database_on_a_read_only_medium_opens_as_a_writable_one_and_changes_nothing(
         while silt.background().has_work {
             silt.step(0).unwrap();
         }
-        assert_eq!(records(&silt), read);
+        assert_eq!(records(&*silt), read);
         silt.close().unwrap();
         drop(silt);
         let read_only = Directory::new(ReadOnly(device.clone()), Access::Buffered);
@@ -548,4 +556,23 @@ fn merged_stores_are_written_over_but_not_while_a_snapshot_reads_them() {
     assert_eq!(database.stats().disk_bytes, device.named_bytes());
     database.close().unwrap();
     expected.check(&simulated::open(&device).unwrap());
+}
+
+/// A read of the manifest may return other bytes than the one that was verified when it was opened.
+#[test]
+fn a_manifest_that_is_read_wrongly_does_not_become_the_mirror() {
+    let device = SimulatedDirectory::new(1);
+    let database = simulated::open(&device).unwrap();
+    database.put("key", "value").unwrap();
+    drop(database);
+    let directory = directory(&device);
+    directory.remove("MANIFEST.mirror").unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap();
+    device.set_faults(Faults { read_flip: 1.0, ..Faults::default() });
+    assert!(matches!(manifest.mirror(), Err(Error::Corrupt { .. })));
+    device.set_faults(Faults::default());
+    assert!(!directory.list().unwrap().contains(&"MANIFEST.mirror".to_owned()));
+    manifest.mirror().unwrap();
+    let read = |name: &str| contents(&device)[name].clone();
+    assert_eq!(read("MANIFEST"), read("MANIFEST.mirror"));
 }

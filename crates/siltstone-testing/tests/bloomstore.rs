@@ -1,0 +1,74 @@
+//! BloomStore with damaged chains.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use siltstone::{BloomStoreSettings, Database, Step};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const KEYS: u32 = 3_000;
+/// The places of the merged run that are damaged, one after the other.
+const PLACES: usize = 48;
+
+fn open(path: &Path) -> siltstone::Result<Database> {
+    let settings = BloomStoreSettings::default().chain_length(4).buffered_filters(2).runs(2);
+    let builder = Database::builder(path).engine(settings.log_slots_min(64)).partitions(1).seed([1, 2]);
+    builder.background_threads(0).open()
+}
+
+/// Returns the files with this extension.
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+/// Copies a database without its lock.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// The columns of a run may be damaged as well as the chain that was made of them: then its records are merged alone.
+/// If these are damaged too, nothing more is written.
+#[test]
+fn a_damaged_chain_is_made_again_whatever_part_of_its_run_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let original = directory.path().join("original");
+    let database = open(&original).unwrap();
+    (0..KEYS).for_each(|key| database.put(key.to_be_bytes(), [7; 20]).unwrap());
+    database.compact().unwrap();
+    database.close().unwrap();
+    let (mut remade, mut refused) = (0, 0);
+    for place in 0..PLACES {
+        let damaged = directory.path().join(format!("damaged-{place}"));
+        copy(&original, &damaged);
+        files(&damaged, "chain")
+            .iter()
+            .for_each(|chain| (0..8).for_each(|page| flip(chain, 100 + 512 * page)));
+        let run = &files(&damaged, "sorted")[0];
+        let length = fs::metadata(run).unwrap().len() as usize;
+        flip(run, length * place / PLACES);
+        let Ok(database) = open(&damaged) else { continue };
+        // A get finds the damage of the chain.
+        (0..KEYS).for_each(|key| drop(database.get(key.to_be_bytes())));
+        let steps = (0..500).take_while(|_| matches!(database.step(), Ok(Step::Worked))).count();
+        assert!(steps < 500, "place {place}: background work does not end");
+        match database.put("a", "b") {
+            Ok(()) => {
+                let degraded = database.stats().degraded;
+                assert!(degraded.is_empty(), "place {place}: {degraded:?} is not made again");
+                remade += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(remade > 0 && remade + refused > PLACES as u32 / 2, "{remade} remade, {refused} refused");
+}
