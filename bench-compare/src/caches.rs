@@ -51,6 +51,9 @@ pub struct Choice {
     /// The gets per key, of which the first half is not counted.
     #[arg(long, default_value_t = 4)]
     laps: u64,
+    /// FlashStore's `write_bytes_per_s`, in KB (2^10 bytes); 0 for no limit.
+    #[arg(long, default_value_t = 0)]
+    write_kb_per_s: u64,
     /// The caches, separated by commas.
     #[arg(long, value_delimiter = ',', default_values = ["flashstore", "foyer"])]
     caches: Vec<Cache>,
@@ -84,6 +87,7 @@ pub fn run(choice: &Choice) -> Result<()> {
             ("--skew", choice.skew.to_string()),
             ("--drift", choice.drift.to_string()),
             ("--laps", choice.laps.to_string()),
+            ("--write-kb-per-s", choice.write_kb_per_s.to_string()),
             ("--seed", choice.seed.to_string()),
         ] {
             command.args([option, &value]);
@@ -107,7 +111,10 @@ struct FlashStore(Database);
 
 impl FlashStore {
     fn create(choice: &Choice) -> Result<Box<dyn Subject>> {
-        let settings = FlashStoreSettings::default().cache(true).flash_bytes(choice.flash_mb << 20);
+        let settings = FlashStoreSettings::default()
+            .cache(true)
+            .flash_bytes(choice.flash_mb << 20)
+            .write_bytes_per_s(choice.write_kb_per_s << 10);
         let builder = Database::builder(&choice.dir)
             .engine(settings.segment_bytes(choice.segment_bytes()))
             .fixed(choice.key_size, choice.value_size)

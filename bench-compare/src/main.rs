@@ -102,6 +102,7 @@ fn list_peers() {
         space: None,
         ordered: false,
         disk: None,
+        small_segments: false,
     };
     for kind in &peer::KINDS {
         println!("{:>16}  {}: {}", kind.name, kind.title, (kind.options)(&opening));

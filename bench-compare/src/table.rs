@@ -356,6 +356,7 @@ impl Run<'_> {
             space: self.space,
             ordered: self.table == Table::Scan,
             disk: None,
+            small_segments: false,
         }
     }
 

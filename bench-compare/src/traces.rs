@@ -157,6 +157,7 @@ fn run_here(trace: Synthetic, name: &str, choice: &Choice) -> Result<()> {
         space: None,
         ordered: false,
         disk: choice.disk.as_ref().filter(|_| is_flashstore).map(|disk| (disk.join("disk"), choice.share)),
+        small_segments: true,
     };
     let device = Device::under(&directory)?;
     let empty = Memory::now()?.anonymous_bytes;

@@ -35,6 +35,9 @@ pub struct Opening {
     pub ordered: bool,
     /// The directory to which records leave, and the size of flash as a share of the records, if the store has both.
     pub disk: Option<(PathBuf, f64)>,
+    /// Whether the open segments of logs have to be a small part of the records, if the store has segments: they are in
+    /// the page cache.
+    pub small_segments: bool,
 }
 
 /// A record of a batch.

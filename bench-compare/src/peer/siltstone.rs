@@ -2,7 +2,7 @@
 
 use super::{Kind, Opening, Peer};
 use anyhow::{Context, Result};
-use siltstone::{Access, Builder, Database, Disk, FlashKeySettings, FlashStoreSettings};
+use siltstone::{Access, Builder, Database, Disk, FlashKeySettings, FlashStoreSettings, SiltSettings};
 use std::time::Instant;
 
 /// With its defaults.
@@ -10,7 +10,7 @@ pub const DEFAULT: Kind = Kind {
     name: "siltstone",
     title: "Siltstone",
     has_direct: true,
-    open: |opening| open(builder(opening)),
+    open: |opening| open(silt(opening)),
     options: |opening| options(opening, ""),
 };
 
@@ -19,7 +19,7 @@ pub const FIXED: Kind = Kind {
     name: "siltstone-fixed",
     title: "Siltstone, fixed size",
     has_direct: true,
-    open: |opening| open(builder(opening).fixed(opening.key_size, opening.value_size).hashed_keys()),
+    open: |opening| open(silt(opening).fixed(opening.key_size, opening.value_size).hashed_keys()),
     options: |opening| options(opening, ", fixed, hashed_keys"),
 };
 
@@ -53,7 +53,8 @@ fn flashstore(opening: &Opening) -> FlashStoreSettings {
     let (settings, flash_bytes) = match &opening.disk {
         Some((disk, share)) => {
             let flash_bytes = (share * opening.keys as f64 * record_bytes) as u64;
-            (settings.flash_bytes(flash_bytes).disk(Disk::at(disk)), flash_bytes)
+            let disk = Disk::at(disk).engine(silt_settings(opening).filter_last_store(10));
+            (settings.flash_bytes(flash_bytes).disk(disk), flash_bytes)
         }
         None => (settings, (opening.keys as f64 * record_bytes) as u64),
     };
@@ -85,6 +86,22 @@ fn flashkey(opening: &Opening) -> FlashKeySettings {
     let open_bytes = OPEN_SEGMENTS * segment_bytes as f64 / opening.keys as f64;
     let logs = (space * record_bytes - open_bytes - INDEX_BYTES) / (record_bytes + FRAME_BYTES);
     settings.segment_bytes(segment_bytes).space(logs.clamp(1.05, 4.0))
+}
+
+/// Returns the settings of `silt`.
+fn silt_settings(opening: &Opening) -> SiltSettings {
+    let settings = SiltSettings::default();
+    if !opening.small_segments {
+        return settings;
+    }
+    let data_bytes = opening.keys * (opening.key_size + opening.value_size) as u64;
+    let segment_bytes = (data_bytes / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).next_power_of_two();
+    let most = settings.log_segment_bytes;
+    settings.log_segment_bytes(segment_bytes.min(most))
+}
+
+fn silt(opening: &Opening) -> Builder {
+    builder(opening).engine(silt_settings(opening))
 }
 
 fn builder(opening: &Opening) -> Builder {

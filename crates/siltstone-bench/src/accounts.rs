@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use siltstone::device::{IoSnapshot, Purpose};
+pub use siltstone::stats::number_as_text;
 use siltstone::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};
 
 /// Returns the memory by component, in bytes.
@@ -43,14 +44,6 @@ pub fn number(value: f64) -> Value {
         true => json!(value as i64),
         false => json!(value),
     }
-}
-
-/// Returns a number as text: an integer if it is whole or has at least six digits before the point, otherwise six
-/// digits.
-pub fn number_as_text(value: f64) -> String {
-    let before_the_point = value.abs().max(1.0).log10() as usize + 1;
-    let decimals = if value.fract() == 0.0 { 0 } else { 6usize.saturating_sub(before_the_point) };
-    format!("{value:.decimals$}")
 }
 
 /// Returns the engine's other counters.

@@ -1,7 +1,7 @@
 //! The errors of benchmarks.
 
 use crate::trace::TraceError;
-use siltstone::index::BuildError;
+use siltstone::index::{BuildError, DecodeError};
 use siltstone_network::{ClientError, ServerError};
 use std::io;
 use std::path::PathBuf;
@@ -16,6 +16,9 @@ pub enum Error {
     /// An index structure could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// An encoded index structure could not be decoded.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),

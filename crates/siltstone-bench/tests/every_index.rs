@@ -18,7 +18,7 @@ fn every_line_of_the_trade_off_locates_every_key() {
         assert!(report.bits_per_key > 0.0 && report.lookup_ns > 0.0 && report.build_keys_per_s > 0.0);
         if let Some(rate) = report.false_positive_rate {
             let bits = f64::from(report.options.bits.unwrap());
-            assert!((rate.log2() + bits).abs() < 0.5, "{}", report.row());
+            assert!((rate.log2() + bits).abs() < 0.6, "{}", report.row());
         }
         reports.push(report);
     }

@@ -1,7 +1,7 @@
 //! Runs the experiments of papers at a tiny size, to keep them working.
 
 use siltstone_bench::Result;
-use siltstone_bench::papers::{Experiment, Figure, Settings, cases, chart, run};
+use siltstone_bench::papers::{Experiment, Figure, Settings, cases, chart, compare_charts, run};
 use siltstone_bench::place::Place;
 use siltstone_bench::tuning::SettingArgs;
 
@@ -115,4 +115,31 @@ fn the_traces_of_flashstore_run_on_flash_and_over_a_disk() {
             assert!(rates.iter().any(|figure| figure.paper == Some(paper)), "{rates:?}");
         }
     }
+}
+
+#[test]
+fn stores_are_compared_on_the_traces_of_bloomstore() {
+    let settings = Settings { num: 3_000, ..Settings::default() };
+    let figures = figures(Experiment::BloomstoreCompare, &settings).unwrap();
+    let of = |case: &str, what: &str| {
+        let found = figures
+            .iter()
+            .find(|figure| figure.source == "linux" && figure.what == format!("{case}: {what}"));
+        found.unwrap_or_else(|| panic!("{case}: {what}")).measured
+    };
+    for (case, memory) in
+        [("skimpystash, 10 records per bucket", 1.4), ("bufferhash, 16 tables, filters of 16 bits", 11.0)]
+    {
+        // A few keys: pages of memory count.
+        let measured = of(case, "memory, B per key");
+        assert!((memory..memory + 5.0).contains(&measured), "{case}: {measured}");
+        assert!(of(case, "lookups per second") > 0.0);
+    }
+    let reads = |records: &str| of(&format!("skimpystash, {records} records per bucket"), "reads per lookup");
+    assert!(reads("20") > 2.0 * reads("5"));
+    assert!(!figures.iter().any(|figure| figure.what.contains("lost")));
+    let charts = compare_charts(&figures);
+    assert_eq!(charts.len(), 4);
+    let svg = siltstone_bench::chart::to_svg(&charts).unwrap();
+    assert!(svg.contains("skimpystash_compacted") && svg.contains("bloomstore, paper"));
 }

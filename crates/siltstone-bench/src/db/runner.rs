@@ -219,7 +219,7 @@ impl Runner<'_> {
             Benchmark::Settle | Benchmark::WaitForBackground => whole(database.settle()),
             Benchmark::Stats | Benchmark::Abort => Ok(Work::default()),
             Benchmark::VerifyChecksum => {
-                let report = database.verify(&mut |_, _| !self.settings.stop.load(Relaxed))?;
+                let report = database.verify_with(&mut |_, _| !self.settings.stop.load(Relaxed))?;
                 match report.damage.first() {
                     Some(first) => Err(Error::WrongResults(format!(
                         "{} places of the database are damaged; the first: {}",

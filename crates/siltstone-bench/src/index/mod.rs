@@ -4,6 +4,7 @@
 //! Keys are hashes from the start, and are sorted before timing starts if the structure needs that. Times are CPU
 //! times, so other programs on the machine hardly affect them, except through shared caches.
 
+mod chains;
 mod filtered;
 mod measure;
 mod nway_cuckoo;
@@ -80,6 +81,14 @@ pub fn run(structure: Structure, options: Options, sample: &Sample, settings: &S
         Structure::HashPages => bench.measure(|| filtered::ShardedPages::new(sample, bits)),
         Structure::PartialKeyCuckoo => bench.measure(|| filtered::CuckooTable::new(sample, bits)),
         Structure::NwayCuckoo => bench.measure(|| nway_cuckoo::Filled::new(sample, options)),
+        Structure::BloomColumns => {
+            let chain = chains::Chain::new(sample);
+            bench.measure(|| chains::ChainPages::new(&chain, chains::BloomColumns::new(bits)))
+        }
+        Structure::Maplet => {
+            let chain = chains::Chain::new(sample);
+            bench.measure(|| chains::ChainPages::new(&chain, chains::Maplet::new(bits)))
+        }
         Structure::PtrHash => {
             let placements = placements();
             bench.measure(|| peer::ptr_hash(&placements))
@@ -113,6 +122,8 @@ pub fn trade_off() -> Vec<(Structure, Options)> {
     add(PartialKeyCuckoo, &[12].map(bits));
     add(HashPages, &[12].map(bits));
     add(NwayCuckoo, &[12].map(bits));
+    add(BloomColumns, &[4, 5, 6].map(bits));
+    add(Maplet, &[5, 6, 7].map(bits));
     add(PtrHash, &[none]);
     add(PtrHashCompact, &[none]);
     all

@@ -44,6 +44,8 @@ structures! {
     PartialKeyCuckoo, "partial_key_cuckoo", "membership and 32-bit position, of keys in any order";
     HashPages, "hash_pages", "the same, growing with its keys: sorted pages of hash prefixes, units of up to 40 bits";
     NwayCuckoo, "nway_cuckoo", "the index of FlashStore's paper: N candidate slots, signatures of 2 bytes";
+    BloomColumns, "bloom_columns", "runs that may have a key, encoded: BloomStore's filters side by side, of 96 runs";
+    Maplet, "maplet", "the same: hash prefixes with the numbers of runs, in pages of 1,450 keys";
     PtrHash, "ptr_hash", "a peer: the ptr_hash crate's minimal perfect hash, at its defaults";
     PtrHashCompact, "ptr_hash_compact", "the same, its compact form";
 }
@@ -102,6 +104,8 @@ impl Structure {
             BlockPerfect | Fences => Options { items_per_block: Some(16), ..none },
             RibbonFilter | CuckooFilter | PartialKeyCuckoo | HashPages => Options { bits: Some(12), ..none },
             NwayCuckoo => Options { candidates: Some(16), load: Some(0.9), bits: Some(12), ..none },
+            BloomColumns => Options { bits: Some(5), ..none },
+            Maplet => Options { bits: Some(6), ..none },
             SlotPerfect | PtrHash | PtrHashCompact => none,
         }
     }

@@ -2,9 +2,11 @@
 //!
 //! The comparisons with other stores are in `bench-compare`, which is a workspace of its own.
 
+mod bloomstore;
 mod cleaning;
 mod flashkey;
 mod flashstore;
+pub mod peers;
 
 use crate::named::{by_name, named};
 use crate::place::Place;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+pub use bloomstore::charts as compare_charts;
 pub use cleaning::{Case, cases, chart};
 
 /// An experiment.
@@ -39,11 +42,13 @@ pub enum Experiment {
     FlashstoreTraces,
     /// The traces with less flash over a disk: Figure 7.
     FlashstoreShares,
+    /// BloomStore and other stores by memory per key: Figures 9 and 10, insertion.
+    BloomstoreCompare,
 }
 
 impl Experiment {
     /// All experiments.
-    pub const ALL: [Experiment; 7] = [
+    pub const ALL: [Experiment; 8] = [
         Experiment::FlashkeyWorkloads,
         Experiment::FlashkeyYcsb,
         Experiment::FlashkeyCleaning,
@@ -51,6 +56,7 @@ impl Experiment {
         Experiment::FlashstoreCache,
         Experiment::FlashstoreTraces,
         Experiment::FlashstoreShares,
+        Experiment::BloomstoreCompare,
     ];
 
     /// Returns the name on the command line.
@@ -63,6 +69,7 @@ impl Experiment {
             Experiment::FlashstoreCache => "flashstore_cache",
             Experiment::FlashstoreTraces => "flashstore_traces",
             Experiment::FlashstoreShares => "flashstore_shares",
+            Experiment::BloomstoreCompare => "bloomstore_compare",
         }
     }
 
@@ -80,6 +87,9 @@ impl Experiment {
                 "FlashStore: its traces on flash; Figures 5, 6, Tables 3 to 5, 5.9"
             }
             Experiment::FlashstoreShares => "FlashStore: its traces with less flash over a disk; Figure 7",
+            Experiment::BloomstoreCompare => {
+                "BloomStore: lookups by memory per key, with other stores; Figures 9, 10"
+            }
         }
     }
 }
@@ -128,11 +138,15 @@ pub struct Settings {
     /// Recycling, caches: share of the keys that change their popularity within as many requests as there are keys
     #[arg(long, default_value_t = 0.01)]
     pub drift: f64,
-    /// FlashStore: the traces
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…", value_parser = by_name::<Synthetic>(),
-          default_values = ["xbox", "dedup"])]
+    /// FlashStore, BloomStore: the traces [default: xbox,dedup of FlashStore, linux,vx of BloomStore]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", value_parser = by_name::<Synthetic>())]
     #[serde(skip)]
     pub trace: Vec<Synthetic>,
+    /// BloomStore: the stores that are compared: skimpystash, skimpystash_compacted, bufferhash, and engines
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…",
+          default_values = ["skimpystash", "skimpystash_compacted", "bufferhash", "silt"])]
+    #[serde(skip)]
+    pub systems: Vec<String>,
     /// FlashStore: threads that send the operations of a trace
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     pub threads: usize,
@@ -168,6 +182,13 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         crate::named::defaults()
+    }
+}
+
+impl Settings {
+    /// Returns the traces that were chosen, or these.
+    fn traces<'a>(&'a self, default: &'a [Synthetic]) -> &'a [Synthetic] {
+        if self.trace.is_empty() { default } else { &self.trace }
     }
 }
 
@@ -232,6 +253,7 @@ pub fn run(
         Experiment::FlashstoreCache => flashstore::cache(settings, place, on_figure),
         Experiment::FlashstoreTraces => flashstore::traces(settings, place, on_figure),
         Experiment::FlashstoreShares => flashstore::shares(settings, place, on_figure),
+        Experiment::BloomstoreCompare => bloomstore::compare(settings, place, on_figure),
     }
 }
 

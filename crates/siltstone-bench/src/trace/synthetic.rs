@@ -1,9 +1,14 @@
-//! Traces made from what FlashStore's paper publishes of its own (5.4, Table 3), which are not public.
+//! Traces made from what the papers on FlashStore (5.4, Table 3) and BloomStore (IV-A, Table I) publish of their own,
+//! which are not public.
 //!
 //! - `xbox`: 5.5 million operations, 7.5 gets per set, keys of 92 bytes, values of 1,200; some gets find nothing. Added
 //!   here: Zipf 0.99 over 500,000 keys, of which 1 % change their popularity per 500,000 operations.
 //! - `dedup`: 27,748,824 chunks, each looked up, of which 12,082,492 are new and are set; keys of 20 bytes, values of
 //!   44. Added here: 4 backups, each of which repeats the one before in order, with runs of 64 new chunks.
+//! - `linux`: 10,000,000 chunks, each looked up, of which 2,427,697 are new and are set; keys and values as those of
+//!   `dedup`; the sources of 20 versions of Linux, here as 20 backups.
+//! - `vx`: 9,000,000 chunks, of which 5,628,873 are new; the files of a group of engineers. Added here: runs of 64
+//!   chunks that are new, or repeat those from a random place of the trace.
 
 use super::{Kind, Operation, Source};
 use crate::Result;
@@ -18,17 +23,23 @@ pub enum Synthetic {
     Xbox,
     /// The index of the chunks of backups.
     Dedup,
+    /// The same, of 20 versions of one set of files.
+    Linux,
+    /// The same, of files that are crawled once.
+    Vx,
 }
 
 impl Synthetic {
     /// All traces.
-    pub const ALL: [Synthetic; 2] = [Synthetic::Xbox, Synthetic::Dedup];
+    pub const ALL: [Synthetic; 4] = [Synthetic::Xbox, Synthetic::Dedup, Synthetic::Linux, Synthetic::Vx];
 
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Synthetic::Xbox => "xbox",
             Synthetic::Dedup => "dedup",
+            Synthetic::Linux => "linux",
+            Synthetic::Vx => "vx",
         }
     }
 
@@ -36,17 +47,14 @@ impl Synthetic {
     pub fn lengths(self) -> (u16, u32) {
         match self {
             Synthetic::Xbox => (92, 1200),
-            Synthetic::Dedup => (20, 44),
+            Synthetic::Dedup | Synthetic::Linux | Synthetic::Vx => (20, 44),
         }
     }
 
     /// Returns the number of keys that are set in a trace of this share of the paper's length: all keys that may be
     /// set, of `xbox`.
     pub fn keys(self, scale: f64) -> u64 {
-        let of_paper = match self {
-            Synthetic::Xbox => XBOX_KEYS,
-            Synthetic::Dedup => DEDUP_NEW,
-        };
+        let of_paper = self.chunks().map_or(XBOX_KEYS, |chunks| chunks.new);
         (of_paper as f64 * scale).round().max(1.0) as u64
     }
 
@@ -55,13 +63,23 @@ impl Synthetic {
     /// # Errors
     /// [`crate::Error::Settings`] if the trace would be empty.
     pub fn open(self, scale: f64, seed: u64) -> Result<Source> {
-        Ok(match self {
-            Synthetic::Xbox => Box::new(Xbox::new(self, scale, seed)?.map(Ok)),
-            Synthetic::Dedup => Box::new(Dedup::new(self, scale, seed).map(Ok)),
+        Ok(match self.chunks() {
+            None => Box::new(Xbox::new(self, scale, seed)?.map(Ok)),
+            Some(chunks) => Box::new(Dedup::new(self, chunks, scale, seed).map(Ok)),
         })
     }
 
-    /// Returns the operation that puts a key of `xbox`, below [`keys`](Self::keys), or a chunk of `dedup`, from 1 on.
+    /// Returns what is published of the chunks of a trace of them.
+    fn chunks(self) -> Option<Chunks> {
+        Some(match self {
+            Synthetic::Xbox => return None,
+            Synthetic::Dedup => Chunks { all: 27_748_824, new: 12_082_492, backups: Some(4) },
+            Synthetic::Linux => Chunks { all: 10_000_000, new: 2_427_697, backups: Some(20) },
+            Synthetic::Vx => Chunks { all: 9_000_000, new: 5_628_873, backups: None },
+        })
+    }
+
+    /// Returns the operation that puts a key of `xbox`, below [`keys`](Self::keys), or a chunk, from 1 on.
     pub fn put(self, number: u64) -> Operation {
         self.operation(Kind::Set, number)
     }
@@ -80,10 +98,17 @@ const XBOX_KEYS: u64 = 500_000;
 const XBOX_SKEW: f64 = 0.99;
 const XBOX_DRIFT: f64 = 0.01;
 
-const DEDUP_CHUNKS: u64 = 27_748_824;
-const DEDUP_NEW: u64 = 12_082_492;
-const DEDUP_BACKUPS: u64 = 4;
+/// The chunks that are new one after the other, or repeat others in order.
 const DEDUP_RUN: u64 = 64;
+
+/// The chunks of a trace.
+#[derive(Debug, Clone, Copy)]
+struct Chunks {
+    all: u64,
+    new: u64,
+    /// The backups of the same files; without, chunks repeat those of any place before.
+    backups: Option<u64>,
+}
 
 struct Xbox {
     trace: Synthetic,
@@ -114,10 +139,12 @@ impl Iterator for Xbox {
 struct Dedup {
     trace: Synthetic,
     random: Rng,
-    /// The chunks of the backup before, and of this one.
+    /// The chunks of the backup before, and of this one. Without backups, this one has all.
     before: Vec<u64>,
     backup: Vec<u64>,
-    chunks_per_backup: u64,
+    chunks_per_backup: Option<u64>,
+    /// Without backups, the place of the next chunk that a run repeats.
+    repeated: usize,
     chunks_left: u64,
     new_left: u64,
     new: u64,
@@ -128,17 +155,17 @@ struct Dedup {
 }
 
 impl Dedup {
-    fn new(trace: Synthetic, scale: f64, seed: u64) -> Dedup {
+    fn new(trace: Synthetic, chunks: Chunks, scale: f64, seed: u64) -> Dedup {
         let scaled = |count: u64| (count as f64 * scale).round() as u64;
-        let chunks_per_backup = scaled(DEDUP_CHUNKS).div_ceil(DEDUP_BACKUPS);
         Dedup {
             trace,
             random: random::stream(seed, 4),
             before: Vec::new(),
             backup: Vec::new(),
-            chunks_per_backup,
-            chunks_left: scaled(DEDUP_CHUNKS),
-            new_left: scaled(DEDUP_NEW),
+            chunks_per_backup: chunks.backups.map(|backups| scaled(chunks.all).div_ceil(backups)),
+            repeated: 0,
+            chunks_left: scaled(chunks.all),
+            new_left: scaled(chunks.new),
             new: 0,
             run: (0, false),
             to_set: None,
@@ -150,17 +177,21 @@ impl Dedup {
         if self.chunks_left == 0 {
             return None;
         }
-        if self.backup.len() as u64 == self.chunks_per_backup {
+        if Some(self.backup.len() as u64) == self.chunks_per_backup {
             self.before = std::mem::take(&mut self.backup);
         }
-        let place = self.backup.len();
-        let old = self.before.get(place).copied();
         if self.run.0 == 0 {
             // As many runs are new as are needed for the chunks that are left.
             let share = self.new_left as f64 / self.chunks_left as f64;
             self.run = (DEDUP_RUN, self.random.f64() < share);
+            self.repeated = self.random.usize(..self.backup.len().max(1));
         }
         self.run.0 -= 1;
+        let old = match self.chunks_per_backup {
+            Some(_) => self.before.get(self.backup.len()).copied(),
+            None => self.backup.get(self.repeated).copied(),
+        };
+        self.repeated += 1;
         let must_be_new = self.new_left >= self.chunks_left;
         let chunk = match old {
             Some(old) if self.new_left == 0 || !(self.run.1 || must_be_new) => (old, false),
@@ -234,7 +265,24 @@ mod tests {
         assert!(xbox.found < xbox.gets && xbox.found > xbox.gets / 4, "{}", xbox.found);
         let dedup = count(Synthetic::Dedup, scale);
         assert_eq!((dedup.gets, dedup.sets), (554_976, 241_650));
-        assert_eq!(dedup.keys.len() as u64, dedup.sets, "a chunk is set once");
-        assert_eq!(dedup.found, dedup.gets - dedup.sets, "all others are found");
+        let linux = count(Synthetic::Linux, scale);
+        assert_eq!((linux.gets, linux.sets), (200_000, 48_554));
+        let vx = count(Synthetic::Vx, scale);
+        assert_eq!((vx.gets, vx.sets), (180_000, 112_577));
+        for trace in [dedup, linux, vx] {
+            assert_eq!(trace.keys.len() as u64, trace.sets, "a chunk is set once");
+            assert_eq!(trace.found, trace.gets - trace.sets, "all others are found");
+        }
+    }
+
+    #[test]
+    fn the_traces_of_bloomstore_have_the_published_operations_and_ratios() {
+        for (trace, operations, ratio) in
+            [(Synthetic::Linux, 12_427_697, 4.1), (Synthetic::Vx, 14_628_873, 1.6)]
+        {
+            let chunks = trace.chunks().unwrap();
+            assert_eq!(chunks.all + chunks.new, operations);
+            assert!((chunks.all as f64 / chunks.new as f64 - ratio).abs() < 0.05);
+        }
     }
 }

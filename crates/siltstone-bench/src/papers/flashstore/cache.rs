@@ -4,7 +4,7 @@
 use super::super::{Figure, OnFigure, Settings, report};
 use super::caches::Lru;
 use super::driver::Driver;
-use super::open;
+use super::{Case, each_case, open};
 use crate::place::Place;
 use crate::requests::Drifting;
 use crate::{Error, Result};
@@ -16,28 +16,11 @@ const SKEW: f64 = 0.9;
 const SOURCE: &str = "cache on flash";
 
 pub(in super::super) fn run(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
-    let skews = if settings.skew.is_empty() { &[SKEW][..] } else { &settings.skew };
-    for &skew in skews {
-        for &share in &settings.share {
-            for &queues in &settings.queues {
-                if settings.stop.load(Relaxed) {
-                    return Ok(());
-                }
-                run_one(settings, place, skew, share, queues, on_figure)?;
-            }
-        }
-    }
-    Ok(())
+    each_case(settings, SKEW, |case| run_one(settings, place, case, on_figure))
 }
 
-fn run_one(
-    settings: &Settings,
-    place: &Place,
-    skew: f64,
-    share: f64,
-    queues: u8,
-    on_figure: OnFigure<'_>,
-) -> Result<()> {
+fn run_one(settings: &Settings, place: &Place, case: Case, on_figure: OnFigure<'_>) -> Result<()> {
+    let Case { skew, share, queues } = case;
     let value_size = settings.value_size.unwrap_or(VALUE_BYTES);
     let engine = [("queues", queues.to_string()), ("cache", true.to_string())];
     let database = open(settings, place, value_size, share, &engine)?;
@@ -65,7 +48,6 @@ fn run_one(
     driver.close()?;
     place.clear()?;
     let gets = (after.gets - before.gets).max(1) as f64;
-    let case = format!("skew {skew}, flash {} %, queues {queues}", (share * 100.0).round());
     let mut figure = |what: &str, theory, measured| {
         let what = format!("{case}: {what}");
         report(on_figure, &Figure { source: SOURCE, what, paper: None, theory, measured })

@@ -11,18 +11,50 @@ use crate::Result;
 use crate::place::Place;
 use crate::tuning::{SettingArgs, Tuning};
 use siltstone::{Database, EngineKind, Stats};
+use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) use cache::run as cache;
 pub(super) use recycling::run as recycling;
 pub(super) use traces::{shares, traces};
 
-/// The share of flash at which records leave, in the paper and by default.
-const USAGE: f64 = 0.8;
+/// The share of flash at which records leave in the paper.
+const PAPER_USAGE: f64 = 0.8;
 /// The bytes of a frame in addition to its record, on average.
 const FRAME_BYTES: u64 = 9;
 /// The segments that flash holds, so that an open one is a small part of it.
 const SEGMENTS: u64 = 128;
 const SEGMENT_BYTES: [u64; 2] = [4 << 10, 32 << 20];
+
+/// A share of flash that is measured with a popularity and a number of queues.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    skew: f64,
+    share: f64,
+    queues: u8,
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Case { skew, share, queues } = self;
+        write!(f, "skew {skew}, flash {} %, queues {queues}", (share * 100.0).round())
+    }
+}
+
+/// Measures all cases of the settings, with one skew by default, until it is interrupted.
+fn each_case(settings: &Settings, skew: f64, mut run: impl FnMut(Case) -> Result<()>) -> Result<()> {
+    let skews = if settings.skew.is_empty() { &[skew][..] } else { &settings.skew };
+    for &skew in skews {
+        for &share in &settings.share {
+            for &queues in &settings.queues {
+                if settings.stop.load(Relaxed) {
+                    return Ok(());
+                }
+                run(Case { skew, share, queues })?;
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Returns the value that was given for a setting of the engine that is on or off.
 fn flag(settings: &Settings, name: &str, default: bool) -> bool {

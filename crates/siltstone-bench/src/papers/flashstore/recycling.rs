@@ -5,11 +5,12 @@
 use super::super::{Figure, OnFigure, Settings, report};
 use super::caches::{Lru, PaperLog};
 use super::driver::{Counts, Driver};
-use super::{USAGE, flag, open};
+use super::{Case, PAPER_USAGE, each_case, flag, open};
 use crate::place::Place;
 use crate::random;
 use crate::requests::Drifting;
 use crate::{Error, Result};
+use siltstone::FlashStoreSettings;
 use siltstone_model::{FlashStore, Popularity};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,12 +18,6 @@ use std::sync::atomic::Ordering::Relaxed;
 const VALUE_BYTES: usize = 48;
 const SKEW: f64 = 0.99;
 const SOURCE: &str = "4.5, recycling";
-
-struct Case {
-    skew: f64,
-    share: f64,
-    queues: u8,
-}
 
 /// The counts of the simulated caches.
 struct Simulated {
@@ -36,30 +31,19 @@ struct Simulated {
 }
 
 pub(in super::super) fn run(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
-    let skews = if settings.skew.is_empty() { &[SKEW][..] } else { &settings.skew };
-    for &skew in skews {
-        for &share in &settings.share {
-            for &queues in &settings.queues {
-                if settings.stop.load(Relaxed) {
-                    return Ok(());
-                }
-                Case { skew, share, queues }.run(settings, place, on_figure)?;
-            }
-        }
-    }
-    Ok(())
+    each_case(settings, SKEW, |case| case.run(settings, place, on_figure))
 }
 
 impl Simulated {
     fn new(settings: &Settings, share: f64) -> Result<Simulated> {
         let keys = u32::try_from(settings.num).map_err(|_| Error::settings("there are below 2^32 keys"))?;
         let room = |share: f64| (share * f64::from(keys)) as usize;
-        let (all, used) = (room(share), room(share * USAGE));
+        let (all, used) = (room(share), room(share * FlashStoreSettings::default().usage));
         let caches_reads = flag(settings, "caches_reads", true);
         Ok(Simulated {
             lru: Lru::new(keys, all),
             lru_used: Lru::new(keys, used),
-            paper: PaperLog::new(keys, used, caches_reads),
+            paper: PaperLog::new(keys, room(share * PAPER_USAGE), caches_reads),
             lru_hits: 0,
             lru_used_hits: 0,
             paper_hits: 0,
@@ -127,8 +111,6 @@ impl Case {
         (appends, destaged): (u64, u64),
         on_figure: OnFigure<'_>,
     ) -> Result<()> {
-        let Case { skew, share, queues } = self;
-        let case = format!("skew {skew}, flash {} %, queues {queues}", (share * 100.0).round());
         let gets = (after.gets - before.gets).max(1) as f64;
         let puts = (after.puts - before.puts).max(1) as f64;
         // All of the loading is puts, so their frames have one size.
@@ -136,7 +118,7 @@ impl Case {
         let record_bytes = (settings.key_size + settings.value_size.unwrap_or(VALUE_BYTES)) as f64;
         let hits = |count: u64| count as f64 / gets;
         let mut figure = |what: String, theory: f64, measured: f64| {
-            let what = format!("{case}: {what}");
+            let what = format!("{self}: {what}");
             report(on_figure, &Figure { source: SOURCE, what, paper: None, theory: Some(theory), measured })
         };
         let served = (after.flash_reads - before.flash_reads) as f64 / gets;
@@ -158,7 +140,7 @@ impl Case {
         let per_put = |bytes: f64| bytes / record_bytes / puts;
         let flash = per_put((after.flash_bytes - before.flash_bytes) as f64);
         let disk = per_put(after.disk_bytes - before.disk_bytes);
-        let what = format!("{case}: all bytes written to flash per byte put; to the disk {disk:.3}");
+        let what = format!("{self}: all bytes written to flash per byte put; to the disk {disk:.3}");
         report(on_figure, &Figure { source: SOURCE, what, paper: None, theory: None, measured: flash })
     }
 

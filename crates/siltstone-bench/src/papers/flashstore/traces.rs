@@ -16,6 +16,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+/// The traces of the paper.
+const TRACES: [Synthetic; 2] = [Synthetic::Xbox, Synthetic::Dedup];
 /// The bytes of a chunk of the trace `dedup`.
 const CHUNK_BYTES: f64 = 4096.0;
 /// How long the raw reads are measured.
@@ -31,14 +33,16 @@ struct Paper {
     gets_per_set: f64,
 }
 
-fn paper(trace: Synthetic) -> Paper {
+/// Returns what the paper has of a trace, if it is one of its own.
+fn paper(trace: Synthetic) -> Option<Paper> {
     match trace {
         Synthetic::Xbox => {
-            Paper { ops_per_s: [42_527.0, 8_470.0], ops_per_joule: [509.0, 830.0], gets_per_set: 7.5 }
+            Some(Paper { ops_per_s: [42_527.0, 8_470.0], ops_per_joule: [509.0, 830.0], gets_per_set: 7.5 })
         }
         Synthetic::Dedup => {
-            Paper { ops_per_s: [57_271.0, 10_884.0], ops_per_joule: [686.0, 1067.0], gets_per_set: 2.2 }
+            Some(Paper { ops_per_s: [57_271.0, 10_884.0], ops_per_joule: [686.0, 1067.0], gets_per_set: 2.2 })
         }
+        Synthetic::Linux | Synthetic::Vx => None,
     }
 }
 
@@ -55,7 +59,7 @@ struct System<'a> {
 
 /// Runs the traces with all records on flash, and on SILT.
 pub(in super::super) fn traces(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
-    for &trace in &settings.trace {
+    for &trace in settings.traces(&TRACES) {
         let segment = segment_bytes(data_bytes(trace, settings.num));
         let own = vec![("segment_bytes".to_owned(), segment.to_string())];
         for (engine, own) in [(EngineKind::FlashStore, own), (EngineKind::Silt, Vec::new())] {
@@ -70,7 +74,7 @@ pub(in super::super) fn traces(settings: &Settings, place: &Place, on_figure: On
 pub(in super::super) fn shares(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
     let on_disk = place.directory().join(disk(settings));
     let alone = Place::prepare(Some(&on_disk))?;
-    for &trace in &settings.trace {
+    for &trace in settings.traces(&TRACES) {
         for &share in &settings.share {
             for &queues in &settings.queues {
                 let flash_bytes = (share * data_bytes(trace, settings.num) as f64) as u64;
@@ -143,41 +147,42 @@ fn run(settings: &Settings, trace: Synthetic, system: &System<'_>, on_figure: On
     let (all, found) = (gets + sets, done.found.max(1) as f64);
     let reads = done.costs.reads_per_get.unwrap_or_default() * gets;
     let paper = paper(trace);
-    let source = match trace {
-        Synthetic::Xbox => "xbox",
-        Synthetic::Dedup => "dedup",
-    };
     let mut figure = |what: &str, paper: Option<f64>, theory: Option<f64>, measured: f64| {
         let what = format!("{}: {what}", system.name);
-        report(on_figure, &Figure { source, what, paper, theory, measured })
+        report(on_figure, &Figure { source: trace.name(), what, paper, theory, measured })
     };
     let is_flash = system.engine == EngineKind::FlashStore;
-    let of_paper = |value: f64| is_flash.then_some(value);
-    figure("gets per set (Table 3)", Some(paper.gets_per_set), None, gets / sets.max(1.0))?;
+    let of_paper = |value: fn(&Paper) -> f64| paper.as_ref().filter(|_| is_flash).map(value);
+    figure(
+        "gets per set (Table 3)",
+        paper.as_ref().map(|paper| paper.gets_per_set),
+        None,
+        gets / sets.max(1.0),
+    )?;
     figure(
         &format!(
             "operations per second; the drive's {} per read of it",
             number_as_text(raw.unwrap_or_default().round())
         ),
-        of_paper(paper.ops_per_s[0]),
+        of_paper(|paper| paper.ops_per_s[0]),
         raw.filter(|_| reads > 0.0).map(|raw| raw / (reads / all)),
         done.rates.ops_per_s,
     )?;
     let settled = done.rates.settled_ops_per_s.unwrap_or_default();
     figure(
         "operations per second, settled; the slower machine",
-        of_paper(paper.ops_per_s[1]),
+        of_paper(|paper| paper.ops_per_s[1]),
         None,
         settled,
     )?;
     figure(
         "operations per second of CPU time; per joule",
-        of_paper(paper.ops_per_joule[0]),
+        of_paper(|paper| paper.ops_per_joule[0]),
         None,
         all / cpu_s,
     )?;
     if let Some(busy_s) = busy_s.filter(|busy_s| *busy_s > 0.0) {
-        let per_joule = of_paper(paper.ops_per_joule[1]);
+        let per_joule = of_paper(|paper| paper.ops_per_joule[1]);
         figure(
             "operations per second of a busy drive; per joule, slower machine",
             per_joule,
@@ -192,7 +197,7 @@ fn run(settings: &Settings, trace: Synthetic, system: &System<'_>, on_figure: On
     }
     if trace == Synthetic::Dedup {
         let mb_per_s = done.rates.ops_per_s * gets / all * CHUNK_BYTES / 1e6;
-        figure("MB of chunks per second (5.9)", of_paper(PAPER_DEDUP_MB_PER_S), None, mb_per_s)?;
+        figure("MB of chunks per second (5.9)", of_paper(|_| PAPER_DEDUP_MB_PER_S), None, mb_per_s)?;
     }
     Ok(())
 }

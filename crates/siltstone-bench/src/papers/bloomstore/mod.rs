@@ -1,0 +1,7 @@
+//! BloomStore's experiments.
+
+mod compare;
+mod driver;
+
+pub use compare::charts;
+pub(super) use compare::run as compare;
