@@ -3,18 +3,28 @@
 CARGO ?= cargo
 SILTSTONE := ./target/release/siltstone
 DEMO_DB := demo-db
+PREFIX ?= /usr/local
+SHARE := $(DESTDIR)$(PREFIX)/share
 # The bytes that the demo reads, if it finds as many: more than 300,000 chunks.
 DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test fuzz sanitize lint bench build
+.PHONY: help demo test fuzz sanitize lint bench build install
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 build: ## Build the command in release mode
 	$(CARGO) build --release --package siltstone-cli
+
+install: build ## Install the command, its man pages and the completions of shells below PREFIX (/usr/local)
+	install -D $(SILTSTONE) $(DESTDIR)$(PREFIX)/bin/siltstone
+	$(SILTSTONE) man $(SHARE)/man/man1
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(SILTSTONE) completions bash > $(SHARE)/bash-completion/completions/siltstone
+	$(SILTSTONE) completions zsh > $(SHARE)/zsh/site-functions/_siltstone
+	$(SILTSTONE) completions fish > $(SHARE)/fish/vendor_completions.d/siltstone.fish
 
 demo: build ## Index the chunks of files of this machine, and print what that cost
 	rm -rf $(DEMO_DB)

@@ -2,8 +2,9 @@
 
 use crate::dedup;
 use crate::open::Location;
-use crate::outcome::{Outcome, Result, help};
+use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
+use crate::progress::{Stopwatch, spinner};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -24,12 +25,17 @@ pub struct CheckpointArgs {
 }
 
 pub fn run(args: CheckpointArgs) -> Result {
+    let (bar, watch) = (spinner("copying"), Stopwatch::start());
     if place::is_index(&args.location.db) {
         dedup::checkpoint(&args.location.db, &args.target)?;
-        return Ok(Outcome::Done);
+    } else {
+        let database = args.location.open_single("checkpoint")?;
+        database.checkpoint(&args.target)?;
+        database.close()?;
     }
-    let database = args.location.open_single("checkpoint")?;
-    database.checkpoint(&args.target)?;
-    database.close()?;
+    bar.finish_and_clear();
+    if watch.is_long() {
+        complain(format_args!("copied{watch}"));
+    }
     Ok(Outcome::Done)
 }

@@ -1,8 +1,9 @@
 //! `siltstone compact`: merges everything into the last store.
 
 use crate::open::{self, Location};
-use crate::outcome::{Outcome, Result, help};
+use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
+use crate::progress::{Stopwatch, spinner};
 use clap::Args;
 
 const EXAMPLES: &str = "
@@ -21,10 +22,15 @@ pub struct CompactArgs {
 }
 
 pub fn run(args: CompactArgs) -> Result {
+    let (bar, watch) = (spinner("compacting"), Stopwatch::start());
     for directory in place::databases(&args.location.db) {
         let database = open::open(args.location.builder(directory).create(false))?;
         database.compact()?;
         database.close()?;
+    }
+    bar.finish_and_clear();
+    if watch.is_long() {
+        complain(format_args!("compacted{watch}"));
     }
     Ok(Outcome::Done)
 }

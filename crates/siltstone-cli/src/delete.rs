@@ -1,47 +1,114 @@
-//! `siltstone delete`: removes a key.
+//! `siltstone delete`: removes keys.
 
-use crate::input::ArgumentArgs;
+use crate::interrupt::Interrupt;
+use crate::lookup::KeyArgs;
 use crate::open::Location;
-use crate::outcome::{Outcome, Result, help_with_arguments};
+use crate::outcome::{Outcome, Result, complain, help_with_arguments};
+use crate::progress::{Stopwatch, item_bar};
+use crate::quantity::counted;
 use clap::Args;
-use siltstone::{Change, Durability, WriteOptions};
+use siltstone::{Change, Database, Durability, WriteOptions};
 use siltstone_bench::named::by_name;
 use std::ffi::OsString;
 
 const EXAMPLES: &str = "
   siltstone delete --db DIR user:17
+  siltstone delete --db DIR user:17 user:18
+  siltstone delete --db DIR --keys gone.txt
+  siltstone delete --db DIR --prefix user:
   siltstone delete --db DIR --hex 00ff17";
 
-/// Delete a key
+/// The number of keys that are deleted at a time.
+const KEYS_PER_STEP: usize = 1024;
+
+/// Delete keys
 ///
-/// Exits with 1 if the key was not found.
+/// Exits with 1 if a key was not found. With --keys and --prefix, prints how many keys were deleted. Keys are deleted
+/// some thousand at a time: after an interruption a part of them is deleted.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct DeleteArgs {
     #[command(flatten)]
     location: Location,
     #[command(flatten)]
-    typed: ArgumentArgs,
+    keys: KeyArgs,
+    /// Delete all keys with this prefix. Reads all records unless the database keeps the order of the keys
+    #[arg(long, value_name = "PREFIX", group = "wanted")]
+    prefix: Option<OsString>,
     /// What the deletion survives when the command ends: nothing (buffered), a crash of the process (written), a power
     /// failure (synced)
     #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
     durability: Durability,
-    /// Key
-    key: OsString,
 }
 
 pub fn run(args: DeleteArgs) -> Result {
-    let key = args.typed.argument(&args.key)?;
+    let interrupt = Interrupt::listen()?;
+    let single = args.keys.single()?;
+    let prefix = args.prefix.as_ref().map(|prefix| args.keys.typed.argument(prefix)).transpose()?;
     let database = args.location.open_single("delete")?;
     let options = WriteOptions::default().durability(args.durability);
-    let mut outcome = Outcome::Negative;
-    database.update_with(key, options, |found| {
-        if found.is_none() {
-            return Ok(Change::Keep);
+    let watch = Stopwatch::start();
+    let (mut deleted, mut asked) = (0, 0);
+    let outcome = match (&single, &prefix) {
+        (Some(key), _) => {
+            let found = delete_found(&database, &[key], options)?;
+            database.close()?;
+            return Ok(if found == 1 { Outcome::Done } else { Outcome::Negative });
         }
-        outcome = Outcome::Done;
-        Ok(Change::Delete)
-    })?;
+        (_, Some(prefix)) => delete_prefix(&database, prefix, options, &interrupt, &mut deleted),
+        _ => args.keys.for_each_batch(|keys| {
+            for keys in keys.chunks(KEYS_PER_STEP) {
+                interrupt.check()?;
+                asked += keys.len() as u64;
+                deleted += delete_found(&database, keys, options)?;
+            }
+            Ok(())
+        }),
+    };
     database.close()?;
-    Ok(outcome)
+    complain(format_args!("{} deleted{watch}", counted(deleted, "key")));
+    outcome?;
+    Ok(if deleted < asked { Outcome::Negative } else { Outcome::Done })
+}
+
+/// Deletes these keys, all or none, and returns how many were there.
+pub fn delete_found<K: AsRef<[u8]>>(
+    database: &Database,
+    keys: &[K],
+    options: WriteOptions,
+) -> siltstone::Result<u64> {
+    let mut deleted = 0;
+    database.transact_with(keys, options, |found, changes| {
+        let there = found.iter().zip(changes).filter(|(found, _)| found.is_some());
+        deleted = there.map(|(_, change)| *change = Change::Delete).count() as u64;
+        Ok(())
+    })?;
+    Ok(deleted)
+}
+
+/// Deletes the keys with a prefix that are there now.
+fn delete_prefix(
+    database: &Database,
+    prefix: &[u8],
+    options: WriteOptions,
+    interrupt: &Interrupt,
+    deleted: &mut u64,
+) -> anyhow::Result<()> {
+    let bar = item_bar("reading", database.approximate_len()?);
+    let mut step = |keys: &mut Vec<siltstone::Bytes>| -> anyhow::Result<()> {
+        interrupt.check()?;
+        *deleted += delete_found(database, keys, options)?;
+        keys.clear();
+        Ok(())
+    };
+    let mut keys = Vec::with_capacity(KEYS_PER_STEP);
+    for record in bar.wrap_iter(super::list::with_prefix(database, prefix)?) {
+        keys.push(record?.key);
+        if keys.len() == KEYS_PER_STEP {
+            step(&mut keys)?;
+        }
+    }
+    step(&mut keys)?;
+    bar.finish_and_clear();
+    Ok(())
 }

@@ -1,21 +1,29 @@
-//! `siltstone export`: writes all records to a stream.
+//! `siltstone export`: writes records to a stream.
 
+use crate::input::ArgumentArgs;
+use crate::interrupt::Interrupt;
+use crate::list::with_prefix;
 use crate::open::Location;
-use crate::outcome::{Outcome, Result, help};
+use crate::outcome::{Outcome, Result, complain, help};
 use crate::output::deliver;
+use crate::progress::{Stopwatch, item_bar};
+use crate::quantity::counted;
 use crate::transfer::Format;
 use clap::Args;
+use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "
   siltstone export --db DIR --output all.export
   siltstone export --db DIR --format jsonl | gzip > all.jsonl.gz
+  siltstone export --db DIR --format csv --prefix user: --output users.csv
   siltstone export --db OLD | siltstone import --db NEW";
 
-/// Write all records to a file or to standard output
+/// Write all records, or those with a prefix, to a file or to standard output
 ///
-/// Writes a snapshot, in the order of the database, without expired records.
+/// Writes a snapshot, in the order of the database, without expired records. CSV and TSV have two columns, the key and
+/// the value, without names and without expiry times.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ExportArgs {
@@ -24,9 +32,11 @@ pub struct ExportArgs {
     /// Format
     #[arg(long, value_enum, default_value = "binary")]
     format: Format,
-    /// With jsonl: write bytes that are not text in hex instead of Base64
-    #[arg(long)]
-    hex: bool,
+    #[command(flatten)]
+    typed: ArgumentArgs,
+    /// Write only keys with this prefix. Reads all records unless the database keeps the order of the keys
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<OsString>,
     /// Write to this file; an existing file is replaced when the output is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -34,14 +44,32 @@ pub struct ExportArgs {
 
 pub fn run(args: ExportArgs) -> Result {
     let database = args.location.open_single_read_only("export")?;
-    deliver(args.output.as_deref(), args.format == Format::Binary, |target| export(&database, &args, target))
+    let watch = Stopwatch::start();
+    let mut written = 0;
+    deliver(args.output.as_deref(), args.format == Format::Binary, |target| {
+        export(&database, &args, target, &mut written)
+    })?;
+    if args.output.is_some() || watch.is_long() {
+        complain(format_args!("{} exported{watch}", counted(written, "record")));
+    }
+    Ok(Outcome::Done)
 }
 
-fn export(database: &siltstone::Database, args: &ExportArgs, target: impl Write) -> Result {
-    let mut sink = args.format.sink(BufWriter::with_capacity(1 << 20, target), args.hex)?;
-    for record in database.iter()? {
+fn export(
+    database: &siltstone::Database,
+    args: &ExportArgs,
+    target: impl Write,
+    written: &mut u64,
+) -> anyhow::Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let prefix = args.prefix.as_ref().map(|prefix| args.typed.argument(prefix)).transpose()?;
+    let mut sink = args.format.sink(BufWriter::with_capacity(1 << 20, target), args.typed.notation)?;
+    let bar = item_bar("exporting", database.approximate_len()?);
+    for record in bar.wrap_iter(with_prefix(database, &prefix.unwrap_or_default())?) {
+        interrupt.check()?;
         sink.write(&record?)?;
+        *written += 1;
     }
-    sink.finish()?;
-    Ok(Outcome::Done)
+    bar.finish_and_clear();
+    sink.finish()
 }

@@ -1,101 +1,158 @@
-//! `siltstone import`: puts the records of a stream.
+//! `siltstone import`: puts the records of files.
 
-use crate::input;
+use crate::delete::delete_found;
 use crate::interrupt::Interrupt;
 use crate::open::{Creation, Location};
 use crate::outcome::{Outcome, Result, complain, help};
+use crate::progress::{Stopwatch, byte_bar};
 use crate::quantity::counted;
-use crate::transfer::Format;
-use anyhow::Context;
+use crate::source::{SourceArgs, Wanted};
 use clap::Args;
-use siltstone::{Batch, Database};
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use siltstone::key::{check_key, check_value};
+use siltstone::{Batch, Change, Database, Record, WriteOptions};
+use std::collections::HashSet;
 
 const EXAMPLES: &str = "
   siltstone import --db DIR all.export
-  zcat all.jsonl.gz | siltstone import --db DIR
+  siltstone import --db DIR all.jsonl.gz
+  siltstone import --db DIR --key-column url --value-column title pages.csv
+  siltstone import --db DIR --delete gone.csv
   siltstone export --db OLD | siltstone import --db NEW --fixed 32,44 --hashed-keys";
 
 /// The number of records or bytes at which a batch is written.
 const BATCH_RECORDS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// Put exported records or lines of JSON
+/// Put exported records, lines of JSON, or rows of CSV or TSV
 ///
-/// Creates the database if it does not exist. Replaces the values of existing keys. Detects the format. Lines of JSON
-/// have the form {"key":"k","value":"v"}; key_hex, key_base64, value_hex and value_base64 are for other bytes, and
-/// expires_at_ms is an expiry time.
+/// Creates the database if it does not exist. Replaces the values of existing keys, unless --skip-existing is given.
+/// Detects the format, and gzip and zstd. Lines of JSON have the form {"key":"k","value":"v"}; key_hex, key_base64,
+/// value_hex and value_base64 are for other bytes, and expires_at_ms is an expiry time. After an error or an
+/// interruption, the records before it are kept.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ImportArgs {
     #[command(flatten)]
     location: Location,
-    /// Format [default: detected]
-    #[arg(long, value_enum)]
-    format: Option<Format>,
-    /// File; `-` is standard input
-    #[arg(default_value = "-")]
-    input: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Keep the records of keys that exist. Of two records with one key, the first is put
+    #[arg(long)]
+    skip_existing: bool,
+    /// Delete the keys of the input instead of putting records. Values are ignored and may be missing
+    #[arg(long, conflicts_with = "skip_existing")]
+    delete: bool,
     #[command(flatten)]
     creation: Creation,
 }
 
 pub fn run(args: ImportArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let source = BufReader::with_capacity(1 << 20, input::open(&args.input, &interrupt)?);
-    let database = args.location.open_or_create("import", &args.creation)?;
-    let mut imported = 0;
-    let outcome = import(&database, args.format, source, &interrupt, &mut imported)
-        .with_context(|| format!("{} ({} imported)", args.input.display(), counted(imported, "record")));
-    database.close()?;
-    if let Ok(Outcome::Interrupted) = outcome {
-        complain(format_args!("interrupted; {} imported", counted(imported, "record")));
-    }
-    outcome
-}
-
-fn import(
-    database: &Database,
-    format: Option<Format>,
-    source: impl BufRead,
-    interrupt: &Interrupt,
-    imported: &mut u64,
-) -> Result {
-    let mut batch = Batch::new();
-    let mut batch_bytes = 0;
-    let records = match Format::source(format, source) {
-        Err(_) if interrupt.is_raised() => return Ok(Outcome::Interrupted),
-        records => records?,
+    let database = match args.delete {
+        true => args.location.open_single("import")?,
+        false => args.location.open_or_create("import", &args.creation)?,
     };
-    for record in records {
-        let added = record.and_then(|record| {
-            batch.put_until(&record.key, &record.value, record.expires_at_ms)?;
-            Ok(record.key.len() + record.value.len())
-        });
-        match added {
-            Ok(bytes) => batch_bytes += bytes,
-            // The records before the error are kept.
-            Err(error) => {
-                flush(database, &mut batch, imported)?;
-                return if interrupt.is_raised() { Ok(Outcome::Interrupted) } else { Err(error) };
-            }
-        }
-        if batch.len() >= BATCH_RECORDS_MAX || batch_bytes >= BATCH_BYTES_MAX {
-            flush(database, &mut batch, imported)?;
-            batch_bytes = 0;
-            if interrupt.is_raised() {
-                return Ok(Outcome::Interrupted);
-            }
-        }
-    }
-    flush(database, &mut batch, imported)?;
-    Ok(Outcome::Done)
+    let watch = Stopwatch::start();
+    let mode = match (args.delete, args.skip_existing) {
+        (true, _) => Mode::Delete,
+        (_, true) => Mode::SkipExisting,
+        _ => Mode::Put,
+    };
+    let mut import =
+        Import { database: &database, mode, batch: Vec::new(), batch_bytes: 0, read: 0, done: 0 };
+    let wanted = if args.delete { Wanted::Keys } else { Wanted::Records };
+    let bar = byte_bar("importing");
+    let taken = args.source.for_each(wanted, &bar, &interrupt, |_, record| import.take(record));
+    bar.finish_and_clear();
+    // The records before an error are kept.
+    let flushed = import.flush();
+    let summary = import.summary();
+    database.close()?;
+    complain(format_args!("{summary}{watch}"));
+    taken.and(flushed.map_err(Into::into)).map(|()| Outcome::Done)
 }
 
-fn flush(database: &Database, batch: &mut Batch, imported: &mut u64) -> siltstone::Result<()> {
-    database.write(batch)?;
-    *imported += batch.len() as u64;
-    batch.clear();
-    Ok(())
+/// What happens to the keys of the input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Put,
+    SkipExisting,
+    Delete,
+}
+
+/// Records on their way into the database.
+struct Import<'a> {
+    database: &'a Database,
+    mode: Mode,
+    batch: Vec<Record>,
+    batch_bytes: usize,
+    /// The records that were read, and those that were put or deleted.
+    read: u64,
+    done: u64,
+}
+
+impl Import<'_> {
+    fn take(&mut self, record: Record) -> anyhow::Result<()> {
+        // Refused here, so that the records before it are put.
+        check_key(&record.key)?;
+        check_value(&record.value)?;
+        self.batch_bytes += record.key.len() + record.value.len();
+        self.batch.push(record);
+        if self.batch.len() >= BATCH_RECORDS_MAX || self.batch_bytes >= BATCH_BYTES_MAX {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> siltstone::Result<()> {
+        let records = std::mem::take(&mut self.batch);
+        self.batch_bytes = 0;
+        let keys = || records.iter().map(|record| &record.key[..]).collect::<Vec<_>>();
+        self.done += match self.mode {
+            Mode::Put => {
+                let mut batch = Batch::new();
+                records.iter().try_for_each(|record| {
+                    batch.put_until(&record.key, &record.value, record.expires_at_ms).map(drop)
+                })?;
+                self.database.write(&batch)?;
+                records.len() as u64
+            }
+            Mode::SkipExisting => put_absent(self.database, &keys(), &records)?,
+            Mode::Delete => {
+                // A key that occurs twice is deleted once.
+                let keys: HashSet<&[u8]> = keys().into_iter().collect();
+                let keys: Vec<&[u8]> = keys.into_iter().collect();
+                delete_found(self.database, &keys, WriteOptions::default())?
+            }
+        };
+        self.read += records.len() as u64;
+        Ok(())
+    }
+
+    fn summary(&self) -> String {
+        let (done, rest) = (counted(self.done, "record"), self.read - self.done);
+        match self.mode {
+            Mode::Put => format!("{done} imported"),
+            Mode::SkipExisting => format!("{done} imported, {rest} skipped"),
+            Mode::Delete => format!("{} deleted, {rest} not found", counted(self.done, "key")),
+        }
+    }
+}
+
+/// Puts the records whose keys are absent, and returns how many.
+fn put_absent(database: &Database, keys: &[&[u8]], records: &[Record]) -> siltstone::Result<u64> {
+    let mut put = 0;
+    database.transact(keys, |found, changes| {
+        let mut seen = HashSet::new();
+        put = 0;
+        for ((record, found), change) in records.iter().zip(found).zip(changes) {
+            if found.is_none() && seen.insert(&record.key) {
+                let (value, expires_at_ms) = (record.value.clone(), record.expires_at_ms);
+                *change = Change::Put { value, expires_at_ms };
+                put += 1;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(put)
 }

@@ -5,15 +5,22 @@ use crate::notation::{Notation, NotationArgs};
 use crate::outcome::{complain, wrong_usage};
 use anyhow::{Context, bail};
 use clap::Args;
+use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read, stdin};
+use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read, stdin};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// The number of keys of a file that are used in one call of the library.
+const KEYS_PER_BATCH: usize = 4096;
+
+/// The bytes at the beginning of a stream that show its format and its compression.
+const START_BYTES: u64 = 16;
 
 /// The notation of keys and values in arguments.
 #[derive(Debug, Clone, Copy, Args)]
@@ -112,6 +119,23 @@ impl Read for Patient {
     }
 }
 
+/// Returns the contents of a stream that may be compressed with gzip or zstd, as its first bytes show.
+pub fn decompressed(mut source: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+    const GZIP: &[u8] = b"\x1f\x8b";
+    const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+    // A pipe may deliver its bytes one by one.
+    let mut start = Vec::new();
+    (&mut source).take(START_BYTES).read_to_end(&mut start)?;
+    let (is_gzip, is_zstd) = (start.starts_with(GZIP), start.starts_with(ZSTD));
+    let source = Cursor::new(start).chain(source);
+    let buffered = |source| BufReader::with_capacity(1 << 20, source);
+    Ok(match (is_gzip, is_zstd) {
+        (true, _) => Box::new(MultiGzDecoder::new(buffered(source))),
+        (_, true) => Box::new(zstd::Decoder::with_buffer(buffered(source))?),
+        _ => Box::new(source),
+    })
+}
+
 /// Reads a file; `-` is standard input.
 pub fn file(path: &Path) -> anyhow::Result<Vec<u8>> {
     if path == Path::new("-") {
@@ -120,6 +144,25 @@ pub fn file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
     read_within(file, &name)
+}
+
+/// Calls `take` with the keys of a file, one per line, `KEYS_PER_BATCH` at a time; `-` is standard input.
+pub fn for_each_batch_of_keys(
+    path: &Path,
+    notation: Notation,
+    mut take: impl FnMut(&[Vec<u8>]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut keys = Vec::with_capacity(KEYS_PER_BATCH);
+    for_each_line(path, |line| {
+        keys.push(notation.parse(line)?);
+        if keys.len() == KEYS_PER_BATCH {
+            take(&keys)?;
+            keys.clear();
+        }
+        Ok(())
+    })
+    .with_context(|| format!("cannot use the keys in {}", path.display()))?;
+    if keys.is_empty() { Ok(()) } else { take(&keys) }
 }
 
 /// Calls `take` with each line of a file, without its line ending; `-` is standard input. A line is at most as long as

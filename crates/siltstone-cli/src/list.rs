@@ -4,7 +4,9 @@ use crate::input::ArgumentArgs;
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, complain, help_with_arguments, wrong_usage};
 use crate::quantity::parse_whole;
+use crate::transfer;
 use clap::Args;
+use serde_json::json;
 use siltstone::{Bytes, Database, Record};
 use std::ffi::OsString;
 use std::io::{BufWriter, Write, stdout};
@@ -15,6 +17,7 @@ const EXAMPLES: &str = "
   siltstone list --db DIR --prefix user: --values --limit 20
   siltstone list --db DIR --from user:100 --to user:200
   siltstone list --db DIR --count
+  siltstone list --db DIR --values --json
   siltstone list --db DIR --limit 1000 --cursor 0";
 
 /// Print the keys, one per line
@@ -55,14 +58,19 @@ pub struct ListArgs {
     /// Print only the number of keys
     #[arg(long, conflicts_with = "values")]
     count: bool,
+    /// Print lines of JSON, as `export --format jsonl` does; without --values they have no values
+    #[arg(long, conflicts_with = "escaped")]
+    json: bool,
 }
 
 pub fn run(args: ListArgs) -> Result {
     let shown = args.typed.notation.listed();
     let mut out = BufWriter::new(stdout().lock());
-    let mut print = |record: &Record| match args.values {
-        true => writeln!(out, "{}\t{}", shown.show(&record.key), shown.show(&record.value)),
-        false => writeln!(out, "{}", shown.show(&record.key)),
+    let hex = args.typed.notation.is_hex();
+    let mut print = |record: &Record| match (args.json, args.values) {
+        (true, values) => transfer::write_line(&mut out, record, values, hex),
+        (_, true) => Ok(writeln!(out, "{}\t{}", shown.show(&record.key), shown.show(&record.value))?),
+        _ => Ok(writeln!(out, "{}", shown.show(&record.key))?),
     };
     let database = args.location.open()?;
     if let (Some(cursor), Some(limit)) = (args.cursor, args.limit) {
@@ -85,18 +93,32 @@ pub fn run(args: ListArgs) -> Result {
             print(&record)?;
         }
     }
-    if args.count {
-        writeln!(out, "{listed}")?;
+    match (args.count, args.json) {
+        (true, true) => writeln!(out, "{}", json!({ "keys": listed }))?,
+        (true, false) => writeln!(out, "{listed}")?,
+        _ => {}
     }
     out.flush()?;
     Ok(Outcome::Done)
 }
 
+/// Returns the records whose keys have a prefix, in the order of the keys if the database keeps it.
+pub fn with_prefix(database: &Database, prefix: &[u8]) -> Result<Records> {
+    if let Some(ordered) = database.ordered() {
+        return Ok(Box::new(ordered.prefix(prefix)?));
+    }
+    let prefix = prefix.to_vec();
+    let has_prefix = move |record: &siltstone::Result<Record>| {
+        record.as_ref().map_or(true, |record| record.key.starts_with(&prefix))
+    };
+    Ok(Box::new(database.iter()?.filter(has_prefix)))
+}
+
+/// Records that are read one after the other.
+pub type Records = Box<dyn Iterator<Item = siltstone::Result<Record>>>;
+
 /// Returns the records to list. Those without a value that is printed have none.
-fn records(
-    args: &ListArgs,
-    database: &Database,
-) -> Result<Box<dyn Iterator<Item = siltstone::Result<Record>>>> {
+fn records(args: &ListArgs, database: &Database) -> Result<Records> {
     let argument =
         |given: &Option<OsString>| given.as_ref().map(|given| args.typed.argument(given)).transpose();
     let (prefix, from, to) = (argument(&args.prefix)?, argument(&args.from)?, argument(&args.to)?);
@@ -104,11 +126,7 @@ fn records(
         if from.is_some() || to.is_some() || args.reverse {
             return Err(no_order(database.stats().engine));
         }
-        let prefix = prefix.unwrap_or_default();
-        let has_prefix = move |record: &siltstone::Result<Record>| {
-            record.as_ref().map_or(true, |record| record.key.starts_with(&prefix))
-        };
-        return Ok(Box::new(database.iter()?.filter(has_prefix)));
+        return with_prefix(database, &prefix.unwrap_or_default());
     };
     let ordered = if args.reverse { ordered.descending() } else { ordered };
     let limit = args.limit.and_then(|limit| usize::try_from(limit).ok());

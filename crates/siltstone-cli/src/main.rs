@@ -14,6 +14,7 @@ mod import;
 mod input;
 mod interrupt;
 mod list;
+mod lookup;
 mod model;
 mod notation;
 mod open;
@@ -26,6 +27,8 @@ mod put;
 mod quantity;
 mod repair;
 mod serve;
+mod shell;
+mod source;
 mod stats;
 mod transfer;
 mod verify;
@@ -73,6 +76,8 @@ enum Command {
     Serve(serve::ServeArgs),
     Bench(bench::BenchArgs),
     Engines(engines::EnginesArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 /// Returns the command line. Options with hyphens also accept underscores, as in db_bench.
@@ -114,6 +119,8 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Engines(args) => engines::run(&args),
+        Command::Completions(args) => shell::completions(&args, command()),
+        Command::Man(args) => shell::man(&args, command()),
     })
 }
 

@@ -11,10 +11,10 @@ use std::fmt::Write;
 pub struct NotationArgs {
     /// Read and write keys and values in hex
     #[arg(long, conflicts_with = "escaped")]
-    hex: bool,
+    pub hex: bool,
     /// Read keys and values with escapes (\n \t \r \\ \xNN), as `list` prints them
     #[arg(long)]
-    escaped: bool,
+    pub escaped: bool,
 }
 
 /// A notation of bytes as text.

@@ -1,20 +1,13 @@
-//! Progress bars of long operations with a known number of bytes. Hidden unless standard error is a terminal.
+//! Progress bars of long operations, hidden unless standard error is a terminal, and the time that they took.
 
 use crate::interrupt::Interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::time::Duration;
+use std::fmt;
+use std::time::{Duration, Instant};
 
 /// Creates a bar.
 pub fn byte_bar(verb: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
-    );
-    let bar = ProgressBar::new(0).with_message(verb);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    match style {
-        Ok(style) => bar.with_style(style.progress_chars("=> ")),
-        Err(_) => bar,
-    }
+    bar(ProgressBar::new(0), verb, "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")
 }
 
 /// Updates the bar. Returns true, so that the operation continues.
@@ -34,4 +27,44 @@ pub fn with_bar<T>(
     let outcome = work(&mut |done, all| show_bytes(&bar, done, all) && !interrupt.is_raised());
     bar.finish_and_clear();
     outcome
+}
+
+/// Creates a bar of items, of which there are about `all`.
+pub fn item_bar(verb: &'static str, all: u64) -> ProgressBar {
+    bar(ProgressBar::new(all), verb, "{msg} [{bar:30}] {human_pos} of about {human_len}, {eta} left")
+}
+
+/// Creates a bar of an operation whose length is unknown: it shows the time since it began.
+pub fn spinner(verb: &'static str) -> ProgressBar {
+    bar(ProgressBar::new_spinner(), verb, "{msg} {spinner} {elapsed}")
+}
+
+fn bar(bar: ProgressBar, verb: &'static str, template: &str) -> ProgressBar {
+    let bar = bar.with_message(verb);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
+        Err(_) => bar,
+    }
+}
+
+/// The time since an operation began. Displayed as `in 2.5 s` after a blank, or not at all below a second.
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    pub fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// Returns whether the operation has taken long enough to be worth a line.
+    pub fn is_long(&self) -> bool {
+        self.0.elapsed() >= Duration::from_secs(1)
+    }
+}
+
+impl fmt::Display for Stopwatch {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_long() { write!(to, " in {:.1} s", self.0.elapsed().as_secs_f64()) } else { Ok(()) }
+    }
 }

@@ -71,7 +71,7 @@ fn text(report: &Report, histogram: bool, statistics: bool) -> String {
         text += &report.latencies.describe();
     }
     if statistics || report.benchmark == Benchmark::Stats.name() {
-        text += &stats::table(&report.stats);
+        text += &stats::without_defaults(report.stats.clone()).to_string();
     }
     text
 }

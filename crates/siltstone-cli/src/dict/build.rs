@@ -1,12 +1,13 @@
 //! `siltstone dict build`: builds a dictionary from files.
 
-use super::source::SourceArgs;
+use super::source::put_all;
 use super::{INDEX_HELP, SortArgs, check_target, print_info, with_progress};
 use crate::interrupt::Interrupt;
 use crate::open::parse_lengths;
 use crate::outcome::{Outcome, Result, help};
 use crate::progress::byte_bar;
 use crate::quantity::parse_whole;
+use crate::source::SourceArgs;
 use clap::Args;
 use siltstone::{Dictionary, DictionaryBuilder, DictionaryIndex};
 use siltstone_bench::named::by_name;
@@ -76,7 +77,7 @@ pub fn run(args: BuildArgs) -> Result {
     let bar = byte_bar("reading");
     let builder = args.sort.apply(args.shape.apply(Dictionary::builder()));
     let mut writer = with_progress(builder, &bar, &interrupt).create(&args.path)?;
-    let taken = args.source.put_all(&mut writer, &bar, &interrupt)?;
+    let taken = put_all(&args.source, &mut writer, &bar, &interrupt)?;
     let dictionary = writer.finish()?;
     bar.finish_and_clear();
     taken.print();

@@ -1,12 +1,10 @@
 //! `siltstone dict export`: writes all records to a stream.
 
-use super::columns::{self, Table};
 use super::open;
-use super::source::Format;
 use crate::notation::NotationArgs;
 use crate::outcome::{Outcome, Result, help};
 use crate::output::deliver;
-use crate::transfer::{self, RecordSink};
+use crate::transfer::Format;
 use clap::Args;
 use siltstone::Dictionary;
 use std::io::{BufWriter, Write};
@@ -44,13 +42,7 @@ pub fn run(args: &ExportArgs) -> Result {
 }
 
 fn export(dictionary: &Dictionary, args: &ExportArgs, target: impl Write) -> Result {
-    let (hex, notation) = (args.notation.is_hex(), args.notation.typed());
-    let mut sink: Box<dyn RecordSink> = match args.format {
-        Format::Binary => transfer::Format::Binary.sink(target, hex)?,
-        Format::Jsonl => transfer::Format::Jsonl.sink(target, hex)?,
-        Format::Csv => Box::new(columns::Writer::new(Table::Csv, notation, target)),
-        Format::Tsv => Box::new(columns::Writer::new(Table::Tsv, notation, target)),
-    };
+    let mut sink = args.format.sink(target, args.notation)?;
     for record in dictionary {
         sink.write(&record?)?;
     }

@@ -1,7 +1,6 @@
 //! `siltstone dict`: dictionaries, which are written once and then only read.
 
 mod build;
-mod columns;
 mod export;
 mod get;
 mod info;

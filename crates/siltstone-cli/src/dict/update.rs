@@ -1,11 +1,12 @@
 //! `siltstone dict update`: merges a batch into a dictionary.
 
-use super::source::{SourceArgs, Taken};
+use super::source::{Taken, put_all};
 use super::{SortArgs, check_target, open, print_info, with_progress};
 use crate::input;
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
 use crate::progress::byte_bar;
+use crate::source::SourceArgs;
 use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
@@ -62,7 +63,7 @@ pub fn run(args: UpdateArgs) -> Result {
     }
     let taken = match args.delete.is_some() && !args.source.is_named() {
         true => Taken::default(),
-        false => args.source.put_all(&mut writer, &bar, &interrupt)?,
+        false => put_all(&args.source, &mut writer, &bar, &interrupt)?,
     };
     let dictionary = writer.finish()?;
     bar.finish_and_clear();

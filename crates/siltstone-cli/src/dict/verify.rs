@@ -28,7 +28,7 @@ pub struct VerifyArgs {
 pub fn run(args: VerifyArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let dictionary = open(&args.path, false)?;
-    let report = with_bar("verifying", &interrupt, |progress| dictionary.verify(progress))?;
+    let report = with_bar("verifying", &interrupt, |progress| dictionary.verify_with(progress))?;
     crate::verify::print(&args.path, &report, args.json)?;
     Ok(if report.damage.is_empty() { Outcome::Done } else { Outcome::Negative })
 }

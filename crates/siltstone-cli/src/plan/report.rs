@@ -70,7 +70,6 @@ fn name_of(bound: Bound) -> &'static str {
 
 fn reason(unfit: &Unfit) -> String {
     match unfit {
-        Unfit::NotBuilt => "not built".to_owned(),
         Unfit::NoScans => "no scans".to_owned(),
         Unfit::NotPersistent => "not persistent".to_owned(),
         Unfit::Exceeds(bound) => format!("{} exceeded", name_of(*bound)),
@@ -190,16 +189,14 @@ fn trial(demand: &Demand, plan: &Plan) -> Option<Trial> {
     };
     let command = format!(
         "siltstone bench db --num {keys}{sizes} {} --benchmarks filluniquerandom{overwrites},readrandom,readmissing",
-        scaled.flags()?
+        scaled.flags()
     );
     Some(Trial { keys, command, plan: scaled })
 }
 
 fn print_recommended(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::Result<()> {
     writeln!(out, "\nRecommended: {}", best.system.name())?;
-    if let Some(call) = best.builder_call() {
-        writeln!(out, "  {call}")?;
-    }
+    writeln!(out, "  {}", best.builder_call())?;
     if best.prediction.open_files > 0.0 {
         writeln!(out, "  up to {:.0} open files at the same time (ulimit -n)", best.prediction.open_files)?;
     }
@@ -267,11 +264,10 @@ fn print_equal_space(out: &mut impl Write, demand: &Demand, best: &Plan) -> io::
 /// Prints which requirements the nearest existing engine would need relaxed.
 fn print_remedies(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Result<()> {
     writeln!(out, "\nNone of the existing engines meets all requirements.")?;
-    let Some(nearest) = plans.iter().find(|plan| plan.system.is_built()) else { return Ok(()) };
+    let Some(nearest) = plans.first() else { return Ok(()) };
     writeln!(out, "The nearest is {}, which would do with all of:", nearest.system.name())?;
     for unfit in &nearest.unfit {
         match unfit {
-            Unfit::NotBuilt => (),
             Unfit::NoScans => writeln!(out, "  --scans no")?,
             Unfit::NotPersistent => writeln!(out, "  --durability buffered")?,
             Unfit::Exceeds(bound) => {
@@ -330,14 +326,10 @@ fn goal(goal: Goal) -> &'static str {
 pub fn charts(demand: &Demand, plans: &[Plan], trade_offs: &[TradeOff]) -> [Chart; 2] {
     let chart = |title: &str, y: &str, logarithmic: bool, value: fn(&Prediction) -> f64| {
         let point = |prediction: &Prediction| (prediction.ram_bytes_per_key, value(prediction));
-        let series = |trade_off: &TradeOff| {
-            let is_built = trade_off.system.is_built();
-            let not_built = if is_built { "" } else { " (not built)" };
-            Series {
-                name: format!("{}{not_built}", trade_off.system.name()),
-                points: trade_off.points.iter().map(point).collect(),
-                style: if is_built { Style::Line } else { Style::FaintLine },
-            }
+        let series = |trade_off: &TradeOff| Series {
+            name: trade_off.system.name().to_owned(),
+            points: trade_off.points.iter().map(point).collect(),
+            style: Style::Line,
         };
         let chosen = plans.iter().find(|plan| plan.is_recommended()).map(|plan| Series {
             // The curves show the least writes for each amount of memory; other goals may choose a point above them.
@@ -381,7 +373,7 @@ mod tests {
         print(&mut out, &demand, &plans).unwrap();
         let table = String::from_utf8(out).unwrap();
         for wanted in
-            ["silt", "flashkey", "mica", "not built", "Recommended: silt", ".fixed(20, 44)", "--key_size 20"]
+            ["silt", "flashkey", "mica", "bloomstore", "Recommended: silt", ".fixed(20, 44)", "--key_size 20"]
         {
             assert!(table.contains(wanted), "{wanted} in\n{table}");
         }
@@ -397,14 +389,12 @@ mod tests {
     }
 
     #[test]
-    fn the_charts_mark_what_is_not_built() {
+    fn the_charts_have_a_line_for_each_engine() {
         let (demand, plans) = planned();
         let [writes, reads] = charts(&demand, &plans, &planner::trade_off(&demand).unwrap());
         for chart in [writes, reads] {
             // Without a disk there is no plan for FlashStore; one more is what is recommended.
             assert_eq!(chart.series.len(), System::all().count());
-            let faint = chart.series.iter().find(|series| series.name == "bloomstore (not built)").unwrap();
-            assert_eq!(faint.style, Style::FaintLine);
             assert!(chart.series.iter().any(|series| series.name == "silt" && series.points.len() > 10));
         }
     }

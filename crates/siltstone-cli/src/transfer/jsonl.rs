@@ -53,19 +53,7 @@ impl<W: Write> Writer<W> {
 
 impl<W: Write> RecordSink for Writer<W> {
     fn write(&mut self, record: &Record) -> anyhow::Result<()> {
-        let mut line = Line { expires_at_ms: record.expires_at_ms, ..Line::default() };
-        match std::str::from_utf8(&record.key) {
-            Ok(text) => line.key = Some(text.into()),
-            Err(_) if self.hex => line.key_hex = Some(HEXLOWER.encode(&record.key)),
-            Err(_) => line.key_base64 = Some(BASE64.encode(&record.key)),
-        }
-        match std::str::from_utf8(&record.value) {
-            Ok(text) => line.value = Some(text.into()),
-            Err(_) if self.hex => line.value_hex = Some(HEXLOWER.encode(&record.value)),
-            Err(_) => line.value_base64 = Some(BASE64.encode(&record.value)),
-        }
-        serde_json::to_writer(&mut self.target, &line).map_err(std::io::Error::from)?;
-        Ok(self.target.write_all(b"\n")?)
+        write_line(&mut self.target, record, true, self.hex)
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
@@ -73,18 +61,43 @@ impl<W: Write> RecordSink for Writer<W> {
     }
 }
 
+/// Writes a record as a line, with or without its value. Bytes that are not UTF-8 are in hex or in Base64.
+pub fn write_line(
+    target: &mut impl Write,
+    record: &Record,
+    with_value: bool,
+    hex: bool,
+) -> anyhow::Result<()> {
+    let mut line = Line { expires_at_ms: record.expires_at_ms, ..Line::default() };
+    match std::str::from_utf8(&record.key) {
+        Ok(text) => line.key = Some(text.into()),
+        Err(_) if hex => line.key_hex = Some(HEXLOWER.encode(&record.key)),
+        Err(_) => line.key_base64 = Some(BASE64.encode(&record.key)),
+    }
+    if with_value {
+        match std::str::from_utf8(&record.value) {
+            Ok(text) => line.value = Some(text.into()),
+            Err(_) if hex => line.value_hex = Some(HEXLOWER.encode(&record.value)),
+            Err(_) => line.value_base64 = Some(BASE64.encode(&record.value)),
+        }
+    }
+    serde_json::to_writer(&mut *target, &line).map_err(std::io::Error::from)?;
+    Ok(target.write_all(b"\n")?)
+}
+
 /// Reads JSONL. Empty lines are skipped.
 pub struct Reader<R> {
     source: R,
+    needs_values: bool,
     line: Vec<u8>,
     number: u64,
     ended: bool,
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Creates a reader.
-    pub fn new(source: R) -> Self {
-        Reader { source, line: Vec::new(), number: 0, ended: false }
+    /// Creates a reader. If it needs no values, they may be missing.
+    pub fn new(source: R, needs_values: bool) -> Self {
+        Reader { source, needs_values, line: Vec::new(), number: 0, ended: false }
     }
 
     fn next_record(&mut self) -> anyhow::Result<Option<Record>> {
@@ -98,7 +111,9 @@ impl<R: BufRead> Reader<R> {
             let mark = if self.number == 1 { BYTE_ORDER_MARK } else { b"" };
             let line = self.line.strip_prefix(mark).unwrap_or(&self.line);
             if !line.trim_ascii().is_empty() {
-                return parse(line).with_context(|| format!("line {}", self.number)).map(Some);
+                return parse(line, self.needs_values)
+                    .with_context(|| format!("line {}", self.number))
+                    .map(Some);
             }
         }
     }
@@ -117,7 +132,7 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-fn parse(line: &[u8]) -> anyhow::Result<Record> {
+fn parse(line: &[u8], needs_value: bool) -> anyhow::Result<Record> {
     // The parser's line 1 is the line that the caller names.
     let wrong = |error: serde_json::Error| {
         let message = error.to_string();
@@ -125,9 +140,13 @@ fn parse(line: &[u8]) -> anyhow::Result<Record> {
         anyhow!("not a JSON record: {message} at column {}", error.column())
     };
     let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
+    let has_value = line.value.is_some() || line.value_hex.is_some() || line.value_base64.is_some();
     Ok(Record {
         key: one_of("key", line.key, line.key_hex, line.key_base64)?,
-        value: one_of("value", line.value, line.value_hex, line.value_base64)?,
+        value: match needs_value || has_value {
+            true => one_of("value", line.value, line.value_hex, line.value_base64)?,
+            false => Bytes::new(),
+        },
         expires_at_ms: line.expires_at_ms,
     })
 }
@@ -178,7 +197,7 @@ mod tests {
         ] {
             let lines =
                 format!("{{\"key\":\"a\",\"value\":\"\"}}\n\n{wrong}\n{{\"key\":\"b\",\"value\":\"\"}}\n");
-            let read: Vec<_> = Reader::new(lines.as_bytes()).collect();
+            let read: Vec<_> = Reader::new(lines.as_bytes(), true).collect();
             assert_eq!(read.len(), 2, "{wrong}");
             let message = format!("{:#}", read[1].as_ref().unwrap_err());
             assert!(message.contains("line 3") && !message.contains("line 1"), "{message}");

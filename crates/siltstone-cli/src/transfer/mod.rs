@@ -1,12 +1,18 @@
-//! The formats of import and export: streams of records, which can go through a pipe.
+//! Streams of records in the formats of import and export, which can go through a pipe.
 
 pub mod binary;
-pub mod jsonl;
+mod jsonl;
+pub mod table;
 
+pub use jsonl::write_line;
+
+use crate::notation::NotationArgs;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use siltstone::Record;
 use std::io::{BufRead, Write};
+use std::path::Path;
+use table::{Columns, Table};
 
 /// The formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -15,6 +21,10 @@ pub enum Format {
     Binary,
     /// JSON, one record per line
     Jsonl,
+    /// Comma-separated values, with quotes if needed
+    Csv,
+    /// Tab-separated values, without quotes
+    Tsv,
 }
 
 /// Writes records, one after the other.
@@ -29,18 +39,26 @@ pub trait RecordSink {
 pub type RecordSource<'a> = Box<dyn Iterator<Item = anyhow::Result<Record>> + 'a>;
 
 impl Format {
-    /// Returns a writer of records to `target`. `hex` selects hex instead of Base64 for bytes that are not text, if the
-    /// format has a choice.
-    pub fn sink<'a>(self, target: impl Write + 'a, hex: bool) -> anyhow::Result<Box<dyn RecordSink + 'a>> {
+    /// Returns a writer of records to `target`, with the notation of bytes that are not text (JSONL: hex or Base64), or
+    /// of all (CSV, TSV).
+    pub fn sink<'a>(
+        self,
+        target: impl Write + 'a,
+        notation: NotationArgs,
+    ) -> anyhow::Result<Box<dyn RecordSink + 'a>> {
         Ok(match self {
             Format::Binary => Box::new(binary::Writer::new(target)?),
-            Format::Jsonl => Box::new(jsonl::Writer::new(target, hex)),
+            Format::Jsonl => Box::new(jsonl::Writer::new(target, notation.is_hex())),
+            Format::Csv => Box::new(table::Writer::new(Table::Csv, notation.typed(), target)),
+            Format::Tsv => Box::new(table::Writer::new(Table::Tsv, notation.typed(), target)),
         })
     }
 
-    /// Returns a reader of records from `source`. The format is detected if none is given.
+    /// Returns a reader of records from `source`. The format is detected if none is given. Without values in `columns`,
+    /// JSONL needs none either.
     pub fn source<'a>(
         format: Option<Format>,
+        columns: &Columns,
         mut source: impl BufRead + 'a,
     ) -> anyhow::Result<RecordSource<'a>> {
         let format = match format {
@@ -49,19 +67,27 @@ impl Format {
         };
         Ok(match format {
             Format::Binary => Box::new(binary::Reader::new(source)?),
-            Format::Jsonl => Box::new(jsonl::Reader::new(source)),
+            Format::Jsonl => Box::new(jsonl::Reader::new(source, !columns.values.is_empty())),
+            Format::Csv => Box::new(table::Reader::new(Table::Csv, columns, source)?),
+            Format::Tsv => Box::new(table::Reader::new(Table::Tsv, columns, source)?),
         })
+    }
+
+    /// Returns the format of a file's extension, if it has a known one. That of a compression is not part of it.
+    pub fn of_name(path: &Path) -> Option<Format> {
+        let is_compressed = path.extension().is_some_and(|extension| extension == "gz" || extension == "zst");
+        let name = if is_compressed { Path::new(path.file_stem()?) } else { path };
+        match name.extension()?.to_str()? {
+            "csv" => Some(Format::Csv),
+            "tsv" | "tab" => Some(Format::Tsv),
+            _ => None,
+        }
     }
 
     /// Detects the format of a stream from its first bytes.
     fn recognised(start: &[u8]) -> anyhow::Result<Format> {
-        const COMPRESSED: [(&str, &[u8]); 5] = [
-            ("gzip", b"\x1f\x8b"),
-            ("zstd", b"\x28\xb5\x2f\xfd"),
-            ("xz", b"\xfd7zXZ"),
-            ("bzip2", b"BZh"),
-            ("zip", b"PK\x03\x04"),
-        ];
+        const COMPRESSED: [(&str, &[u8]); 3] =
+            [("xz", b"\xfd7zXZ"), ("bzip2", b"BZh"), ("zip", b"PK\x03\x04")];
         if start.first() == Some(&binary::MAGIC[0]) {
             return Ok(Format::Binary);
         }
@@ -83,7 +109,15 @@ impl Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notation::Notation;
     use siltstone::Bytes;
+    use std::path::PathBuf;
+
+    /// The first column is the key, the second one the value.
+    pub fn columns() -> Columns {
+        let (key, values) = ("1".parse().unwrap(), vec!["2".parse().unwrap()]);
+        Columns { key, values, has_header: false, notation: Notation::Plain }
+    }
 
     pub fn some_records() -> Vec<Record> {
         let record = |key: &'static [u8], value: &'static [u8], expires_at_ms| Record {
@@ -101,28 +135,50 @@ mod tests {
     #[test]
     fn an_input_in_another_format_is_refused_with_its_name() {
         for (input, message) in
-            [(&b"\x1f\x8b\x08\0"[..], "gzip"), (b"PAR1\x15\x04", "PAR1"), (b"word,meaning\n", "word,meaning")]
+            [(&b"BZh91AY"[..], "bzip2"), (b"PAR1\x15\x04", "PAR1"), (b"word,meaning\n", "word,meaning")]
         {
-            let error = Format::source(None, input).err().unwrap().to_string();
+            let error = Format::source(None, &columns(), input).err().unwrap().to_string();
             assert!(error.contains(message) && !error.contains("expected value"), "{error}");
         }
         for empty in [&b""[..], b"\n \n", b"\xef\xbb\xbf"] {
-            assert_eq!(Format::source(None, empty).unwrap().count(), 0);
+            assert_eq!(Format::source(None, &columns(), empty).unwrap().count(), 0);
         }
         let marked = b"\xef\xbb\xbf{\"key\":\"k\",\"value\":\"v\"}\n";
-        assert_eq!(Format::source(None, &marked[..]).unwrap().map(Result::unwrap).count(), 1);
+        assert_eq!(Format::source(None, &columns(), &marked[..]).unwrap().map(Result::unwrap).count(), 1);
     }
 
     #[test]
     fn exports_are_imported_in_every_format() {
-        for (format, hex) in [(Format::Binary, false), (Format::Jsonl, false), (Format::Jsonl, true)] {
+        let hex = NotationArgs { hex: true, escaped: false };
+        for (format, notation) in [
+            (Format::Binary, NotationArgs::default()),
+            (Format::Jsonl, NotationArgs::default()),
+            (Format::Jsonl, hex),
+            (Format::Csv, NotationArgs::default()),
+            (Format::Tsv, hex),
+        ] {
             let mut bytes = Vec::new();
-            let mut sink = format.sink(&mut bytes, hex).unwrap();
+            let mut sink = format.sink(&mut bytes, notation).unwrap();
             some_records().iter().for_each(|record| sink.write(record).unwrap());
             sink.finish().unwrap();
             drop(sink);
-            let read: Vec<Record> = Format::source(None, &bytes[..]).unwrap().map(Result::unwrap).collect();
-            assert_eq!(read, some_records(), "{format:?}");
+            let columns = Columns { notation: notation.typed(), ..columns() };
+            let stated = Some(format).filter(|format| matches!(format, Format::Csv | Format::Tsv));
+            let read = Format::source(stated, &columns, &bytes[..]).unwrap().map(Result::unwrap);
+            let expected = some_records().into_iter().map(|record| match stated {
+                // Tables have no expiry times.
+                Some(_) => Record { expires_at_ms: 0, ..record },
+                None => record,
+            });
+            assert!(read.eq(expected), "{format:?}");
         }
+    }
+
+    #[test]
+    fn tables_are_recognised_by_their_names() {
+        let of_name = |name: &str| Format::of_name(&PathBuf::from(name));
+        assert_eq!(["a.csv", "a.b.csv.gz", "/d/a.csv.zst"].map(of_name), [Some(Format::Csv); 3]);
+        assert_eq!(["a.tsv", "a.tab.gz"].map(of_name), [Some(Format::Tsv); 2]);
+        assert_eq!(["csv", "a.gz", "a.jsonl.gz", "-"].map(of_name), [None; 4]);
     }
 }

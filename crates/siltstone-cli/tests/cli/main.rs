@@ -5,6 +5,7 @@
 mod commands;
 mod dedup;
 mod dict;
+mod many;
 mod output;
 mod plan;
 mod reading;

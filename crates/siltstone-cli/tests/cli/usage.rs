@@ -121,8 +121,9 @@ fn errors_say_what_is_true() {
         }
     }
     input("words.csv", b"word,meaning,lang\na,b\n");
+    input("words.txt", b"word,meaning,lang\na,b\n");
     input("short.csv", b"word\n");
-    input("packed.gz", b"\x1f\x8b\x08\0\0\0\0\0");
+    input("packed.bz2", b"BZh91AY&SY");
     input("wrong.jsonl", b"{\"key\":\"a\",\"value\":\"b\"}\n\n{\"key\":\"a\",value}\n");
     for (args, wanted, unwanted) in [
         (&["checkpoint", "copy"][..], "not empty", "no database"),
@@ -138,10 +139,10 @@ fn errors_say_what_is_true() {
             "word, meaning, lang",
             "ByteRecord",
         ),
-        (&["dict", "build", "a.dict", "short.csv"], "1 column", "1 columns"),
-        (&["import", "packed.gz"], "compressed with gzip", "JSON"),
-        (&["import", "words.csv"], "word,meaning", "expected value"),
-        (&["import", "wrong.jsonl"], "(1 record imported): line 3: not a JSON record", "at line 1"),
+        (&["dict", "build", "a.dict", "short.csv"], "the row ends with column 1", "1 columns"),
+        (&["import", "packed.bz2"], "compressed with bzip2", "JSON"),
+        (&["import", "words.txt"], "word,meaning", "expected value"),
+        (&["import", "wrong.jsonl"], "line 3: not a JSON record", "at line 1"),
         (&["bench", "trace", "missing"], "missing", "(os error 2): No such"),
     ] {
         let (code, message) = result(here, args);
@@ -235,6 +236,10 @@ fn stats_have_shape_structures_and_lifetime_writes() {
     for wanted in ["format version", "all versions", "index block_perfect", "write amplification"] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
+    assert!(!text.contains("setting "), "all settings have their defaults: {text}");
+    let metrics = ok(here, &["stats", "--prometheus"]);
+    assert!(metrics.contains("# TYPE siltstone_puts_total counter\nsiltstone_puts_total{"), "{metrics}");
+    assert!(metrics.contains(",engine=\"silt\"} 5000\n"), "{metrics}");
 }
 
 #[test]

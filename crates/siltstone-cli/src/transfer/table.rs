@@ -1,8 +1,7 @@
 //! CSV and TSV: one record per row, with the key in one column and the value in one or more others.
 
+use super::RecordSink;
 use crate::notation::Notation;
-use crate::quantity::counted;
-use crate::transfer::RecordSink;
 use anyhow::{Context, anyhow, ensure};
 use siltstone::{Bytes, Record};
 use std::io::{Read, Write};
@@ -31,7 +30,7 @@ impl FromStr for Column {
 #[derive(Debug, Clone)]
 pub struct Columns {
     pub key: Column,
-    /// Several columns are stored as one row with the same delimiter.
+    /// Several columns are stored as one row with the same delimiter. None: the values are empty.
     pub values: Vec<Column>,
     /// Whether the first row has names.
     pub has_header: bool,
@@ -123,11 +122,12 @@ impl<R: Read> Reader<R> {
     fn record(&self) -> anyhow::Result<Record> {
         let field = |column: usize| {
             let (wanted, got) = (column + 1, self.row.len());
-            self.row.get(column).with_context(|| {
-                format!("column {wanted} is missing; the row has {}", counted(got as u64, "column"))
-            })
+            self.row
+                .get(column)
+                .with_context(|| format!("column {wanted} is missing; the row ends with column {got}"))
         };
         let value = match self.values[..] {
+            [] => Vec::new(),
             [column] => self.notation.parse(field(column)?)?,
             _ => {
                 let mut row = self.table.writer(Vec::new());

@@ -1,0 +1,93 @@
+//! Lookups of one key or of many, in databases and in dictionaries.
+
+use crate::input::{ArgumentArgs, for_each_batch_of_keys};
+use crate::outcome::{Outcome, Result};
+use clap::Args;
+use siltstone::{Bytes, Database, Dictionary};
+use std::ffi::OsString;
+use std::io::{BufWriter, Write, stdout};
+use std::path::PathBuf;
+
+/// The keys of a command.
+#[derive(Debug, Args)]
+#[group(id = "wanted", required = true, multiple = false)]
+pub struct KeyArgs {
+    #[command(flatten)]
+    pub typed: ArgumentArgs,
+    /// Use the keys in this file, one per line; `-` is standard input
+    #[arg(long, value_name = "FILE", group = "wanted")]
+    keys: Option<PathBuf>,
+    /// Keys
+    #[arg(value_name = "KEY", group = "wanted")]
+    key: Vec<OsString>,
+}
+
+impl KeyArgs {
+    /// Returns the key, if exactly one is given as an argument.
+    pub fn single(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        match &self.key[..] {
+            [key] => self.typed.argument(key).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Calls `take` with all keys, some thousand at a time.
+    pub fn for_each_batch(
+        &self,
+        mut take: impl FnMut(&[Vec<u8>]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if let Some(path) = &self.keys {
+            return for_each_batch_of_keys(path, self.typed.notation.typed(), take);
+        }
+        let keys = self.key.iter().map(|key| self.typed.argument(key)).collect::<anyhow::Result<Vec<_>>>()?;
+        take(&keys)
+    }
+}
+
+/// What keys are looked up in.
+pub trait Lookup {
+    fn get_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Bytes>>>;
+    fn contains_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<bool>>;
+}
+
+impl Lookup for Database {
+    fn get_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Bytes>>> {
+        self.get_many(keys)
+    }
+
+    fn contains_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<bool>> {
+        self.contains_many(keys)
+    }
+}
+
+impl Lookup for Dictionary {
+    fn get_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Bytes>>> {
+        self.get_many(keys)
+    }
+
+    fn contains_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<bool>> {
+        self.contains_many(keys)
+    }
+}
+
+/// Prints a line for each key that is found: the key, a tab and the value. Returns whether all are found.
+pub fn print_many(source: &impl Lookup, keys: &KeyArgs, quiet: bool) -> Result {
+    let notation = keys.typed.notation.listed();
+    let mut out = BufWriter::new(stdout().lock());
+    let mut has_all = true;
+    keys.for_each_batch(|keys| {
+        if quiet {
+            has_all &= source.contains_many(keys)?.into_iter().all(|is_there| is_there);
+            return Ok(());
+        }
+        for (key, value) in keys.iter().zip(source.get_many(keys)?) {
+            match value {
+                Some(value) => writeln!(out, "{}\t{}", notation.show(key), notation.show(&value))?,
+                None => has_all = false,
+            }
+        }
+        Ok(())
+    })?;
+    out.flush()?;
+    Ok(if has_all { Outcome::Done } else { Outcome::Negative })
+}

@@ -1,0 +1,113 @@
+//! The inputs of a command that takes records: files of several formats, also compressed, read one after the other.
+
+use crate::input;
+use crate::interrupt::Interrupt;
+use crate::notation::NotationArgs;
+use crate::transfer::table::{Column, Columns};
+use crate::transfer::{Format, RecordSource};
+use anyhow::Context;
+use clap::Args;
+use indicatif::ProgressBar;
+use siltstone::Record;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+/// The number of records between two checks for an interrupt.
+const RECORDS_PER_LOOK: u64 = 1024;
+
+/// The options that select records.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    /// Format [default: detected from the file name or the first byte]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// CSV, TSV: column of the key, by its number from 1 or by its name
+    #[arg(long, value_name = "COLUMN", default_value = "1")]
+    key_column: Column,
+    /// CSV, TSV: column of the value; several columns are joined to one row
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', default_value = "2")]
+    value_column: Vec<Column>,
+    /// CSV, TSV: the first row contains column names; implied if a column is given by name
+    #[arg(long)]
+    header: bool,
+    #[command(flatten)]
+    pub notation: NotationArgs,
+    /// Files, which may be compressed with gzip or zstd; `-` is standard input, which is also the default
+    #[arg(value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+}
+
+/// What a command takes of the records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    Records,
+    /// Values may be missing.
+    Keys,
+}
+
+impl SourceArgs {
+    /// Returns whether a file, or standard input, is named.
+    pub fn is_named(&self) -> bool {
+        !self.inputs.is_empty()
+    }
+
+    /// Calls `take` with the number and the contents of each record. The bar shows the bytes that are read.
+    ///
+    /// # Errors
+    /// [`siltstone::Error::Interrupted`] if the user interrupts; otherwise errors name the input.
+    pub fn for_each(
+        &self,
+        wanted: Wanted,
+        bar: &ProgressBar,
+        interrupt: &Interrupt,
+        mut take: impl FnMut(u64, Record) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        bar.set_length(self.bytes());
+        let standard_input = [PathBuf::from("-")];
+        let inputs = if self.inputs.is_empty() { &standard_input[..] } else { &self.inputs };
+        let mut number = 0;
+        for input in inputs {
+            let named = || input.display().to_string();
+            let records = match self.records(input, wanted, bar, interrupt) {
+                Err(_) if interrupt.is_raised() => return Err(siltstone::Error::Interrupted.into()),
+                records => records.with_context(named)?,
+            };
+            for record in records {
+                if number % RECORDS_PER_LOOK == 0 && interrupt.is_raised() {
+                    return Err(siltstone::Error::Interrupted.into());
+                }
+                number += 1;
+                match record.and_then(|record| take(number, record)) {
+                    // An interrupted read is also an error of the format.
+                    Err(_) if interrupt.is_raised() => return Err(siltstone::Error::Interrupted.into()),
+                    taken => taken.with_context(named)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the total length of the files whose length is known, in bytes.
+    fn bytes(&self) -> u64 {
+        let length = |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file());
+        self.inputs.iter().filter_map(length).map(|data| data.len()).sum()
+    }
+
+    fn records(
+        &self,
+        input: &Path,
+        wanted: Wanted,
+        bar: &ProgressBar,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<RecordSource<'static>> {
+        let columns = Columns {
+            key: self.key_column.clone(),
+            values: if wanted == Wanted::Keys { Vec::new() } else { self.value_column.clone() },
+            has_header: self.header,
+            notation: self.notation.typed(),
+        };
+        let source = bar.wrap_read(input::open(input, interrupt)?);
+        let source = BufReader::with_capacity(1 << 20, input::decompressed(source)?);
+        Format::source(self.format.or(Format::of_name(input)), &columns, source)
+    }
+}
