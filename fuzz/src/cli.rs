@@ -2,5 +2,7 @@
 
 #[path = "../../crates/siltstone-cli/src/dedup/formats.rs"]
 pub mod formats;
+#[path = "../../crates/siltstone-cli/src/notation.rs"]
+pub mod notation;
 #[path = "../../crates/siltstone-cli/src/transfer/mod.rs"]
 pub mod transfer;

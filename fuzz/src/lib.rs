@@ -4,12 +4,15 @@
 //! it over its corpus and over simple mutations of it. The corpus of a target is the folder of its name in `corpus/`:
 //! golden bytes, inputs that reach new code, and inputs that once broke it.
 
-#[expect(dead_code, reason = "of these sources only the decoders are of use here")]
+#[expect(dead_code, unused_imports, reason = "of these sources only the decoders are of use here")]
 mod cli;
 mod input;
 mod limit;
 mod seal;
 mod targets;
+
+// The sources of the command line name its modules from the root of their crate.
+use cli::notation;
 
 /// A function that passes bytes to Siltstone.
 pub struct Target {
@@ -39,6 +42,10 @@ pub const TARGETS: &[Target] = &[
     reads("entropy_trie", &["entropy_trie"], targets::indexes::entropy_trie),
     reads("fences", &["fences"], targets::indexes::fences),
     reads("hash_page", &["hash_page"], targets::indexes::hash_page),
+    reads("run_columns", &["run_columns"], targets::indexes::run_columns),
+    reads("chain", &["chain", "run_columns", "bloom_filters"], targets::chain::run),
+    reads("bloom", &["bloom_filters"], targets::filters::bloom),
+    reads("growing_filter", &["bloom_filters"], targets::filters::growing),
     reads("block_perfect", &["perfect_index"], targets::indexes::block_perfect),
     reads("cuckoo_filter", &["cuckoo_filter"], targets::filters::cuckoo),
     reads("ribbon_filter", &["ribbon_filter"], targets::filters::ribbon),
@@ -56,6 +63,7 @@ pub const TARGETS: &[Target] = &[
     reads("simulation", &[], targets::simulation::run),
     reads("export", &["export"], targets::transfer::export),
     reads("jsonl", &[], targets::transfer::jsonl),
+    reads("tables", &[], targets::transfer::tables),
     reads("dedup", &["dedup"], targets::transfer::dedup),
     reads("packet", &["packet"], targets::packet::run),
     reads("trace", &["trace"], targets::trace::binary),

@@ -136,7 +136,7 @@ pub fn run(data: &[u8]) {
     if let Ok(records) = database.iter() {
         assert!(records.take_while(Result::is_ok).count() < 10_000);
     }
-    let _ = database.verify(&mut |done, all| {
+    let _ = database.verify_with(&mut |done, all| {
         assert!(done <= all);
         true
     });

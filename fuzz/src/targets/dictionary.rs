@@ -42,7 +42,7 @@ fn exercise(bytes: &[u8]) {
         }
         let _ = dictionary.get_many(&[[0; 8], [1; 8], [255; 8]]);
         assert!(dictionary.iter().take_while(Result::is_ok).count() <= bytes.len());
-        let _ = dictionary.verify(&mut |done, all| {
+        let _ = dictionary.verify_with(&mut |done, all| {
             assert!(done <= all);
             true
         });

@@ -1,6 +1,7 @@
 //! Filters of arbitrary bytes: decoding, lookups, and encoding and decoding again.
 
 use crate::input::Input;
+use siltstone::index::bloom::{BloomFilters, EncodedFilters, GrowingFilter};
 use siltstone::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
 
 const QUERIES: u64 = 64;
@@ -55,4 +56,45 @@ pub fn ranged(data: &[u8]) {
     let mut again = Vec::new();
     filter.encode(&mut again);
     RangedFilter::decode(&again).expect("what was encoded is decoded");
+}
+
+/// Bloom filters side by side: their encoded form matches as they do, and filters remain when others are removed.
+pub fn bloom(data: &[u8]) {
+    let mut input = Input(data);
+    let (hash, removed) = (input.u64(), u32::from(input.u8()));
+    let Ok(filters) = BloomFilters::decode(input.0) else {
+        assert!(EncodedFilters::new(input.0).is_err());
+        return;
+    };
+    let encoded = EncodedFilters::new(input.0).expect("what is decoded is read in place");
+    let mut younger = filters.clone();
+    younger.remove_oldest(removed);
+    assert_eq!(younger.columns(), filters.columns().saturating_sub(removed));
+    for bit in 0..QUERIES {
+        let hash = hash.rotate_left(bit as u32);
+        let found: Vec<u32> = filters.matches(hash).collect();
+        assert!(found.is_sorted_by(|one, other| one > other));
+        assert!(found.iter().all(|column| *column < filters.columns()));
+        assert!(encoded.matches(hash).eq(found.iter().copied()));
+        let kept = found.into_iter().filter(|column| *column >= removed);
+        assert!(younger.matches(hash).map(|column| column + removed).eq(kept));
+    }
+    assert!(filters.heap_bytes() <= 64 * data.len() + (1 << 20));
+    let mut again = Vec::new();
+    filters.encode(&mut again);
+    assert_eq!(BloomFilters::decode(&again).as_ref(), Ok(&filters));
+}
+
+/// A Bloom filter that grows.
+pub fn growing(data: &[u8]) {
+    let mut input = Input(data);
+    let hash = input.u64();
+    let Ok(mut filter) = GrowingFilter::decode(input.0) else { return };
+    filter.may_contain(hash);
+    let mut again = Vec::new();
+    filter.encode(&mut again);
+    assert_eq!(GrowingFilter::decode(&again).as_ref(), Ok(&filter));
+    if filter.insert(hash).is_ok() {
+        assert!(filter.may_contain(hash));
+    }
 }

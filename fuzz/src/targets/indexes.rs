@@ -6,6 +6,7 @@ use siltstone::index::entropy_trie::EntropyTrie;
 use siltstone::index::fences::Fences;
 use siltstone::index::hash_pages::HashPage;
 use siltstone::index::perfect::PerfectIndex;
+use siltstone::index::run_columns::RunColumns;
 
 /// The maximum ratio of a decoded index's memory to its bytes.
 const EXPANSION_MAX: usize = 64;
@@ -40,6 +41,18 @@ pub fn fences(data: &[u8]) {
     let mut again = Vec::new();
     fences.encode(&mut again);
     Fences::decode(&again).expect("what was encoded is decoded");
+}
+
+/// The columns of a run.
+pub fn run_columns(data: &[u8]) {
+    let mut input = Input(data);
+    let placement = input.u64();
+    let Ok(columns) = RunColumns::decode(input.0) else { return };
+    query(&columns, columns.blocks(), placement, data.len());
+    assert!(columns.first_block_from(placement) <= columns.blocks());
+    let mut again = Vec::new();
+    columns.encode(&mut again);
+    assert_eq!(RunColumns::decode(&again).expect("what was encoded is decoded"), columns);
 }
 
 /// A block-perfect index.

@@ -1,5 +1,6 @@
 //! The targets. Each takes what it needs from the front of the fuzzer's bytes.
 
+pub mod chain;
 pub mod cuckoo_table;
 pub mod data_logs;
 pub mod database;

@@ -1,13 +1,17 @@
 //! The formats that the command line reads: exports, JSONL, and the records of a dedup index.
 
 use crate::cli::formats::{FileEntry, METADATA_BYTES, Metadata, State};
+use crate::cli::notation::Notation;
+use crate::cli::transfer::table::{Column, Columns};
 use crate::cli::transfer::{Format, binary};
 use crate::input::Input;
 use crate::seal::with_crc;
 
 /// Returns the number of records in a stream, until the first error.
 fn records(format: Format, bytes: &[u8]) -> usize {
-    let source = Format::source(Some(format), bytes);
+    let (key, values) = (Column::Number(1), vec![Column::Number(2), Column::Number(1)]);
+    let columns = Columns { key, values, has_header: false, notation: Notation::Escaped };
+    let source = Format::source(Some(format), &columns, bytes);
     source.map_or(0, |records| records.take_while(Result::is_ok).count())
 }
 
@@ -26,6 +30,13 @@ pub fn export(data: &[u8]) {
 /// Reads records in JSON, one per line.
 pub fn jsonl(data: &[u8]) {
     assert!(records(Format::Jsonl, data) <= data.len());
+}
+
+/// Reads rows of CSV and of TSV.
+pub fn tables(data: &[u8]) {
+    for format in [Format::Csv, Format::Tsv] {
+        assert!(records(format, data) <= data.len());
+    }
 }
 
 /// Reads the records of a dedup index.
