@@ -147,7 +147,7 @@ impl SlotTable {
         Ok(())
     }
 
-    /// Returns whether all units of these slots have numbers, and a segment may have so many slots.
+    /// Returns whether all units of these slots have numbers, and none is beyond what the longest record needs.
     fn is_possible(&self, slots: Slots) -> bool {
         let end = slots.first.checked_add(slots.count).map(u64::from);
         let units = end.and_then(|end| end.checked_mul(self.units_per_slot));
