@@ -1,5 +1,8 @@
 //! The results of verification and repair: damaged bytes, and the keys that they affect.
 
+#[cfg(feature = "json")]
+mod json;
+
 use crate::error::Error;
 use crate::key::KeyHasher;
 use bytes::Bytes;

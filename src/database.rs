@@ -3,6 +3,7 @@
 mod atomic;
 mod builder;
 mod clock;
+mod destroy;
 mod disk;
 mod lock;
 mod ordered;

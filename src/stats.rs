@@ -1,5 +1,7 @@
 //! Statistics: memory, I/O and counters of a database.
 
+#[cfg(feature = "json")]
+pub mod json;
 mod text;
 
 #[doc(hidden)]

@@ -1,9 +1,12 @@
 //! Configures and opens a database.
 
+mod named;
+
 use super::disk;
 use super::place::{Place, engine_of_number};
 use super::{Database, Inner, clock::Clock, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
 use crate::batch::Durability;
+use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, open_files_default};
 use crate::engine::CommonSettings;
 use crate::engine::{EngineInfo, EngineKind, EngineSettings, Opening};
@@ -75,15 +78,17 @@ impl Builder {
     /// Sets the engine, as an [`EngineKind`] or as its settings. Default: the engine of the database in the directory,
     /// or `silt` for a new one. It is an error if the database in the directory has another engine.
     ///
-    /// Settings that affect the stored data are kept in the database: they apply until they are changed. A setting that
-    /// is left out has the value stored in the database, or its default.
+    /// Settings that affect the stored data are kept in the database: they apply until they are changed. A setting
+    /// that is left out has the value stored in the database, or its default.
     pub fn engine(mut self, engine: impl Into<Box<dyn EngineSettings>>) -> Self {
         self.engine = Some(engine.into());
         self
     }
 
-    /// Sets a setting of the engine by its name, with a value as text. Overrides [`engine`](Self::engine). `siltstone
-    /// engines` and [`EngineSettings::describe`] list the settings.
+    /// Sets a setting by its name, with a value as text: one of the engine, or a setting of this builder with the name
+    /// of its method, as `engine`, `fixed` (`32,8`) or `memory_budget` (`64MiB`). Overrides the methods. `siltstone
+    /// engines` and [`EngineSettings::describe`] list the settings of engines. A wrong name or value is an error of
+    /// [`open`](Self::open).
     pub fn set(mut self, name: impl Into<String>, value: impl fmt::Display) -> Self {
         self.named_settings.push((name.into(), value.to_string()));
         self
@@ -123,8 +128,8 @@ impl Builder {
         self
     }
 
-    /// Sets the number of partitions (P), a power of two up to 1,024. Partitions are merged one at a time, so the extra
-    /// space during a merge is one P-th of the data. Default: 16.
+    /// Sets the number of partitions (P), a power of two up to 1,024. Partitions are merged one at a time, so the
+    /// extra space during a merge is one P-th of the data. Default: 16.
     pub fn partitions(mut self, partitions: u32) -> Self {
         self.common.partitions = Some(partitions);
         self
@@ -137,11 +142,11 @@ impl Builder {
     }
 
     /// Limits the memory of the database, in bytes, including buffers and caches. Not included are values returned to
-    /// callers, iterators, and single records of more than some KiB while they are read or written. Memory that indexes
-    /// and filters do not need caches records. If they do not fit, first filters and then indexes stay on flash, which
-    /// costs more reads ([`Stats::degraded`](crate::Stats::degraded) lists the stores); with even less memory,
-    /// LogStores and buffers shrink. The minimum is 256 KiB and 4 KiB per partition. Default: no limit and no cache;
-    /// 256 MiB for an engine that keeps all data in memory.
+    /// callers, iterators, and single records of more than some KiB while they are read or written. Memory that
+    /// indexes and filters do not need caches records. If they do not fit, first filters and then indexes stay on
+    /// flash, which costs more reads ([`Stats::degraded`](crate::Stats::degraded) lists the stores); with even less
+    /// memory, LogStores and buffers shrink. The minimum is 256 KiB and 4 KiB per partition. Default: no limit and no
+    /// cache; 256 MiB for an engine that keeps all data in memory.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.common.memory_budget = Some(bytes);
         self
@@ -168,18 +173,18 @@ impl Builder {
     }
 
     /// Sets the number of threads for background work. Without threads, the caller drives the work with
-    /// [`Database::step`], and writers execute a step where they would have to wait. Default: 2, so that a LogStore can
-    /// be converted during a merge.
+    /// [`Database::step`], and writers execute a step where they would have to wait. Default: 2, so that a LogStore
+    /// can be converted during a merge.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;
         self
     }
 
-    /// Sets the maximum number of open files, at least 64. Each store is a file. Gets are fastest while at most half of
-    /// this number are open; above that, the least recently used files are closed, and reopened on demand, which takes
-    /// some microseconds. Files with unsynced writes, and removed files that an iterator still reads, stay open beyond
-    /// the limit. Default: three quarters of the limit of the process (`RLIMIT_NOFILE`). When half of that are open,
-    /// the soft limit is raised to the hard limit.
+    /// Sets the maximum number of open files, at least 64. Each store is a file. Gets are fastest while at most half
+    /// of this number are open; above that, the least recently used files are closed, and reopened on demand, which
+    /// takes some microseconds. Files with unsynced writes, and removed files that an iterator still reads, stay open
+    /// beyond the limit. Default: three quarters of the limit of the process (`RLIMIT_NOFILE`). When half of that are
+    /// open, the soft limit is raised to the hard limit.
     pub fn open_files_max(mut self, files: u64) -> Self {
         self.open_files_max = Some(files);
         self
@@ -228,6 +233,7 @@ impl Builder {
     /// Invalid settings leave nothing behind. A database that never held a record is created again if it was created
     /// with other settings.
     pub fn open(mut self) -> Result<Database> {
+        self = self.with_common_settings()?;
         self.common.check()?;
         self.check_open_files()?;
         let (path, access) = (self.path.clone(), self.access);
@@ -251,6 +257,31 @@ impl Builder {
         self.open_in(directory)
     }
 
+    /// Opens an empty database of an engine that keeps all data in memory, without a directory: what `path` was given
+    /// is not used.
+    ///
+    /// ```
+    /// use siltstone::{Database, MicaSettings};
+    ///
+    /// let database = Database::builder("").engine(MicaSettings::default()).open_in_memory()?;
+    /// database.put("key", "value")?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the engine keeps its data in files, and for invalid settings.
+    pub fn open_in_memory(mut self) -> Result<Database> {
+        self = self.with_common_settings()?;
+        let engine = self.choose_engine(None)?;
+        if engine.info().number.is_some() {
+            let name = engine.info().name;
+            let problem = format!("`{name}` keeps its data in files; open it in a directory, or use `mica`");
+            return Err(Error::Setting { name: "engine", problem });
+        }
+        self.engine = Some(engine);
+        self.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered))
+    }
+
     /// Checks that the process may open enough files, if necessary after raising the limit.
     fn check_open_files(&self) -> Result<()> {
         let default = open_files_default();
@@ -267,7 +298,11 @@ impl Builder {
 
     /// Opens the database in any directory of the module `device`.
     #[doc(hidden)]
-    pub fn open_in(mut self, directory: Directory) -> Result<Database> {
+    pub fn open_in(self, directory: Directory) -> Result<Database> {
+        self.with_common_settings()?.open_with_settings(directory)
+    }
+
+    fn open_with_settings(mut self, directory: Directory) -> Result<Database> {
         let directory = directory.skip_checksums_on_get(!self.verify_checksums);
         if self.read_only && !directory.is_read_only() {
             let problem = "the directory was opened for writing; use `Directory::system_read_only`".into();
@@ -396,5 +431,13 @@ pub(super) fn create_empty_directory(path: &Path) -> Result<Directory> {
             found: entry.file_name().to_string_lossy().into_owned(),
         }),
         _ => Ok(directory),
+    }
+}
+
+/// Removes a directory if it is empty.
+pub(super) fn remove_empty_directory(path: &Path) -> Result<()> {
+    match std::fs::remove_dir(path) {
+        Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => Err(Error::io("remove", path)(error)),
+        _ => Ok(()),
     }
 }

@@ -138,7 +138,7 @@ fn is_refused(source: &std::io::Error) -> bool {
     matches!(source.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied)
 }
 
-fn existing(opened: Result<Directory>, path: &Path) -> Result<Directory> {
+pub(super) fn existing(opened: Result<Directory>, path: &Path) -> Result<Directory> {
     match opened {
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
             Err(Error::NotFound { path: path.to_owned() })

@@ -21,6 +21,11 @@ const MAGIC: &[u8; 8] = b"SILTUSED";
 /// The name under which the file is written before it is renamed.
 const NEW_NAME: &str = "USAGE.new";
 
+/// Returns whether this is the name of the file, or of one that is to replace it.
+pub(super) fn owns(name: &str) -> bool {
+    [USAGE_NAME, NEW_NAME].contains(&name)
+}
+
 /// Returns the bytes of the file.
 pub fn encode(usage: &Usage) -> [u8; USAGE_BYTES] {
     let mut bytes = [0; USAGE_BYTES];

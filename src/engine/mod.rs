@@ -22,7 +22,7 @@ mod write_budget;
 
 pub use common::CommonSettings;
 pub use family::EngineKind;
-pub(crate) use settings::{DISK_FILTER_BITS, budget_of_disk};
+pub(crate) use settings::{DISK_FILTER_BITS, SettingValue, budget_of_disk};
 pub use settings::{Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo};
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};

@@ -102,6 +102,12 @@ pub trait EngineSettings: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns the name of the file by which a disk of the engine says to which database it belongs.
+    #[doc(hidden)]
+    fn claim_of_disk(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Reads everything of a database that is not open, and reports what is damaged. Changes nothing.
     #[doc(hidden)]
     fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {

@@ -202,6 +202,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_have_six_digits() {
+        for (value, text) in [
+            (336.0, "336"),
+            (16_331_228_070.175_44, "16331228070"),
+            (47_891.101, "47891.1"),
+            (25.821, "25.8210"),
+        ] {
+            assert_eq!(number_as_text(value), text);
+        }
+    }
+
+    #[test]
     fn the_table_has_every_component_of_memory() {
         let table = some().to_string();
         for wanted in ["silt", "filters", "12345", "occupancy", "0.9375"] {

@@ -9,7 +9,6 @@ use crate::progress::with_bar;
 use crate::quantity::counted;
 use crate::verify;
 use clap::Args;
-use serde_json::json;
 use siltstone::{Database, RepairOptions, RepairReport};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -63,14 +62,7 @@ pub fn run(args: RepairArgs) -> Result {
 }
 
 fn print_json(database: &Path, report: &RepairReport) -> anyhow::Result<()> {
-    let mut line = verify::found(database, &report.found);
-    if let Some(fields) = line.as_object_mut() {
-        let folder = report.set_aside.as_ref().map(|folder| folder.display().to_string());
-        fields.insert("set_aside".into(), json!(folder));
-        fields.insert("set_aside_files".into(), json!(report.set_aside_files));
-        fields.insert("new_files".into(), json!(report.new_files));
-        fields.insert("kept_records".into(), json!(report.kept_records));
-    }
+    let line = verify::with_path(database, &report.to_json())?;
     Ok(writeln!(stdout().lock(), "{line}")?)
 }
 

@@ -8,7 +8,7 @@ use crate::progress::with_bar;
 use crate::quantity::counted;
 use clap::Args;
 use serde_json::{Value, json};
-use siltstone::{Damage, Database, KeyRange, VerifyReport};
+use siltstone::{Database, VerifyReport};
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -58,7 +58,7 @@ pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<Veri
 pub fn print(path: &Path, report: &VerifyReport, json: bool) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     if json {
-        writeln!(out, "{}", found(path, report))?;
+        writeln!(out, "{}", with_path(path, &report.to_json())?)?;
     } else {
         writeln!(
             out,
@@ -76,37 +76,9 @@ pub fn print(path: &Path, report: &VerifyReport, json: bool) -> anyhow::Result<(
     Ok(out.flush()?)
 }
 
-/// Returns a report in JSON. Hashes are strings of 16 hexadecimal digits.
-pub fn found(path: &Path, report: &VerifyReport) -> Value {
-    json!({
-        "path": path.display().to_string(),
-        "checked_bytes": report.checked_bytes,
-        "checked_records": report.checked_records,
-        "torn_bytes": report.torn_bytes,
-        "damage": report.damage.iter().map(damaged_place).collect::<Vec<_>>(),
-        "lost": ranges(&report.lost()),
-        "may_be_older": ranges(&report.may_be_older()),
-    })
-}
-
-fn damaged_place(damage: &Damage) -> Value {
-    let keys: Vec<String> = damage.keys.iter().map(|key| key.escape_ascii().to_string()).collect();
-    json!({
-        "file": damage.file.display().to_string(),
-        "part": damage.part.to_string(),
-        "offset": damage.offset,
-        "length": damage.length,
-        "expected": damage.expected,
-        "got": damage.got,
-        "keys": keys,
-        "lost": ranges(&damage.lost),
-        "may_be_older": damage.may_be_older,
-    })
-}
-
-fn ranges(ranges: &[KeyRange]) -> Vec<Value> {
-    let hexadecimal = |placement: u64| format!("{placement:016x}");
-    let hexadecimal =
-        |range: &KeyRange| json!({"first": hexadecimal(range.first), "last": hexadecimal(range.last)});
-    ranges.iter().map(hexadecimal).collect()
+/// Returns a report, as JSON, with the path.
+pub fn with_path(path: &Path, report: &str) -> anyhow::Result<Value> {
+    let mut report: Value = serde_json::from_str(report)?;
+    report["path"] = json!(path.display().to_string());
+    Ok(report)
 }

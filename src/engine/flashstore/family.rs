@@ -83,6 +83,10 @@ impl EngineSettings for FlashStoreSettings {
         FileName::parse(file_name).is_some_and(FileName::is_of_logs)
     }
 
+    fn claim_of_disk(&self) -> Option<&'static str> {
+        Some(claim::CLAIM_NAME)
+    }
+
     fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let claim = self.damaged_claim(directory)?;
         let mut report = hashed_log::examine(directory, &|kept| self.of_kept(kept), progress)?;

@@ -481,7 +481,7 @@ fn while_gets_read_no_piece_is_left_in_flight() {
     let file = directory.create("data", Access::Direct).unwrap();
     let mut appender = Appender::new(file, Purpose::Merge, PIECE_BYTES);
     appender.append(&[3; PIECE_BYTES]).unwrap();
-    assert_eq!(contents(&backend, "data").unwrap(), [], "without gets, the piece is in flight");
+    assert_eq!(contents(&backend, "data").unwrap(), [0; 0], "without gets, the piece is in flight");
     for pieces in 2..10 {
         other.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap();
         appender.append(&[3; PIECE_BYTES]).unwrap();

@@ -1,0 +1,116 @@
+//! Removes databases.
+
+use super::Database;
+use super::builder::remove_empty_directory;
+use super::disk;
+use super::place::engine_of;
+use super::repair::existing;
+use super::usage_file;
+use crate::device::{Access, Directory, LOCK, Purpose};
+use crate::error::{Error, Result};
+use crate::names::FileName;
+use std::path::Path;
+
+impl Database {
+    /// Removes the database in the directory `path` with all its records, and the directory if it contains nothing
+    /// else. The database must not be open. That of the slow drive of FlashStore is removed as well.
+    ///
+    /// The manifest is removed last. If this fails or is interrupted, call it again.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("db");
+    /// use siltstone::Database;
+    ///
+    /// let database = Database::open(&path)?;
+    /// database.put("key", "value")?;
+    /// drop(database);
+    /// Database::destroy(&path)?;
+    /// assert!(!path.exists());
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotFound`](crate::Error::NotFound) if there is no database, [`Error::Locked`](crate::Error::Locked) if
+    /// it is open, [`Error::Io`](crate::Error::Io) if files cannot be removed.
+    pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        destroy_in(&existing(Directory::system(path, Access::default()), path)?)
+    }
+}
+
+fn destroy_in(directory: &Directory) -> Result<()> {
+    let engine = engine_of(directory)?;
+    let lock = directory.lock()?;
+    match disk::of_closed(&*engine, directory) {
+        Ok(Some(disk)) => {
+            let names = disk.list()?;
+            for claim in names.iter().filter(|name| engine.claim_of_disk() == Some(name)) {
+                disk.remove(claim)?;
+            }
+            destroy_in(&disk)?;
+        }
+        // An earlier call has removed the disk.
+        Ok(None) | Err(Error::Setting { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let is_of_manifest = |name: &str| {
+        use FileName::{Manifest, Mirror, NewManifest, NewMirror};
+        matches!(FileName::parse(name), Some(Manifest | Mirror | NewManifest | NewMirror))
+    };
+    let names = directory.list()?;
+    let (manifests, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_of_manifest(name));
+    let is_other = |name: &&&String| usage_file::owns(name) || engine.owns(name);
+    for name in others.iter().filter(is_other) {
+        directory.remove(name)?;
+    }
+    directory.sync(Purpose::Maintain)?;
+    manifests.into_iter().try_for_each(|name| directory.remove(name))?;
+    directory.remove(LOCK)?;
+    directory.sync(Purpose::Maintain)?;
+    drop(lock);
+    remove_empty_directory(&directory.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineKind;
+
+    #[test]
+    fn of_a_destroyed_database_nothing_remains_and_of_other_files_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let persistent = EngineKind::ALL.iter().filter(|kind| kind.info().number.is_some());
+        for kind in persistent {
+            let path = directory.path().join(kind.name());
+            let create = || {
+                let database = Database::builder(&path).engine(*kind).open().unwrap();
+                database.put("key", "value").unwrap();
+                database
+            };
+            let database = create();
+            assert!(matches!(Database::destroy(&path), Err(Error::Locked { .. })));
+            database.compact().unwrap();
+            drop(database);
+            Database::destroy(&path).unwrap();
+            assert!(!path.exists());
+            assert!(matches!(Database::destroy(&path), Err(Error::NotFound { .. })));
+            drop(create());
+            std::fs::write(path.join("notes.txt"), "mine").unwrap();
+            Database::destroy(&path).unwrap();
+            let names: Vec<_> = path.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(names, ["notes.txt"], "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn the_slow_drive_is_destroyed_as_well() {
+        let directory = tempfile::tempdir().unwrap();
+        let (flash, disk) = (directory.path().join("flash"), directory.path().join("disk"));
+        let builder = Database::builder(&flash).set("engine", "flashstore").set("disk", disk.display());
+        drop(builder.set("segment_bytes", "64KiB").set("flash_bytes", "2MiB").open().unwrap());
+        assert!(disk.exists());
+        Database::destroy(&flash).unwrap();
+        assert!(!disk.exists() && !flash.exists());
+    }
+}
