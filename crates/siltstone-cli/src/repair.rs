@@ -23,8 +23,8 @@ const EXAMPLES: &str = "
 /// next number). Prints the keys that may be lost, and those for which reads may return an older value. An intact
 /// database is not changed; an interrupted repair changes nothing. Exits with 1 if records may be lost.
 ///
-/// For a dedup index, repairs both databases. If either loses records, the next `siltstone dedup` reads all files
-/// again. A repair of an index that was interrupted must be run again before the index is used.
+/// For a dedup index, repairs both databases. If either loses records, the next `siltstone dedup` counts the
+/// references again and reads the files with lost records again. A repair of an index that was interrupted must be run again before the index is used.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct RepairArgs {

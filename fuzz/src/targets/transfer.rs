@@ -1,6 +1,6 @@
 //! The formats that the command line reads: exports, JSONL, and the records of a dedup index.
 
-use crate::cli::formats::{FileEntry, METADATA_BYTES, Metadata, State};
+use crate::cli::formats::{FileEntry, METADATA_BYTES, Metadata, State, decode_changes, encode_changes};
 use crate::cli::notation::Notation;
 use crate::cli::transfer::table::{Column, Columns};
 use crate::cli::transfer::{Format, binary};
@@ -42,7 +42,7 @@ pub fn tables(data: &[u8]) {
 /// Reads the records of a dedup index.
 pub fn dedup(data: &[u8]) {
     if let Some(metadata) = Metadata::decode(data) {
-        assert_eq!(metadata.encode()[..40], data[..40]);
+        assert_eq!(metadata.encode(), data);
         assert_eq!(data.len(), METADATA_BYTES);
     }
     if let Ok(entry) = FileEntry::decode(data) {
@@ -50,5 +50,9 @@ pub fn dedup(data: &[u8]) {
     }
     if let Ok(state) = State::decode(data) {
         assert_eq!(state.encode(), data);
+    }
+    if let Ok(changes) = decode_changes(data, 20) {
+        let changes = changes.iter().map(|(key, metadata)| (&key[..], metadata.as_ref()));
+        assert_eq!(encode_changes(changes), data);
     }
 }

@@ -8,10 +8,11 @@
 
 use anyhow::ensure;
 use clap::ValueEnum;
-use fastcdc::v2020::{Normalization, StreamCDC};
+use fastcdc::v2020::{FastCDC, Normalization};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 
 /// The longest hash used as a key, in bytes.
 const HASH_BYTES_MAX: usize = 32;
@@ -63,14 +64,6 @@ impl Default for Chunking {
     }
 }
 
-/// A piece of a file.
-pub struct Chunk {
-    /// The first bytes of its hash.
-    pub hash: Vec<u8>,
-    /// Its length, in bytes.
-    pub length: u32,
-}
-
 impl Chunking {
     /// Checks the limits.
     pub fn check(&self) -> anyhow::Result<()> {
@@ -87,18 +80,88 @@ impl Chunking {
         Ok(())
     }
 
-    /// Returns the chunks of `source`. A cut depends only on what follows the cut before it, so reading can begin at
-    /// any cut.
-    pub fn chunks(&self, source: impl Read) -> impl Iterator<Item = io::Result<Chunk>> {
+    /// Returns the maximum length of a chunk, in bytes.
+    fn length_max(&self) -> usize {
+        4 * self.average_size as usize
+    }
+
+    /// Returns the lengths of the chunks at the front of `bytes`: of all of them if these are the last bytes of a file,
+    /// else of those that do not depend on what follows. A cut depends only on what follows the cut before it.
+    fn cut(&self, bytes: &[u8], is_last: bool) -> Vec<u32> {
         let average = self.average_size as usize;
-        let source = BufReader::with_capacity(READ_BYTES.max(4 * average), source);
-        let cuts = StreamCDC::with_level(source, average / 4, average, 4 * average, Normalization::Level1);
-        cuts.map(|chunk| {
-            let chunk = chunk?;
-            let mut hash = self.hash.hash(&chunk.data).to_vec();
-            hash.truncate(self.hash_bytes.into());
-            Ok(Chunk { hash, length: chunk.length as u32 })
+        let cutter =
+            FastCDC::with_level(bytes, average / 4, average, self.length_max(), Normalization::Level1);
+        let mut lengths = Vec::with_capacity(bytes.len() / average + 1);
+        let mut start = 0;
+        while start < bytes.len() && (is_last || bytes.len() - start >= self.length_max()) {
+            let (_, end) = cutter.cut(start, bytes.len() - start);
+            lengths.push((end - start) as u32);
+            start = end;
+        }
+        lengths
+    }
+}
+
+/// Consecutive chunks of a file.
+pub struct Block {
+    bytes: Vec<u8>,
+    /// The lengths of the chunks, in bytes.
+    pub lengths: Vec<u32>,
+    /// Whether the file ends with them.
+    pub is_last: bool,
+}
+
+impl Block {
+    /// Returns the first bytes of the hashes of the chunks, concatenated.
+    pub fn hashes(&self, chunking: &Chunking) -> Vec<u8> {
+        let mut hashes = Vec::with_capacity(self.lengths.len() * usize::from(chunking.hash_bytes));
+        for chunk in self.chunks() {
+            hashes.extend(&chunking.hash.hash(chunk)[..chunking.hash_bytes.into()]);
+        }
+        hashes
+    }
+
+    /// [`hashes`](Block::hashes), on all threads of the current pool.
+    pub fn hashes_by_all(&self, chunking: &Chunking) -> Vec<u8> {
+        let chunks: Vec<&[u8]> = self.chunks().collect();
+        let hashes: Vec<_> = chunks.into_par_iter().map(|chunk| chunking.hash.hash(chunk)).collect();
+        hashes.iter().flat_map(|hash| &hash[..chunking.hash_bytes.into()]).copied().collect()
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.bytes[..];
+        self.lengths.iter().map(move |&length| {
+            let (chunk, after) = rest.split_at(length as usize);
+            rest = after;
+            chunk
         })
+    }
+}
+
+/// Reads a file in blocks of chunks. Reading can begin at any cut.
+pub struct Blocks<'a, R> {
+    chunking: &'a Chunking,
+    source: R,
+    /// Bytes that were read, but are in no block yet.
+    rest: Vec<u8>,
+}
+
+impl<'a, R: Read> Blocks<'a, R> {
+    /// Reads from the current position of `source`.
+    pub fn new(chunking: &'a Chunking, source: R) -> Self {
+        Blocks { chunking, source, rest: Vec::new() }
+    }
+
+    /// Reads the next block, of about a mebibyte, or of two chunks of the maximum length if these are longer.
+    pub fn read_next(&mut self) -> io::Result<Block> {
+        let size = READ_BYTES.max(2 * self.chunking.length_max());
+        let mut bytes = std::mem::take(&mut self.rest);
+        let wanted = size.saturating_sub(bytes.len()) as u64;
+        let is_last = (&mut self.source).take(wanted).read_to_end(&mut bytes)? < wanted as usize;
+        let lengths = self.chunking.cut(&bytes, is_last);
+        let cut = lengths.iter().map(|&length| length as usize).sum();
+        self.rest = bytes.split_off(cut);
+        Ok(Block { bytes, lengths, is_last })
     }
 }
 
@@ -115,11 +178,24 @@ mod tests {
         std::iter::repeat_with(next).take(length).collect()
     }
 
+    /// Returns the hashes and the lengths of the chunks of `bytes`, read in blocks.
+    fn chunks(chunking: &Chunking, bytes: &[u8]) -> Vec<(Vec<u8>, u32)> {
+        let mut blocks = Blocks::new(chunking, bytes);
+        let mut chunks = Vec::new();
+        loop {
+            let block = blocks.read_next().unwrap();
+            let hashes = block.hashes(chunking);
+            assert_eq!(block.hashes_by_all(chunking), hashes);
+            let hashes = hashes.chunks_exact(chunking.hash_bytes.into()).map(<[u8]>::to_vec);
+            chunks.extend(hashes.zip(block.lengths));
+            if block.is_last {
+                return chunks;
+            }
+        }
+    }
+
     fn cut(bytes: &[u8]) -> Vec<(Vec<u8>, u32)> {
-        Chunking::default()
-            .chunks(bytes)
-            .map(|chunk| chunk.map(|chunk| (chunk.hash, chunk.length)).unwrap())
-            .collect()
+        chunks(&Chunking::default(), bytes)
     }
 
     #[test]
@@ -139,7 +215,7 @@ mod tests {
         let line = |average_size| {
             let chunking = Chunking { average_size, ..Chunking::default() };
             let lengths: Vec<_> =
-                chunking.chunks(&bytes[..]).map(|chunk| chunk.unwrap().length.to_string()).collect();
+                chunks(&chunking, &bytes).into_iter().map(|(_, length)| length.to_string()).collect();
             format!("{average_size}: {}\n", lengths.join(" "))
         };
         let cuts = [256, 1000, 4096, 65_536].map(line).concat();
@@ -161,6 +237,16 @@ mod tests {
     }
 
     #[test]
+    fn blocks_do_not_move_cuts() {
+        let bytes = noise(3 << 20);
+        for average_size in [4096, 262_144] {
+            let chunking = Chunking { average_size, ..Chunking::default() };
+            let lengths: Vec<u32> = chunks(&chunking, &bytes).into_iter().map(|(_, length)| length).collect();
+            assert_eq!(lengths, chunking.cut(&bytes, true));
+        }
+    }
+
+    #[test]
     fn an_insertion_changes_only_the_chunks_around_it() {
         let bytes = noise(400_000);
         let before = cut(&bytes);
@@ -173,8 +259,8 @@ mod tests {
     fn hashes_are_cut_to_the_length_of_the_keys() {
         for (hash, first) in [(HashKind::Blake3, 0x64), (HashKind::Sha256, 0xba)] {
             let chunking = Chunking { hash, hash_bytes: 20, ..Chunking::default() };
-            let chunk = chunking.chunks(&b"abc"[..]).next().unwrap().unwrap();
-            assert_eq!((chunk.hash.len(), chunk.hash[0], chunk.length), (20, first, 3));
+            let (hash, length) = chunks(&chunking, b"abc").remove(0);
+            assert_eq!((hash.len(), hash[0], length), (20, first, 3));
         }
         assert!(Chunking { average_size: 100, ..Chunking::default() }.check().is_err());
         assert!(Chunking { hash_bytes: 16, ..Chunking::default() }.check().is_err());

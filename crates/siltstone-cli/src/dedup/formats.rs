@@ -21,15 +21,19 @@ pub struct Metadata {
     pub length: u32,
     /// The run that first saw it, from 1 on.
     pub run: u32,
+    /// How often it occurs in the files of the index. [`REFERENCES_MAX`] stays as it is.
+    pub references: u32,
 }
+
+/// The number of references at which a chunk is no longer counted, and never removed.
+pub const REFERENCES_MAX: u32 = u32::MAX;
 
 impl Metadata {
     /// Encodes the value.
     pub fn encode(&self) -> Vec<u8> {
-        let Metadata { file_id, offset, position, seen_at_ms, length, run } = *self;
+        let Metadata { file_id, offset, position, seen_at_ms, length, run, references } = *self;
         let mut bytes = [file_id, offset, position, seen_at_ms].map(u64::to_le_bytes).concat();
-        bytes.extend([length, run].map(u32::to_le_bytes).concat());
-        bytes.resize(METADATA_BYTES, 0);
+        bytes.extend([length, run, references].map(u32::to_le_bytes).concat());
         bytes
     }
 
@@ -43,6 +47,7 @@ impl Metadata {
             seen_at_ms: fields.u64()?,
             length: fields.u32()?,
             run: fields.u32()?,
+            references: fields.u32()?,
         };
         (value.len() == METADATA_BYTES).then_some(metadata)
     }
@@ -59,6 +64,10 @@ pub struct FileEntry {
     pub done_bytes: u64,
     /// The number of indexed chunks.
     pub chunks: u64,
+    /// The number of records with the hashes of its chunks.
+    pub segments: u32,
+    /// The last run that saw the file.
+    pub run: u32,
     /// Whether the file was read to its end.
     pub complete: bool,
 }
@@ -75,15 +84,16 @@ pub struct Stamp {
 }
 
 /// The length of an entry, in bytes.
-const FILE_ENTRY_BYTES: usize = 6 * 8 + 1;
+const FILE_ENTRY_BYTES: usize = 6 * 8 + 2 * 4 + 1;
 
 impl FileEntry {
     /// Encodes the value.
     pub fn encode(&self) -> Vec<u8> {
-        let FileEntry { id, stamp, done_bytes, chunks, complete } = *self;
+        let FileEntry { id, stamp, done_bytes, chunks, segments, run, complete } = *self;
         let Stamp { size, modified_ns, changed_ns } = stamp;
         let fields = [id, size, modified_ns as u64, changed_ns as u64, done_bytes, chunks];
         let mut bytes = fields.map(u64::to_le_bytes).concat();
+        bytes.extend([segments, run].map(u32::to_le_bytes).concat());
         bytes.push(complete.into());
         bytes
     }
@@ -101,6 +111,8 @@ impl FileEntry {
                 },
                 done_bytes: fields.u64()?,
                 chunks: fields.u64()?,
+                segments: fields.u32()?,
+                run: fields.u32()?,
                 complete: fields.u8()? != 0,
             })
         })();
@@ -116,19 +128,35 @@ impl FileEntry {
     }
 }
 
-/// The totals of all runs. Every version of a file counts.
+/// Numbers of files, and of their contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Totals {
-    /// Versions of files.
+    /// Files.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
     /// Their chunks.
     pub chunks: u64,
-    /// Distinct chunks: the records of the index.
+    /// Distinct chunks.
     pub unique_chunks: u64,
     /// Their bytes.
     pub unique_bytes: u64,
+}
+
+impl Totals {
+    fn encode(&self) -> [u64; 5] {
+        [self.files, self.bytes, self.chunks, self.unique_chunks, self.unique_bytes]
+    }
+
+    fn decode(fields: &mut Reader<'_>) -> Option<Totals> {
+        Some(Totals {
+            files: fields.u64()?,
+            bytes: fields.u64()?,
+            chunks: fields.u64()?,
+            unique_chunks: fields.u64()?,
+            unique_bytes: fields.u64()?,
+        })
+    }
 }
 
 /// The catalogue's state record.
@@ -138,26 +166,31 @@ pub struct State {
     pub runs: u32,
     /// The highest number of a version of a file.
     pub next_file_id: u64,
-    /// Entries with lower numbers are invalid: records have been lost since, and the files must be read again.
-    pub first_valid_id: u64,
-    /// Whether records were lost and the chunks are not counted again yet: all numbers here may be wrong.
+    /// Whether records were lost and the references are not counted again yet: all numbers here may be wrong.
     pub recount: bool,
-    /// The totals of all runs.
-    pub totals: Totals,
+    /// The version of a file whose references are being removed; 0 if none is.
+    pub forgotten_id: u64,
+    /// The number of its records of hashes whose references are not removed yet.
+    pub forgotten_segments: u32,
+    /// What is in the index now.
+    pub now: Totals,
+    /// What all runs have added, whether it is still there or not.
+    pub ever: Totals,
 }
 
 const MAGIC: [u8; 8] = *b"SILTDEDU";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 impl State {
     /// Encodes the value.
     pub fn encode(&self) -> Vec<u8> {
-        let Totals { files, bytes: indexed, chunks, unique_chunks, unique_bytes } = self.totals;
         let mut bytes = MAGIC.to_vec();
         bytes.extend([VERSION, self.runs].map(u32::to_le_bytes).concat());
-        bytes.extend([self.next_file_id, self.first_valid_id].map(u64::to_le_bytes).concat());
+        bytes.extend(self.next_file_id.to_le_bytes());
         bytes.push(self.recount.into());
-        bytes.extend([files, indexed, chunks, unique_chunks, unique_bytes].map(u64::to_le_bytes).concat());
+        bytes.extend(self.forgotten_id.to_le_bytes());
+        bytes.extend(self.forgotten_segments.to_le_bytes());
+        bytes.extend([self.now.encode(), self.ever.encode()].concat().into_iter().flat_map(u64::to_le_bytes));
         bytes
     }
 
@@ -174,20 +207,15 @@ impl State {
             "the catalogue has format version {version}, but this program reads version {VERSION}; create a new index"
         );
         let state = (|| {
-            let (runs, next_file_id, first_valid_id) = (fields.u32()?, fields.u64()?, fields.u64()?);
+            let (runs, next_file_id) = (fields.u32()?, fields.u64()?);
             let recount = match fields.u8()? {
                 0 => false,
                 1 => true,
                 _ => return None,
             };
-            let totals = Totals {
-                files: fields.u64()?,
-                bytes: fields.u64()?,
-                chunks: fields.u64()?,
-                unique_chunks: fields.u64()?,
-                unique_bytes: fields.u64()?,
-            };
-            Some(State { runs, next_file_id, first_valid_id, recount, totals })
+            let (forgotten_id, forgotten_segments) = (fields.u64()?, fields.u32()?);
+            let (now, ever) = (Totals::decode(&mut fields)?, Totals::decode(&mut fields)?);
+            Some(State { runs, next_file_id, recount, forgotten_id, forgotten_segments, now, ever })
         })();
         match state {
             Some(state) if fields.at() == value.len() => Ok(state),
@@ -198,6 +226,43 @@ impl State {
     }
 }
 
+/// A change of a chunk's record: its key, and its new value; `None` removes it.
+pub type Change = (Vec<u8>, Option<Metadata>);
+
+/// Encodes the changes of the chunks that a commit of the catalogue covers. Keys have the same length.
+pub fn encode_changes<'a>(changes: impl Iterator<Item = (&'a [u8], Option<&'a Metadata>)>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (key, metadata) in changes {
+        bytes.extend(key);
+        bytes.push(metadata.is_some().into());
+        bytes.extend(metadata.map(Metadata::encode).unwrap_or_default());
+    }
+    bytes
+}
+
+/// Decodes changes whose keys have this length.
+pub fn decode_changes(value: &[u8], hash_bytes: usize) -> anyhow::Result<Vec<Change>> {
+    let mut fields = Reader::new(value);
+    let mut changes = Vec::new();
+    let mut change = |fields: &mut Reader<'_>| {
+        let key = fields.bytes(hash_bytes)?.to_vec();
+        let metadata = match fields.u8()? {
+            0 => None,
+            1 => Some(Metadata::decode(fields.bytes(METADATA_BYTES)?)?),
+            _ => return None,
+        };
+        changes.push((key, metadata));
+        Some(())
+    };
+    while fields.at() < value.len() {
+        ensure!(
+            change(&mut fields).is_some(),
+            "the catalogue is damaged: the changes of its last commit end early; run `siltstone verify` on the index"
+        );
+    }
+    Ok(changes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,32 +271,50 @@ mod tests {
         State {
             runs: 3,
             next_file_id: 4,
-            first_valid_id: 2,
             recount: true,
-            totals: Totals { files: 5, bytes: 6, chunks: 7, unique_chunks: 8, unique_bytes: 9 },
+            forgotten_id: 2,
+            forgotten_segments: 10,
+            now: Totals { files: 5, bytes: 6, chunks: 7, unique_chunks: 8, unique_bytes: 9 },
+            ever: Totals { files: 15, bytes: 16, chunks: 17, unique_chunks: 18, unique_bytes: 19 },
         }
     }
 
-    /// Metadata, an entry and a state, concatenated.
-    const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/dedup-v1.bin");
+    fn metadata() -> Metadata {
+        let (seen_at_ms, length, run, references) = (1, 4096, 1, 3);
+        Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms, length, run, references }
+    }
+
+    fn entry() -> FileEntry {
+        let stamp = Stamp { size: 2, modified_ns: -3, changed_ns: 4 };
+        FileEntry { id: 1, stamp, done_bytes: 5, chunks: 6, segments: 8, run: 9, complete: true }
+    }
+
+    /// An insertion and a removal.
+    fn changes() -> [Change; 2] {
+        [(vec![1; 20], Some(metadata())), (vec![2; 20], None)]
+    }
+
+    fn encoded_changes() -> Vec<u8> {
+        let changes = changes();
+        encode_changes(changes.iter().map(|(key, metadata)| (&key[..], metadata.as_ref())))
+    }
+
+    /// Metadata, an entry, a state and two changes, concatenated.
+    const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/dedup-v2.bin");
 
     #[test]
-    fn version_1_is_written_unchanged() {
-        let metadata =
-            Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms: 1, length: 4096, run: 1 };
-        let stamp = Stamp { size: 2, modified_ns: -3, changed_ns: 4 };
-        let entry = FileEntry { id: 1, stamp, done_bytes: 5, chunks: 6, complete: true };
-        let bytes = [&metadata.encode()[..], &entry.encode(), &state().encode()].concat();
+    fn version_2_is_written_unchanged() {
+        let bytes =
+            [&metadata().encode()[..], &entry().encode(), &state().encode(), &encoded_changes()].concat();
         if std::env::var_os("SILTSTONE_BLESS").is_some() {
-            std::fs::write("../../fixtures/dedup-v1.bin", &bytes).unwrap();
+            std::fs::write("../../fixtures/dedup-v2.bin", &bytes).unwrap();
         }
         assert_eq!(bytes, GOLDEN);
     }
 
     #[test]
     fn metadata_has_44_bytes_and_names_the_first_place_of_the_chunk() {
-        let metadata =
-            Metadata { file_id: 7, offset: 8192, position: 2, seen_at_ms: 1, length: 4096, run: 1 };
+        let metadata = metadata();
         assert_eq!(Metadata::decode(&metadata.encode()), Some(metadata));
         assert_eq!(Metadata::decode(&[0; METADATA_BYTES - 1]), None);
         assert_eq!(metadata.encode()[32..36], 4096u32.to_le_bytes());
@@ -240,10 +323,10 @@ mod tests {
 
     #[test]
     fn records_are_read_back_as_they_were_written() {
-        let stamp = Stamp { size: 2, modified_ns: -3, changed_ns: 4 };
-        let entry = FileEntry { id: 1, stamp, done_bytes: 5, chunks: 6, complete: true };
-        assert_eq!(FileEntry::decode(&entry.encode()).unwrap(), entry);
+        assert_eq!(FileEntry::decode(&entry().encode()).unwrap(), entry());
         assert_eq!(State::decode(&state().encode()).unwrap(), state());
+        assert_eq!(decode_changes(&encoded_changes(), 20).unwrap(), changes());
+        assert!(decode_changes(&encoded_changes()[1..], 20).is_err());
     }
 
     #[test]
@@ -255,7 +338,7 @@ mod tests {
                 FileEntry::decode(&[0; FILE_ENTRY_BYTES + 1][..length.min(FILE_ENTRY_BYTES - 1)]).is_err()
             );
         }
-        let newer = [&bytes[..8], &2u32.to_le_bytes(), &bytes[12..]].concat();
-        assert!(State::decode(&newer).unwrap_err().to_string().contains("version 2"));
+        let newer = [&bytes[..8], &3u32.to_le_bytes(), &bytes[12..]].concat();
+        assert!(State::decode(&newer).unwrap_err().to_string().contains("version 3"));
     }
 }

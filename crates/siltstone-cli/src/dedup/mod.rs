@@ -1,18 +1,19 @@
 //! `siltstone dedup`: indexes the chunks of real files and reports how many of them are duplicates.
 //!
 //! Files are split by content (FastCDC, 2020). Every chunk is hashed, looked up in a database of fixed-size records,
-//! and inserted if it is new. A second database, the catalogue, records how far each file is indexed, so that a later
-//! run continues an interrupted one and reads only what has changed. `place` documents the layout of the directory.
-//!
-//! The two databases are kept consistent: chunks become durable before the catalogue refers to them, a checkpoint
-//! copies both, and after a repair that lost records of either, all files are read again.
+//! and inserted if it is new. A second database, the catalogue, records how far each file is indexed and which chunks
+//! it has, so that a later run continues an interrupted one, reads only what has changed, and files can be forgotten.
+//! `place` documents the layout of the directory, `index` how the two databases are kept consistent.
 
-mod catalogue;
 mod chunks;
+mod duplicates;
+mod forget;
 mod formats;
-mod indexer;
+mod index;
 mod parameters;
+mod readers;
 mod recorder;
+mod recount;
 mod repair;
 mod report;
 mod scan;
@@ -23,46 +24,48 @@ use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::place::{CHUNKS, FILES, PARAMETERS, check_repaired};
 use crate::quantity::parse_whole;
 use anyhow::{Context, bail, ensure};
-use catalogue::Catalogue;
 use chunks::{Chunking, HashKind};
-use clap::Args;
-use indexer::Indexer;
+use clap::{Args, Subcommand};
+use index::Index;
 use recorder::Recorder;
 pub use repair::repair;
 use report::Report;
-use scan::Scan;
+use scan::{Scan, Sources};
+use siltstone::Database;
 use siltstone::device::SystemDirectory;
-use siltstone::{Builder, Database};
 use siltstone_bench::tuning::SettingArgs;
 use std::fs;
 use std::io::{Write, stdout};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use walk::{Walk, WalkArgs};
 
 const EXAMPLES: &str = "
   siltstone dedup ~/src ~/Documents
+  siltstone dedup --exclude target --exclude '*.o' --one-file-system ~/src
+  tar -c ~/src | siltstone dedup --stream-name src.tar -
   siltstone dedup --db backup.index --hash sha256 --hash-bytes 20 --json /srv
-  siltstone dedup --record chunks.trace ~/src
-  siltstone stats --db backup.index";
-
-/// The minimum number of slots of a LogStore. It is small because each key here costs the reading of 4 KiB, so memory
-/// matters more than conversions.
-const LOG_SLOTS_MIN: u32 = 1024;
+  siltstone dedup duplicates --db backup.index
+  siltstone dedup forget --db backup.index --missing";
 
 /// Index the chunks of files and count the duplicates
 ///
 /// Splits the files below every PATH into chunks by content (FastCDC), hashes each chunk, looks it up in an index on
-/// flash, and inserts it with 44 bytes of metadata if it is new. Does not follow symbolic links; reports and counts
-/// unreadable files. Ctrl-C stops cleanly; the next run with the same index continues. Later runs read only new and
-/// changed files and report new chunks.
+/// flash, and inserts it with 44 bytes of metadata if it is new. Does not follow symbolic links, and reads a file with
+/// several names once; reports and counts unreadable files. Ctrl-C stops cleanly; the next run with the same index
+/// continues. Later runs read only new and changed files. The index has the last version of each file that it has seen;
+/// `dedup forget` removes files.
 ///
 /// The index in DIR consists of two databases. `siltstone verify`, `repair`, `checkpoint`, `stats` and `compact` work
 /// on both; `get` and `list` read its chunks.
 #[derive(Args)]
-#[command(after_help = help(EXAMPLES))]
+#[command(after_help = help(EXAMPLES), subcommand_negates_reqs = true)]
 pub struct DedupArgs {
+    #[command(subcommand)]
+    command: Option<DedupCommand>,
     /// Directory of the index
-    #[arg(long, value_name = "DIR", default_value = "dedup-index", env = "SILTSTONE_DB")]
+    #[arg(long, value_name = "DIR", default_value = "dedup-index", env = "SILTSTONE_DB", global = true)]
     db: PathBuf,
     #[command(flatten)]
     settings: SettingArgs,
@@ -76,48 +79,84 @@ pub struct DedupArgs {
     /// Number of bytes of the hash in the key, 20 or 32; stored in the index [default: 32]
     #[arg(long, value_name = "BYTES", value_parser = ["20", "32"])]
     hash_bytes: Option<String>,
+    #[command(flatten)]
+    walk: WalkArgs,
+    /// Name of standard input in the index. A stream replaces an earlier one of the same name
+    #[arg(long, value_name = "NAME", default_value = "standard-input")]
+    stream_name: String,
+    /// Threads that read, cut and hash [default: the number of processors]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize>)]
+    threads: Option<usize>,
     /// Record the lookups and inserts to this new file, for `siltstone bench trace`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Print each new or changed file to standard error
     #[arg(long, short)]
     verbose: bool,
-    /// Print one line of JSON instead of the table
-    #[arg(long)]
+    /// Print JSON: one line, or one line per item of a list
+    #[arg(long, global = true)]
     json: bool,
-    /// Files and directories
+    /// Files and directories; `-` is standard input
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
 
+#[derive(Subcommand)]
+enum DedupCommand {
+    Forget(forget::ForgetArgs),
+    Duplicates(duplicates::DuplicatesArgs),
+}
+
 pub fn run(args: DedupArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    let roots = walk::roots(&args.paths)?;
-    let chunking = prepare(&args.db, &args)?;
-    let database = open_chunks(&args.db.join(CHUNKS), &chunking, &args.settings)?;
-    let catalogue = Catalogue::open(&args.db.join(FILES), &database, &args.settings)?;
-    // Both databases are locked now, so no repair can begin.
-    check_repaired(&args.db)?;
-    ensure!(
-        catalogue.totals().unique_chunks == 0 || database.stats().records > 0,
-        "{}: the chunks of this index are missing, but its catalogue exists; remove the directory and index again",
-        args.db.display()
-    );
+    let Some(command) = &args.command else { return index_files(&args, &interrupt) };
+    let chunking = parameters::read(&args.db)?.with_context(|| {
+        format!(
+            "{}: no index here; name another directory with --db, or create it with dedup",
+            args.db.display()
+        )
+    })?;
+    let index = Index::open(&args.db, &chunking, &args.settings)?;
+    match command {
+        DedupCommand::Forget(forget) => forget::run(forget, index, &interrupt, args.json),
+        DedupCommand::Duplicates(duplicates) => {
+            let outcome = duplicates::run(duplicates, &index, &interrupt, args.json)?;
+            index.close()?;
+            Ok(outcome)
+        }
+    }
+}
+
+fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
+    let (streams, paths): (Vec<_>, Vec<_>) =
+        args.paths.iter().cloned().partition(|path| path == Path::new("-"));
+    let roots = walk::roots(&paths)?;
+    let threads = match args.threads {
+        Some(0) => return Err(wrong_usage("--threads is 0; it must be 1 or more")),
+        Some(threads) => threads,
+        None => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+    };
+    // Checked before the index is created.
+    Walk::new(&roots, Vec::new(), &args.walk)?;
+    let chunking = prepare(&args.db, args)?;
+    let mut index = Index::open(&args.db, &chunking, &args.settings)?;
     let started = Instant::now();
-    let before = database.stats();
-    database.reset_ram_peak();
-    let mut indexer = Indexer::new(database.clone(), chunking.hash_bytes);
-    indexer.record(args.record.as_deref().map(Recorder::create).transpose()?);
-    let mut scan = Scan::new(chunking, catalogue, indexer, &interrupt, args.verbose);
+    let before = index.chunks.stats();
+    index.chunks.reset_ram_peak();
+    index.begin_run(args.record.as_deref().map(Recorder::create).transpose()?);
     let own = args.record.iter().chain([&args.db]);
     let canonical =
         |path: &PathBuf| fs::canonicalize(path).with_context(|| format!("cannot find {}", path.display()));
-    scan.run(&roots, &own.map(canonical).collect::<anyhow::Result<Vec<_>>>()?)?;
-    scan.indexer.end_recording()?;
-    database.settle()?;
-    let report = Report::new(&scan, &before, &database.stats(), started.elapsed(), interrupt.is_raised());
-    scan.close()?;
-    database.close()?;
+    let own = own.map(canonical).collect::<anyhow::Result<Vec<_>>>()?;
+    let walk = Walk::new(&roots, own, &args.walk)?;
+    let sources = Sources { walk, stream: (!streams.is_empty()).then_some(&args.stream_name[..]) };
+    let mut scan = Scan::new(index, interrupt, args.verbose);
+    scan.run(&sources, &chunking, threads)?;
+    scan.index.end_recording()?;
+    scan.index.chunks.settle()?;
+    let after = scan.index.chunks.stats();
+    let report = Report::new(&scan, &chunking, &before, &after, started.elapsed(), interrupt.is_raised());
+    scan.index.close()?;
     print(&report, args.json)?;
     if interrupt.is_raised() {
         complain(format_args!("interrupted; run the same command again to continue"));
@@ -208,18 +247,6 @@ fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
         made.hash_bytes
     );
     Ok(made)
-}
-
-fn open_chunks(directory: &Path, chunking: &Chunking, settings: &SettingArgs) -> anyhow::Result<Database> {
-    let builder = with_log_slots(Database::builder(directory), directory, LOG_SLOTS_MIN)
-        .fixed(chunking.hash_bytes.into(), formats::METADATA_BYTES)
-        .hashed_keys();
-    crate::open::open(settings.apply(builder))
-}
-
-/// Sets the minimum number of slots of a LogStore if the database is new. An existing one keeps its own.
-fn with_log_slots(builder: Builder, directory: &Path, slots: u32) -> Builder {
-    if directory.exists() { builder } else { builder.set("log_slots_min", slots) }
 }
 
 fn print(report: &Report, json: bool) -> anyhow::Result<()> {

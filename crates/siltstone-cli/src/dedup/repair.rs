@@ -8,12 +8,12 @@
 //! verify files and chunks         no damage: nothing is written
 //! create repair-incomplete        synced; `dedup` and `checkpoint` refuse the index from here on
 //! repair files                    the loss of files is no longer visible
-//! Catalogue::note_loss            the next run counts the chunks again and reads all files
+//! Index::note_loss                the next run counts the references again
 //! remove repair-incomplete
 //! repair chunks                   the loss of chunks is no longer visible
 //! ```
 
-use super::catalogue::Catalogue;
+use super::index::Index;
 use crate::interrupt::Interrupt;
 use crate::place::{CHUNKS, FILES, REPAIR_INCOMPLETE};
 use crate::verify;
@@ -23,7 +23,8 @@ use std::fs::{self, File};
 use std::path::Path;
 
 /// Repairs both databases of an index with `repair_one`, which returns whether records are lost. If any are, the next
-/// run reads all files again. A repair that was stopped must be run again.
+/// run counts the references again, and reads the files again whose records are lost. A repair that was stopped must be
+/// run again.
 pub fn repair(
     directory: &Path,
     interrupt: &Interrupt,
@@ -41,7 +42,7 @@ pub fn repair(
     // A stopped repair may have removed the evidence of a loss, so its marker counts as one.
     let lost: Vec<KeyRange> = found.iter().flat_map(|report| report.lost()).collect();
     if was_stopped || files_lose || !lost.is_empty() {
-        Catalogue::note_loss(&files)?;
+        Index::note_loss(&files)?;
     }
     if is_damaged || was_stopped {
         change(directory, || fs::remove_file(&marker))?;

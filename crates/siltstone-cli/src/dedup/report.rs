@@ -1,7 +1,9 @@
 //! The report at the end of a run, as a table and as JSON.
 
+use super::chunks::Chunking;
 use super::formats::Totals;
 use super::scan::Scan;
+use crate::quantity::counted;
 use serde::Serialize;
 use serde_json::Value;
 use siltstone::Stats;
@@ -11,7 +13,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 /// The results and the costs of a run. `files`, `bytes` and `chunks` describe the current files below the paths;
-/// `indexed`, `unique_chunks` and `dedup_ratio` count every version of a file that any run has read.
+/// `indexed`, `unique_chunks` and `dedup_ratio` what is in the index; `all_runs` also what is not there any more.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The number of the run, from 1 on.
@@ -34,6 +36,8 @@ pub struct Report {
     pub files_resumed: u64,
     /// Files that were already indexed.
     pub files_unchanged: u64,
+    /// Further names of files with hard links, which are read once.
+    pub files_linked: u64,
     /// Files and directories that could not be read.
     pub files_failed: u64,
     /// The first of them, with the error.
@@ -44,26 +48,31 @@ pub struct Report {
     pub bytes_read: u64,
     /// Chunks of the files below the paths.
     pub chunks: u64,
-    /// Chunks looked up by this run.
+    /// Chunks read by this run.
     pub chunks_read: u64,
     /// Chunks that were not in any file before.
     pub new_chunks: u64,
     /// Their bytes.
     pub new_bytes: u64,
-    /// The totals of all runs. Every version of a file counts.
+    /// What is in the index: the last version of each file.
     pub indexed: Totals,
     /// Distinct chunks in the index.
     pub unique_chunks: u64,
-    /// Bytes of all versions of all files per byte of the distinct chunks.
+    /// Bytes of the files in the index per byte of their distinct chunks.
     pub dedup_ratio: f64,
+    /// What all runs have added, with earlier versions and forgotten files. A chunk that was forgotten and added again
+    /// counts twice.
+    pub all_runs: Totals,
+    /// Bytes that all runs have added per byte of new chunks.
+    pub all_runs_ratio: f64,
     /// The duration of the run.
     pub seconds: f64,
     /// Mebibytes read per second.
     pub mb_per_s: f64,
     /// Chunks looked up per second of the time spent in lookups.
     pub lookups_per_s: f64,
-    /// Chunks inserted per second of the time spent in inserts.
-    pub inserts_per_s: f64,
+    /// Records of chunks written per second of the time spent in writes.
+    pub writes_per_s: f64,
     /// The memory of the index at the end, in bytes.
     pub ram_bytes: u64,
     /// Its peak, in bytes.
@@ -96,15 +105,22 @@ fn ratio(dividend: f64, divisor: f64) -> f64 {
 
 impl Report {
     /// Creates the report of a finished run from the statistics of the index before and after it.
-    pub fn new(scan: &Scan<'_>, before: &Stats, after: &Stats, time: Duration, interrupted: bool) -> Report {
-        let (files, counts, indexed) = (&scan.files, scan.indexer.counts(), scan.catalogue.totals());
-        let chunking = &scan.chunking;
-        let (catalogue_ram_bytes, catalogue_disk_bytes) = scan.catalogue.cost();
+    pub fn new(
+        scan: &Scan<'_>,
+        chunking: &Chunking,
+        before: &Stats,
+        after: &Stats,
+        time: Duration,
+        interrupted: bool,
+    ) -> Report {
+        let (files, counts) = (&scan.files, scan.index.counts());
+        let (indexed, all_runs) = (scan.index.now(), scan.index.ever());
+        let (catalogue_ram_bytes, catalogue_disk_bytes) = scan.index.catalogue_cost();
         let (io, keys) = (after.io - before.io, indexed.unique_chunks as f64);
         let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
         let lookups = counts.lookups as f64;
         Report {
-            run: scan.catalogue.run(),
+            run: scan.index.run(),
             interrupted,
             hash: chunking.hash.name(),
             hash_bytes: chunking.hash_bytes,
@@ -114,6 +130,7 @@ impl Report {
             files_changed: files.changed,
             files_resumed: files.resumed,
             files_unchanged: files.unchanged,
+            files_linked: files.linked,
             files_failed: files.failed,
             failures: files
                 .failures
@@ -122,17 +139,19 @@ impl Report {
                 .collect(),
             bytes: files.unchanged_bytes + files.resumed_bytes + counts.bytes,
             bytes_read: counts.bytes,
-            chunks: files.unchanged_chunks + files.resumed_chunks + counts.lookups,
-            chunks_read: counts.lookups,
+            chunks: files.unchanged_chunks + files.resumed_chunks + counts.chunks,
+            chunks_read: counts.chunks,
             new_chunks: counts.new_chunks,
             new_bytes: counts.new_bytes,
             indexed,
             unique_chunks: indexed.unique_chunks,
             dedup_ratio: ratio(indexed.bytes as f64, indexed.unique_bytes as f64),
+            all_runs,
+            all_runs_ratio: ratio(all_runs.bytes as f64, all_runs.unique_bytes as f64),
             seconds: time.as_secs_f64(),
             mb_per_s: ratio(counts.bytes as f64 / f64::from(1 << 20), time.as_secs_f64()),
             lookups_per_s: ratio(lookups, counts.lookup_time.as_secs_f64()),
-            inserts_per_s: ratio(counts.inserts as f64, counts.insert_time.as_secs_f64()),
+            writes_per_s: ratio(counts.writes as f64, counts.write_time.as_secs_f64()),
             ram_bytes: after.ram.total_bytes(),
             ram_bytes_max: after.ram_peak.total_bytes(),
             ram_bytes_per_key: ratio(after.ram.total_bytes() as f64, keys),
@@ -152,7 +171,7 @@ impl Report {
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "The files of this run")?;
         self.print_files(out)?;
-        writeln!(out, "\nThe index: all versions of all files")?;
+        writeln!(out, "\nThe index: the last version of each file")?;
         self.print_index(out)?;
         writeln!(out, "\nCost of the index")?;
         self.print_cost(out)
@@ -163,28 +182,37 @@ impl Report {
             writeln!(out, "{name:<26} {value:>16}  {remark}").map(|()| ())
         };
         let remark = format!(
-            "{} new, {} changed, {} resumed, {} unchanged, {} unreadable",
-            self.files_new, self.files_changed, self.files_resumed, self.files_unchanged, self.files_failed
+            "{} new, {} changed, {} resumed, {} unchanged, {} further hard links, {} unreadable",
+            self.files_new,
+            self.files_changed,
+            self.files_resumed,
+            self.files_unchanged,
+            self.files_linked,
+            self.files_failed
         );
         row("files", grouped(self.files), remark)?;
         row("bytes", grouped(self.bytes), format!("{} read in this run", grouped(self.bytes_read)))?;
-        row("chunks", grouped(self.chunks), format!("{} looked up in this run", grouped(self.chunks_read)))?;
+        row("chunks", grouped(self.chunks), format!("{} read in this run", grouped(self.chunks_read)))?;
         let remark = format!("{} bytes, not in any file before", grouped(self.new_bytes));
         row("new chunks", grouped(self.new_chunks), remark)?;
         row("seconds", format!("{:.2}", self.seconds), format!("{:.1} MB/s", self.mb_per_s))?;
         row("lookups per second", grouped(self.lookups_per_s as u64), String::new())?;
-        row("inserts per second", grouped(self.inserts_per_s as u64), String::new())
+        row("writes per second", grouped(self.writes_per_s as u64), String::new())
     }
 
-    /// Prints the contents of the index: every version of every file that any run has read.
+    /// Prints what is in the index, and what all runs have added.
     fn print_index(&self, out: &mut impl Write) -> io::Result<()> {
         let mut row =
             |name: &str, value: String, remark: String| writeln!(out, "{name:<26} {value:>16}  {remark}");
         let Totals { files, bytes, chunks, unique_chunks, unique_bytes } = self.indexed;
-        row("versions of files", grouped(files), format!("of {} runs", self.run))?;
+        row("indexed files", grouped(files), String::new())?;
         row("chunks", grouped(chunks), format!("{} bytes", grouped(bytes)))?;
         row("unique chunks", grouped(unique_chunks), format!("{} bytes", grouped(unique_bytes)))?;
-        row("dedup ratio", format!("{:.3}", self.dedup_ratio), "bytes per unique byte".to_owned())
+        row("dedup ratio", format!("{:.3}", self.dedup_ratio), "bytes per unique byte".to_owned())?;
+        let remark =
+            format!("{} files, {} bytes", grouped(self.all_runs.files), grouped(self.all_runs.bytes));
+        let ratio = format!("{:.3}", self.all_runs_ratio);
+        row(&format!("ratio of {}", counted(self.run.into(), "run")), ratio, remark)
     }
 
     fn print_cost(&self, out: &mut impl Write) -> io::Result<()> {

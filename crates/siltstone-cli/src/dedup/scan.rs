@@ -1,33 +1,37 @@
 //! One run over the files: what to read, how far it got, and when that becomes durable.
 
-use super::catalogue::Catalogue;
 use super::chunks::Chunking;
-use super::formats::{FileEntry, Metadata, Stamp};
-use super::indexer::Indexer;
-use super::walk::{self, Found};
+use super::formats::{FileEntry, Stamp};
+use super::index::{Index, STREAM};
+use super::readers::{End, Input, Job, Piece, Readers};
+use super::walk::{Found, Walk};
+use crate::input;
 use crate::interrupt::Interrupt;
 use crate::open::expiry_after;
 use crate::outcome::complain;
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::File;
-use std::io::{Seek, SeekFrom};
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::time::Duration;
 
-/// The work that a killed run loses at most.
-const COMMIT_INTERVAL: Duration = Duration::from_secs(2);
+/// The files per thread that wait to be read, or whose chunks wait to be indexed.
+const FILES_PER_THREAD: usize = 16;
+/// The blocks per thread that wait to be indexed.
+const BLOCKS_PER_THREAD: usize = 2;
 
 /// One run over the files.
 pub struct Scan<'a> {
-    pub chunking: Chunking,
-    pub catalogue: Catalogue,
-    pub indexer: Indexer,
+    pub index: Index,
     pub files: FileCounts,
     interrupt: &'a Interrupt,
     verbose: bool,
     bar: ProgressBar,
-    committed: Instant,
+    /// The files that are being read, by the number of their job.
+    active: HashMap<u64, Active>,
+    jobs: u64,
     started_at_ms: u64,
 }
 
@@ -50,6 +54,8 @@ pub struct FileCounts {
     pub unchanged_bytes: u64,
     /// Their chunks.
     pub unchanged_chunks: u64,
+    /// Further names of files with hard links, which are not read.
+    pub linked: u64,
     /// Files and directories that could not be read.
     pub failed: u64,
     /// The first of them, with the error.
@@ -59,61 +65,71 @@ pub struct FileCounts {
 /// The maximum number of failures listed in the report.
 const FAILURES_TOLD_MAX: usize = 100;
 
-/// How the reading of a file ended.
-enum End {
-    Complete,
-    Interrupted,
+/// A file that is being read.
+struct Active {
+    path: PathBuf,
+    key: Vec<u8>,
+    stamp: Stamp,
+    /// Its entry before this run.
+    known: Option<FileEntry>,
+    /// Its entry, once the first piece has arrived.
+    entry: Option<FileEntry>,
+}
+
+/// What a run reads.
+pub struct Sources<'a> {
+    /// The files.
+    pub walk: Walk<'a>,
+    /// The name of standard input, if it is read.
+    pub stream: Option<&'a str>,
 }
 
 impl<'a> Scan<'a> {
     /// Starts a run.
-    pub fn new(
-        chunking: Chunking,
-        catalogue: Catalogue,
-        indexer: Indexer,
-        interrupt: &'a Interrupt,
-        verbose: bool,
-    ) -> Self {
+    pub fn new(index: Index, interrupt: &'a Interrupt, verbose: bool) -> Self {
         Scan {
-            chunking,
-            catalogue,
-            indexer,
+            index,
             files: FileCounts::default(),
             interrupt,
             verbose,
             bar: ProgressBar::new(0),
-            committed: Instant::now(),
+            active: HashMap::new(),
+            jobs: 0,
             started_at_ms: expiry_after(Duration::ZERO).unwrap_or_default(),
         }
     }
 
-    /// Indexes all files below the roots until the user interrupts, and makes the result durable.
-    pub fn run(&mut self, roots: &[PathBuf], without: &[PathBuf]) -> anyhow::Result<()> {
-        self.count(roots, without)?;
-        for found in walk::files(roots, without) {
-            if self.interrupt.is_raised() {
-                break;
+    /// Indexes all files and the stream until the user interrupts, and makes the result durable. `threads` threads
+    /// read, cut and hash; the caller's thread indexes.
+    pub fn run(&mut self, sources: &Sources<'_>, chunking: &Chunking, threads: usize) -> anyhow::Result<()> {
+        self.count(&sources.walk)?;
+        let readers = Readers::new(chunking, self.interrupt, threads)?;
+        let (jobs, waiting) = channel();
+        let waiting = Mutex::new(waiting);
+        let (done, pieces) = sync_channel(threads * BLOCKS_PER_THREAD);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let (done, readers, waiting) = (done.clone(), &readers, &waiting);
+                scope.spawn(move || readers.work(waiting, &done));
             }
-            match found {
-                Found::Unreadable(path, error) => self.fail(&path, &error),
-                Found::File(path, size) => self.file(&path, size)?,
-            }
-        }
+            drop(done);
+            self.feed(sources, threads * FILES_PER_THREAD, jobs, pieces)
+        })?;
         self.bar.finish_and_clear();
-        self.commit()
+        self.index.commit()
     }
 
     /// Counts the files and bytes, so that the progress bar can estimate the remaining time.
-    fn count(&mut self, roots: &[PathBuf], without: &[PathBuf]) -> anyhow::Result<()> {
+    fn count(&mut self, walk: &Walk<'_>) -> anyhow::Result<()> {
         self.bar.set_style(ProgressStyle::with_template("looking for files {spinner} {human_pos}")?);
         self.bar.enable_steady_tick(Duration::from_millis(200));
         let mut bytes = 0;
-        for found in walk::files(roots, without) {
+        for found in walk.files() {
             if self.interrupt.is_raised() {
                 break;
             }
-            if let Found::File(_, size) = found {
-                bytes += size;
+            if let Found::File(_, stamp) = found {
+                bytes += stamp.size;
                 self.bar.inc(1);
             }
         }
@@ -125,136 +141,151 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
+    /// Gives the files to the threads, at most `waiting_max` at a time, and indexes their pieces.
+    fn feed(
+        &mut self,
+        sources: &Sources<'_>,
+        waiting_max: usize,
+        jobs: Sender<Job>,
+        pieces: Receiver<Piece>,
+    ) -> anyhow::Result<()> {
+        if let Some(name) = sources.stream {
+            let key = [STREAM, name.as_bytes()].concat();
+            let known = self.index.entry(&key)?;
+            let stream = input::open(Path::new("-"), self.interrupt)?;
+            let active = Active {
+                path: format!("stream:{name}").into(),
+                key,
+                stamp: Stamp::default(),
+                known,
+                entry: None,
+            };
+            // A stream is always read again, from its beginning.
+            self.start(active, Input::Stream(stream), &jobs);
+        }
+        for found in sources.walk.files() {
+            if self.interrupt.is_raised() {
+                break;
+            }
+            match found {
+                Found::Unreadable(path, error) => self.fail(&path, &error),
+                Found::Linked => self.files.linked += 1,
+                Found::File(path, stamp) => self.file(path, stamp, &jobs)?,
+            }
+            while self.active.len() >= waiting_max {
+                self.take(&pieces)?;
+            }
+            self.index.commit_if_due()?;
+        }
+        drop(jobs);
+        while !self.active.is_empty() {
+            self.take(&pieces)?;
+        }
+        Ok(())
+    }
+
+    /// Has a file read, unless it is already indexed.
+    fn file(&mut self, path: PathBuf, stamp: Stamp, jobs: &Sender<Job>) -> anyhow::Result<()> {
+        let key = path.as_os_str().as_bytes().to_vec();
+        let known = self.index.entry(&key)?;
+        let mut start = 0;
+        match known {
+            Some(mut entry) if entry.stamp == stamp && entry.complete => {
+                self.files.unchanged += 1;
+                self.files.unchanged_bytes += entry.done_bytes;
+                self.files.unchanged_chunks += entry.chunks;
+                self.bar.dec_length(stamp.size);
+                entry.run = self.index.run();
+                self.index.set_entry(&key, &entry);
+                return Ok(());
+            }
+            Some(entry) if entry.stamp == stamp => start = entry.done_bytes,
+            _ => {}
+        }
+        let input = Input::File(path.clone(), start);
+        self.start(Active { path, key, stamp, known, entry: None }, input, jobs);
+        Ok(())
+    }
+
+    fn start(&mut self, active: Active, input: Input, jobs: &Sender<Job>) {
+        self.jobs += 1;
+        self.active.insert(self.jobs, active);
+        // The threads end only when there are no more jobs.
+        let _ = jobs.send(Job { number: self.jobs, input });
+    }
+
+    /// Waits for a piece and indexes it.
+    fn take(&mut self, pieces: &Receiver<Piece>) -> anyhow::Result<()> {
+        let Piece { number, hashes, lengths, end } = pieces.recv()?;
+        let Some(mut active) = self.active.remove(&number) else { return Ok(()) };
+        let is_read = !lengths.is_empty() || matches!(end, Some(End::Complete));
+        if is_read {
+            let mut entry = match active.entry {
+                Some(entry) => entry,
+                None => self.begin(&active)?,
+            };
+            entry.complete = matches!(end, Some(End::Complete));
+            self.index.add(&active.key, &mut entry, self.started_at_ms, hashes, &lengths)?;
+            if entry.complete && active.known.is_some() {
+                self.index.forget_superseded(&active.key)?;
+            }
+            active.entry = Some(entry);
+            self.bar.inc(lengths.iter().map(|&length| u64::from(length)).sum());
+        }
+        match end {
+            None => drop(self.active.insert(number, active)),
+            Some(End::Failed(error)) => {
+                let error = anyhow::Error::from(error);
+                self.fail(
+                    &active.path,
+                    &match active.entry {
+                        Some(_) => error.context("cannot continue to read"),
+                        None => error,
+                    },
+                );
+            }
+            Some(End::Complete | End::Interrupted) => {}
+        }
+        if self.index.is_commit_due() {
+            self.index.commit()?;
+            let now = self.index.now();
+            self.bar.set_message(format!("{} chunks, {} of them unique", now.chunks, now.unique_chunks));
+        }
+        Ok(())
+    }
+
+    /// Returns the entry of a file of which the first piece has arrived.
+    fn begin(&mut self, active: &Active) -> anyhow::Result<FileEntry> {
+        let is_stream = active.key.starts_with(STREAM);
+        let word = match &active.known {
+            Some(known) if known.stamp == active.stamp && !known.complete && !is_stream => {
+                self.files.resumed += 1;
+                self.files.resumed_bytes += known.done_bytes;
+                self.files.resumed_chunks += known.chunks;
+                self.bar.dec_length(known.done_bytes);
+                return Ok(FileEntry { run: self.index.run(), ..*known });
+            }
+            Some(known) => {
+                self.files.changed += 1;
+                self.index.supersede(&active.key, known)?;
+                "changed"
+            }
+            None => {
+                self.files.new += 1;
+                "new"
+            }
+        };
+        if self.verbose {
+            self.bar.suspend(|| complain(format_args!("{word}: {}", active.path.display())));
+        }
+        Ok(FileEntry { stamp: active.stamp, ..self.index.add_file() })
+    }
+
     fn fail(&mut self, path: &Path, error: &anyhow::Error) {
         self.files.failed += 1;
         self.bar.suspend(|| complain(format_args!("{}: {error:#}; skipped", path.display())));
         if self.files.failures.len() < FAILURES_TOLD_MAX {
             self.files.failures.push((path.to_owned(), format!("{error:#}")));
         }
-    }
-
-    /// Indexes a file, unless it is already indexed. Read errors are counted; errors of the index are returned.
-    fn file(&mut self, path: &Path, announced_bytes: u64) -> anyhow::Result<()> {
-        let opened = File::open(path).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
-        let (mut file, metadata) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                self.fail(path, &error.into());
-                self.skip(announced_bytes);
-                return Ok(());
-            }
-        };
-        let (modified_ns, changed_ns) = walk::change_times_ns(&metadata);
-        let stamp = Stamp { size: metadata.len(), modified_ns, changed_ns };
-        let Some(mut entry) = self.begin(path, stamp, announced_bytes)? else { return Ok(()) };
-        self.skip(entry.done_bytes);
-        let read = match file.seek(SeekFrom::Start(entry.done_bytes)) {
-            Ok(_) => self.read(file, path, &mut entry)?,
-            Err(error) => Err(error),
-        };
-        match read {
-            Ok(End::Complete) => entry.complete = true,
-            Ok(End::Interrupted) => {}
-            Err(error) => self.fail(path, &anyhow::Error::from(error).context("cannot continue to read")),
-        }
-        self.catalogue.set(path, entry);
-        Ok(())
-    }
-
-    /// Returns where to continue reading a file; `None` if it is already indexed.
-    fn begin(
-        &mut self,
-        path: &Path,
-        stamp: Stamp,
-        announced_bytes: u64,
-    ) -> anyhow::Result<Option<FileEntry>> {
-        let known = self.catalogue.get(path)?;
-        let (count, word) = match known {
-            Some(entry) if entry.stamp == stamp && entry.complete => {
-                self.files.unchanged += 1;
-                self.files.unchanged_bytes += entry.done_bytes;
-                self.files.unchanged_chunks += entry.chunks;
-                self.skip(announced_bytes);
-                return Ok(None);
-            }
-            Some(entry) if entry.stamp == stamp => {
-                self.files.resumed += 1;
-                self.files.resumed_bytes += entry.done_bytes;
-                self.files.resumed_chunks += entry.chunks;
-                return Ok(Some(entry));
-            }
-            Some(_) => (&mut self.files.changed, "changed"),
-            None => (&mut self.files.new, "new"),
-        };
-        *count += 1;
-        if self.verbose {
-            self.bar.suspend(|| complain(format_args!("{word}: {}", path.display())));
-        }
-        self.catalogue.totals_mut().files += 1;
-        Ok(Some(FileEntry { id: self.catalogue.new_file_id(), stamp, ..FileEntry::default() }))
-    }
-
-    /// Removes bytes from the progress bar that need not be read, so that its rate is that of reading.
-    fn skip(&self, bytes: u64) {
-        self.bar.dec_length(bytes);
-    }
-
-    /// Reads a file from its entry's position. The outer error is the index's, the inner one the file's.
-    fn read(
-        &mut self,
-        file: File,
-        path: &Path,
-        entry: &mut FileEntry,
-    ) -> anyhow::Result<std::io::Result<End>> {
-        let chunking = self.chunking.clone();
-        for chunk in chunking.chunks(file) {
-            let chunk = match chunk {
-                Ok(chunk) => chunk,
-                Err(error) => return Ok(Err(error)),
-            };
-            let metadata = Metadata {
-                file_id: entry.id,
-                offset: entry.done_bytes,
-                position: entry.chunks,
-                seen_at_ms: self.started_at_ms,
-                length: chunk.length,
-                run: self.catalogue.run(),
-            };
-            entry.done_bytes += u64::from(chunk.length);
-            entry.chunks += 1;
-            if self.indexer.add(&chunk.hash, metadata) {
-                self.flush()?;
-                if self.committed.elapsed() >= COMMIT_INTERVAL {
-                    self.catalogue.set(path, *entry);
-                    self.commit()?;
-                }
-            }
-            self.bar.inc(chunk.length.into());
-            if self.interrupt.is_raised() {
-                return Ok(Ok(End::Interrupted));
-            }
-        }
-        Ok(Ok(End::Complete))
-    }
-
-    fn flush(&mut self) -> anyhow::Result<()> {
-        self.indexer.flush(self.catalogue.totals_mut()).context("cannot index the chunks")?;
-        let totals = self.catalogue.totals();
-        self.bar.set_message(format!("{} chunks, {} of them unique", totals.chunks, totals.unique_chunks));
-        Ok(())
-    }
-
-    /// Makes the chunks durable, then the catalogue's entries of their files.
-    fn commit(&mut self) -> anyhow::Result<()> {
-        self.flush()?;
-        self.indexer.sync().context("cannot sync the chunks")?;
-        self.catalogue.commit().context("cannot write the catalogue")?;
-        self.committed = Instant::now();
-        Ok(())
-    }
-
-    /// Closes the catalogue.
-    pub fn close(&self) -> anyhow::Result<()> {
-        self.catalogue.close()
     }
 }

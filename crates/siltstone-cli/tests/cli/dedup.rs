@@ -1,11 +1,14 @@
 //! `siltstone dedup` on real files: its counts, those of later runs, and what survives an interrupt.
 
-use crate::runner::{command, run};
+use crate::runner::{command, run, run_with};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use tempfile::TempDir;
+
+/// A run over some megabytes then has enough chunks to commit several times.
+const SMALL_CHUNKS: [&str; 4] = ["--average-size", "256", "--threads", "1"];
 
 struct Files {
     directory: TempDir,
@@ -61,7 +64,7 @@ impl Files {
 
     /// Indexes the files until the chunks have this many bytes.
     fn dedup_until(&self, index: &str, bytes: u64) -> Child {
-        let child = self.command(index, &["--json"]).spawn().unwrap();
+        let child = self.command(index, &[&["--json"], &SMALL_CHUNKS[..]].concat()).spawn().unwrap();
         while size_of(&self.path(index).join("chunks")) < bytes {
             std::thread::yield_now();
         }
@@ -69,10 +72,11 @@ impl Files {
     }
 }
 
-/// Flips a bit in the middle of the longest file of a database.
+/// Flips a bit in the middle of the longest SortedStore of a database.
 fn damage(database: &Path) {
     let entries = fs::read_dir(database).unwrap().map(|entry| entry.unwrap().path());
-    let longest = entries.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let stores = entries.filter(|path| path.extension().is_some_and(|extension| extension == "sorted"));
+    let longest = stores.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
     let mut bytes = fs::read(&longest).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -130,8 +134,10 @@ fn a_later_run_reads_only_what_has_changed() {
 #[test]
 fn an_interrupted_run_is_continued() {
     let files = Files::new();
-    (0..6).for_each(|number| files.write(&format!("{number}"), &noise(number % 4, 12 << 20)));
-    let whole = files.dedup("whole", &[]);
+    // The reader is at most some blocks ahead of the first commit.
+    files.write("long", &noise(1, 12 << 20));
+    files.write("short", &noise(1, 1 << 20));
+    let whole = files.dedup("whole", &SMALL_CHUNKS);
     let child = files.dedup_until("index", 300_000);
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
@@ -154,8 +160,8 @@ fn an_interrupted_run_is_continued() {
 #[test]
 fn a_killed_run_does_not_change_the_counts() {
     let files = Files::new();
-    (0..6).for_each(|number| files.write(&format!("{number}"), &noise(number % 4, 12 << 20)));
-    let whole = files.dedup("whole", &[]);
+    (0..6).for_each(|number| files.write(&format!("{number}"), &noise(number % 4, 3 << 20)));
+    let whole = files.dedup("whole", &SMALL_CHUNKS);
     for bytes in [100_000, 500_000, 900_000] {
         let mut child = files.dedup_until("index", bytes);
         child.kill().unwrap();
@@ -205,8 +211,9 @@ fn the_table_has_all_figures() {
         "new chunks",
         "unique chunks",
         "dedup ratio",
+        "ratio of 1 run",
         "lookups per second",
-        "inserts per second",
+        "writes per second",
         "RAM bytes per key",
         "flash reads per lookup",
         "write amplification",
@@ -241,8 +248,10 @@ fn verify_and_repair_of_an_index_read_both_databases_and_lost_records_are_indexe
         assert_eq!(out.lines().count(), 2, "a line for each database: {out}");
         assert_eq!(files.siltstone(&["verify", index]).0, Some(0));
         let again = files.dedup("index", &[]);
-        let counts = ["files", "bytes", "chunks", "bytes_read"];
-        assert_eq!(numbers(&again, counts), numbers(&whole, counts), "all files are read again ({database})");
+        let counts = ["files", "bytes", "chunks"];
+        assert_eq!(numbers(&again, counts), numbers(&whole, counts), "all files are indexed ({database})");
+        let [again_bytes, bytes] = [numbers(&again, ["bytes_read"])[0], numbers(&whole, ["bytes"])[0]];
+        assert!((1..bytes).contains(&again_bytes), "those with lost records are read: {again_bytes}");
         assert_eq!(again["indexed"], whole["indexed"], "and every chunk counts once ({database})");
         let later = files.dedup("index", &[]);
         assert_eq!(numbers(&later, ["bytes_read", "run"]), [0, 3]);
@@ -277,7 +286,6 @@ fn a_repair_that_was_stopped_is_run_again_before_the_index_is_used() {
     assert_eq!(files.siltstone(&["repair", index]).0, Some(0), "this run finds no damage");
     let again = files.dedup("index", &[]);
     assert_eq!(again["indexed"], whole["indexed"], "every chunk counts once");
-    assert_eq!(numbers(&again, ["bytes_read"]), numbers(&whole, ["bytes_read"]), "all files are read again");
 }
 
 #[test]
@@ -336,4 +344,143 @@ fn an_index_keeps_its_settings_and_a_later_run_can_set_others() {
         assert_eq!(settings(database)["log_slots_min"], "2048");
         assert_eq!(settings(database)["filter_last_store"], "7");
     }
+}
+
+#[test]
+fn a_changed_file_and_a_forgotten_one_leave_only_what_other_files_have() {
+    let files = Files::new();
+    files.write("one", &noise(1, 300_000));
+    files.write("two", &[noise(1, 300_000), noise(2, 100_000)].concat());
+    files.write("three", &noise(3, 200_000));
+    let first = files.dedup("index", &[]);
+    files.write("three", &noise(4, 100_000));
+    fs::remove_file(files.path("files/one")).unwrap();
+    let later = files.dedup("index", &[]);
+    assert_eq!(numbers(&later["indexed"], ["files", "bytes"]), [3, 800_000], "one is not forgotten yet");
+    let [unique] = numbers(&later["indexed"], ["unique_bytes"]);
+    let last_chunk = unique - 500_000;
+    assert!(
+        (1..16_384).contains(&last_chunk),
+        "what only three had is gone; one ends with a chunk of its own"
+    );
+    let ever = [4, 1_000_000, 700_000 + last_chunk];
+    assert_eq!(numbers(&later["all_runs"], ["files", "bytes", "unique_bytes"]), ever);
+    assert!((later["dedup_ratio"].as_f64().unwrap() - 800_000.0 / unique as f64).abs() < 1e-9);
+    let index = files.path("index");
+    let forget = |args: &[&str]| -> Value {
+        let args = [&["dedup", "forget", "--db", index.to_str().unwrap(), "--json"], args].concat();
+        let (code, out, error) = files.siltstone(&args);
+        assert_eq!(code, Some(0), "{error}");
+        serde_json::from_str(&out).unwrap()
+    };
+    let forgotten = forget(&["--run", "1"]);
+    // The second run saw the others.
+    assert_eq!(numbers(&forgotten, ["files", "bytes", "unique_bytes"]), [1, 300_000, last_chunk]);
+    let forgotten = forget(&[files.path("files/two").to_str().unwrap()]);
+    assert_eq!(numbers(&forgotten, ["files", "unique_bytes"]), [1, 400_000]);
+    fs::remove_file(files.path("files/three")).unwrap();
+    assert_eq!(numbers(&forget(&["--missing"]), ["files", "unique_bytes"]), [1, 100_000]);
+    assert_eq!(numbers(&forget(&["/"])["indexed"], ["files", "chunks", "unique_chunks"]), [0, 0, 0]);
+    let (_, records, _) = files.siltstone(&["list", "--count", "--db", index.to_str().unwrap()]);
+    assert_eq!(records, "0\n");
+    assert_eq!(numbers(&first, ["run"]), [1]);
+    assert_eq!(
+        files.siltstone(&["dedup", "forget", "--db", index.to_str().unwrap(), "--run", "3"]).0,
+        Some(2)
+    );
+    assert_eq!(files.siltstone(&["dedup", "forget", "--db", "none", "x"]).0, Some(3));
+    assert!(!files.path("none").exists());
+}
+
+#[test]
+fn excluded_files_and_further_hard_links_are_not_read() {
+    let files = Files::new();
+    files.write("keep/one", &noise(1, 100_000));
+    files.write("keep/one.tmp", &noise(2, 100_000));
+    files.write("target/two", &noise(3, 100_000));
+    fs::hard_link(files.path("files/keep/one"), files.path("files/keep/same")).unwrap();
+    let args = ["--exclude", "*.tmp", "--exclude", "target", "--one-file-system"];
+    let report = files.dedup("index", &args);
+    assert_eq!(numbers(&report, ["files", "files_linked", "bytes"]), [1, 1, 100_000]);
+    let again = files.dedup("index", &args);
+    assert_eq!(numbers(&again, ["files_unchanged", "files_linked", "bytes_read"]), [1, 1, 0]);
+    let wrong = files.command("other", &["--exclude", "a[b"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(!files.path("other").exists());
+}
+
+#[test]
+fn a_stream_is_indexed_by_its_name_and_the_next_one_replaces_it() {
+    let files = Files::new();
+    let here = files.directory.path();
+    let dedup = |input: &[u8], name: &str| -> Value {
+        let args = ["dedup", "--db", "index", "--stream-name", name, "--json", "-"];
+        let output = run_with(here, input, &args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // Longer than a block, so that several threads hash it.
+    let long = noise(1, 3 << 20);
+    let first = dedup(&long, "monday");
+    assert_eq!(numbers(&first["indexed"], ["files", "bytes", "unique_bytes"]), [1, 3 << 20, 3 << 20]);
+    let second = dedup(&[b"x", &long[..]].concat(), "tuesday");
+    assert!(numbers(&second, ["new_bytes"])[0] < 100_000, "{second}");
+    let replaced = dedup(b"short", "monday");
+    assert_eq!(numbers(&replaced["indexed"], ["files", "bytes"]), [2, (3 << 20) + 6]);
+    let (code, out, _) = files.siltstone(&["dedup", "forget", "--db", "index", "stream:tuesday"]);
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("forgot 1 file of 3145729 bytes"), "{out}");
+}
+
+#[test]
+fn duplicates_are_listed_with_the_largest_first() {
+    let files = Files::new();
+    files.write("a", &noise(1, 300_000));
+    files.write("b", &[noise(2, 50_000), noise(1, 300_000)].concat());
+    files.write("c", &noise(3, 100_000));
+    files.write("d", &noise(4, 900));
+    files.write("e", &noise(4, 900));
+    files.dedup("index", &["--threads", "1"]);
+    let list = |args: &[&str]| -> Vec<Value> {
+        let args = [&["dedup", "duplicates", "--db", "index", "--json"], args].concat();
+        let (code, out, error) = files.siltstone(&args);
+        assert_eq!(code, Some(0), "{error}");
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let path =
+        |name: &str| files.path("files").canonicalize().unwrap().join(name).to_str().unwrap().to_owned();
+    let lines = list(&[]);
+    let paths: Vec<_> = lines.iter().map(|line| line["path"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(paths.len(), 4, "c has no duplicates: {lines:?}");
+    let of = |name: &str| lines.iter().find(|line| line["path"] == path(name)).unwrap();
+    assert_eq!((&of("b")["first_in"], &of("a")["first_in"]), (&path("a").into(), &Value::Null));
+    assert_eq!((of("b")["bytes"].as_u64(), of("e")["duplicated_bytes"].as_u64()), (Some(350_000), Some(900)));
+    assert_eq!(list(&["--limit", "2"]).len(), 2);
+    let chunks = list(&["--chunks"]);
+    let duplicated = |chunk: &Value| chunk["duplicated_bytes"].as_u64().unwrap();
+    assert!(chunks.windows(2).all(|pair| duplicated(&pair[0]) >= duplicated(&pair[1])));
+    let last = chunks.last().unwrap();
+    assert_eq!(
+        (&last["occurrences"], &last["bytes"], &last["first_in"]),
+        (&2.into(), &900.into(), &path("d").into())
+    );
+}
+
+#[test]
+fn the_space_of_forgotten_files_is_free_after_a_compaction() {
+    let files = Files::new();
+    files.write("a", &noise(1, 4 << 20));
+    files.write("b", &noise(2, 200_000));
+    files.dedup("index", &SMALL_CHUNKS);
+    let index = files.path("index");
+    let compact = || {
+        assert_eq!(files.siltstone(&["compact", "--db", index.to_str().unwrap()]).0, Some(0));
+        size_of(&index.join("chunks")) + size_of(&index.join("files"))
+    };
+    let before = compact();
+    let forgotten = files.path("files/a");
+    let args = ["dedup", "forget", "--db", index.to_str().unwrap(), forgotten.to_str().unwrap()];
+    assert_eq!(files.siltstone(&args).0, Some(0));
+    let after = compact();
+    assert!(before > 1_500_000 && after < before / 4, "{before} before, {after} after");
 }

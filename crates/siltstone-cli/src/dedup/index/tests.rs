@@ -1,0 +1,138 @@
+//! Commits of an index, and its references after a crash and after a loss.
+
+use super::*;
+use std::fs;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn open(&self) -> Index {
+        let chunking = Chunking { hash_bytes: 20, ..Chunking::default() };
+        Index::open(self.0.path(), &chunking, &SettingArgs::default()).unwrap()
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        let (from, to) = (self.0.path().join(from), self.0.path().join(to));
+        let _ = fs::remove_dir_all(&to);
+        fs::create_dir(&to).unwrap();
+        for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+/// Adds a file with these chunks, each of 100 bytes.
+fn add(index: &mut Index, name: &str, chunks: &[u8]) {
+    let mut entry = index.add_file();
+    let hashes = chunks.iter().flat_map(|&chunk| [chunk; 20]).collect();
+    index.add(name.as_bytes(), &mut entry, 0, hashes, &vec![100; chunks.len()]).unwrap();
+}
+
+fn forget(index: &mut Index, name: &str) {
+    let entry = index.entry(name.as_bytes()).unwrap().unwrap();
+    index.forget(name.as_bytes(), &entry).unwrap();
+}
+
+/// The references of all chunks, by the first byte of their hashes.
+fn references(index: &Index) -> Vec<(u8, u32)> {
+    let mut references: Vec<_> = index
+        .chunks
+        .iter()
+        .unwrap()
+        .map(|record| record.unwrap())
+        .map(|record| (record.key[0], Metadata::decode(&record.value).unwrap().references))
+        .collect();
+    references.sort_unstable();
+    references
+}
+
+#[test]
+fn a_chunk_stays_until_the_last_file_with_it_is_forgotten() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let mut index = place.open();
+    index.begin_run(None);
+    add(&mut index, "/a", &[1, 2, 1]);
+    add(&mut index, "/b", &[2, 3]);
+    index.commit().unwrap();
+    assert_eq!(references(&index), [(1, 2), (2, 2), (3, 1)]);
+    let whole = Totals { files: 2, bytes: 500, chunks: 5, unique_chunks: 3, unique_bytes: 300 };
+    assert_eq!((index.now(), index.ever()), (whole, whole));
+    forget(&mut index, "/a");
+    index.close().unwrap();
+    let mut index = place.open();
+    assert_eq!(references(&index), [(2, 1), (3, 1)]);
+    let rest = Totals { files: 1, bytes: 200, chunks: 2, unique_chunks: 2, unique_bytes: 200 };
+    assert_eq!((index.now(), index.ever()), (rest, whole));
+    forget(&mut index, "/b");
+    index.commit().unwrap();
+    assert_eq!((references(&index), index.now()), (vec![], Totals::default()));
+}
+
+#[test]
+fn a_commit_that_was_stopped_between_the_databases_is_completed() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let mut index = place.open();
+    add(&mut index, "/a", &[1, 2]);
+    index.commit().unwrap();
+    place.copy("chunks", "before");
+    add(&mut index, "/b", &[2, 2, 3]);
+    forget(&mut index, "/a");
+    index.commit().unwrap();
+    let (whole, now) = (references(&index), index.now());
+    assert_eq!(whole, [(2, 2), (3, 1)]);
+    drop(index);
+    // The chunks as they were when the catalogue was written, twice.
+    for _ in 0..2 {
+        place.copy("before", "chunks");
+        let index = place.open();
+        assert_eq!((references(&index), index.now()), (whole.clone(), now));
+    }
+}
+
+#[test]
+fn forgetting_a_file_continues_after_a_crash() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let mut index = place.open();
+    let mut entry = index.add_file();
+    for chunk in 0..4 {
+        index.add(b"/long", &mut entry, 0, vec![chunk; 20], &[100]).unwrap();
+    }
+    add(&mut index, "/b", &[1]);
+    index.commit().unwrap();
+    // What a commit keeps that comes before the hashes are removed.
+    index.remove_record(b"/long");
+    index.state.now.files -= 1;
+    index.state.now.bytes -= entry.done_bytes;
+    index.state.now.chunks -= entry.chunks;
+    (index.state.forgotten_id, index.state.forgotten_segments) = (entry.id, entry.segments);
+    index.commit().unwrap();
+    drop(index);
+    let index = place.open();
+    let rest = Totals { files: 1, bytes: 100, chunks: 1, unique_chunks: 1, unique_bytes: 100 };
+    assert_eq!(index.now(), rest);
+    index.close().unwrap();
+    assert_eq!(references(&place.open()), [(1, 1)]);
+}
+
+#[test]
+fn references_are_counted_again_after_a_loss() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let mut index = place.open();
+    index.begin_run(None);
+    add(&mut index, "/a", &[1, 2, 1]);
+    add(&mut index, "/b", &[2, 3]);
+    add(&mut index, "/c", &[2, 4]);
+    index.commit().unwrap();
+    // A chunk of /b and the hashes of /c are lost.
+    index.chunks.delete([3; 20]).unwrap();
+    let entry = index.entry(b"/c").unwrap().unwrap();
+    index.catalogue.delete(segment_key(entry.id, 0)).unwrap();
+    index.close().unwrap();
+    Index::note_loss(&place.0.path().join(FILES)).unwrap();
+    let index = place.open();
+    assert_eq!(references(&index), [(1, 2), (2, 1)]);
+    let rest = Totals { files: 1, bytes: 300, chunks: 3, unique_chunks: 2, unique_bytes: 200 };
+    assert_eq!((index.now(), index.ever(), index.run()), (rest, rest, 1));
+    assert!(index.entry(b"/a").unwrap().is_some());
+    assert_eq!((index.entry(b"/b").unwrap(), index.entry(b"/c").unwrap()), (None, None));
+}

@@ -1,0 +1,138 @@
+//! Counts the references to chunks again, after records of an index were lost.
+
+use super::formats::{FileEntry, Metadata, State};
+use super::index::{self, DAMAGED, Index, STATE_KEY, synced};
+use anyhow::Context;
+use siltstone::Batch;
+use std::collections::HashSet;
+
+/// The number of records that are written together.
+const BATCH_RECORDS: usize = 4096;
+
+impl Index {
+    /// Counts the references of all files whose records are complete, and removes the rest: files with lost records,
+    /// which the next run reads again, and chunks without a file. The totals of all runs start again.
+    ///
+    /// A process that is stopped meanwhile leaves the state's mark, so that the next one starts again. Reads all
+    /// records of both databases, and a chunk for each reference.
+    pub(super) fn recount(&mut self) -> anyhow::Result<()> {
+        let runs = self.state.runs;
+        self.state = State { recount: true, runs, next_file_id: self.state.next_file_id, ..State::default() };
+        if self.chunks.iter()?.next().is_none() && self.catalogue.iter()?.next().is_none() {
+            self.state.recount = false;
+            return Ok(());
+        }
+        self.catalogue.put_with(STATE_KEY, self.state.encode(), synced())?;
+        self.clear_references()?;
+        let kept = self.count_files()?;
+        self.remove_hashes_of_others(&kept)?;
+        self.commit()?;
+        self.remove_unreferenced()?;
+        self.chunks.sync()?;
+        self.state.ever = self.state.now;
+        self.state.recount = false;
+        self.commit()
+    }
+
+    /// Sets all references to zero.
+    fn clear_references(&mut self) -> anyhow::Result<()> {
+        let mut cleared = Vec::new();
+        for record in self.chunks.iter()? {
+            let record = record?;
+            let metadata = Metadata::decode(&record.value).context(DAMAGED)?;
+            self.state.runs = self.state.runs.max(metadata.run);
+            self.state.next_file_id = self.state.next_file_id.max(metadata.file_id);
+            cleared.push((record.key.to_vec(), Some(Metadata { references: 0, ..metadata })));
+            if cleared.len() >= BATCH_RECORDS {
+                index::write_chunks(&self.chunks, cleared.drain(..))?;
+            }
+        }
+        index::write_chunks(&self.chunks, cleared.into_iter())
+    }
+
+    /// Counts the references of complete files, removes the entries of the others, and returns the versions counted.
+    fn count_files(&mut self) -> anyhow::Result<HashSet<u64>> {
+        let mut kept = HashSet::new();
+        for record in self.catalogue.iter()? {
+            let record = record?;
+            if index::file_of(&record.key).is_none() {
+                continue;
+            }
+            let entry = FileEntry::decode(&record.value)?;
+            self.state.next_file_id = self.state.next_file_id.max(entry.id);
+            self.state.runs = self.state.runs.max(entry.run);
+            match self.hashes_of(&entry)? {
+                // Two versions with one number are of a catalogue that reads older values since a repair.
+                Some(hashes) if kept.insert(entry.id) && self.count(&entry, &hashes)? => {}
+                _ => {
+                    kept.remove(&entry.id);
+                    self.remove_record(&record.key);
+                }
+            }
+            self.commit_if_due()?;
+        }
+        Ok(kept)
+    }
+
+    /// Returns the hashes of all chunks of a file; `None` if some are lost.
+    fn hashes_of(&self, entry: &FileEntry) -> anyhow::Result<Option<Vec<u8>>> {
+        let mut hashes = Vec::new();
+        for segment in 0..entry.segments {
+            match self.record(&index::segment_key(entry.id, segment))? {
+                Some(segment) => hashes.extend(segment),
+                None => return Ok(None),
+            }
+        }
+        let is_complete = hashes.len() as u64 == entry.chunks * self.hash_bytes as u64;
+        Ok(is_complete.then_some(hashes))
+    }
+
+    /// Counts the references of a file. Returns false if a chunk is lost; then the file has no reference.
+    fn count(&mut self, entry: &FileEntry, hashes: &[u8]) -> anyhow::Result<bool> {
+        let keys: Vec<&[u8]> = hashes.chunks_exact(self.hash_bytes).collect();
+        for keys in keys.chunks(BATCH_RECORDS) {
+            if self.chunks.get_many(keys)?.iter().any(Option::is_none) {
+                return Ok(false);
+            }
+        }
+        self.state.now.files += 1;
+        self.state.now.bytes += entry.done_bytes;
+        self.state.now.chunks += entry.chunks;
+        self.reference(hashes)?;
+        Ok(true)
+    }
+
+    /// Removes the hashes of files that are not counted.
+    fn remove_hashes_of_others(&mut self, kept: &HashSet<u64>) -> anyhow::Result<()> {
+        for key in self.catalogue.iter()?.map(|record| record.map(|record| record.key)) {
+            let key = key?;
+            let Some(id) = index::segment_file(&key) else { continue };
+            self.state.next_file_id = self.state.next_file_id.max(id);
+            if !kept.contains(&id) {
+                self.remove_record(&key);
+            }
+            self.commit_if_due()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the chunks without a reference, and counts the others.
+    fn remove_unreferenced(&mut self) -> anyhow::Result<()> {
+        let mut batch = Batch::new();
+        for record in self.chunks.iter()? {
+            let record = record?;
+            let metadata = Metadata::decode(&record.value).context(DAMAGED)?;
+            if metadata.references == 0 {
+                batch.delete(&record.key)?;
+            } else {
+                self.state.now.unique_chunks += 1;
+                self.state.now.unique_bytes += u64::from(metadata.length);
+            }
+            if batch.len() >= BATCH_RECORDS {
+                self.chunks.write(&batch)?;
+                batch.clear();
+            }
+        }
+        Ok(self.chunks.write(&batch)?)
+    }
+}
