@@ -40,6 +40,7 @@ demo: build ## Index the chunks of files of this machine, and print what that co
 test: ## Run all tests
 	$(CARGO) test --workspace
 	$(CARGO) test --package siltstone-network --features af-xdp --test af_xdp
+	$(CARGO) test --package siltstone --features serde,tracing --test observability --test events
 	$(CARGO) test --manifest-path fuzz/Cargo.toml --target-dir target
 
 fuzz: ## Fuzz the decoders, FUZZ_SECONDS (60) per target; needs a C++ compiler
@@ -53,6 +54,7 @@ lint: ## Check the format, and run clippy
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test --test tidy -- --ignored
 	$(CARGO) clippy --package siltstone-network --features af-xdp --all-targets -- -D warnings
+	$(CARGO) clippy --package siltstone --features serde,tracing --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target --lib --test corpus -- -D warnings
 

@@ -2,9 +2,11 @@
 
 mod atomic;
 mod builder;
+mod bulk;
 mod clock;
 mod destroy;
 mod disk;
+mod latencies;
 mod lock;
 mod ordered;
 mod place;
@@ -18,6 +20,7 @@ pub mod usage_file;
 mod workers;
 
 pub use builder::Builder;
+pub use bulk::BulkLoader;
 pub use ordered::{KeyIter, OrderedDatabase};
 pub use repair::RepairOptions;
 pub use snapshot::{Iter, Snapshot};
@@ -32,6 +35,7 @@ use crate::stats::{Shape, Stats};
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use clock::Clock;
+use latencies::{Latencies, Operation};
 use lock::DirectoryLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,6 +76,7 @@ struct Inner {
     durability: Durability,
     clock: Clock,
     usage: Arc<UsageCounters>,
+    latencies: Latencies,
     shape: Shape,
     hasher: KeyHasher,
     lock: Arc<DirectoryLock>,
@@ -190,6 +195,7 @@ impl Database {
     /// # }
     /// ```
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<Option<TimestampMs>> {
+        let _measured = self.inner.latencies.measure(Operation::Get);
         let start = value.len();
         let key = self.inner.key(key.as_ref())?;
         // The clock is read only for a record that expires.
@@ -209,6 +215,7 @@ impl Database {
 
     /// Returns the values of many keys, in their order, with overlapping reads.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
+        let _measured = self.inner.latencies.measure(Operation::GetMany);
         let keys = self.inner.keys(keys)?;
         let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
         self.inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
@@ -260,6 +267,7 @@ impl Database {
     }
 
     fn apply(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
+        let _measured = self.inner.latencies.measure(Operation::Write);
         let bytes = writes.iter().map(|write| write.write().user_bytes()).sum();
         self.inner.workers.admit(bytes)?;
         let locked = self.inner.lock.to_write()?;
@@ -283,6 +291,7 @@ impl Database {
 
     /// Makes all earlier writes durable: they survive a power failure.
     pub fn sync(&self) -> Result<()> {
+        let _measured = self.inner.latencies.measure(Operation::Sync);
         let _locked = self.inner.lock.to_write()?;
         self.engine().sync()
     }
@@ -333,6 +342,7 @@ impl Database {
     pub fn stats(&self) -> Stats {
         let mut stats = self.engine().stats();
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
+        stats.latencies = self.inner.latencies.all();
         stats.disk_bytes += self.inner.usage.file_bytes();
         stats.usage = self.inner.usage.until(self.inner.clock.now_ms());
         stats
@@ -406,6 +416,7 @@ impl Inner {
             if was_open {
                 let now_ms = self.clock.now_ms();
                 self.usage.save(now_ms, || self.engine.approximate_len(now_ms));
+                event!(info, path = %self.path.display(), "closing");
             }
             self.engine.close()
         })

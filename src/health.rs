@@ -80,8 +80,14 @@ impl Health {
 
     /// Refuses all later work. The first cause is kept.
     pub fn poison(&self, cause: impl Into<String>) {
-        self.cause.lock().get_or_insert_with(|| cause.into());
+        let mut first = None;
+        self.cause.lock().get_or_insert_with(|| first.insert(cause.into()).clone());
         self.failed.store(true, Ordering::Release);
+        // Without the lock, under which a subscriber must not call the database.
+        if let Some(cause) = first {
+            event!(error, cause, "failed: nothing more is written");
+            drop(cause);
+        }
     }
 
     /// Runs `work`, and poisons the database if it fails. The caller holds the lock of the table above that orders this

@@ -90,6 +90,9 @@
 //! - The documents of the repository, listed in `docs/README.md`: `docs/RELIABILITY.md` has the guarantees and their
 //!   tests, `docs/ARCHITECTURE.md` the modules, `docs/PAPERS.md` what of each paper is implemented.
 
+#[macro_use]
+mod events;
+
 // Hidden modules are public for the project's own crates and tests. They are no part of the interface.
 #[doc(hidden)]
 pub mod batch;
@@ -129,7 +132,7 @@ pub use damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
 #[doc(hidden)]
 pub use database::usage_file;
 pub use database::{
-    Builder, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Snapshot, WriteOptions,
+    Builder, BulkLoader, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Snapshot, WriteOptions,
 };
 pub use device::{Access, IoCount, IoSnapshot, Purpose};
 pub use dictionary::{
@@ -149,4 +152,4 @@ pub use engine::{
 pub use error::{Error, Result};
 pub use key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 pub use progress::Progress;
-pub use stats::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};
+pub use stats::{DegradedStore, Latency, RamAccount, Shape, Stats, StoreKind, Usage};

@@ -2,8 +2,13 @@
 
 #[cfg(feature = "json")]
 pub mod json;
+mod latency;
+#[cfg(feature = "serde")]
+mod serialize;
 mod text;
 
+pub use latency::Latency;
+pub(crate) use latency::{BUCKETS as LATENCY_BUCKETS, bucket_of as latency_bucket};
 #[doc(hidden)]
 pub use text::number_as_text;
 
@@ -40,6 +45,7 @@ impl RamAccount {
 
 /// What the records of a database have in common; fixed when it is created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Shape {
     /// The lengths of all keys and all values, in bytes, if they are fixed.
@@ -72,6 +78,7 @@ impl Shape {
 
 /// The number of stores with the same structures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StoreKind {
     /// The role of the stores: `hash`, `sorted` or `chain`.
@@ -86,6 +93,7 @@ pub struct StoreKind {
 
 /// A store whose index or filter is on flash although it could be in memory: lookups in it take more reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DegradedStore {
     /// The name of its file.
@@ -101,6 +109,7 @@ pub struct DegradedStore {
 /// Stored in the file `USAGE` when the database is closed, and about once per minute if it has worker threads. A crash
 /// loses what was counted since. Periods in which the database was open but not used do not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Usage {
     /// The time during which the database was open, in milliseconds.
     pub open_ms: u64,
@@ -138,7 +147,10 @@ impl Usage {
 }
 
 /// The content, the work and the cost of a database. Amplifications are quotients of these counts.
+///
+/// With the feature `serde` it can be serialized; items with names become maps.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// The name of the engine.
@@ -146,6 +158,7 @@ pub struct Stats {
     /// What the records have in common.
     pub shape: Shape,
     /// The settings of the engine, by name.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::as_map"))]
     pub settings: Vec<(&'static str, String)>,
     /// The structures of the stores.
     pub stores: Vec<StoreKind>,
@@ -159,6 +172,7 @@ pub struct Stats {
     /// The bytes of keys and values in these writes.
     pub user_bytes: u64,
     /// Operations and bytes on the device since the database was opened.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::io"))]
     pub io: IoSnapshot,
     /// The present memory by item.
     pub ram: RamAccount,
@@ -178,7 +192,11 @@ pub struct Stats {
     pub degraded: Vec<DegradedStore>,
     /// The requests to the database, since it was created.
     pub usage: Usage,
+    /// The times that operations took since the database was opened; empty without
+    /// [`Builder::latencies`](crate::Builder::latencies).
+    pub latencies: Vec<Latency>,
     /// Further counters of the engine, by name.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::as_map"))]
     pub details: Vec<(&'static str, f64)>,
 }
 

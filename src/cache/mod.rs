@@ -210,6 +210,14 @@ impl RecordCache {
         WriteGuard { shard, hash }
     }
 
+    /// Announces a write to any number of keys, and removes all records. Must be held until the store returns what was
+    /// written.
+    pub fn write_all(&self) -> WriteAllGuard<'_> {
+        let shards = self.shards();
+        shards.iter().for_each(|shard| shard.lock().begin_write_all());
+        WriteAllGuard { cache: self, is_announced: !shards.is_empty() }
+    }
+
     /// Changes the capacity. If the logs have to be rebuilt, the records of all shards but one are copied, shard by
     /// shard, so the cache never holds more memory than before or after; a shard is locked while it is copied.
     /// `hash_of` returns the hash that keys are looked up by.
@@ -270,6 +278,26 @@ impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         if let Some(shard) = self.shard {
             shard.lock().end_write(self.hash);
+        }
+    }
+}
+
+/// A write to any number of keys in progress.
+#[must_use]
+pub struct WriteAllGuard<'a> {
+    cache: &'a RecordCache,
+    is_announced: bool,
+}
+
+impl Drop for WriteAllGuard<'_> {
+    fn drop(&mut self) {
+        for shard in self.cache.shards() {
+            let mut shard = shard.lock();
+            if !self.is_announced {
+                // The cache was enabled in the meantime, and may have what was replaced.
+                shard.begin_write_all();
+            }
+            shard.end_write_all();
         }
     }
 }

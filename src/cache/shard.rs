@@ -136,6 +136,19 @@ impl Shard {
         stripe.version = stripe.version.wrapping_add(1);
     }
 
+    /// Begins a write to all keys.
+    pub fn begin_write_all(&mut self) {
+        self.stripes.iter_mut().for_each(|stripe| stripe.under_way += 1);
+        self.log = None;
+    }
+
+    pub fn end_write_all(&mut self) {
+        for stripe in &mut self.stripes {
+            stripe.under_way -= 1;
+            stripe.version = stripe.version.wrapping_add(1);
+        }
+    }
+
     /// Reads the complete index.
     pub fn len(&self) -> usize {
         self.log.as_ref().map_or(0, |log| log.items.len() as usize)

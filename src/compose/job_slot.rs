@@ -7,14 +7,23 @@ use std::sync::Arc;
 
 /// The job in progress, if there is one.
 pub(crate) struct JobSlot<J> {
+    /// The kind of the job, in events.
+    kind: &'static str,
     job: FailStop<Option<J>>,
     /// Whether a thread runs a step of it.
     is_running: AtomicBool,
 }
 
 impl<J> JobSlot<J> {
-    pub fn new(health: &Arc<Health>) -> JobSlot<J> {
-        JobSlot { job: FailStop::new(health, None), is_running: AtomicBool::new(false) }
+    pub fn new(kind: &'static str, health: &Arc<Health>) -> JobSlot<J> {
+        JobSlot { kind, job: FailStop::new(health, None), is_running: AtomicBool::new(false) }
+    }
+
+    /// Emits an event: the job begins or ends.
+    fn tell(&self, what: &'static str) {
+        event!(debug, job = self.kind, "background work {what}");
+        #[cfg(not(feature = "tracing"))]
+        let _ = (self.kind, what);
     }
 
     /// Returns whether a thread runs a step now. Another thread would find nothing to do here.
@@ -36,10 +45,13 @@ impl<J> JobSlot<J> {
             // continued.
             let job = match slot.take() {
                 Some(job) => Some(job),
-                None => start()?,
+                None => start()?.inspect(|_| self.tell("begins")),
             };
             let Some(job) = job else { return Ok(false) };
             *slot = step(job)?;
+            if slot.is_none() {
+                self.tell("ends");
+            }
             Ok(true)
         })?;
         Ok(worked.unwrap_or(false))
@@ -62,7 +74,7 @@ mod tests {
     #[test]
     fn a_job_is_continued_until_it_ends_and_never_after_a_failure() {
         let health = Arc::new(Health::default());
-        let slot = JobSlot::new(&health);
+        let slot = JobSlot::new("test", &health);
         let mut seen = Vec::new();
         for _ in 0..4 {
             let step = |left: u32| {

@@ -1,5 +1,6 @@
 //! Operations that read and write in one atomic step.
 
+use super::latencies::Operation;
 use super::{Database, WriteOptions};
 use crate::batch::NEVER;
 use crate::engine::{Change, Changing, Found};
@@ -268,6 +269,7 @@ impl Database {
         change: &mut Changing<'_>,
     ) -> Result<()> {
         let inner = &self.inner;
+        let _measured = inner.latencies.measure(Operation::Update);
         inner.workers.admit(keys.iter().map(|key| key.bytes().len()).sum())?;
         let locked = inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(inner.durability);

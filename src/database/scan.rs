@@ -1,6 +1,7 @@
 //! Scans: reading all records in pages.
 
 use super::Database;
+use super::latencies::Operation;
 use crate::engine::{ScanLimit, ScanPage};
 use crate::error::Result;
 use std::ops::{Bound, RangeBounds};
@@ -48,6 +49,7 @@ impl Database {
     /// # Errors
     /// See [`get`](Database::get).
     pub fn scan(&self, positions: impl RangeBounds<u64>, limit: impl Into<ScanLimit>) -> Result<ScanPage> {
+        let _measured = self.inner.latencies.measure(Operation::Scan);
         let first = match positions.start_bound() {
             Bound::Included(first) => Some(*first),
             Bound::Excluded(before) => before.checked_add(1),

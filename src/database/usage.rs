@@ -93,10 +93,15 @@ impl UsageCounters {
 
     /// Counts a put of a value of this length.
     pub fn count_put(&self, key: &[u8], value_length: usize) {
+        self.count_puts(1, key.len() as u64, value_length as u64);
+    }
+
+    /// Counts puts with this many bytes of keys and values.
+    pub fn count_puts(&self, puts: u64, key_bytes: u64, value_bytes: u64) {
         let stripe = self.stripe();
-        stripe.puts.fetch_add(1, Relaxed);
-        stripe.key_bytes.fetch_add(key.len() as u64, Relaxed);
-        stripe.value_bytes.fetch_add(value_length as u64, Relaxed);
+        stripe.puts.fetch_add(puts, Relaxed);
+        stripe.key_bytes.fetch_add(key_bytes, Relaxed);
+        stripe.value_bytes.fetch_add(value_bytes, Relaxed);
     }
 
     /// Counts a delete.

@@ -294,7 +294,9 @@ impl Shared {
             let _ = self.owed_ns.fetch_update(Relaxed, Relaxed, |owed| Some(owed.saturating_sub(over)));
         }
         self.delayed_writes.fetch_add(1, Relaxed);
-        self.delayed_ns.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+        let delay = start.elapsed();
+        self.delayed_ns.fetch_add(delay.as_nanos() as u64, Relaxed);
+        event!(trace, ?delay, pressure, "write delayed by background work");
         Ok(())
     }
 

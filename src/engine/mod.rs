@@ -159,6 +159,22 @@ pub trait Snapshot: Send + Sync {
     fn records(&self) -> Records;
 }
 
+/// Takes many records at once, on a shorter way than writes. Nothing is changed before [`finish`](BulkLoad::finish).
+pub trait BulkLoad: Send {
+    /// Adds a put. If a key is put again, the last put applies. `progress` is called now and then with the bytes that
+    /// were written to temporary files, and 0.
+    fn put(
+        &mut self,
+        key: Key<'_>,
+        value: &[u8],
+        expires_at_ms: TimestampMs,
+        progress: &mut Progress<'_>,
+    ) -> Result<()>;
+
+    /// Makes all records visible and durable. Each is younger than all that were written before this call.
+    fn finish(self: Box<Self>, now_ms: TimestampMs, progress: &mut Progress<'_>) -> Result<()>;
+}
+
 /// A key-value store. All methods may be called from any thread.
 ///
 /// Keys come with their hash, which the database computes once per operation with the engine's
@@ -276,6 +292,14 @@ pub trait Engine: Send + Sync {
     /// merge.
     fn request_compaction(&self) -> Result<()> {
         self.check_open()
+    }
+
+    /// Begins a bulk load that takes this much memory, in bytes. Default: `None`, for an engine that appends the records
+    /// of all writes to a log, which no way is shorter than.
+    fn bulk_load(&self, memory_bytes: usize) -> Result<Option<Box<dyn BulkLoad + '_>>> {
+        let _ = memory_bytes;
+        self.check_writable()?;
+        Ok(None)
     }
 
     /// Writes a consistent copy into the empty directory `target`. Files are shared where possible. Default:

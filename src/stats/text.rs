@@ -1,6 +1,6 @@
 //! Statistics as text: a table for people, and the format of Prometheus.
 
-use super::{Stats, StoreKind};
+use super::{Latency, Stats, StoreKind};
 use crate::device::{IoCount, Purpose};
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -46,6 +46,13 @@ impl Display for Stats {
         row("truncated bytes of the log", &self.lost_tail_bytes)?;
         for (name, value) in &self.details {
             row(name, &number_as_text(*value))?;
+        }
+        for latency in self.latencies.iter().filter(|latency| latency.count() > 0) {
+            row(&format!("{}, calls", latency.operation()), &latency.count())?;
+            for (name, share) in [("50 %", 0.5), ("99 %", 0.99), ("99.9 %", 0.999)] {
+                let us = latency.quantile_ns(share) as f64 / 1e3;
+                row(&format!("  microseconds, {name}"), &format!("{us:.1}"))?;
+            }
         }
         self.add_device(to)
     }
@@ -144,6 +151,7 @@ impl Stats {
             let of = |purpose: Purpose| (purpose.name(), count(&self.io.of(purpose)) as f64);
             metrics.family(name, "counter", "purpose", Purpose::ALL.into_iter().map(of));
         }
+        metrics.histograms(&self.latencies);
         metrics.family("detail", "gauge", "name", self.details.iter().copied());
         metrics.text
     }
@@ -176,6 +184,27 @@ impl Metrics<'_> {
         samples.for_each(|(value_of_label, value)| self.sample(name, Some((label, value_of_label)), value));
     }
 
+    /// Adds the times of operations, with a bucket per power of two from 2^10 ns to 2^36 ns.
+    fn histograms(&mut self, latencies: &[Latency]) {
+        let name = "operation_seconds";
+        if !latencies.is_empty() {
+            self.begin(name, "histogram");
+        }
+        for latency in latencies {
+            self.labels.push(("operation", latency.operation()));
+            for power_log2 in 10..=36 {
+                let seconds = ((1u64 << power_log2) as f64 / 1e9).to_string();
+                let count = latency.count_below(power_log2) as f64;
+                self.sample(&format!("{name}_bucket"), Some(("le", &seconds)), count);
+            }
+            let count = latency.count() as f64;
+            self.sample(&format!("{name}_bucket"), Some(("le", "+Inf")), count);
+            self.sample(&format!("{name}_sum"), None, latency.sum_ns() as f64 / 1e9);
+            self.sample(&format!("{name}_count"), None, count);
+            self.labels.pop();
+        }
+    }
+
     fn begin(&mut self, name: &str, kind: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "# TYPE siltstone_{name} {kind}");
@@ -198,6 +227,9 @@ mod tests {
         let mut stats = Stats { engine: "silt", ..Stats::default() };
         stats.ram.add("filters", 12_345);
         stats.details.push(("occupancy", 0.9375));
+        let mut counts = vec![0; crate::stats::LATENCY_BUCKETS];
+        counts[crate::stats::latency_bucket(3_000)] = 7;
+        stats.latencies.push(Latency::new("get", 21_000, counts));
         stats
     }
 
@@ -234,11 +266,18 @@ mod tests {
                 continue;
             }
             let (name, rest) = line.split_once('{').unwrap();
-            assert_eq!(declared.last(), Some(&name), "{line}");
+            let of_histogram =
+                ["_bucket", "_sum", "_count"].into_iter().find_map(|end| name.strip_suffix(end));
+            assert!(declared.last() == Some(&name) || declared.last().copied() == of_histogram, "{line}");
             assert!(rest.starts_with("path=\"a \\\"b\\\"\\\\\\n\",engine=\"silt\""), "{line}");
             let (_, value) = rest.rsplit_once("} ").unwrap();
             assert!(value.parse::<f64>().is_ok(), "{line}");
             samples += 1;
+        }
+        for wanted in
+            ["le=\"0.000002048\"} 0\n", "le=\"0.000004096\"} 7\n", "le=\"+Inf\"} 7\n", "} 0.000021\n"]
+        {
+            assert!(text.contains(wanted), "{wanted}: {text}");
         }
         assert!(samples > 30 && text.contains(",item=\"filters\"} 12345\n"), "{text}");
     }

@@ -4,7 +4,7 @@ use crate::delete::delete_found;
 use crate::interrupt::Interrupt;
 use crate::open::{Creation, Location};
 use crate::outcome::{Outcome, Result, complain, help};
-use crate::progress::{Stopwatch, byte_bar};
+use crate::progress::{Stopwatch, byte_bar, show_bytes};
 use crate::quantity::counted;
 use crate::source::{SourceArgs, Wanted};
 use clap::Args;
@@ -17,6 +17,7 @@ const EXAMPLES: &str = "
   siltstone import --db DIR all.jsonl.gz
   siltstone import --db DIR --key-column url --value-column title pages.csv
   siltstone import --db DIR --delete gone.csv
+  siltstone import --db NEW --bulk all.export
   siltstone export --db OLD | siltstone import --db NEW --fixed 32,44 --hashed-keys";
 
 /// The number of records or bytes at which a batch is written.
@@ -42,6 +43,10 @@ pub struct ImportArgs {
     /// Delete the keys of the input instead of putting records. Values are ignored and may be missing
     #[arg(long, conflicts_with = "skip_existing")]
     delete: bool,
+    /// Sort all records first and load them at once, which writes each about once. Best for a new database or one with
+    /// few records. After an error or an interruption, nothing or only whole partitions are imported
+    #[arg(long, conflicts_with_all = ["skip_existing", "delete"])]
+    bulk: bool,
     #[command(flatten)]
     creation: Creation,
 }
@@ -52,6 +57,9 @@ pub fn run(args: ImportArgs) -> Result {
         true => args.location.open_single("import")?,
         false => args.location.open_or_create("import", &args.creation)?,
     };
+    if args.bulk {
+        return load(&args.source, &database, &interrupt);
+    }
     let watch = Stopwatch::start();
     let mode = match (args.delete, args.skip_existing) {
         (true, _) => Mode::Delete,
@@ -70,6 +78,25 @@ pub fn run(args: ImportArgs) -> Result {
     database.close()?;
     complain(format_args!("{summary}{watch}"));
     taken.and(flushed.map_err(Into::into)).map(|()| Outcome::Done)
+}
+
+/// Loads the records of the input at once.
+fn load(source: &SourceArgs, database: &Database, interrupt: &Interrupt) -> Result {
+    let watch = Stopwatch::start();
+    let (reading, loading) = (byte_bar("reading"), byte_bar("loading"));
+    let mut loader = database.bulk_loader().progress(|done, all| {
+        // While records are read, the total is unknown, and the other bar is shown.
+        (all == 0 || show_bytes(&loading, done, all)) && !interrupt.is_raised()
+    });
+    source.for_each(Wanted::Records, &reading, interrupt, |_, record| {
+        Ok(loader.put_until(&record.key, &record.value, record.expires_at_ms)?)
+    })?;
+    reading.finish_and_clear();
+    let records = loader.finish()?;
+    loading.finish_and_clear();
+    database.close()?;
+    complain(format_args!("{} imported{watch}", counted(records, "record")));
+    Ok(Outcome::Done)
 }
 
 /// What happens to the keys of the input.

@@ -4,7 +4,8 @@ use siltstone::batch::NEVER;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
 use siltstone::{Change, Database, Durability, Error, WriteOptions};
-use siltstone_testing::{Crash, Intercepted, SimulatedDirectory, Survival};
+use siltstone_testing::{Crash, Intercepted, SimulatedDirectory, Survival, TestEngine};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -73,6 +74,53 @@ fn a_transaction_survives_a_power_loss_completely_or_not_at_all() {
         assert!(round >= acknowledged, "seed {seed}: {round}, and {acknowledged} was acknowledged");
     }
     assert!(lost_in_one >= 30, "the power was lost in {lost_in_one} of 60");
+}
+
+/// A power loss at any change of the device. What was synced before the load is kept, and each record of the load has
+/// its old or its new value; after `finish`, the new one. The same load completes what was interrupted.
+#[test]
+fn a_power_loss_during_a_bulk_load_loses_nothing_and_leaves_old_or_new_records() {
+    let key = |number: u32| format!("key {number}");
+    let numbers = 0..300;
+    for engine in TestEngine::persistent() {
+        let open = |device: &SimulatedDirectory| {
+            let builder = engine.builder(Path::new("simulated"), None).background_threads(0);
+            builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap()
+        };
+        let load = |database: &Database| {
+            let mut loader = database.bulk_loader().memory_bytes(64 << 10);
+            numbers.clone().try_for_each(|number| loader.put(key(number), [b'1'; 300]))?;
+            loader.finish()
+        };
+        let mut cut = 0;
+        for seed in 0..40 {
+            let device = SimulatedDirectory::new(seed);
+            let database = open(&device);
+            (100..200).for_each(|number| database.put(key(number), "0").unwrap());
+            database.sync().unwrap();
+            device.power_off_after(1 + seed);
+            let outcome = load(&database);
+            cut += u32::from(outcome.is_err());
+            let mut random = fastrand::Rng::with_seed(seed);
+            let device = device.crash(Crash::PowerLost(Survival::Scattered), &mut random);
+            drop(database);
+            let database = open(&device);
+            for number in numbers.clone() {
+                let value = database.get(key(number)).unwrap();
+                let is_new = value.as_deref() == Some(&[b'1'; 300]);
+                let old = (100..200).contains(&number).then_some(&b"0"[..]);
+                assert!(
+                    is_new || outcome.is_err() && value.as_deref() == old,
+                    "{}: {number}",
+                    engine.info.name
+                );
+            }
+            assert_eq!(load(&database).unwrap(), 300);
+            assert!(numbers.clone().all(|number| database.get(key(number)).unwrap().unwrap().len() == 300));
+            assert!(database.verify().unwrap().damage.is_empty(), "{}", engine.info.name);
+        }
+        assert!(cut > 0, "{}: the power was lost in {cut} of 40", engine.info.name);
+    }
 }
 
 /// The thread panics in a step, or while it saves the usage file.

@@ -23,7 +23,7 @@ pub(super) struct Cleanings {
 
 impl Cleanings {
     pub fn new(health: &Arc<Health>) -> Cleanings {
-        let slots = [(); CLEANINGS_MAX].map(|()| JobSlot::new(health));
+        let slots = [(); CLEANINGS_MAX].map(|()| JobSlot::new("cleaning", health));
         Cleanings { slots, begun: AtomicUsize::new(0), ended: AtomicU64::new(0) }
     }
 

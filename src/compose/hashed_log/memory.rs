@@ -154,7 +154,17 @@ impl Memory {
         let now = index.memory_shards();
         let fewer = memory_shards(share, shards, left, index_bytes, residency.entries);
         let more = memory_shards(share, shards, left, GROWTH * index_bytes, residency.entries);
-        index.set_memory_shards(now.clamp(more.min(fewer), fewer));
+        let next = now.clamp(more.min(fewer), fewer);
+        if next < now {
+            event!(
+                warn,
+                from = now,
+                to = next,
+                of = shards,
+                "parts of the index leave memory for the budget"
+            );
+        }
+        index.set_memory_shards(next);
     }
 
     /// Returns how much memory the index may take before records leave, in bytes.

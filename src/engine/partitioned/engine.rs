@@ -1,5 +1,6 @@
 //! The engine: its parts composed, and the trait [`Engine`].
 
+use super::bulk::PartitionedLoad;
 use super::checkpoint::checkpoint;
 use super::commits::Commits;
 use super::configuration::Configuration;
@@ -20,7 +21,7 @@ use crate::cache::RecordCache;
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::{
-    Background, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
+    Background, BulkLoad, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
 };
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -38,7 +39,7 @@ pub struct PartitionedEngine {
     log: Arc<Log>,
     partitions: Arc<Partitions>,
     /// Enabled from the first memory budget on.
-    cache: Arc<RecordCache>,
+    pub(super) cache: Arc<RecordCache>,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) commits: Arc<Commits>,
     reader: Arc<Reader>,
@@ -264,6 +265,11 @@ impl Engine for PartitionedEngine {
     fn request_compaction(&self) -> Result<()> {
         self.check_writable()?;
         self.scheduler.request_compaction()
+    }
+
+    fn bulk_load(&self, memory_bytes: usize) -> Result<Option<Box<dyn BulkLoad + '_>>> {
+        self.check_writable()?;
+        Ok(Some(Box::new(PartitionedLoad::begin(self, memory_bytes)?)))
     }
 
     fn checkpoint(&self, target: &Directory) -> Result<()> {

@@ -370,6 +370,7 @@ impl MemoryBudget {
         self.cache.resize(left.try_into().unwrap_or(usize::MAX), &hash_of);
         for (number, piece) in dropped {
             self.partitions.get(number).change_view(|view| view.without(piece.store, piece.kind));
+            event!(warn, partition = number, store = piece.store, piece = ?piece.kind, "left memory for the budget");
         }
         self.has_missing.store(missing.is_some(), Relaxed);
         missing

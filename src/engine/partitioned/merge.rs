@@ -5,6 +5,7 @@ use super::live::{Edit, Role, StoreEntry};
 use super::settings::ChainSettings;
 use super::view::{Merged, PieceKind, View};
 use crate::batch::TimestampMs;
+use crate::cache::RecordCache;
 use crate::device::Purpose;
 use crate::device::random_number;
 use crate::error::{Error, Result};
@@ -28,6 +29,16 @@ const NEW_KEYS_WEIGHT: f64 = 0.5;
 /// A merge shows its records to lookups in about this many parts.
 pub const PARTS: u64 = 16;
 
+/// Records from outside that a merge adds to a partition, as the youngest ones.
+pub(super) struct Loaded {
+    pub cursor: Box<dyn Cursor>,
+    /// How many there are at most, and the bytes of their keys and values.
+    pub records: u64,
+    pub bytes: u64,
+    /// The cache that has older records of these keys.
+    pub cache: Arc<RecordCache>,
+}
+
 /// A merge in progress.
 pub(super) struct MergeJob {
     partition: usize,
@@ -49,6 +60,8 @@ pub(super) struct MergeJob {
     /// The chain that the merged one replaces.
     replaced: Option<(u64, Arc<Chain>)>,
     filter: Option<RangedFilterBuilder>,
+    /// The cache that has older records, if records from outside are merged.
+    loads_over: Option<Arc<RecordCache>>,
     /// The number of records after which lookups can use the next part.
     next_part: u64,
 }
@@ -86,13 +99,14 @@ fn expected(sorted: u64, young: u64, new_key_ratio: f64) -> u64 {
 
 impl MergeJob {
     /// Starts a merge of the stores of a partition, including its frozen LogStores if `with_frozen`; `None` if there is
-    /// nothing to merge.
+    /// nothing to merge. `loaded` has further records, the youngest ones.
     pub fn start(
         context: &JobContext,
         partition: usize,
         with_frozen: bool,
         new_key_ratio: f64,
         now_ms: TimestampMs,
+        loaded: Option<Loaded>,
     ) -> Result<Option<MergeJob>> {
         let JobContext { configuration, log, partitions, commits, memory } = context;
         let hasher = configuration.hasher;
@@ -100,10 +114,15 @@ impl MergeJob {
         let frozen = if with_frozen { view.frozen.clone() } else { Vec::new() };
         // A damaged chain that cannot be made of columns is made of records, also of those of one run.
         let remakes_chain = view.chain.as_ref().is_some_and(|(_, chain)| chain.is_damaged());
-        if view.hash_stores.is_empty() && frozen.is_empty() && !remakes_chain {
+        if view.hash_stores.is_empty() && frozen.is_empty() && !remakes_chain && loaded.is_none() {
             return Ok(None);
         }
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+        let (loaded_records, loaded_bytes) = loaded.as_ref().map_or((0, 0), |new| (new.records, new.bytes));
+        let loads_over = loaded.map(|Loaded { cursor, cache, .. }| {
+            sources.push(cursor);
+            cache
+        });
         for frozen in &frozen {
             sources.push(Box::new(LogCursor::new(log.view(), frozen.clone(), hasher, Purpose::Merge)));
         }
@@ -117,9 +136,12 @@ impl MergeJob {
         let hash_stores = view.hash_stores.len();
         let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
         inputs.extend(view.sorted.iter().map(|(number, _)| *number));
-        let young = view.hash_records() + frozen.iter().map(|frozen| u64::from(frozen.len())).sum::<u64>();
-        let young_bytes = frozen.iter().map(|frozen| frozen.end() - frozen.start()).sum::<u64>()
-            / partitions.len() as u64
+        let young = loaded_records
+            + view.hash_records()
+            + frozen.iter().map(|frozen| u64::from(frozen.len())).sum::<u64>();
+        let young_bytes = loaded_bytes
+            + frozen.iter().map(|frozen| frozen.end() - frozen.start()).sum::<u64>()
+                / partitions.len() as u64
             + view.hash_stores.iter().map(|(_, store)| store.file().length()).sum::<u64>();
         let sorted_bytes = view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         let (number, tag) = (commits.take_store_number(), random_number()?);
@@ -154,6 +176,7 @@ impl MergeJob {
             sorted_records: view.sorted_records(),
             records: young + view.sorted_records(),
             next_part: 0,
+            loads_over,
             new_key_ratio,
             cursor: MergeCursor::new(sources, Some(now_ms)),
             filter: last_filter(context, settings.expected_records)?,
@@ -217,9 +240,13 @@ impl MergeJob {
     }
 
     /// Lets lookups use what is merged so far, once more of it is readable. Not if the new store has a filter: it is
-    /// incomplete.
+    /// incomplete. Not if it has records from outside: they become visible when they are durable.
     fn show_part(&mut self, context: &JobContext) {
-        if self.cursor.taken() < self.next_part || self.filter.is_some() || self.hash_stores == 0 {
+        if self.cursor.taken() < self.next_part
+            || self.filter.is_some()
+            || self.hash_stores == 0
+            || self.loads_over.is_some()
+        {
             return;
         }
         let Output::Store(writer) = &mut self.output else { return };
@@ -254,6 +281,16 @@ impl MergeJob {
         self.cursor.heap_bytes() + output + filter
     }
 
+    /// Ends the merge without an effect, and removes what it has written.
+    pub fn abandon(self, context: &JobContext) -> Result<()> {
+        let directory = &context.configuration.directory;
+        let chain = if let Output::Chain { number, .. } = &self.output { Some(*number) } else { None };
+        drop(self.output);
+        let chain = chain.map(|number| Role::Chain.file_name(number));
+        let names = [FileName::SortedStore(self.number).to_string()].into_iter().chain(chain);
+        names.into_iter().try_for_each(|name| directory.remove(&name))
+    }
+
     /// Replaces everything that was merged by the new SortedStore. Returns the smoothed share of new keys, if there
     /// were any young records.
     pub fn finish(self, context: &JobContext) -> Result<Option<f64>> {
@@ -280,6 +317,7 @@ impl MergeJob {
             removed,
             added,
         };
+        let _announced = self.loads_over.as_ref().map(|cache| cache.write_all());
         commits.run(|queue| {
             queue.commit(vec![edit])?;
             let store = (self.number, store);
@@ -295,7 +333,8 @@ impl MergeJob {
             configuration.directory.retire(retired)?;
             queue.release_log()
         })?;
-        if taken == 0 {
+        // Records from outside say nothing about those of writes.
+        if taken == 0 || self.loads_over.is_some() {
             return Ok(None);
         }
         let measured = new as f64 / taken as f64;

@@ -22,6 +22,7 @@
 //! | `reader`, `stores`, `get_many` | lookups | 2 |
 //! | `writer` | writes and updates | 3.1 |
 //! | `convert` | the conversion of a LogStore to a HashStore | 3.2 |
+//! | `bulk` | bulk loading | |
 //! | `chain` | the chain of the columns of HashStores, of BloomStore | |
 //! | `merge` | the merge of HashStores into the SortedStore | 3.3 |
 //! | `scheduler`, `job_context` | which job runs next | |
@@ -33,6 +34,7 @@
 //! | `family`, `settings` | what the settings of the engines have in common | |
 //! | `create`, `open`, `repair` | databases that are not open | 4 |
 
+mod bulk;
 mod chain;
 mod checkpoint;
 mod commits;

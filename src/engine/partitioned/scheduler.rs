@@ -4,16 +4,17 @@ use super::chain::{ChainJob, ChainStep};
 use super::convert::ConvertJob;
 use super::job_context::JobContext;
 use super::live::Edit;
-use super::merge::MergeJob;
+use super::merge::{Loaded, MergeJob};
 use super::policy::{Counts, Pressure};
 use super::rate::Rate;
 use crate::batch::TimestampMs;
 use crate::compose::JobSlot;
 use crate::device::Purpose;
 use crate::engine::{Background, Step};
-use crate::error::Result;
-use crate::sync::Mutex;
+use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, yield_now};
+use std::cell::Cell;
 
 /// Below this pressure, indexes and filters are read back before other work.
 const LOAD_PRESSURE_MAX: f64 = 0.5;
@@ -64,9 +65,9 @@ impl Scheduler {
             convert_rate: Rate::new(settings.convert_bytes_per_s),
             merge_rate: Rate::new(settings.merge_bytes_per_s),
             is_limited: AtomicBool::new(false),
-            converting: JobSlot::new(health),
-            chaining: JobSlot::new(health),
-            merging: JobSlot::new(health),
+            converting: JobSlot::new("conversion", health),
+            chaining: JobSlot::new("chain", health),
+            merging: JobSlot::new("merge", health),
             schedule: Mutex::new(Schedule {
                 converting: None,
                 chaining: None,
@@ -318,33 +319,34 @@ impl Scheduler {
     }
 
     fn merge(&self, now_ms: TimestampMs) -> Result<bool> {
+        self.merging.step(|| self.start_merge(now_ms), |job| self.continue_merge(job))
+    }
+
+    /// Runs a step of a merge. Returns it if it has more.
+    fn continue_merge(&self, mut job: MergeJob) -> Result<Option<MergeJob>> {
         let memory = &self.context.memory;
-        self.merging.step(
-            || self.start_merge(now_ms),
-            |mut job| {
-                let done = job.step(&self.context)?;
-                memory.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
-                memory.keep_within_budget();
-                if !done {
-                    let mut schedule = self.schedule.lock();
-                    schedule.merged_records = job.merged_records();
-                    self.refresh_locked(&schedule);
-                    return Ok(Some(job));
-                }
-                let new_key_ratio = job.finish(&self.context)?;
-                self.merges.fetch_add(1, Ordering::Relaxed);
-                memory.merge_bytes.store(0, Ordering::Relaxed);
-                {
-                    let mut schedule = self.schedule.lock();
-                    schedule.new_key_ratio = new_key_ratio.unwrap_or(schedule.new_key_ratio);
-                    schedule.merging = None;
-                    schedule.merged_records = 0;
-                    self.refresh_locked(&schedule);
-                }
-                memory.rebalance(0);
-                Ok(None)
-            },
-        )
+
+        let done = job.step(&self.context)?;
+        memory.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
+        memory.keep_within_budget();
+        if !done {
+            let mut schedule = self.schedule.lock();
+            schedule.merged_records = job.merged_records();
+            self.refresh_locked(&schedule);
+            return Ok(Some(job));
+        }
+        let new_key_ratio = job.finish(&self.context)?;
+        self.merges.fetch_add(1, Ordering::Relaxed);
+        memory.merge_bytes.store(0, Ordering::Relaxed);
+        {
+            let mut schedule = self.schedule.lock();
+            schedule.new_key_ratio = new_key_ratio.unwrap_or(schedule.new_key_ratio);
+            schedule.merging = None;
+            schedule.merged_records = 0;
+            self.refresh_locked(&schedule);
+        }
+        memory.rebalance(0);
+        Ok(None)
     }
 
     fn start_merge(&self, now_ms: TimestampMs) -> Result<Option<MergeJob>> {
@@ -367,13 +369,82 @@ impl Scheduler {
         };
         // The active LogStore is merged too, which saves its conversion.
         partitions.freeze_early(number)?;
-        let job = MergeJob::start(&self.context, number, merging_frozen, new_key_ratio, now_ms)?;
+        let job = MergeJob::start(&self.context, number, merging_frozen, new_key_ratio, now_ms, None)?;
         if job.is_none() {
             let mut schedule = self.schedule.lock();
             schedule.merging = None;
             self.refresh_locked(&schedule);
         }
         Ok(job)
+    }
+
+    /// Merges records from outside into a partition, in the calling thread. They are younger than everything that was
+    /// written before. `go_on` is called after each step and returns whether to continue.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if `go_on` returns false; the partition is unchanged then.
+    pub fn load(
+        &self,
+        number: usize,
+        loaded: Loaded,
+        now_ms: TimestampMs,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let mut loaded = Some(loaded);
+        while loaded.is_some() {
+            let is_mine = Cell::new(false);
+            let start = || {
+                let job = self.start_load(number, &mut loaded, now_ms)?;
+                is_mine.set(job.is_some());
+                Ok(job)
+            };
+            let worked = self.merging.step(start, |job| match is_mine.get() {
+                true => self.run_load(job, go_on),
+                // A merge that was in progress.
+                false => self.continue_merge(job),
+            })?;
+            // Another job has the partition.
+            if !worked && !self.convert()? && !self.chain()? {
+                yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the merge of a load, unless another job works on the partition, which may have older records.
+    fn start_load(
+        &self,
+        number: usize,
+        loaded: &mut Option<Loaded>,
+        now_ms: TimestampMs,
+    ) -> Result<Option<MergeJob>> {
+        {
+            let mut schedule = self.schedule.lock();
+            if [schedule.chaining, schedule.converting].contains(&Some(number)) {
+                return Ok(None);
+            }
+            schedule.merging_frozen = true;
+            schedule.merging = Some(number);
+        }
+        self.context.partitions.freeze_early(number)?;
+        MergeJob::start(&self.context, number, true, 1.0, now_ms, loaded.take())
+    }
+
+    fn run_load(&self, job: MergeJob, go_on: &mut dyn FnMut() -> bool) -> Result<Option<MergeJob>> {
+        let mut next = Some(job);
+        while let Some(job) = next.take() {
+            if !go_on() {
+                job.abandon(&self.context)?;
+                self.context.memory.merge_bytes.store(0, Ordering::Relaxed);
+                let mut schedule = self.schedule.lock();
+                schedule.merging = None;
+                schedule.merged_records = 0;
+                self.refresh_locked(&schedule);
+                return Err(Error::Interrupted);
+            }
+            next = self.continue_merge(job)?;
+        }
+        Ok(None)
     }
 
     /// Requests a merge of everything that was written before the call.

@@ -1,0 +1,103 @@
+//! The times that operations take: histograms, and events for slow ones.
+//!
+//! Without either option an operation reads no clock: it costs one branch.
+
+use crate::stats::{LATENCY_BUCKETS, Latency, latency_bucket};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// The operations whose times are counted.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Operation {
+    Get,
+    GetMany,
+    Write,
+    Update,
+    Scan,
+    Sync,
+}
+
+impl Operation {
+    const ALL: [Operation; 6] = [
+        Operation::Get,
+        Operation::GetMany,
+        Operation::Write,
+        Operation::Update,
+        Operation::Scan,
+        Operation::Sync,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Get => "get",
+            Operation::GetMany => "get_many",
+            Operation::Write => "write",
+            Operation::Update => "update",
+            Operation::Scan => "scan",
+            Operation::Sync => "sync",
+        }
+    }
+}
+
+/// The times of the calls of one operation.
+struct Histogram {
+    sum_ns: AtomicU64,
+    counts: [AtomicU64; LATENCY_BUCKETS],
+}
+
+/// Measures the operations of a database, if it was opened so.
+pub(super) struct Latencies {
+    /// A histogram per operation, some 2.4 KiB each.
+    histograms: Option<Box<[Histogram; Operation::ALL.len()]>>,
+    /// Operations that take longer are events.
+    slow: Option<Duration>,
+}
+
+impl Latencies {
+    pub fn new(counted: bool, slow: Option<Duration>) -> Latencies {
+        let new = |_| Histogram {
+            sum_ns: AtomicU64::new(0),
+            counts: [const { AtomicU64::new(0) }; LATENCY_BUCKETS],
+        };
+        Latencies { histograms: counted.then(|| Box::new(Operation::ALL.map(new))), slow }
+    }
+
+    /// Measures an operation until what this returns is dropped.
+    #[inline]
+    pub fn measure(&self, operation: Operation) -> Option<Measured<'_>> {
+        let is_wanted = self.histograms.is_some() || self.slow.is_some();
+        is_wanted.then(|| Measured { latencies: self, operation, began: Instant::now() })
+    }
+
+    /// Returns the times so far.
+    pub fn all(&self) -> Vec<Latency> {
+        let histograms = self.histograms.iter().flat_map(|histograms| histograms.iter());
+        let latency = |(operation, histogram): (Operation, &Histogram)| {
+            let counts = histogram.counts.iter().map(|count| count.load(Relaxed)).collect();
+            Latency::new(operation.name(), histogram.sum_ns.load(Relaxed), counts)
+        };
+        Operation::ALL.into_iter().zip(histograms).map(latency).collect()
+    }
+}
+
+/// An operation that is being measured.
+pub(super) struct Measured<'a> {
+    latencies: &'a Latencies,
+    operation: Operation,
+    began: Instant,
+}
+
+impl Drop for Measured<'_> {
+    fn drop(&mut self) {
+        let elapsed = self.began.elapsed();
+        if let Some(histograms) = &self.latencies.histograms {
+            let histogram = &histograms[self.operation as usize];
+            let ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+            histogram.sum_ns.fetch_add(ns, Relaxed);
+            histogram.counts[latency_bucket(ns)].fetch_add(1, Relaxed);
+        }
+        if self.latencies.slow.is_some_and(|slow| elapsed >= slow) {
+            event!(warn, operation = self.operation.name(), ?elapsed, "slow operation");
+        }
+    }
+}
