@@ -72,6 +72,10 @@ fn an_import_skips_what_exists_or_deletes_what_it_names() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "siltstone: 2 keys deleted, 2 not found\n");
     assert_eq!(sorted(&ok(here, &["list"])), ["c", "d", "e", "z"]);
     ends_with(2, here, &["import", "--delete", "--skip-existing", "rows.tsv"]);
+    let bulk = run_with(here, "k,1\nl,2\nc,7\n", &["import", "--bulk", "--format", "csv"]);
+    assert_eq!(String::from_utf8(bulk.stderr).unwrap(), "siltstone: 3 records imported\n");
+    assert_eq!(ok(here, &["get", "c", "k", "z"]), "c\t7\nk\t1\nz\ttwice\n");
+    ends_with(2, here, &["import", "--bulk", "--delete", "rows.tsv"]);
     let missing = path(here, "nowhere");
     ends_with(3, here, &["import", "--delete", "--db", &missing, "rows.tsv"]);
     assert!(!here.join("nowhere").exists(), "deleting creates no database");
