@@ -152,7 +152,7 @@ fn loads_and_writes_of_other_threads_exclude_each_other_key_by_key() {
 }
 
 #[test]
-fn a_loader_refuses_what_a_put_refuses_and_goes_on() {
+fn a_loader_refuses_what_a_put_refuses_and_continues() {
     for bed in all_beds().filter(|bed| bed.shape == SHAPES[2]) {
         let database = bed.open();
         let mut loader = database.bulk_loader();

@@ -1,6 +1,4 @@
 //! What can be seen of a database from outside: histograms, and serialized statistics.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use siltstone::{Batch, Change, Database, Latency};
 
 #[test]

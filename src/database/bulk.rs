@@ -172,8 +172,8 @@ impl<'a> BulkLoader<'a> {
         self.put_until(key, value, NEVER)
     }
 
-    /// Like [`put`](BulkLoader::put), with the time at which the record expires, in milliseconds since the Unix epoch; 0
-    /// for never.
+    /// Like [`put`](BulkLoader::put), with the time at which the record expires, in milliseconds since the Unix epoch;
+    /// 0 for never.
     ///
     /// # Errors
     /// See [`put`](BulkLoader::put).

@@ -294,8 +294,8 @@ pub trait Engine: Send + Sync {
         self.check_open()
     }
 
-    /// Begins a bulk load that takes this much memory, in bytes. Default: `None`, for an engine that appends the records
-    /// of all writes to a log, which no way is shorter than.
+    /// Begins a bulk load in this much memory, in bytes. Default: `None`, for an engine that appends all records to a
+    /// log anyway.
     fn bulk_load(&self, memory_bytes: usize) -> Result<Option<Box<dyn BulkLoad + '_>>> {
         let _ = memory_bytes;
         self.check_writable()?;

@@ -58,8 +58,8 @@ impl Latency {
         self.sum_ns
     }
 
-    /// Returns the time in nanoseconds within which a share of the calls ended, from 0 to 1. At most an eighth too high,
-    /// and at most 18 minutes. Returns 0 if there was no call.
+    /// Returns the time in nanoseconds within which a share of the calls ended, from 0 to 1. It is at most an eighth
+    /// too high, and at most 18 minutes. Returns 0 if there was no call.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

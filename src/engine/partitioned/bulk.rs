@@ -3,9 +3,12 @@
 //! The merge of a partition takes the loaded records as the youngest of its sources, so a load is as atomic per
 //! partition, and recovers in the same way, as any merge. A new database writes each record once.
 
-use super::engine::PartitionedEngine;
+use super::configuration::Configuration;
 use super::merge::Loaded;
+use super::scheduler::Scheduler;
+use super::writer::Writer;
 use crate::batch::TimestampMs;
+use crate::cache::RecordCache;
 use crate::engine::BulkLoad;
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHash, PartitionHasher};
@@ -17,9 +20,17 @@ use crate::sync::Mutex;
 use crate::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
+/// What a load uses of the engine.
+pub(super) struct EngineParts<'a> {
+    pub configuration: &'a Configuration,
+    pub scheduler: &'a Scheduler,
+    pub cache: &'a Arc<RecordCache>,
+    pub writer: &'a Writer,
+}
+
 /// A load of an engine of partitions.
 pub(super) struct PartitionedLoad<'a> {
-    engine: &'a PartitionedEngine,
+    engine: EngineParts<'a>,
     sort: ExternalSort,
     /// The records of each partition and the bytes of their keys and values, with duplicates.
     parts: Vec<(u64, u64)>,
@@ -27,17 +38,18 @@ pub(super) struct PartitionedLoad<'a> {
 
 impl PartitionedLoad<'_> {
     /// Begins a load that sorts in this much memory, in bytes.
-    pub fn begin(engine: &PartitionedEngine, memory_bytes: usize) -> Result<PartitionedLoad<'_>> {
-        let header = &engine.configuration.header;
-        let hasher = PartitionHasher { partitions_log2: 0, ..engine.configuration.hasher };
+    pub fn begin(engine: EngineParts<'_>, memory_bytes: usize) -> Result<PartitionedLoad<'_>> {
+        let configuration = engine.configuration;
+        let header = &configuration.header;
+        let hasher = PartitionHasher { partitions_log2: 0, ..configuration.hasher };
         let settings = SortSettings {
             shape: RecordShape { layout: header.layout, hasher },
             memory_bytes,
             fan_in_max: FAN_IN_MAX,
             duplicates: Duplicates::LastWins,
         };
-        let sort = ExternalSort::new(engine.configuration.directory.clone(), settings)?;
-        Ok(PartitionedLoad { engine, sort, parts: vec![(0, 0); engine.configuration.partitions()] })
+        let sort = ExternalSort::new(configuration.directory.clone(), settings)?;
+        Ok(PartitionedLoad { engine, sort, parts: vec![(0, 0); configuration.partitions()] })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The engine: its parts composed, and the trait [`Engine`].
 
-use super::bulk::PartitionedLoad;
+use super::bulk::{EngineParts, PartitionedLoad};
 use super::checkpoint::checkpoint;
 use super::commits::Commits;
 use super::configuration::Configuration;
@@ -269,7 +269,13 @@ impl Engine for PartitionedEngine {
 
     fn bulk_load(&self, memory_bytes: usize) -> Result<Option<Box<dyn BulkLoad + '_>>> {
         self.check_writable()?;
-        Ok(Some(Box::new(PartitionedLoad::begin(self, memory_bytes)?)))
+        let engine = EngineParts {
+            configuration: &self.configuration,
+            scheduler: &self.scheduler,
+            cache: &self.cache,
+            writer: &self.writer,
+        };
+        Ok(Some(Box::new(PartitionedLoad::begin(engine, memory_bytes)?)))
     }
 
     fn checkpoint(&self, target: &Directory) -> Result<()> {
