@@ -3,8 +3,6 @@
 #[cfg(feature = "json")]
 pub mod json;
 mod latency;
-#[cfg(feature = "serde")]
-mod serialize;
 mod text;
 
 pub use latency::Latency;
@@ -45,7 +43,6 @@ impl RamAccount {
 
 /// What the records of a database have in common; fixed when it is created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Shape {
     /// The lengths of all keys and all values, in bytes, if they are fixed.
@@ -78,7 +75,6 @@ impl Shape {
 
 /// The number of stores with the same structures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StoreKind {
     /// The role of the stores: `hash`, `sorted` or `chain`.
@@ -93,7 +89,6 @@ pub struct StoreKind {
 
 /// A store whose index or filter is on flash although it could be in memory: lookups in it take more reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DegradedStore {
     /// The name of its file.
@@ -109,7 +104,6 @@ pub struct DegradedStore {
 /// Stored in the file `USAGE` when the database is closed, and about once per minute if it has worker threads. A crash
 /// loses what was counted since. Periods in which the database was open but not used do not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Usage {
     /// The time during which the database was open, in milliseconds.
     pub open_ms: u64,
@@ -148,9 +142,8 @@ impl Usage {
 
 /// The content, the work and the cost of a database. Amplifications are quotients of these counts.
 ///
-/// With the feature `serde` it can be serialized; items with names become maps.
+/// With the feature `serde` it can be serialized, with the names of [`to_json`](Stats::to_json).
 #[derive(Debug, Clone, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// The name of the engine.
@@ -158,7 +151,6 @@ pub struct Stats {
     /// What the records have in common.
     pub shape: Shape,
     /// The settings of the engine, by name.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::as_map"))]
     pub settings: Vec<(&'static str, String)>,
     /// The structures of the stores.
     pub stores: Vec<StoreKind>,
@@ -172,7 +164,6 @@ pub struct Stats {
     /// The bytes of keys and values in these writes.
     pub user_bytes: u64,
     /// Operations and bytes on the device since the database was opened.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::io"))]
     pub io: IoSnapshot,
     /// The present memory by item.
     pub ram: RamAccount,
@@ -196,7 +187,6 @@ pub struct Stats {
     /// [`Builder::latencies`](crate::Builder::latencies).
     pub latencies: Vec<Latency>,
     /// Further counters of the engine, by name.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::as_map"))]
     pub details: Vec<(&'static str, f64)>,
 }
 

@@ -145,7 +145,6 @@ impl RecentGets {
 
 /// Operations and bytes of one purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct IoCount {
     /// The number of reads.
     pub reads: u64,

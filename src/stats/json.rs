@@ -1,6 +1,6 @@
 //! The statistics of a database as JSON, with the names that all reports share.
 
-use super::{DegradedStore, RamAccount, Shape, Stats, StoreKind, Usage};
+use super::{DegradedStore, Latency, RamAccount, Shape, Stats, StoreKind, Usage};
 use crate::device::{IoSnapshot, Purpose};
 use serde_json::{Map, Value, json};
 
@@ -115,6 +115,29 @@ pub fn usage(usage: &Usage) -> Value {
     })
 }
 
+/// Returns the times of operations in nanoseconds, by operation.
+pub fn latencies(stats: &Stats) -> Value {
+    let of = |latency: &Latency| {
+        let quantiles = [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999), ("max_ns", 1.0)];
+        let mut times: Map<_, _> = quantiles
+            .map(|(name, share)| (name.to_owned(), json!(latency.quantile_ns(share))))
+            .into_iter()
+            .collect();
+        times.insert("count".into(), json!(latency.count()));
+        times.insert("sum_ns".into(), json!(latency.sum_ns()));
+        (latency.operation().to_owned(), Value::from(times))
+    };
+    stats.latencies.iter().map(of).collect::<Map<_, _>>().into()
+}
+
+/// As [`Stats::to_json`] does.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Stats {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        stats(self).serialize(to)
+    }
+}
+
 /// Returns all statistics of a database.
 pub fn stats(stats: &Stats) -> Value {
     json!({
@@ -138,6 +161,7 @@ pub fn stats(stats: &Stats) -> Value {
         "usage": usage(&stats.usage),
         "degraded": degraded(stats),
         "io": io(&stats.io),
+        "latencies": latencies(stats),
         "details": details(stats),
     })
 }
