@@ -17,7 +17,6 @@
 //! acknowledged as durable; a filter per run and range of hashes in place of one per page; merges in place of garbage
 //! collection from the log's head.
 
-mod family;
 mod settings;
 
 #[doc(hidden)]

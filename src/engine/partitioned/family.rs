@@ -1,17 +1,21 @@
-//! Creating and opening databases of partitions: what the settings of their engines have in common.
+//! The engines whose data is in partitions, in the table of engines: what their settings have in common. They create and
+//! open databases.
 
 use super::PartitionedEngine;
 use super::live::Manifest;
 use super::open::PartitionedOpening;
+use super::policy::open_files;
 use super::settings::{PartitionedSettings, check_budget};
-use crate::damage::RepairReport;
+use crate::damage::{RepairReport, VerifyReport};
 use crate::device::Directory;
-use crate::engine::settings::{EngineInfo, Opening, SettingsTable};
+use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingsTable, by_table};
 use crate::engine::{CommonSettings, Engine};
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
+use crate::names::FileName;
 use crate::progress::Progress;
 use crate::store::manifest::{Header, KeptSettings};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 /// The settings of an engine whose data is in partitions.
@@ -90,6 +94,38 @@ pub(in crate::engine) trait PartitionedEngineSettings: SettingsTable + Default {
             Ok(settings.of_partitions())
         };
         PartitionedEngine::repair(directory, &of_kept, progress)
+    }
+}
+
+impl<S: PartitionedEngineSettings + Debug + Send + Sync> EngineSettings for S {
+    by_table!(*S::INFO);
+
+    fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {
+        if created { self.check_creation(common) } else { self.check_limits() }
+    }
+
+    fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
+        self.open_or_create(opening)
+    }
+
+    fn open_files(&self, common: &CommonSettings, keys: u64, record_bytes: u64) -> u64 {
+        open_files(&self.of_partitions(), common.partitions(), keys, record_bytes)
+    }
+
+    fn is_half_created(&self, directory: &Directory) -> Result<bool> {
+        PartitionedEngine::is_half_created(directory)
+    }
+
+    fn owns(&self, file_name: &str) -> bool {
+        FileName::parse(file_name).is_some_and(FileName::is_log_or_store)
+    }
+
+    fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        PartitionedEngine::examine(directory, progress)
+    }
+
+    fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
+        self.repair_partitions(directory, progress)
     }
 }
 

@@ -243,10 +243,7 @@ impl PendingKey<'_> {
         let view = &self.stores.view;
         let (_, chain) = view.chain.as_ref().filter(|_| self.next_store >= view.unchained())?;
         match &mut self.chained {
-            Chained::Unread if chain.may_contain(self.context.query.hash.placement) => {
-                Some(Next::Read(PendingRead::Page(chain.clone())))
-            }
-            Chained::Unread => Some(Next::Done(None)),
+            Chained::Unread => Some(Next::Read(PendingRead::Page(chain.clone()))),
             Chained::At(places) => {
                 let read = places.find_map(|Place { run, blocks }| {
                     let (store, span) = (view.chained(run)?.clone(), Span::Blocks(blocks));

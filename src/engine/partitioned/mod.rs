@@ -69,7 +69,6 @@ mod writer;
 
 pub use engine::PartitionedEngine;
 pub(in crate::engine) use family::PartitionedEngineSettings;
-pub(in crate::engine) use policy::open_files;
 pub use settings::HashStoreKind;
 #[doc(hidden)]
 pub use settings::Mistake;

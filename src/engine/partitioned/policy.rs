@@ -305,7 +305,7 @@ const OTHER_FILES: u64 = 9;
 
 /// Returns the maximum number of open files if LogStores are converted when they are full: the stores just before the
 /// end of a merge that delays writers, and the log.
-pub(in crate::engine) fn open_files(
+pub(super) fn open_files(
     settings: &PartitionedSettings,
     partitions: u32,
     keys: u64,

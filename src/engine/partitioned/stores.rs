@@ -85,7 +85,7 @@ impl Stores {
                 .searched(hash.placement)
                 .take(self.view.unchained())
                 .any(|store| store.may_contain(hash))
-            || self.view.chain.as_ref().is_some_and(|(_, chain)| chain.may_contain(hash.placement))
+            || self.view.chain.is_some()
     }
 
     /// Looks the key up in the LogStores, and appends its value to `to`.
@@ -142,9 +142,6 @@ impl Stores {
         found: &mut impl FnMut(&RecordView<'_>) -> Lookup,
     ) -> Result<Option<TimestampMs>> {
         let placement = query.hash.placement;
-        if !chain.may_contain(placement) {
-            return Ok(None);
-        }
         match chain.look_up(placement, query.purpose, buffer) {
             Ok(places) => {
                 for place in places {

@@ -8,7 +8,6 @@
 //! LogStores are merged without a conversion when their partition is merged; a record that is overwritten in the
 //! LogStore keeps its slot.
 
-mod family;
 mod settings;
 
 #[cfg(test)]

@@ -122,11 +122,6 @@ impl Chain {
         self.is_damaged.store(true, Relaxed);
     }
 
-    /// Returns false only if no record of the chain has this placement. Reads nothing.
-    pub fn may_contain(&self, _placement: u64) -> bool {
-        true
-    }
-
     /// Returns the position in the file of the page for a placement: offset and length in bytes.
     pub fn extent_of(&self, placement: u64) -> (u64, usize) {
         self.file.extent_of(&self.directory.blocks_of(range_of(placement, self.ranges()).0))
