@@ -45,7 +45,7 @@ pub const TARGETS: &[Target] = &[
     reads("run_columns", &["run_columns"], targets::indexes::run_columns),
     reads("chain", &["chain", "run_columns", "bloom_filters"], targets::chain::run),
     reads("bloom", &["bloom_filters"], targets::filters::bloom),
-    reads("growing_filter", &["bloom_filters"], targets::filters::growing),
+    reads("prefilter", &["prefilter"], targets::filters::prefilter),
     reads("block_perfect", &["perfect_index"], targets::indexes::block_perfect),
     reads("cuckoo_filter", &["cuckoo_filter"], targets::filters::cuckoo),
     reads("ribbon_filter", &["ribbon_filter"], targets::filters::ribbon),

@@ -50,6 +50,11 @@ impl BitWriter {
         self.len
     }
 
+    /// Returns the memory held, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
     /// Returns the sequence for reading.
     pub(crate) fn finish(self) -> Bits {
         Bits::from_words(self.words, self.len)

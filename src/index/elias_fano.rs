@@ -70,6 +70,11 @@ impl EliasFanoBuilder {
         true
     }
 
+    /// Returns the memory held, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.lows.heap_bytes() + self.highs.heap_bytes()
+    }
+
     /// Returns the sequence.
     pub(crate) fn finish(mut self) -> EliasFano {
         let zeros = self.highs.len() - self.len;

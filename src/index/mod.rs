@@ -13,6 +13,7 @@
 //! | [`entropy_trie`] | 2.5 bits and less | the record's number, or its block, in hash order |
 //! | [`bloom`] | 20 bits for a false-positive rate of 2^-12 per set | which of up to 256 sets may have the key |
 //! | [`run_columns`] | 20 bits and more, on flash except for young runs | the blocks of a record, or none |
+//! | [`prefilter`] | 4 bits for a false-positive rate of 0.18 | whether the key may be present; grows with its keys |
 //! | [`filter`] | 8 bits for a false-positive rate of 2^-8 | whether the key may be present |
 
 mod bits;
@@ -24,6 +25,7 @@ pub mod filter;
 pub mod hash_pages;
 pub mod partial_key_cuckoo;
 pub mod perfect;
+pub mod prefilter;
 pub mod run_columns;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,12 +1,13 @@
 //! What all structures with an encoded form have in common: their bytes stay as they are, are read back, and withstand
 //! damage. `fuzz/` searches for damage at length.
 
-use super::bloom::{self, BloomFilters, EncodedFilters, GrowingFilter};
+use super::bloom::{self, BloomFilters, EncodedFilters};
 use super::entropy_trie::{self, Coder, EntropyTrie, TrieSettings};
 use super::fences::{self, Fences};
 use super::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter, cuckoo, ranged};
 use super::hash_pages::{self, HashPage};
 use super::perfect::{self, PerfectIndex};
+use super::prefilter::{self, Prefilter};
 use super::run_columns::{self, RunColumns, RunColumnsSettings};
 use super::testing::Numbers;
 use super::{DecodeError, PlacementIndex};
@@ -197,22 +198,17 @@ fn run_columns() -> Format {
     }
 }
 
-fn growing_filter() -> Format {
+fn prefilter() -> Format {
     Format {
-        golden: "growing_filter.bin",
-        examples: [(50, 300), (1, 0), (1, 20), (100, 100)]
-            .map(|(expected, keys)| encoded(&bloom::tests::growing(expected, keys), GrowingFilter::encode))
+        golden: "prefilter.bin",
+        examples: [(300, 1_500), (0, 1), (0, 100), (1, 1), (50, 1_000_000), (300, 40)]
+            .map(|(keys, prefixes)| encoded(&prefilter::tests::built(keys, prefixes, 3).0, Prefilter::encode))
             .into(),
         read: |bytes| {
-            let mut filter = GrowingFilter::decode(bytes)?;
-            let found = Numbers(1).keys(50).into_iter().filter(|key| filter.may_contain(key.0)).count();
-            assert!(found < 50);
-            let again = encoded(&filter, GrowingFilter::encode);
-            // More keys are refused only if there are too many parts.
-            if filter.insert(7).is_ok() {
-                assert!(filter.may_contain(7));
-            }
-            Ok(again)
+            let prefilter = Prefilter::decode(bytes)?;
+            let found = Numbers(1).keys(50).into_iter().filter(|key| prefilter.may_contain(key.0)).count();
+            assert!(found <= 50 && prefilter.merged(&prefilter).is_some());
+            Ok(encoded(&prefilter, Prefilter::encode))
         },
     }
 }
@@ -225,8 +221,8 @@ fn formats() -> [Format; 11] {
         perfect_index(),
         hash_page(),
         bloom_filters(),
-        growing_filter(),
         run_columns(),
+        prefilter(),
         cuckoo_filter(),
         ribbon_filter(),
         ranged_filter(),

@@ -60,5 +60,5 @@ fn written_chain(
     let settings = ChainSettings { tag: 1, purpose: Purpose::Convert, piece_bytes: 4096 };
     let mut writer = ChainWriter::create(directory, name, settings, ranges, old, added).ok()?;
     while !writer.step(10_000).ok()? {}
-    Some(writer.finish().expect("memory does not fail"))
+    Some(writer.finish(None).expect("memory does not fail"))
 }

@@ -1,8 +1,9 @@
 //! Filters of arbitrary bytes: decoding, lookups, and encoding and decoding again.
 
 use crate::input::Input;
-use siltstone::index::bloom::{BloomFilters, EncodedFilters, GrowingFilter};
+use siltstone::index::bloom::{BloomFilters, EncodedFilters};
 use siltstone::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
+use siltstone::index::prefilter::Prefilter;
 
 const QUERIES: u64 = 64;
 
@@ -85,16 +86,21 @@ pub fn bloom(data: &[u8]) {
     assert_eq!(BloomFilters::decode(&again).as_ref(), Ok(&filters));
 }
 
-/// A Bloom filter that grows.
-pub fn growing(data: &[u8]) {
+/// A prefilter.
+pub fn prefilter(data: &[u8]) {
     let mut input = Input(data);
     let hash = input.u64();
-    let Ok(mut filter) = GrowingFilter::decode(input.0) else { return };
-    filter.may_contain(hash);
-    let mut again = Vec::new();
-    filter.encode(&mut again);
-    assert_eq!(GrowingFilter::decode(&again).as_ref(), Ok(&filter));
-    if filter.insert(hash).is_ok() {
-        assert!(filter.may_contain(hash));
+    let Ok(prefilter) = Prefilter::decode(input.0) else { return };
+    for bit in 0..QUERIES {
+        prefilter.may_contain(hash.rotate_left(bit as u32));
     }
+    assert!(prefilter.heap_bytes() <= 64 * data.len() + (1 << 20));
+    let mut again = Vec::new();
+    prefilter.encode(&mut again);
+    assert_eq!(Prefilter::decode(&again).as_ref(), Ok(&prefilter));
+    let merged = prefilter.merged(&prefilter).expect("the prefixes have one length");
+    assert!((0..QUERIES).all(|bit| {
+        let placement = hash.rotate_left(bit as u32);
+        merged.may_contain(placement) == prefilter.may_contain(placement)
+    }));
 }

@@ -3,8 +3,9 @@
 
 use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
+use super::prefilter::PrefilterJob;
 use super::settings::Mistake;
-use super::view::View;
+use super::view::{InstalledChain, View};
 use crate::device::{Purpose, random_number};
 use crate::error::Result;
 use crate::index::run_columns::RunColumnsBuilder;
@@ -26,6 +27,7 @@ pub(super) struct ChainJob {
     /// The memory of columns that only this job has, in bytes.
     loaded_bytes: usize,
     writer: ChainWriter,
+    prefilter: Option<PrefilterJob>,
 }
 
 /// What a step of the job has led to.
@@ -66,15 +68,24 @@ impl ChainJob {
         if !is_kept || !added.iter().all(fits) || all > COLUMNS_MAX {
             return Ok(None);
         }
+        let prefilter = match &configuration.settings.chain {
+            Some(chain) => PrefilterJob::start(context, &view, chain, kept.as_deref(), added.len())?,
+            None => None,
+        };
         let (number, tag) = (commits.take_store_number(), random_number()?);
         let settings = ChainSettings { tag, purpose: Purpose::Convert, piece_bytes: memory.transfer_bytes() };
         let name = Role::Chain.file_name(number);
         let writer = ChainWriter::create(&configuration.directory, &name, settings, ranges, kept, added)?;
-        Ok(Some(ChainJob { partition, number, tag, replaced, loaded_bytes, writer }))
+        Ok(Some(ChainJob { partition, number, tag, replaced, loaded_bytes, writer, prefilter }))
     }
 
-    /// Writes some pages.
+    /// Reads some records for the prefilter, or writes some pages.
     pub fn step(mut self, context: &JobContext) -> Result<ChainStep> {
+        if let Some(prefilter) = &mut self.prefilter
+            && !prefilter.step(context)?
+        {
+            return Ok(ChainStep::Working(self));
+        }
         match self.writer.step(BYTES_PER_STEP) {
             Ok(true) => Ok(ChainStep::Complete(self)),
             Ok(false) => Ok(ChainStep::Working(self)),
@@ -93,14 +104,16 @@ impl ChainJob {
 
     /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.writer.heap_bytes() + self.loaded_bytes
+        let prefilter = self.prefilter.as_ref().map_or(0, PrefilterJob::heap_bytes);
+        self.writer.heap_bytes() + self.loaded_bytes + prefilter
     }
 
     /// Replaces the chain.
     pub fn finish(self, context: &JobContext) -> Result<()> {
         let JobContext { configuration, partitions, commits, .. } = context;
         // The file is durable before the manifest names it.
-        let chain = Arc::new(self.writer.finish()?);
+        let prefilter = self.prefilter.and_then(PrefilterJob::finish).map(Arc::new);
+        let chain = Arc::new(self.writer.finish(prefilter.as_deref())?);
         let edit = Edit {
             partition: self.partition as u32,
             converted_to: 0,
@@ -113,7 +126,8 @@ impl ChainJob {
                 true => queue.commit_alone(&edit)?,
                 false => queue.commit(vec![edit])?,
             }
-            partitions.install_chain(self.partition, (self.number, chain));
+            let installed = InstalledChain { number: self.number, chain, prefilter };
+            partitions.install_chain(self.partition, installed);
             if let Some((number, chain)) = &self.replaced {
                 let file = (Role::Chain.file_name(*number), chain.file().file());
                 configuration.directory.retire(std::iter::once(file))?;

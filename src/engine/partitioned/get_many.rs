@@ -243,6 +243,9 @@ impl PendingKey<'_> {
         let view = &self.stores.view;
         let (_, chain) = view.chain.as_ref().filter(|_| self.next_store >= view.unchained())?;
         match &mut self.chained {
+            Chained::Unread if !view.may_be_chained(self.context.query.hash.placement) => {
+                Some(Next::Done(None))
+            }
             Chained::Unread => Some(Next::Read(PendingRead::Page(chain.clone()))),
             Chained::At(places) => {
                 let read = places.find_map(|Place { run, blocks }| {

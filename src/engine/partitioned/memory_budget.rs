@@ -5,7 +5,7 @@
 //! budget = required memory                   LogStores' indexes, buffers, the peak of a conversion and of a merge,
 //!                                            0.75 KiB per store
 //!        + pieces that are also on flash     1. indexes of HashStores    2. indexes of SortedStores
-//!                                            3. filters of HashStores    4. filters of SortedStores
+//!                                            3. filters of HashStores    4. filters of SortedStores, 5. prefilters
 //!        + record cache                      the rest
 //! ```
 //!
@@ -55,6 +55,8 @@ const FILTER_SHARE: u64 = 4;
 const CONVERT_BYTES_PER_RECORD: u64 = 32;
 /// A piece in memory is larger than on flash by one part in this many.
 const DECODED_SHARE: u64 = 16;
+/// A prefilter that is being written is in memory as many times: as a list, in its final and in its encoded form.
+const PREFILTERS_IN_THE_MAKING: u64 = 3;
 /// Memory for changes between two readings of the memory report, such as the buffers of new threads, in bytes.
 const SLACK_BYTES: u64 = 32 << 10;
 /// The memory of an open store besides its index and filter, in bytes: handle, name, entries in lists.
@@ -227,6 +229,9 @@ impl MemoryBudget {
             if let Some((_, chain)) = &view.chain {
                 ram.add("chain_directory", chain.heap_bytes() as u64);
             }
+            if let Some(prefilter) = &view.prefilter {
+                ram.add("prefilter", prefilter.heap_bytes() as u64);
+            }
             let stores = view.hash_stores.len() + view.sorted.iter().len() + view.chain.iter().len();
             let stores = stores as u64;
             ram.add("stores", stores * STORE_BYTES + PARTITION_BYTES);
@@ -294,7 +299,7 @@ impl MemoryBudget {
         self.convert_peak.fetch_max(converting, Relaxed);
         self.merge_peak.fetch_max(merging, Relaxed);
         let (mut pieces, mut sorted_bytes, mut stores, mut records) = (0, 0, 0, 0);
-        let (mut table_bytes, mut growth) = (0, 0);
+        let (mut table_bytes, mut growth, mut prefilter_bytes) = (0, 0, 0);
         for partition in self.partitions.iter() {
             let view = partition.read(|state| {
                 let full = state.active.heap_bytes_max() as u64;
@@ -308,6 +313,8 @@ impl MemoryBudget {
             sorted_bytes =
                 sorted_bytes.max(view.sorted.as_ref().map_or(0, |(_, store)| store.saved_bytes().0));
             stores = stores.max(view.hash_stores.len() as u64);
+            let prefilter = view.chain.as_ref().map_or(0, |(_, chain)| chain.prefilter_bytes());
+            prefilter_bytes = prefilter_bytes.max(prefilter);
         }
         let transfer = self.transfer_bytes() as u64;
         let block = u64::from(self.configuration.header.block_bytes);
@@ -317,7 +324,10 @@ impl MemoryBudget {
             false => (0, 0),
         };
         let convert = records * CONVERT_BYTES_PER_RECORD + (3 + writing) * transfer + 2 * block;
-        let merge = (5 + merging_streams) * transfer + (stores + 4) * 3 * block + 2 * sorted_bytes;
+        let merge = (5 + merging_streams) * transfer
+            + (stores + 4) * 3 * block
+            + 2 * sorted_bytes
+            + PREFILTERS_IN_THE_MAKING * prefilter_bytes;
         let cached = if self.cache.is_enabled() { self.cache.heap_bytes() as u64 } else { 0 };
         // The account may have changed since the pieces were counted.
         let fixed = self.account().total_bytes().saturating_sub(pieces + cached + converting + merging);

@@ -3,13 +3,14 @@
 use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
 use super::settings::ChainSettings;
-use super::view::{Merged, PieceKind, View};
+use super::view::{InstalledChain, LoadedPiece, Merged, PieceKind, View};
 use crate::batch::TimestampMs;
 use crate::cache::RecordCache;
 use crate::device::Purpose;
 use crate::device::random_number;
 use crate::error::{Error, Result};
 use crate::index::filter::RangedFilterBuilder;
+use crate::index::prefilter::PrefilterBuilder;
 use crate::index::run_columns::RunColumnsSettings;
 use crate::names::FileName;
 use crate::store::StoreFilter;
@@ -62,6 +63,7 @@ pub(super) struct MergeJob {
     filter: Option<RangedFilterBuilder>,
     /// The cache that has older records, if records from outside are merged.
     loads_over: Option<Arc<RecordCache>>,
+    prefilter: Option<PrefilterBuilder>,
     /// The number of records after which lookups can use the next part.
     next_part: u64,
 }
@@ -180,6 +182,7 @@ impl MergeJob {
             new_key_ratio,
             cursor: MergeCursor::new(sources, Some(now_ms)),
             filter: last_filter(context, settings.expected_records)?,
+            prefilter: prefilter(context, settings.expected_records),
             replaced: view.chain.clone(),
             output: Output::Store(Box::new(OrderedTableWriter::create(
                 &configuration.directory,
@@ -207,6 +210,9 @@ impl MergeJob {
                 writer.push(&entry)?;
                 if let Some(filter) = &mut self.filter {
                     filter.push(entry.hash.placement, entry.hash.fingerprint)?;
+                }
+                if let Some(prefilter) = &mut self.prefilter {
+                    prefilter.push(entry.hash.placement);
                 }
             }
             if bytes > BYTES_PER_STEP {
@@ -259,7 +265,7 @@ impl MergeJob {
         // One after the other, so that no more than one filter is in memory twice.
         let view = partition.view();
         for (number, store) in view.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number)) {
-            let part = store.without_filter_before(placement);
+            let part = LoadedPiece::Store(store.without_filter_before(placement));
             partition.change_view(|view| view.with(*number, PieceKind::HashFilter, &part));
         }
     }
@@ -278,7 +284,8 @@ impl MergeJob {
             Output::Chain { writer, .. } => writer.heap_bytes() + writer.columns_bytes(),
             Output::Finished => 0,
         };
-        self.cursor.heap_bytes() + output + filter
+        let prefilter = self.prefilter.as_ref().map_or(0, PrefilterBuilder::heap_bytes);
+        self.cursor.heap_bytes() + output + filter + prefilter
     }
 
     /// Ends the merge without an effect, and removes what it has written.
@@ -302,7 +309,9 @@ impl MergeJob {
             Output::Store(writer) => (Arc::new(writer.finish(filter)?), None),
             Output::Chain { store, number, tag, writer } => {
                 added.push(StoreEntry { number, tag, role: Role::Chain });
-                (store, Some((number, Arc::new(writer.finish()?))))
+                let prefilter = self.prefilter.map(|prefilter| Arc::new(prefilter.finish()));
+                let chain = Arc::new(writer.finish(prefilter.as_deref())?);
+                (store, Some(InstalledChain { number, chain, prefilter }))
             }
             Output::Finished => return Err(Error::Interrupted),
         };
@@ -340,6 +349,12 @@ impl MergeJob {
         let measured = new as f64 / taken as f64;
         Ok(Some(self.new_key_ratio + NEW_KEYS_WEIGHT * (measured - self.new_key_ratio)))
     }
+}
+
+/// Returns the builder of the prefilter of a partition with about this many records, if it is configured.
+fn prefilter(context: &JobContext, records: u64) -> Option<PrefilterBuilder> {
+    let chain = context.configuration.settings.chain.as_ref().filter(|chain| chain.prefilter_bits > 0)?;
+    Some(PrefilterBuilder::new(records, context.partitions.prefixes_for(records, chain)))
 }
 
 /// Returns the builder of the filter of a SortedStore with about this many records, if it is configured and fits the

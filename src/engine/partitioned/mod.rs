@@ -23,7 +23,7 @@
 //! | `writer` | writes and updates | 3.1 |
 //! | `convert` | the conversion of a LogStore to a HashStore | 3.2 |
 //! | `bulk` | bulk loading | |
-//! | `chain` | the chain of the columns of HashStores, of BloomStore | |
+//! | `chain`, `prefilter` | the chain of the columns of HashStores, of BloomStore, and its prefilter | |
 //! | `merge` | the merge of HashStores into the SortedStore | 3.3 |
 //! | `scheduler`, `job_context` | which job runs next | |
 //! | `policy` | when, and how large (d, H, P) | 5, dissertation 2.4 |
@@ -55,6 +55,7 @@ mod merge;
 mod open;
 mod partition;
 mod policy;
+mod prefilter;
 mod rate;
 mod reader;
 mod repair;

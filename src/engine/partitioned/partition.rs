@@ -4,13 +4,12 @@ use super::configuration::{Configuration, Route};
 use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
 use super::settings::ChainSettings;
 use super::stores::Stores;
-use super::view::{PartitionSnapshot, View};
+use super::view::{InstalledChain, PartitionSnapshot, View};
 use crate::compose::with_locks;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::error::{Error, Result};
 use crate::index::run_columns::RunColumnsSettings;
 use crate::key::Key;
-use crate::store::chain::Chain;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::ordered::OrderedTable;
@@ -414,6 +413,11 @@ impl Partitions {
         policy::ranges(&self.configuration.settings, chain, self.len(), keys, self.record_bytes())
     }
 
+    /// Returns the number of prefixes of the prefilter of a partition with this many keys in its oldest run.
+    pub fn prefixes_for(&self, keys: u64, chain: &ChainSettings) -> u64 {
+        policy::prefixes(&self.configuration.settings, chain, self.len(), keys, self.record_bytes())
+    }
+
     /// Replaces a frozen LogStore by the HashStore that was made of it.
     pub fn install_hash_store(
         &self,
@@ -437,7 +441,7 @@ impl Partitions {
         frozen: &[Arc<FrozenLog>],
         inputs: &[u64],
         store: (u64, Arc<OrderedTable>),
-        chain: Option<(u64, Arc<Chain>)>,
+        chain: Option<InstalledChain>,
     ) -> Arc<View> {
         self.partitions[number].change_view(|view| {
             let mut view = view.clone();
@@ -445,16 +449,20 @@ impl Partitions {
             view.hash_stores.retain(|(number, _)| !inputs.contains(number));
             view.sorted = Some(store);
             view.merged = None;
-            view.chain = chain;
+            (view.chain, view.prefilter) = match chain {
+                Some(InstalledChain { number, chain, prefilter }) => (Some((number, chain)), prefilter),
+                None => (None, None),
+            };
             Some(view)
         })
     }
 
     /// Replaces the chain by one of all stores but the youngest, whose columns need no memory then. Returns the view
     /// before.
-    pub fn install_chain(&self, number: usize, chain: (u64, Arc<Chain>)) -> Arc<View> {
-        self.partitions[number].change_view(|view| {
-            let mut view = View { chain: Some(chain), ..view.clone() };
+    pub fn install_chain(&self, partition: usize, installed: InstalledChain) -> Arc<View> {
+        let InstalledChain { number, chain, prefilter } = installed;
+        self.partitions[partition].change_view(|view| {
+            let mut view = View { chain: Some((number, chain)), prefilter, ..view.clone() };
             let unchained = view.unchained();
             let stores = view.hash_stores.iter_mut().chain(&mut view.sorted);
             for (_, store) in stores.skip(unchained).filter(|(_, store)| store.columns().is_some()) {

@@ -15,6 +15,7 @@
 use super::settings::{ChainSettings, PartitionedSettings};
 use crate::device::Access;
 use crate::index::partial_key_cuckoo::CuckooSettings;
+use crate::index::prefilter::prefixes_for;
 use crate::index::run_columns::RANGES_MAX;
 use crate::store::chain::OLD_COLUMNS;
 use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
@@ -268,6 +269,23 @@ impl PartitionCounts {
     }
 }
 
+/// Returns the records that the runs of a full chain have, besides this many keys in the oldest run of the partition.
+fn young_records(
+    settings: &PartitionedSettings,
+    chain: &ChainSettings,
+    partitions: usize,
+    partition_keys: u64,
+    record_bytes: u64,
+) -> f64 {
+    let length = f64::from(chain.chain_length);
+    let keys = partition_keys as f64;
+    // Each run has a share of the keys that there are by then.
+    let growth = (1.0 + OCCUPANCY / f64::from(settings.keys_per_log_slot)).powf(length) - 1.0;
+    let smallest = length * f64::from(log_slots_min(settings, record_bytes)) * OCCUPANCY;
+    let expected = chain.expected_keys as f64 / partitions.max(1) as f64;
+    if expected > keys { expected - keys } else { keys * growth }.max(smallest)
+}
+
 /// Returns the number of ranges of the columns of a partition with this many keys in its oldest run: a page has about
 /// [`PAGE_BYTES`] when the chain has its full length.
 pub(super) fn ranges(
@@ -277,15 +295,23 @@ pub(super) fn ranges(
     partition_keys: u64,
     record_bytes: u64,
 ) -> u32 {
-    let length = f64::from(chain.chain_length);
-    let keys = partition_keys as f64;
-    // Each run has a share of the keys that there are by then.
-    let growth = (1.0 + OCCUPANCY / f64::from(settings.keys_per_log_slot)).powf(length) - 1.0;
-    let smallest = length * f64::from(log_slots_min(settings, record_bytes)) * OCCUPANCY;
-    let expected = chain.expected_keys as f64 / partitions.max(1) as f64;
-    let young = if expected > keys { expected - keys } else { keys * growth }.max(smallest);
-    let bits = young * f64::from(chain.filter_bits) + keys * f64::from(chain.old_filter_bits);
+    let young = young_records(settings, chain, partitions, partition_keys, record_bytes);
+    let bits =
+        young * f64::from(chain.filter_bits) + partition_keys as f64 * f64::from(chain.old_filter_bits);
     ((bits / 8.0 / PAGE_BYTES).ceil() as u32).clamp(1, RANGES_MAX / OLD_COLUMNS)
+}
+
+/// Returns the number of prefixes of the prefilter of a partition with this many keys in its oldest run: it has
+/// `prefilter_bits` per key when the chain has its full length.
+pub(super) fn prefixes(
+    settings: &PartitionedSettings,
+    chain: &ChainSettings,
+    partitions: usize,
+    partition_keys: u64,
+    record_bytes: u64,
+) -> u64 {
+    let young = young_records(settings, chain, partitions, partition_keys, record_bytes);
+    prefixes_for(partition_keys as f64 + young, chain.prefilter_bits.into())
 }
 
 /// A table has at most about this many regions: the more there are, the sooner one of them is full.
@@ -423,6 +449,7 @@ mod tests {
             buffered_filters: 2,
             filter_bits: 20,
             old_filter_bits: 10,
+            prefilter_bits: 0,
             space: 1.25,
             expected_keys: 1,
         };

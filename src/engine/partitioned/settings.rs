@@ -63,6 +63,8 @@ pub(in crate::engine) struct ChainSettings {
     pub buffered_filters: u32,
     pub filter_bits: u8,
     pub old_filter_bits: u8,
+    /// 0 for no prefilter.
+    pub prefilter_bits: u8,
     pub space: f64,
     /// The keys that the database will have; 0 if it is not known.
     pub expected_keys: u64,
@@ -90,6 +92,8 @@ pub enum Mistake {
     ChainBeforeRun,
     /// A chain has no records of the youngest run that it names.
     OmitsColumn,
+    /// A prefilter has no records of a run of its chain.
+    OmitsFromPrefilter,
     /// The runs that are added to a chain are in the wrong order.
     ReversesRuns,
 }

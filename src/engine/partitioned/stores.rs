@@ -85,7 +85,7 @@ impl Stores {
                 .searched(hash.placement)
                 .take(self.view.unchained())
                 .any(|store| store.may_contain(hash))
-            || self.view.chain.is_some()
+            || self.view.may_be_chained(hash.placement)
     }
 
     /// Looks the key up in the LogStores, and appends its value to `to`.
@@ -128,8 +128,10 @@ impl Stores {
             }
         }
         match &self.view.chain {
-            Some((_, chain)) => self.look_up_in_chain(chain, &context.query, buffer, &mut found),
-            None => Ok(None),
+            Some((_, chain)) if self.view.may_be_chained(context.query.hash.placement) => {
+                self.look_up_in_chain(chain, &context.query, buffer, &mut found)
+            }
+            _ => Ok(None),
         }
     }
 

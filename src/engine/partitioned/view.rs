@@ -3,7 +3,9 @@
 //! A change never modifies a view. It installs a new one, and lookups that hold the old view continue with it.
 
 use super::live::Role;
+use crate::device::Purpose;
 use crate::error::Result;
+use crate::index::prefilter::Prefilter;
 use crate::stats::{DegradedStore, StoreKind};
 use crate::store::chain::Chain;
 use crate::store::log_store::FrozenLog;
@@ -23,6 +25,15 @@ pub(super) struct View {
     pub merged: Option<Merged>,
     /// The chain with its number: the columns of the oldest stores.
     pub chain: Option<(u64, Arc<Chain>)>,
+    /// The prefilter of the chain, if it has one that is in memory.
+    pub prefilter: Option<Arc<Prefilter>>,
+}
+
+/// A new chain of a partition.
+pub(super) struct InstalledChain {
+    pub number: u64,
+    pub chain: Arc<Chain>,
+    pub prefilter: Option<Arc<Prefilter>>,
 }
 
 /// The records that a merge has written so far. Lookups of lower placements use them in place of what is merged, whose
@@ -66,6 +77,13 @@ impl View {
         }
     }
 
+    /// Returns false only if no store of the chain has this placement. Reads nothing from the device.
+    #[inline]
+    pub fn may_be_chained(&self, placement: u64) -> bool {
+        let may_contain = |prefilter: &Arc<Prefilter>| prefilter.may_contain(placement);
+        self.chain.is_some() && self.prefilter.as_ref().is_none_or(may_contain)
+    }
+
     /// Returns the stores to search for a key with this placement, the youngest first.
     #[inline]
     pub fn searched(&self, placement: u64) -> impl Iterator<Item = &Arc<OrderedTable>> {
@@ -97,6 +115,14 @@ pub(super) enum PieceKind {
     SortedIndex,
     HashFilter,
     SortedFilter,
+    Prefilter,
+}
+
+/// A part that was read back.
+pub(super) enum LoadedPiece {
+    /// A store that has it.
+    Store(OrderedTable),
+    Prefilter(Arc<Prefilter>),
 }
 
 impl PieceKind {
@@ -125,10 +151,16 @@ impl View {
     }
 
     /// Returns all parts that may be on flash only: of every store except for cuckoo tables, and those that the chain
-    /// has.
+    /// has; and the prefilter.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+        let prefilter =
+            self.chain.iter().filter(|(_, chain)| chain.prefilter_bytes() > 0).map(|(number, chain)| {
+                let held = self.prefilter.as_ref().map(|prefilter| prefilter.heap_bytes() as u64);
+                let bytes = held.unwrap_or(chain.prefilter_bytes());
+                Piece { store: *number, kind: PieceKind::Prefilter, bytes, resident: held.is_some() }
+            });
         let stores = self.stores().take(self.unchained()).filter(|(.., store)| !store.is_cuckoo_table());
-        stores.flat_map(|(number, role, store)| {
+        let of_stores = stores.flat_map(|(number, role, store)| {
             let (index_kind, filter_kind) = match role {
                 Role::Sorted => (PieceKind::SortedIndex, PieceKind::SortedFilter),
                 _ => (PieceKind::HashIndex, PieceKind::HashFilter),
@@ -147,7 +179,8 @@ impl View {
                 resident: store.has_filter(),
             };
             [index, filter]
-        })
+        });
+        of_stores.chain(prefilter)
     }
 
     /// Returns the view with one store replaced by the result of `change`; `None` if the view does not have the store.
@@ -164,8 +197,17 @@ impl View {
         Some(view)
     }
 
+    /// Returns the view with this prefilter, if it has this chain.
+    fn with_prefilter(&self, number: u64, prefilter: Option<Arc<Prefilter>>) -> Option<View> {
+        let is_of_chain = self.chain.as_ref().is_some_and(|(other, _)| *other == number);
+        is_of_chain.then(|| View { prefilter, ..self.clone() })
+    }
+
     /// Returns the view without a part of one store.
     pub fn without(&self, number: u64, kind: PieceKind) -> Option<View> {
+        if kind == PieceKind::Prefilter {
+            return self.with_prefilter(number, None);
+        }
         self.changed(number, |store| match kind.is_index() {
             true => store.without_index(),
             false => store.without_filter(),
@@ -173,17 +215,26 @@ impl View {
     }
 
     /// Reads a part of a store; `None` if the view does not have the store.
-    pub fn load(&self, number: u64, kind: PieceKind) -> Option<Result<OrderedTable>> {
+    pub fn load(&self, number: u64, kind: PieceKind) -> Option<Result<LoadedPiece>> {
+        if kind == PieceKind::Prefilter {
+            let (_, chain) = self.chain.as_ref().filter(|(other, _)| *other == number)?;
+            let read = chain.read_prefilter(Purpose::Recover).transpose()?;
+            return Some(read.map(|prefilter| LoadedPiece::Prefilter(Arc::new(prefilter))));
+        }
         let (_, _, store) = self.stores().find(|(other, ..)| *other == number)?;
-        Some(if kind.is_index() { store.with_index() } else { store.with_filter() })
+        let loaded = if kind.is_index() { store.with_index() } else { store.with_filter() };
+        Some(loaded.map(LoadedPiece::Store))
     }
 
     /// Returns the view with a part of one store taken from `loaded`.
-    pub fn with(&self, number: u64, kind: PieceKind, loaded: &OrderedTable) -> Option<View> {
-        self.changed(number, |store| match kind.is_index() {
-            true => store.with_index_of(loaded),
-            false => store.with_filter_of(loaded),
-        })
+    pub fn with(&self, number: u64, kind: PieceKind, loaded: &LoadedPiece) -> Option<View> {
+        match loaded {
+            LoadedPiece::Prefilter(prefilter) => self.with_prefilter(number, Some(prefilter.clone())),
+            LoadedPiece::Store(loaded) => self.changed(number, |store| match kind.is_index() {
+                true => store.with_index_of(loaded),
+                false => store.with_filter_of(loaded),
+            }),
+        }
     }
 
     /// Counts the structures of the stores in `kinds`.
@@ -210,9 +261,11 @@ impl View {
 
     /// Returns the stores that have a part on flash that could be in memory, and the chain if it is damaged.
     pub fn degraded(&self) -> impl Iterator<Item = DegradedStore> + '_ {
-        let chain = self.chain.iter().filter(|(_, chain)| chain.is_damaged()).map(|(number, _)| {
+        let chain = self.chain.iter().filter_map(|(number, chain)| {
             let file = Role::Chain.file_name(*number);
-            DegradedStore { file, index_on_flash: true, filter_on_flash: true }
+            let index_on_flash = chain.is_damaged();
+            let filter_on_flash = index_on_flash || chain.prefilter_bytes() > 0 && self.prefilter.is_none();
+            filter_on_flash.then_some(DegradedStore { file, index_on_flash, filter_on_flash })
         });
         let stores = self.stores().take(self.unchained()).filter_map(|(number, role, store)| {
             let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());

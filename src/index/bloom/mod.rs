@@ -17,7 +17,6 @@
 //! | [`BitSliced`] | a matrix: filters of the same number of rows. With one column it is a plain Bloom filter |
 //! | [`BloomFilters`] | filters of any numbers of rows, as matrices one after the other; encoded and decoded |
 //! | [`EncodedFilters`] | the same in their encoded form, which a lookup reads in place |
-//! | [`GrowingFilter`] | the filter of one set whose size is not known before |
 //!
 //! ```text
 //! run 0..2: 300 rows   run 3..4: 340 rows      BloomFilters
@@ -31,14 +30,12 @@
 
 mod bit_sliced;
 mod filters;
-mod growing;
 #[cfg(test)]
 pub(super) mod tests;
 
 pub(super) use bit_sliced::rows_of;
 pub use bit_sliced::{BitSliced, Columns};
 pub use filters::{BloomFilters, EncodedFilters};
-pub use growing::{BITS_PER_KEY_MAX, GrowingFilter};
 
 /// The maximum number of rows.
 pub const ROWS_MAX: u32 = u32::MAX;

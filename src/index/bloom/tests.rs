@@ -23,14 +23,6 @@ pub(in crate::index) fn filters(columns: &[usize]) -> BloomFilters {
     filters
 }
 
-/// Returns a filter that has grown to `keys`.
-pub(in crate::index) fn growing(expected_keys: u64, keys: usize) -> GrowingFilter {
-    let mut filter = GrowingFilter::new(expected_keys, 8).unwrap();
-    let mut numbers = Numbers(expected_keys);
-    (0..keys).for_each(|_| filter.insert(numbers.next()).unwrap());
-    filter
-}
-
 #[test]
 fn a_filter_matches_its_keys_and_the_youngest_comes_first() {
     for columns in [1, 7, 8, 9, 63, 64, 65, 96, 128, 129, 256] {
@@ -178,30 +170,6 @@ fn encoded_filters_match_as_those_in_memory_do() {
 }
 
 #[test]
-fn a_growing_filter_has_all_keys_and_few_more_false_positives_than_one_that_does_not_grow() {
-    for (expected, keys, most) in [(1 << 14, 1 << 14, 1.08), (1 << 10, 1 << 14, 1.65)] {
-        let filter = growing(expected, keys);
-        let mut numbers = Numbers(expected);
-        assert!((0..keys).all(|_| filter.may_contain(numbers.next())));
-        assert_eq!(filter.keys(), keys as u64);
-        let found = (0..100_000).filter(|_| filter.may_contain(numbers.next())).count();
-        let ratio = found as f64 / 100_000.0 / 0.6185_f64.powi(8);
-        assert!((0.9..most).contains(&ratio), "{expected} expected keys: {ratio}");
-        let bits = filter.heap_bytes() as f64 * 8.0 / keys as f64;
-        assert!(if expected == 1 << 14 { bits < 8.2 } else { bits < 16.0 }, "{bits}");
-    }
-}
-
-#[test]
-fn four_bits_per_key_exclude_more_than_four_fifths_of_the_missing_keys() {
-    let mut filter = GrowingFilter::new(50_000, 4).unwrap();
-    let mut numbers = Numbers(4);
-    (0..50_000).for_each(|_| filter.insert(numbers.next()).unwrap());
-    let found = (0..50_000).filter(|_| filter.may_contain(numbers.next())).count();
-    assert!((0.14..0.155).contains(&(found as f64 / 50_000.0)), "{found}");
-}
-
-#[test]
 fn more_filters_than_the_maximum_and_others_of_another_shape_are_refused() {
     let full = matrix(16, 2, &sets(&[1; 256], 1));
     let mut more = full.clone();
@@ -216,5 +184,4 @@ fn more_filters_than_the_maximum_and_others_of_another_shape_are_refused() {
     for (rows, functions) in [(0, 1), (1, 0), (1, FUNCTIONS_MAX + 1)] {
         assert!(BitSliced::new(rows, functions).is_err());
     }
-    assert!(GrowingFilter::new(1, 0).is_err() && GrowingFilter::new(1, BITS_PER_KEY_MAX + 1).is_err());
 }

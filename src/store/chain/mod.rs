@@ -13,6 +13,9 @@
 //! columns alone, it has all that a chain can have, so nothing is lost with a chain. In memory are the number of the
 //! first block of each page and the numbers of the runs.
 //!
+//! A chain may have a [`Prefilter`] of the keys of all its runs, which is in memory, so that for most missing keys no page
+//! is read. A chain is made with it by reading the placements of the runs that are added.
+//!
 //! A run may have several columns per range: the oldest run, with most of the records, has a column for each
 //! [`OLD_COLUMNS`]th of a range, because the filters of one page that are tested together are short.
 //!
@@ -31,6 +34,7 @@ pub use writer::{AddedRun, ChainSettings, ChainWriter};
 use crate::coding::checksum;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::{Error, Result};
+use crate::index::prefilter::Prefilter;
 use crate::index::run_columns::range_of;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use directory::PageDirectory;
@@ -41,6 +45,8 @@ use super::file::StoreFile;
 /// The kind of the store file, and of its index section.
 const STORE_KIND: u8 = 8;
 const SECTION_KIND: u8 = 8;
+/// The kind of the filter section.
+const PREFILTER_KIND: u8 = 4;
 /// A page takes whole blocks of this many bytes.
 pub const BLOCK_BYTES: u32 = 512;
 /// The columns per range of a run that has the records of many.
@@ -73,7 +79,9 @@ impl Chain {
         let file = StoreFile::open(directory, name, tag)?;
         let footer = file.footer();
         let section = &footer.index;
-        if (footer.kind, section.kind, footer.block_bytes) != (STORE_KIND, SECTION_KIND, BLOCK_BYTES) {
+        let is_chain =
+            (footer.kind, section.kind, footer.block_bytes) == (STORE_KIND, SECTION_KIND, BLOCK_BYTES);
+        if !is_chain || ![0, PREFILTER_KIND].contains(&footer.filter.kind) {
             let got = format!("a store of kind {}", footer.kind);
             return Err(file.file().corrupt(file.length(), "a chain", got));
         }
@@ -110,6 +118,25 @@ impl Chain {
     /// Returns the memory held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.directory.heap_bytes()
+    }
+
+    /// Returns the length of the prefilter on flash in bytes, 0 without one.
+    pub fn prefilter_bytes(&self) -> u64 {
+        self.file.footer().filter.length()
+    }
+
+    /// Reads the prefilter; `None` if the chain has none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is damaged, and those of reading it.
+    pub fn read_prefilter(&self, purpose: Purpose) -> Result<Option<Prefilter>> {
+        let section = &self.file.footer().filter;
+        if section.kind != PREFILTER_KIND {
+            return Ok(None);
+        }
+        let bytes = self.file.read_section(section, purpose)?;
+        let damaged = Error::decode(self.file.file().path(), StoreFile::section_offset(section));
+        Prefilter::decode(&bytes).map(Some).map_err(damaged)
     }
 
     /// Returns whether a page was found to be damaged since the chain was opened.
@@ -153,8 +180,8 @@ impl Chain {
         self.places(placement, bytes)
     }
 
-    /// Reads every page, and calls `take` with the error of each damaged one, and with the number of bytes of each
-    /// other one.
+    /// Reads every page and the prefilter, and calls `take` with the error of each damaged one, and with the number of
+    /// bytes of each other one.
     ///
     /// # Errors
     /// Those of reading that are not damage, and of `take`.
@@ -171,6 +198,10 @@ impl Chain {
                 Err(error) if !super::examine::is_damage(&error) => return Err(error),
                 outcome => take(outcome)?,
             }
+        }
+        match self.read_prefilter(purpose) {
+            Err(error) if !super::examine::is_damage(&error) => return Err(error),
+            outcome => take(outcome.map(|_| self.prefilter_bytes()))?,
         }
         take(self.file.check_copy(purpose).map(|()| 0))
     }

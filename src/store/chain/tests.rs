@@ -51,7 +51,7 @@ fn written(directory: &Directory, name: &str, old: Option<Arc<Chain>>, added: &[
         steps += 1;
     }
     assert!(steps > 1, "steps are bounded");
-    writer.finish().unwrap()
+    writer.finish(None).unwrap()
 }
 
 fn assert_finds_all(chain: &Chain, runs: &[Run]) {
@@ -150,7 +150,7 @@ fn the_bytes_of_a_chain_are_the_golden_ones() {
     let added = runs.iter().map(|run| run.added.clone()).collect();
     let mut writer = ChainWriter::create(&directory, "c", settings(7), RANGES, None, added).unwrap();
     assert!(writer.step(usize::MAX).unwrap());
-    let chain = writer.finish().unwrap();
+    let chain = writer.finish(None).unwrap();
     let mut buffer = AlignedBuffer::default();
     let file = chain.file();
     let bytes = file.file().read(Purpose::Maintain, 0, file.length() as usize, &mut buffer).unwrap();

@@ -2,11 +2,12 @@
 
 use super::directory::{ChainRun, PageDirectory};
 use super::page::PageBuilder;
-use super::{BLOCK_BYTES, COLUMNS_MAX, Chain, SECTION_KIND, STORE_KIND};
+use super::{BLOCK_BYTES, COLUMNS_MAX, Chain, PREFILTER_KIND, SECTION_KIND, STORE_KIND};
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::index::PlacementIndex;
 use crate::index::bloom::BloomFilters;
+use crate::index::prefilter::Prefilter;
 use crate::index::run_columns::RunColumns;
 use crate::store::file::StoreFileWriter;
 use std::sync::Arc;
@@ -151,12 +152,16 @@ impl ChainWriter {
         self.file.heap_bytes() + self.page.capacity() + self.directory.heap_bytes()
     }
 
-    /// Writes the rest of the file, and syncs it.
-    pub fn finish(mut self) -> Result<Chain> {
+    /// Writes the rest of the file, with the prefilter of the keys of all runs if there is one, and syncs it.
+    pub fn finish(mut self, prefilter: Option<&Prefilter>) -> Result<Chain> {
         self.directory.first_blocks.push(self.file.next_block() as u32);
-        let mut bytes = Vec::new();
-        self.directory.encode(&mut bytes);
-        let file = self.file.finish(0, 0, (SECTION_KIND, &bytes), (0, &[]))?;
+        let (mut directory, mut filter) = (Vec::new(), Vec::new());
+        self.directory.encode(&mut directory);
+        let filter_kind = prefilter.map_or(0, |prefilter| {
+            prefilter.encode(&mut filter);
+            PREFILTER_KIND
+        });
+        let file = self.file.finish(0, 0, (SECTION_KIND, &directory), (filter_kind, &filter))?;
         file.sync(self.settings.purpose)?;
         Ok(Chain::of(file, self.directory))
     }

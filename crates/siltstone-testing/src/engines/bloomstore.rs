@@ -72,6 +72,7 @@ pub(super) fn random_bloomstore(
 ) -> BloomStoreSettings {
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     common.memory_budget = random_memory_budget(&mut of_memory);
+    let mut of_prefilter = of_memory.fork();
     let chain_length = random.u32(2..12);
     BloomStoreSettings::default()
         .chain_length(chain_length)
@@ -79,6 +80,7 @@ pub(super) fn random_bloomstore(
         .runs(between(random, 2, 50) as u32)
         .filter_bits(random.u8(4..=24))
         .old_filter_bits(random.u8(4..=16))
+        .prefilter_bits([0, 1, 4, 16][of_prefilter.usize(..4)])
         .space([1.05, 1.25, 2.0, 10.0][random.usize(..4)])
         .expected_keys([0, 0, 500, 5_000][random.usize(..4)])
         .log_slots_min(between(random, 16, 512) as u32)
@@ -98,6 +100,7 @@ pub(super) fn tiny_bloomstore(random: &mut fastrand::Rng) -> BloomStoreSettings 
         .buffered_filters(random.u32(1..=2))
         .runs(1 << random.u32(1..7))
         .filter_bits(random.u8(4..=20))
+        .prefilter_bits([0, 4][random.usize(..2)])
         .space([1.05, 1.25, 3.0][random.usize(..3)])
         .log_slots_min(16)
         .log_segment_bytes([512, 4096][random.usize(..2)])

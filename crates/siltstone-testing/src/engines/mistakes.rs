@@ -61,11 +61,12 @@ fn of_silt() -> impl Iterator<Item = Mistaken> {
 
 /// The mistakes of its chains. It shares the others with SILT.
 fn of_bloomstore() -> impl Iterator<Item = Mistaken> {
-    use bloomstore::Mistake::{ChainBeforeRun, DropsDeletes, OmitsColumn, ReversesRuns};
+    use bloomstore::Mistake::{ChainBeforeRun, DropsDeletes, OmitsColumn, OmitsFromPrefilter, ReversesRuns};
     let mistakes = [
         (ChainBeforeRun, FoundBy::OneThread),
         (OmitsColumn, FoundBy::Both),
         (ReversesRuns, FoundBy::Both),
+        (OmitsFromPrefilter, FoundBy::Both),
         (DropsDeletes, FoundBy::OneThread),
     ];
     mistakes.into_iter().map(|(mistake, found_by)| {
