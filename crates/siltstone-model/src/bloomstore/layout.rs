@@ -3,13 +3,15 @@
 //! `tests/model_vs_measured.rs` compares the results with the engine's own counters.
 
 use super::super::error::{ModelError, positive};
+use super::lookups::{Lookups, Rates};
+use super::prefilter::Prefilter;
 use crate::popularity::Popularity;
 use crate::silt::{FILE_ALIGNMENT, FOOTER_BYTES, SiltLayout, log_tables};
 use siltstone::BloomStoreSettings;
 use siltstone::engine::silt::costs;
-use siltstone::index::bloom::{false_positive_rate, functions_of};
+use siltstone::index::bloom::functions_of;
+use siltstone::index::prefilter::prefixes_for;
 use siltstone::index::run_columns::RunColumns;
-use std::collections::HashMap;
 
 const PARTITION_BYTES: f64 = costs::PARTITION_BYTES as f64;
 const STORE_BYTES: f64 = costs::STORE_BYTES as f64;
@@ -50,6 +52,8 @@ pub struct BloomStoreLayout {
     pub buffered_filters: f64,
     /// The bits of the filter of the oldest run, per record.
     pub old_filter_bits: f64,
+    /// The bits of the prefilter per key of a full chain; 0 for none.
+    pub prefilter_bits: f64,
     /// The records in stores per key that they have, at most.
     pub space: f64,
     /// The number of keys that there will be; 0 if that is not known.
@@ -78,6 +82,8 @@ pub struct BloomStoreRam {
     pub filters: f64,
     /// The places of the pages of chains.
     pub directories: f64,
+    /// Prefilters.
+    pub prefilters: f64,
     /// Open stores and partitions.
     pub fixed: f64,
 }
@@ -128,19 +134,19 @@ impl BloomStoreWrites {
 impl BloomStoreRam {
     /// Returns the sum.
     pub fn total(&self) -> f64 {
-        self.log_stores + self.filters + self.directories + self.fixed
+        self.log_stores + self.filters + self.directories + self.prefilters + self.fixed
     }
 }
 
 /// A run of a partition.
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    keys: f64,
-    rows: u32,
-    functions: u32,
+pub(super) struct Run {
+    pub keys: f64,
+    pub rows: u32,
+    pub functions: u32,
     /// Its columns per range.
-    columns: f64,
-    in_chain: bool,
+    pub columns: f64,
+    pub in_chain: bool,
 }
 
 impl Run {
@@ -151,11 +157,13 @@ impl Run {
 
 /// A partition, from its oldest run on.
 #[derive(Debug, Clone, Default)]
-struct Partition {
-    runs: Vec<Run>,
+pub(super) struct Partition {
+    pub runs: Vec<Run>,
     /// The keys of the runs.
     keys: f64,
-    ranges: f64,
+    pub ranges: f64,
+    /// The prefixes of its prefilter, 0 before the first.
+    prefixes: f64,
     /// The share of its slots that the LogStore after a merge has keys for when it is frozen.
     first_share: f64,
     /// The slots of its LogStore, and the keys that it can have.
@@ -166,13 +174,19 @@ struct Partition {
     /// The keys of its LogStore when it is frozen.
     log_keys: f64,
     /// The keys in it now.
-    logged: f64,
+    pub logged: f64,
 }
 
 impl Partition {
     /// Returns the runs of LogStores.
     fn young(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(|run| !run.is_old())
+    }
+
+    /// Returns the prefilter of its chain, if it has one.
+    pub fn prefilter(&self) -> Option<Prefilter> {
+        let chained: f64 = self.runs.iter().filter(|run| run.in_chain).map(|run| run.keys).sum();
+        (self.prefixes > 0.0).then(|| Prefilter::new(chained.min(self.keys), self.prefixes))
     }
 }
 
@@ -189,6 +203,7 @@ impl BloomStoreLayout {
             filter_bits: settings.filter_bits.into(),
             buffered_filters: settings.buffered_filters.into(),
             old_filter_bits: settings.old_filter_bits.into(),
+            prefilter_bits: settings.prefilter_bits.into(),
             space: settings.space,
             expected_keys: settings.expected_keys as f64,
         }
@@ -228,14 +243,26 @@ impl BloomStoreLayout {
         log
     }
 
-    /// Returns the number of ranges of a partition with this many keys in its oldest run.
-    fn ranges(&self, log: &SiltLayout, keys: f64) -> f64 {
+    /// Returns the records of the runs of a full chain, besides this many keys in the oldest run of the partition.
+    fn young_records(&self, log: &SiltLayout, keys: f64) -> f64 {
         let length = self.chain_length;
         let growth = (1.0 + OCCUPANCY / log.keys_per_log_slot).powf(length) - 1.0;
         let smallest = length * log.smallest_log_slots() * OCCUPANCY;
         let expected = self.expected_keys / self.records.partitions;
-        let young = if expected > keys { expected - keys } else { keys * growth };
-        let bits = young.max(smallest) * self.filter_bits + keys * self.old_filter_bits;
+        if expected > keys { expected - keys } else { keys * growth }.max(smallest)
+    }
+
+    /// Returns the number of prefixes of the prefilter of a partition with this many keys in its oldest run.
+    fn prefixes(&self, log: &SiltLayout, keys: f64) -> f64 {
+        match self.prefilter_bits {
+            0.0 => 0.0,
+            bits => prefixes_for(keys + self.young_records(log, keys), bits) as f64,
+        }
+    }
+
+    /// Returns the number of ranges of a partition with this many keys in its oldest run.
+    fn ranges(&self, log: &SiltLayout, keys: f64) -> f64 {
+        let bits = self.young_records(log, keys) * self.filter_bits + keys * self.old_filter_bits;
         (bits / 8.0 / costs::CHAIN_PAGE_BYTES).ceil().max(1.0)
     }
 
@@ -285,7 +312,8 @@ impl BloomStoreLayout {
         let pages = partition.ranges * (page / PAGE_UNIT).ceil() * PAGE_UNIT;
         let directory = DIRECTORY_BYTES
             + CHAIN_RUN_BYTES * partition.runs.len() as f64
-            + PLACE_BYTES * (partition.ranges + 1.0);
+            + PLACE_BYTES * (partition.ranges + 1.0)
+            + partition.prefilter().map_or(0.0, |prefilter| prefilter.flash_bytes());
         ((PAGE_UNIT + pages + directory + FOOTER_BYTES) / FILE_ALIGNMENT).ceil() * FILE_ALIGNMENT
     }
 
@@ -359,6 +387,7 @@ impl BloomStoreLayout {
                 runs: [old].into_iter().chain(runs).collect(),
                 keys: partition_keys,
                 ranges,
+                prefixes: self.prefixes(&self.log_layout(), partition_keys),
                 first_share: 1.0,
                 slots,
                 room: log_keys,
@@ -420,8 +449,11 @@ impl BloomStoreLayout {
         partition.runs.push(run);
         let unchained = partition.runs.iter().filter(|run| !run.in_chain).count();
         if unchained as f64 >= self.buffered_filters {
-            written.chains += self.chain_bytes(partition);
+            if partition.prefixes == 0.0 {
+                partition.prefixes = self.prefixes(log, 0.0);
+            }
             partition.runs.iter_mut().for_each(|run| run.in_chain = true);
+            written.chains += self.chain_bytes(partition);
         }
     }
 
@@ -438,6 +470,7 @@ impl BloomStoreLayout {
         begin_log_store(log, fullest, true);
         fullest.keys += logged;
         fullest.ranges = self.ranges(log, fullest.keys);
+        fullest.prefixes = self.prefixes(log, fullest.keys);
         fullest.runs = vec![self.run(fullest.keys, fullest.ranges, true)];
         written.merges += self.run_bytes(&fullest.runs[0], fullest.ranges);
         written.chains += self.chain_bytes(fullest);
@@ -469,6 +502,7 @@ impl BloomStoreLayout {
             flash += partition.runs.iter().map(|run| self.run_bytes(run, partition.ranges)).sum::<f64>();
             if chained > 0.0 {
                 ram.directories += PLACE_BYTES * (partition.ranges + 1.0) + CHAIN_RUN_RAM_BYTES * chained;
+                ram.prefilters += partition.prefilter().map_or(0.0, |prefilter| prefilter.ram_bytes());
                 ram.fixed += STORE_BYTES;
                 flash += self.chain_bytes(partition);
             }
@@ -499,39 +533,6 @@ fn begin_log_store(log: &SiltLayout, partition: &mut Partition, is_first: bool) 
     (partition.slots, partition.room) = (slots, slots * occupancy);
     partition.tables = log_tables(log.log_slots(partition.keys));
     (partition.log_keys, partition.logged) = (slots * frozen_at, 0.0);
-}
-
-/// The false positives of filters, which many runs share.
-#[derive(Default)]
-struct Rates(HashMap<(u32, u32, u64), f64>);
-
-impl Rates {
-    fn of(&mut self, Run { rows, functions, .. }: Run, keys: f64) -> f64 {
-        let keys = (keys * 8.0).round().max(1.0) / 8.0;
-        let rate = || false_positive_rate(rows, functions, keys);
-        *self.0.entry((rows, functions, keys.to_bits())).or_insert_with(rate)
-    }
-}
-
-/// What lookups in a partition read.
-struct Lookups {
-    /// The sum over all keys.
-    reads_of_all_keys: f64,
-    reads_per_miss: f64,
-}
-
-impl Lookups {
-    fn new(partition: &Partition, rates: &mut Rates) -> Self {
-        // A key of a LogStore is read from the log.
-        let (mut reads_of_all_keys, mut in_vain) = (partition.logged, 0.0);
-        let has_chain = partition.runs.iter().any(|run| run.in_chain);
-        for run in partition.runs.iter().rev() {
-            let chain = f64::from(u8::from(run.in_chain));
-            reads_of_all_keys += run.keys * (1.0 + chain + in_vain);
-            in_vain += rates.of(*run, run.keys / (partition.ranges * run.columns));
-        }
-        Lookups { reads_of_all_keys, reads_per_miss: f64::from(u8::from(has_chain)) + in_vain }
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //! cleaned from its oldest end (III-B), which [`Cleaning`] models.
 
 mod layout;
+mod lookups;
+mod prefilter;
 
 pub use layout::{BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreSteady, BloomStoreWrites};
 

@@ -11,6 +11,8 @@ const CHAIN_LENGTHS: [f64; 3] = [64.0, 96.0, 160.0];
 const RUNS: [f64; 3] = [32.0, 64.0, 96.0];
 /// Candidates for the runs whose filters stay in memory.
 const BUFFERED_FILTERS: [f64; 3] = [4.0, 8.0, 16.0];
+/// Candidates for the bits of the prefilter per key, the others only if there are gets of missing keys.
+const PREFILTER_BITS: [f64; 3] = [0.0, 4.0, 8.0];
 /// Candidates for the records in stores per key.
 const SPACES: [f64; 5] = [1.1, 1.25, 1.5, 2.0, 3.0];
 
@@ -25,8 +27,12 @@ pub(super) fn candidates(demand: &Demand) -> Vec<Candidate> {
         for chain_length in CHAIN_LENGTHS {
             for buffered_filters in BUFFERED_FILTERS {
                 for space in SPACES {
-                    let layout = BloomStoreLayout { chain_length, buffered_filters, space, ..own.clone() };
-                    found.extend(candidate(demand, &layout, log_store_puts));
+                    let prefilters = if demand.missing_gets > 0.0 { PREFILTER_BITS.len() } else { 1 };
+                    for prefilter_bits in &PREFILTER_BITS[..prefilters] {
+                        let of_chain = BloomStoreLayout { chain_length, buffered_filters, ..own.clone() };
+                        let layout = BloomStoreLayout { space, prefilter_bits: *prefilter_bits, ..of_chain };
+                        found.extend(candidate(demand, &layout, log_store_puts));
+                    }
                 }
             }
         }
@@ -53,6 +59,9 @@ fn candidate(demand: &Demand, layout: &BloomStoreLayout, log_store_puts: f64) ->
         ("buffered_filters", count(layout.buffered_filters)),
         ("space", Value::Ratio(layout.space)),
     ]);
+    if layout.prefilter_bits > 0.0 {
+        settings.push(("prefilter_bits", count(layout.prefilter_bits)));
+    }
     let costs = Costs {
         ram_bytes: steady.ram_peak.total(),
         reads_per_get: steady.reads_per_get,

@@ -48,6 +48,7 @@ fn open(layout: &BloomStoreLayout, directory: Directory) -> Database {
         .filter_bits(layout.filter_bits as u8)
         .buffered_filters(layout.buffered_filters as u32)
         .old_filter_bits(layout.old_filter_bits as u8)
+        .prefilter_bits(layout.prefilter_bits as u8)
         .space(layout.space)
         .expected_keys(layout.expected_keys as u64)
         .log_slots_min(layout.records.log_slots_min as u32);
@@ -123,6 +124,11 @@ fn growth_to_an_expected_number_of_keys_costs_what_the_model_says() {
 fn few_bits_per_key_cost_what_the_model_says() {
     let layout = BloomStoreLayout { filter_bits: 8.0, old_filter_bits: 6.0, ..small() };
     Growth { keys: 120_000, layout }.agrees();
+}
+
+#[test]
+fn a_prefilter_costs_what_the_model_says() {
+    Growth { keys: 120_000, layout: BloomStoreLayout { prefilter_bits: 4.0, ..small() } }.agrees();
 }
 
 #[test]
