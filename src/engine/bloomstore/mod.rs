@@ -15,9 +15,11 @@
 //!
 //! Deviations: LogStores and a log in place of a page of write buffer per instance, so a crash loses nothing that was
 //! acknowledged as durable; a filter per run and range of hashes in place of one per page; merges in place of garbage
-//! collection from the log's head.
+//! collection from the log's head; a prefilter of sorted prefixes of hashes, which grows, in place of a Bloom filter.
 
 mod settings;
+#[cfg(test)]
+mod tests;
 
 #[doc(hidden)]
 pub use super::partitioned::Mistake;

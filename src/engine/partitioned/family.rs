@@ -1,5 +1,5 @@
-//! The engines whose data is in partitions, in the table of engines: what their settings have in common. They create and
-//! open databases.
+//! The engines whose data is in partitions, in the table of engines: what their settings have in common. They create
+//! and open databases.
 
 use super::PartitionedEngine;
 use super::live::Manifest;

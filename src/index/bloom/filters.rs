@@ -70,18 +70,6 @@ impl BloomFilters {
         younger.groups.iter().try_for_each(|group| self.append(group))
     }
 
-    /// Adds an empty filter as a matrix of its own, whose rows or functions differ from those of the last one.
-    pub(super) fn add_filter(&mut self, rows: u32, functions: u32) -> Result<(), BuildError> {
-        self.append(&BitSliced::filter(rows, functions, [])?)
-    }
-
-    /// Inserts a hash into the youngest filter, if there is one.
-    pub(super) fn insert(&mut self, hash: u64) {
-        if let Some(last) = self.groups.last_mut() {
-            last.insert(hash);
-        }
-    }
-
     /// Removes the oldest filters, at most all.
     pub fn remove_oldest(&mut self, columns: u32) {
         let mut left = columns;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::device::Access;
 use crate::device::memory::MemoryDirectory;
+use crate::index::prefilter::PrefilterBuilder;
 use crate::index::run_columns::{RunColumnsBuilder, RunColumnsSettings};
 use crate::index::testing::Numbers;
 use std::sync::Arc;
@@ -160,4 +161,34 @@ fn the_bytes_of_a_chain_are_the_golden_ones() {
     }
     assert!(std::fs::read(&path).unwrap() == bytes, "the chain has other bytes");
     assert_finds_all(&chain, &runs);
+}
+
+#[test]
+fn a_chain_gives_back_its_prefilter_and_damage_of_it_is_found() {
+    let directory = directory();
+    let runs = [run(4, 200, OLD_COLUMNS), run(9, 30, 1)];
+    let mut builder = PrefilterBuilder::new(200, 1_000);
+    runs[0].records.iter().for_each(|(placement, _)| builder.push(*placement));
+    let prefilter = builder.finish();
+    let added = runs.iter().map(|run| run.added.clone()).collect();
+    let mut writer = ChainWriter::create(&directory, "c", settings(7), RANGES, None, added).unwrap();
+    assert!(writer.step(usize::MAX).unwrap());
+    let chain = writer.finish(Some(&prefilter)).unwrap();
+    assert_eq!(chain.read_prefilter(Purpose::Get).unwrap().as_ref(), Some(&prefilter));
+    let opened = Chain::open(&directory, "c", 7).unwrap();
+    assert_eq!(opened.read_prefilter(Purpose::Get).unwrap(), Some(prefilter));
+    opened.check(Purpose::Maintain, |part| part.map(drop)).unwrap();
+    let at = StoreFile::section_offset(&opened.file().footer().filter) + opened.prefilter_bytes() / 2;
+    let file = directory.open("c", Access::Buffered).unwrap();
+    let byte = file.read(Purpose::Get, at, 1, &mut AlignedBuffer::default()).unwrap()[0];
+    file.write(Purpose::Get, at, &[byte ^ 1]).unwrap();
+    assert!(matches!(opened.read_prefilter(Purpose::Get), Err(Error::Corrupt { .. })));
+    let mut damaged = 0;
+    let count = |part: std::result::Result<u64, Error>| {
+        damaged += u32::from(part.is_err());
+        Ok(())
+    };
+    opened.check(Purpose::Maintain, count).unwrap();
+    assert_eq!(damaged, 1);
+    assert_finds_all(&opened, &runs);
 }

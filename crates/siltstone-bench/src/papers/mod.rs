@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use bloomstore::charts as compare_charts;
+pub use bloomstore::{compare_charts, sweep_charts};
 pub use cleaning::{Case, cases, chart};
 
 /// An experiment.
@@ -42,13 +42,21 @@ pub enum Experiment {
     FlashstoreTraces,
     /// The traces with less flash over a disk: Figure 7.
     FlashstoreShares,
+    /// The memory of BloomStore by the length of chains: Figure 6.
+    BloomstoreRam,
+    /// Lengths of chains and of filters.
+    BloomstoreChains,
+    /// The memory of BloomStore by items: Tables II and III.
+    BloomstoreMemory,
+    /// The prefilter of BloomStore: Figures 7 and 8.
+    BloomstorePrefilter,
     /// BloomStore and other stores by memory per key: Figures 9 and 10, insertion.
     BloomstoreCompare,
 }
 
 impl Experiment {
     /// All experiments.
-    pub const ALL: [Experiment; 8] = [
+    pub const ALL: [Experiment; 12] = [
         Experiment::FlashkeyWorkloads,
         Experiment::FlashkeyYcsb,
         Experiment::FlashkeyCleaning,
@@ -56,6 +64,10 @@ impl Experiment {
         Experiment::FlashstoreCache,
         Experiment::FlashstoreTraces,
         Experiment::FlashstoreShares,
+        Experiment::BloomstoreRam,
+        Experiment::BloomstoreChains,
+        Experiment::BloomstoreMemory,
+        Experiment::BloomstorePrefilter,
         Experiment::BloomstoreCompare,
     ];
 
@@ -69,6 +81,10 @@ impl Experiment {
             Experiment::FlashstoreCache => "flashstore_cache",
             Experiment::FlashstoreTraces => "flashstore_traces",
             Experiment::FlashstoreShares => "flashstore_shares",
+            Experiment::BloomstoreRam => "bloomstore_ram",
+            Experiment::BloomstoreChains => "bloomstore_chains",
+            Experiment::BloomstoreMemory => "bloomstore_memory",
+            Experiment::BloomstorePrefilter => "bloomstore_prefilter",
             Experiment::BloomstoreCompare => "bloomstore_compare",
         }
     }
@@ -87,6 +103,10 @@ impl Experiment {
                 "FlashStore: its traces on flash; Figures 5, 6, Tables 3 to 5, 5.9"
             }
             Experiment::FlashstoreShares => "FlashStore: its traces with less flash over a disk; Figure 7",
+            Experiment::BloomstoreRam => "BloomStore: memory by the length of chains; Figure 6",
+            Experiment::BloomstoreChains => "BloomStore: lookups by the lengths of chains and filters",
+            Experiment::BloomstoreMemory => "BloomStore: memory by items; Tables II, III",
+            Experiment::BloomstorePrefilter => "BloomStore: lookups with a prefilter; Figures 7, 8",
             Experiment::BloomstoreCompare => {
                 "BloomStore: lookups by memory per key, with other stores; Figures 9, 10"
             }
@@ -253,6 +273,10 @@ pub fn run(
         Experiment::FlashstoreCache => flashstore::cache(settings, place, on_figure),
         Experiment::FlashstoreTraces => flashstore::traces(settings, place, on_figure),
         Experiment::FlashstoreShares => flashstore::shares(settings, place, on_figure),
+        Experiment::BloomstoreRam => bloomstore::ram(settings, place, on_figure),
+        Experiment::BloomstoreChains => bloomstore::chains(settings, place, on_figure),
+        Experiment::BloomstoreMemory => bloomstore::memory(settings, place, on_figure),
+        Experiment::BloomstorePrefilter => bloomstore::prefilter(settings, place, on_figure),
         Experiment::BloomstoreCompare => bloomstore::compare(settings, place, on_figure),
     }
 }

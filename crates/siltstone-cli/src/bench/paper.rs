@@ -17,6 +17,7 @@ const EXAMPLES: &str = "
   siltstone bench paper flashkey-cleaning --db /dev/shm/cleaning --num 1e6
   siltstone bench paper flashstore-recycling --db /dev/shm/recycling --gets-per-put 19
   siltstone bench paper flashstore-shares --num 1e6 --db DIR --disk SLOW --access direct-or-buffered
+  siltstone bench paper bloomstore-prefilter --num 1e6 --access direct-or-buffered --plot prefilter.svg
   siltstone bench paper bloomstore-compare --trace linux --num 1e6 --access direct-or-buffered --plot compare.svg
   siltstone bench paper flashkey-cleaning --skew 0,0.99 --space 1.11,1.18,1.25,1.43,1.67 --plot cleaning.svg";
 
@@ -30,7 +31,8 @@ pub struct PaperArgs {
     /// Experiment
     #[arg(value_parser = by_name::<Experiment>(), hide_possible_values = true)]
     experiment: Experiment,
-    /// Draw the appends per put of cleaning over the space, or the lookups of stores over the memory, into this file
+    /// Draw the appends per put of cleaning over the space, the lookups of stores over the memory, or what BloomStore
+    /// costs over its settings, into this file
     #[arg(long, value_name = "FILE.svg|html", value_parser = chart::parse_path)]
     plot: Option<PathBuf>,
     /// Print one line of JSON per figure
@@ -50,9 +52,9 @@ fn help_with_experiments() -> String {
 
 pub fn run(args: PaperArgs) -> Result {
     let PaperArgs { experiment, plot, json, mut settings } = args;
-    let has_chart = [Experiment::FlashkeyCleaning, Experiment::BloomstoreCompare].contains(&experiment);
-    if plot.is_some() && !has_chart {
-        bail!("only flashkey-cleaning and bloomstore-compare have charts of their own");
+    let is_of_bloomstore = experiment.name().starts_with("bloomstore");
+    if plot.is_some() && experiment != Experiment::FlashkeyCleaning && !is_of_bloomstore {
+        bail!("only flashkey-cleaning and the experiments of BloomStore have charts of their own");
     }
     let place = Place::prepare(settings.db.as_deref())?;
     let session = Session::begin(place, json, &format!("{} records", settings.num))?;
@@ -67,6 +69,8 @@ pub fn run(args: PaperArgs) -> Result {
         && experiment == Experiment::BloomstoreCompare
     {
         deliver_charts(path, "BloomStore and other stores", &papers::compare_charts(&measured))?;
+    } else if let Some(path) = plot.as_ref().filter(|_| is_of_bloomstore) {
+        deliver_charts(path, "BloomStore", &papers::sweep_charts(&measured))?;
     } else if let Some(path) = &plot {
         let of_cases: Vec<_> = papers::cases(&settings).into_iter().zip(measured).collect();
         deliver_charts(path, "Cleaning of FlashKey's logs", &[papers::chart(&of_cases)])?;

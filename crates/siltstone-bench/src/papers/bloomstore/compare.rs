@@ -86,9 +86,7 @@ fn cases(settings: &Settings) -> Result<Vec<Case>> {
             "bloomstore" => {
                 let kind = engine("bloomstore")?;
                 all.extend(BUFFERED_FILTERS.map(|filters| database(kind, "buffered_filters", filters)));
-                if kind.settings().describe().iter().any(|setting| setting.name == "prefilter_bits") {
-                    all.extend(PREFILTER_BITS.map(|bits| database(kind, "prefilter_bits", bits)));
-                }
+                all.extend(PREFILTER_BITS.map(|bits| database(kind, "prefilter_bits", bits)));
             }
             other => {
                 let kind = engine(other)?;

@@ -7,7 +7,7 @@ use crate::trace::{Kind, Operation, Synthetic};
 use crate::tuning::{SettingArgs, Tuning};
 use crate::{Error, Result};
 use siltstone::device::{IoSnapshot, Purpose};
-use siltstone::{Database, EngineKind};
+use siltstone::{Database, EngineKind, RamAccount};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,13 @@ impl Engine {
         let builder = Database::builder(place.directory());
         let builder = builder.fixed(key_bytes.into(), value_bytes as usize);
         Ok(Engine { database: tuning.apply(builder).open()? })
+    }
+}
+
+impl Engine {
+    /// Returns the memory by items.
+    pub fn ram(&self) -> RamAccount {
+        self.database.stats().ram
     }
 }
 

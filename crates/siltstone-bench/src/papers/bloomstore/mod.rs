@@ -2,6 +2,9 @@
 
 mod compare;
 mod driver;
+mod sweeps;
 
-pub use compare::charts;
+pub use compare::charts as compare_charts;
 pub(super) use compare::run as compare;
+pub use sweeps::charts as sweep_charts;
+pub(super) use sweeps::{chains, memory, prefilter, ram};
