@@ -57,7 +57,7 @@ fn fill(database: &Database) -> Contents {
 fn create(path: &Path) -> Database {
     let settings =
         BloomStoreSettings::default().chain_length(8).runs(8).buffered_filters(3).prefilter_bits(4);
-    let settings = settings.log_slots_min(64).region_slots_max(64);
+    let settings = settings.space(10.0).log_slots_min(64).region_slots_max(64);
     let builder = Database::builder(path).engine(settings).background_threads(0).seed([0x5117, 0x570e]);
     builder.partitions(2).block_bytes(512).open().unwrap()
 }

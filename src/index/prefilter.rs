@@ -1,4 +1,5 @@
-//! Which keys may be in any of the runs of a chain, so that a lookup of a missing key reads nothing (BloomStore, III-C).
+//! Which keys may be in any of the runs of a chain, so that a lookup of a missing key reads nothing (BloomStore,
+//! III-C).
 //!
 //! The paper has a Bloom filter of a fixed size. Here it is the set of the prefixes of all placements, in Elias–Fano
 //! form: as runs are in the order of placements, the prefilter of a longer chain is the merge of two ascending lists,

@@ -26,7 +26,7 @@
 //! | `chain`, `prefilter` | the chain of the columns of HashStores, of BloomStore, and its prefilter | |
 //! | `merge` | the merge of HashStores into the SortedStore | 3.3 |
 //! | `scheduler`, `job_context` | which job runs next | |
-//! | `policy` | when, and how large (d, H, P) | 5, dissertation 2.4 |
+//! | `policy`, `ranges` | when, and how large (d, H, P) | 5, dissertation 2.4 |
 //! | `commits` | which stores are durable, and release of the log | 4 |
 //! | `memory_budget` | memory account, fail-graceful indexing | 4 |
 //! | `snapshot`, `scan`, `checkpoint`, `count`, `verify` | reads of everything | |
@@ -56,6 +56,7 @@ mod open;
 mod partition;
 mod policy;
 mod prefilter;
+mod ranges;
 mod rate;
 mod reader;
 mod repair;

@@ -2,6 +2,7 @@
 
 use super::configuration::{Configuration, Route};
 use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
+use super::ranges;
 use super::settings::ChainSettings;
 use super::stores::Stores;
 use super::view::{InstalledChain, PartitionSnapshot, View};
@@ -410,12 +411,12 @@ impl Partitions {
 
     /// Returns the number of ranges for a partition with this many keys in its oldest run.
     pub fn ranges_for(&self, keys: u64, chain: &ChainSettings) -> u32 {
-        policy::ranges(&self.configuration.settings, chain, self.len(), keys, self.record_bytes())
+        ranges::ranges(&self.configuration.settings, chain, self.len(), keys, self.record_bytes())
     }
 
     /// Returns the number of prefixes of the prefilter of a partition with this many keys in its oldest run.
     pub fn prefixes_for(&self, keys: u64, chain: &ChainSettings) -> u64 {
-        policy::prefixes(&self.configuration.settings, chain, self.len(), keys, self.record_bytes())
+        ranges::prefixes(&self.configuration.settings, chain, self.len(), keys, self.record_bytes())
     }
 
     /// Replaces a frozen LogStore by the HashStore that was made of it.

@@ -15,9 +15,6 @@
 use super::settings::{ChainSettings, PartitionedSettings};
 use crate::device::Access;
 use crate::index::partial_key_cuckoo::CuckooSettings;
-use crate::index::prefilter::prefixes_for;
-use crate::index::run_columns::RANGES_MAX;
-use crate::store::chain::OLD_COLUMNS;
 use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 
 /// If a partition has more HashStores than this and they are small, they are merged: each one costs false positives and
@@ -70,8 +67,6 @@ const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
 const RUNS_EXCESS_MAX: u32 = 8;
 /// From this share of all runs on that partitions may have, the fullest one is merged.
 pub const RUNS_SHARE_MAX: f64 = 0.75;
-/// The filters of a page of a full chain take about this many bytes, and their places the rest of 4 KiB.
-pub const PAGE_BYTES: f64 = 3_400.0;
 
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -269,51 +264,6 @@ impl PartitionCounts {
     }
 }
 
-/// Returns the records that the runs of a full chain have, besides this many keys in the oldest run of the partition.
-fn young_records(
-    settings: &PartitionedSettings,
-    chain: &ChainSettings,
-    partitions: usize,
-    partition_keys: u64,
-    record_bytes: u64,
-) -> f64 {
-    let length = f64::from(chain.chain_length);
-    let keys = partition_keys as f64;
-    // Each run has a share of the keys that there are by then.
-    let growth = (1.0 + OCCUPANCY / f64::from(settings.keys_per_log_slot)).powf(length) - 1.0;
-    let smallest = length * f64::from(log_slots_min(settings, record_bytes)) * OCCUPANCY;
-    let expected = chain.expected_keys as f64 / partitions.max(1) as f64;
-    if expected > keys { expected - keys } else { keys * growth }.max(smallest)
-}
-
-/// Returns the number of ranges of the columns of a partition with this many keys in its oldest run: a page has about
-/// [`PAGE_BYTES`] when the chain has its full length.
-pub(super) fn ranges(
-    settings: &PartitionedSettings,
-    chain: &ChainSettings,
-    partitions: usize,
-    partition_keys: u64,
-    record_bytes: u64,
-) -> u32 {
-    let young = young_records(settings, chain, partitions, partition_keys, record_bytes);
-    let bits =
-        young * f64::from(chain.filter_bits) + partition_keys as f64 * f64::from(chain.old_filter_bits);
-    ((bits / 8.0 / PAGE_BYTES).ceil() as u32).clamp(1, RANGES_MAX / OLD_COLUMNS)
-}
-
-/// Returns the number of prefixes of the prefilter of a partition with this many keys in its oldest run: it has
-/// `prefilter_bits` per key when the chain has its full length.
-pub(super) fn prefixes(
-    settings: &PartitionedSettings,
-    chain: &ChainSettings,
-    partitions: usize,
-    partition_keys: u64,
-    record_bytes: u64,
-) -> u64 {
-    let young = young_records(settings, chain, partitions, partition_keys, record_bytes);
-    prefixes_for(partition_keys as f64 + young, chain.prefilter_bits.into())
-}
-
 /// A table has at most about this many regions: the more there are, the sooner one of them is full.
 pub const REGIONS: u32 = 4;
 /// A LogStore with fewer slots is a single table.
@@ -356,7 +306,7 @@ pub(super) fn open_files(
 }
 
 /// Returns the number of slots of the smallest LogStore, for records of this size.
-fn log_slots_min(settings: &PartitionedSettings, record_bytes: u64) -> u32 {
+pub(super) fn log_slots_min(settings: &PartitionedSettings, record_bytes: u64) -> u32 {
     let bytes = record_bytes.clamp(LOG_RECORD_BYTES, LOG_SLOTS_FACTOR_MAX * LOG_RECORD_BYTES);
     (u64::from(settings.log_slots_min) * bytes / LOG_RECORD_BYTES) as u32
 }

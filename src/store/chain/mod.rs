@@ -13,8 +13,8 @@
 //! columns alone, it has all that a chain can have, so nothing is lost with a chain. In memory are the number of the
 //! first block of each page and the numbers of the runs.
 //!
-//! A chain may have a [`Prefilter`] of the keys of all its runs, which is in memory, so that for most missing keys no page
-//! is read. A chain is made with it by reading the placements of the runs that are added.
+//! A chain may have a [`Prefilter`] of the keys of all its runs, which is in memory, so that for most missing keys no
+//! page is read. A chain is made with it by reading the placements of the runs that are added.
 //!
 //! A run may have several columns per range: the oldest run, with most of the records, has a column for each
 //! [`OLD_COLUMNS`]th of a range, because the filters of one page that are tested together are short.

@@ -1,6 +1,6 @@
 //! What lookups in a partition of the BloomStore engine read.
 
-use super::layout::{Partition, Run};
+use super::partition::{Partition, Run};
 use siltstone::index::bloom::false_positive_rate;
 use std::collections::HashMap;
 

@@ -7,6 +7,7 @@
 
 mod layout;
 mod lookups;
+mod partition;
 mod prefilter;
 
 pub use layout::{BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreSteady, BloomStoreWrites};

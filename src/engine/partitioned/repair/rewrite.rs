@@ -2,7 +2,7 @@
 
 use super::super::live::{Role, StoreEntry};
 use super::super::merge::{run_form, sorted_form};
-use super::super::policy::ranges;
+use super::super::ranges::ranges;
 use super::super::settings::PartitionedSettings;
 use super::survey::{DamagedStore, Survey};
 use crate::device::{Directory, Purpose, random_number};

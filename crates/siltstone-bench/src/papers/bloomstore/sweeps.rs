@@ -1,5 +1,5 @@
-//! BloomStore at several values of a setting, on the paper's traces: Figures 6 to 8, Tables II and III, and the lengths of
-//! chains and filters that the paper tries.
+//! BloomStore at several values of a setting, on the paper's traces: Figures 6 to 8, Tables II and III, and the lengths
+//! of chains and filters that the paper tries.
 
 use super::super::{Figure, OnFigure, Settings, report};
 use super::driver::{Costs, Engine, send};
