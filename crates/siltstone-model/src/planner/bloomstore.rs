@@ -59,6 +59,7 @@ fn candidate(demand: &Demand, layout: &BloomStoreLayout, log_store_puts: f64) ->
         ("buffered_filters", count(layout.buffered_filters)),
         ("space", Value::Ratio(layout.space)),
     ]);
+    let for_prefilter = if layout.prefilter_bits > 0.0 { steady.writes.runs } else { 0.0 };
     if layout.prefilter_bits > 0.0 {
         settings.push(("prefilter_bits", count(layout.prefilter_bits)));
     }
@@ -68,8 +69,8 @@ fn candidate(demand: &Demand, layout: &BloomStoreLayout, log_store_puts: f64) ->
         reads_per_miss: steady.reads_per_miss,
         read_bytes: read_bytes(&layout.records),
         write_amplification: steady.writes.total() + demand.synced_excess(),
-        // Runs are read by merges, and chains when they are written.
-        background_reads: steady.writes.merges + steady.writes.chains,
+        // Runs are read by merges, and chains when they are written; a prefilter is made of the runs.
+        background_reads: steady.writes.merges + steady.writes.chains + for_prefilter,
         space_amplification: steady.space_amplification,
         open_files: (layout.records.partitions * (steady.runs + 1.0) + OTHER_FILES).ceil(),
         ..Costs::default()
