@@ -1,8 +1,8 @@
-//! A database that BloomStore wrote with an earlier version: `fixtures/databases/v1-bloomstore`, with a merged run, runs in
-//! a chain and after it, a prefilter, and a log. A copy of it is opened, read, written and merged.
+//! A database that BloomStore wrote with an earlier version: `fixtures/databases/v1-bloomstore`, with a merged run,
+//! runs in a chain and after it, a prefilter, and a log. A copy of it is opened, read, written and merged.
 //!
-//! `SILTSTONE_BLESS=1` writes the database if it is missing. An existing one is never overwritten: it must remain what the
-//! program of its time wrote.
+//! `SILTSTONE_BLESS=1` writes the database if it is missing. An existing one is never overwritten: it must remain what
+//! the program of its time wrote.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -45,9 +45,10 @@ settings! {
         /// The youngest runs of a partition whose filters stay in memory. With half as many, chains are written twice
         /// as often.
         buffered_filters: u32 = 8, 1..=64, kept;
-        /// The bits per key of a filter of all keys in memory, 0 for none: with 4 bits, as in the paper, at most a fifth
-        /// of the gets of missing keys read anything. They are the bits per key of a partition whose chain is full; with
-        /// a quarter of these keys, each has two bits more. The paper advises against it where most gets find their key.
+        /// The bits per key of a filter of all keys in memory, 0 for none: with 4 bits, as in the paper, at most a
+        /// fifth of the gets of missing keys read anything. They are the bits per key of a partition whose chain is
+        /// full; with a quarter of these keys, each has two bits more. The paper advises against it where most gets
+        /// find their key.
         prefilter_bits: u8 = 0, 0..=16, kept;
         /// The bits of the filter of the oldest run, with most of the records, per record.
         old_filter_bits: u8 = 10, 4..=32, kept hidden;

@@ -1,4 +1,5 @@
-//! The prefilter of the BloomStore engine: the prefixes of placements in Elias–Fano form (`siltstone::index::prefilter`).
+//! The prefilter of the BloomStore engine: the prefixes of placements in Elias–Fano form
+//! (`siltstone::index::prefilter`).
 
 /// The list on flash without its numbers, and the numbers for which its low bits are chosen: a zero takes 5/4 bits.
 const HEADER_BYTES: f64 = 6.0 + 17.0;
