@@ -4,16 +4,17 @@ CARGO ?= cargo
 SILTSTONE := ./target/release/siltstone
 DEMO_DB := demo-db
 PREFIX ?= /usr/local
+PYTHON ?= python3
 SHARE := $(DESTDIR)$(PREFIX)/share
 # The bytes that the demo reads, if it finds as many: more than 300,000 chunks.
 DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test fuzz sanitize lint bench build install
+.PHONY: help demo test test-python wheel fuzz sanitize lint bench build install
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 build: ## Build the command in release mode
 	$(CARGO) build --release --package siltstone-cli
@@ -42,6 +43,13 @@ test: ## Run all tests
 	$(CARGO) test --package siltstone-network --features af-xdp --test af_xdp
 	$(CARGO) test --package siltstone --features serde,tracing --test observability --test events
 	$(CARGO) test --manifest-path fuzz/Cargo.toml --target-dir target
+	crates/siltstone-python/test
+
+test-python: ## Build the Python package, and run its tests
+	crates/siltstone-python/test
+
+wheel: ## Build the wheel of the Python package in dist/
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 fuzz: ## Fuzz the decoders, FUZZ_SECONDS (60) per target; needs a C++ compiler
 	fuzz/run

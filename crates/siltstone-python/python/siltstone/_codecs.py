@@ -1,0 +1,122 @@
+"""Codecs by name, and the file in which a database remembers them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any, Callable
+
+from ._errors import CorruptError, SettingError
+
+if TYPE_CHECKING:
+    import numpy
+
+#: The file with the codecs. No file of the library has this name, so the library ignores it.
+FILE = "CODECS"
+
+#: What a value codec is for the extension module; None is raw.
+Functions = tuple[str, Callable[[Any], Any], Callable[[Any], Any]]
+
+_ARRAY = re.compile(r"([a-z]+[0-9]*)\[([0-9]+(?:,[0-9]+)*)\]")
+
+
+def array_shape(values: str) -> tuple[numpy.dtype[Any], tuple[int, ...]] | None:
+    """Returns the item type and the shape of a codec such as ``float32[64]``; None for other codecs."""
+    match = _ARRAY.fullmatch(values.replace(" ", ""))
+    if match is None:
+        return None
+    import numpy
+
+    try:
+        item = numpy.dtype(match[1])
+    except TypeError:
+        raise SettingError(f"values: NumPy has no type `{match[1]}`; use one such as float32[64]") from None
+    if item.hasobject:
+        raise SettingError(f"values: `{match[1]}` has no fixed size; use one such as float32[64]")
+    return item.newbyteorder("<"), tuple(int(length) for length in match[2].split(","))
+
+
+def value_functions(values: str) -> Functions | None:
+    """Returns the functions of a codec of values."""
+    if values == "raw":
+        return None
+    if values == "json":
+        encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return "text", encoder.encode, json.loads
+    if values == "pickle":
+        import pickle
+
+        return "binary", lambda value: pickle.dumps(value, protocol=4), pickle.loads
+    array = array_shape(values)
+    if array is None:
+        raise SettingError(
+            f"values: there is no codec `{values}`; use one of raw, json, pickle, or an array such as float32[64]"
+        )
+    import numpy
+
+    item, shape = array
+
+    def encode(value: Any) -> Any:
+        row = numpy.ascontiguousarray(value, dtype=item)
+        if row.shape != shape:
+            raise SettingError(f"values: an array of shape {row.shape}, but the codec is `{values}`; reshape it")
+        return row
+
+    def decode(value: bytes) -> Any:
+        return numpy.frombuffer(value, dtype=item).reshape(shape)
+
+    return "binary", encode, decode
+
+
+def remembered(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Returns the codecs that the database in a directory remembers; nothing if it has the default ones."""
+    file = os.path.join(path, FILE)
+    try:
+        with open(file, encoding="utf-8") as text:
+            codecs = json.load(text)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except ValueError as error:
+        raise _damaged(file, str(error)) from None
+    if not isinstance(codecs, dict) or codecs.get("version") != 1:
+        raise _damaged(file, "it is not of version 1")
+    return {name: str(codecs[name]) for name in ("keys", "values") if name in codecs}
+
+
+def _damaged(file: str, problem: str) -> CorruptError:
+    remedy = "remove the file, and state keys= and values= at the next opening"
+    error = CorruptError(f"{file}: the codecs of the database cannot be read: {problem}; {remedy}")
+    error.file, error.offset, error.remedy = file, 0, remedy
+    return error
+
+
+def remember(path: str | os.PathLike[str], keys: str, values: str) -> None:
+    """Writes the codecs into the directory of a database, durably."""
+    file = os.path.join(path, FILE)
+    new = file + ".new"
+    with open(new, "w", encoding="utf-8") as text:
+        json.dump({"version": 1, "keys": keys, "values": values}, text)
+        text.write("\n")
+        text.flush()
+        os.fsync(text.fileno())
+    os.replace(new, file)
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def choose(path: str | os.PathLike[str], keys: str | None, values: str | None) -> tuple[str, str, bool]:
+    """Returns the codecs of keys and values, and whether the file already has them."""
+    known = remembered(path)
+    for name, stated in (("keys", keys), ("values", values)):
+        if stated is not None and name in known and known[name] != stated:
+            raise SettingError(
+                f"{name}: the codec is `{stated}`, but the database in {os.fspath(path)} has `{known[name]}`; "
+                f"leave {name}= out"
+            )
+    keys = known.get("keys", keys or "bytes")
+    values = known.get("values", values or "raw")
+    return keys, values, bool(known) or (keys, values) == ("bytes", "raw")

@@ -1,0 +1,330 @@
+"""The class `Database`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, KeysView, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
+
+from . import _arrays, _codecs, _siltstone
+from ._errors import MissingKeyError
+from ._views import Items, Values
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    from ._asyncio import Lookups
+
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+
+_ABSENT: Any = object()
+
+
+class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
+    """A key-value store in a directory: see `siltstone.open`.
+
+    All methods can be called from any thread. Calls that may read flash, write or wait release the GIL.
+
+    >>> import siltstone, tempfile
+    >>> path = tempfile.mkdtemp() + "/colours"
+    >>> with siltstone.open(path) as db:
+    ...     db[b"rose"] = b"red"
+    ...     db.put(b"violet", b"blue", expire=3600)
+    ...     sorted(db.items())
+    [(b'rose', b'red'), (b'violet', b'blue')]
+    """
+
+    value_codec: str
+    _lookups: Lookups | None = None
+
+    def __new__(
+        cls,
+        path: str | os.PathLike[str],
+        flag: str = "c",
+        *,
+        engine: str | None = None,
+        keys: str | None = None,
+        values: str | None = None,
+        progress: Callable[[int, int], object] | None = None,
+        **settings: Any,
+    ) -> Database[K, V]:
+        """Opens the database: see `siltstone.open`."""
+        path = os.fsdecode(path)
+        if flag == "n":
+            _siltstone.remove_files(path)
+        keys, values, is_kept = _codecs.choose(path, keys, values)
+        functions = _codecs.value_functions(values)
+        if "fixed" not in settings and keys in ("int", "uint"):
+            array = _codecs.array_shape(values)
+            if array is not None:
+                item, shape = array
+                count = 1
+                for length in shape:
+                    count *= length
+                settings["fixed"] = (8, count * item.itemsize)
+        own = super().__new__(cls, path, flag, engine, keys, functions, settings, progress)
+        own.value_codec = values
+        if not is_kept and flag != "r" and own.stats()["engine"] != "mica":
+            _codecs.remember(path, keys, values)
+        return own
+
+    # What MutableMapping would do with a read per record, or not atomically.
+
+    def keys(self) -> KeysView[K]:
+        """Returns the keys. Iteration reads a snapshot, in the order of the engine."""
+        return KeysView(self)
+
+    def values(self) -> Values[V]:
+        """Returns the values. Iteration reads a snapshot."""
+        return Values(self)
+
+    def items(self) -> Items[K, V]:
+        """Returns the pairs of keys and values. Iteration reads a snapshot."""
+        return Items(self)
+
+    def set(self, key: K, value: V, expire: float | None = None) -> None:
+        """Sets the value of a key, which expires after `expire` seconds."""
+        self.put(key, value, expire=expire)
+
+    def pop(self, key: K, default: Any = _ABSENT) -> Any:
+        """Removes a key and returns its value, or `default`. Atomic."""
+        value = self._take(key, default)
+        if value is _ABSENT:
+            raise MissingKeyError(key)
+        return value
+
+    def setdefault(self, key: K, default: Any = None) -> Any:
+        """Returns the value of a key; puts `default` first if the key is absent. The put is atomic."""
+        while not self.add(key, default):
+            value = self.get(key, _ABSENT)
+            if value is not _ABSENT:
+                return value
+        return default
+
+    def clear(self) -> None:
+        """Removes all records, those that a snapshot has now, in batches."""
+        self.delete_many(iter(self))
+
+    def update(self, records: Any = (), /, **named: Any) -> None:
+        """Puts many records, in batches."""
+        if hasattr(records, "keys") and not hasattr(records, "items"):
+            records = zip(records.keys(), map(records.__getitem__, records.keys()))
+        self._put_many(records)
+        if named:
+            self._put_many(cast("dict[K, V]", named))
+
+    # Many keys.
+
+    @overload
+    def get_many(  # type: ignore[overload-overlap]
+        self, keys: NDArray[Any], *, out: NDArray[Any] | None = None
+    ) -> tuple[NDArray[Any], NDArray[numpy.bool_]]: ...
+    @overload
+    def get_many(self, keys: Iterable[K]) -> list[V | None]: ...
+    @overload
+    def get_many(self, keys: Iterable[K], default: D) -> list[V | D]: ...
+    def get_many(self, keys: Any, default: Any = None, *, out: Any = None) -> Any:
+        """Returns the values of many keys with overlapping reads.
+
+        A list of keys returns a list of values, with `default` for absent keys. An array of NumPy returns the pair
+        (values, found): a row per key, zero or as it was in `out` if the key is absent.
+
+        >>> import siltstone, tempfile
+        >>> with siltstone.open(tempfile.mkdtemp() + "/db", keys="str") as db:
+        ...     db.put_many({"a": b"1", "b": b"2"})
+        ...     db.get_many(["a", "x", "b"])
+        2
+        [b'1', None, b'2']
+        """
+        if out is None and not _arrays.is_array(keys):
+            return self._get_many(keys, default)
+        return _arrays.get_many(self, keys, out)
+
+    @overload
+    def contains_many(  # type: ignore[overload-overlap]
+        self, keys: NDArray[Any]
+    ) -> NDArray[numpy.bool_]: ...
+    @overload
+    def contains_many(self, keys: Iterable[K]) -> list[bool]: ...
+    def contains_many(self, keys: Any) -> Any:
+        """Returns for each of many keys whether it exists: a list, or an array for an array."""
+        return _arrays.contains_many(self, keys) if _arrays.is_array(keys) else self._contains_many(keys)
+
+    @overload
+    def put_many(
+        self, records: NDArray[Any], values: NDArray[Any], *, expire: float | None = None, durability: str | None = None
+    ) -> int: ...
+    @overload
+    def put_many(
+        self,
+        records: Mapping[K, V] | Iterable[tuple[K, V]],
+        *,
+        expire: float | None = None,
+        durability: str | None = None,
+    ) -> int: ...
+    def put_many(
+        self, records: Any, values: Any = None, *, expire: float | None = None, durability: str | None = None
+    ) -> int:
+        """Puts many records and returns their number.
+
+        `records` are a mapping or pairs; with `values`, arrays of keys and values. They are written in atomic batches
+        of 10,000 records (16,384 of arrays); `write_batch` makes one batch of all.
+        """
+        if values is None:
+            return self._put_many(records, expire=expire, durability=durability)
+        return _arrays.put_many(self, records, values, expire, durability)
+
+    @overload
+    def insert_many_if_absent(self, records: NDArray[Any], values: NDArray[Any]) -> NDArray[numpy.bool_]: ...
+    @overload
+    def insert_many_if_absent(self, records: Mapping[K, V] | Iterable[tuple[K, V]]) -> list[bool]: ...
+    def insert_many_if_absent(self, records: Any, values: Any = None) -> Any:
+        """Puts the records whose keys are absent, in one atomic step, and returns for each whether it was put.
+
+        Arguments as those of `put_many`.
+
+        >>> import siltstone, tempfile
+        >>> with siltstone.open(tempfile.mkdtemp() + "/seen", keys="str") as seen:
+        ...     seen.insert_many_if_absent([("a", b""), ("b", b""), ("a", b"")])
+        [True, True, False]
+        """
+        if values is None:
+            return self._insert_many_if_absent(records)
+        return _arrays.insert_many_if_absent(self, records, values)
+
+    # Habits of caches.
+
+    def decr(self, key: K, delta: int = 1, default: int | None = 0) -> int:
+        """Subtracts from the number of a key: see `incr`."""
+        return self.incr(key, -delta, default)
+
+    def memoize(
+        self, *, name: str | None = None, expire: float | None = None
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Returns a decorator that keeps the results of a function: see `siltstone._memoize`.
+
+        >>> import siltstone, tempfile
+        >>> with siltstone.open(tempfile.mkdtemp() + "/db", keys="str", values="json") as db:
+        ...     @db.memoize(expire=60)
+        ...     def square(number):
+        ...         print("computing")
+        ...         return number * number
+        ...     square(3), square(3)
+        computing
+        (9, 9)
+        """
+        from ._memoize import memoize
+
+        return memoize(self, name, expire)
+
+    # asyncio
+
+    async def aget(self, key: K, default: Any = None) -> Any:
+        """Returns the value of a key, or `default`. Concurrent calls of an event loop become one `get_many`."""
+        from ._asyncio import lookups_of
+
+        return await lookups_of(self).get(key, default)
+
+    async def aget_many(self, keys: Any, default: Any = None, *, out: Any = None) -> Any:
+        """Like `get_many`, on a thread of the event loop's pool."""
+        import asyncio
+
+        look_up: Callable[..., Any] = self.get_many
+        return await asyncio.to_thread(look_up, keys, default, out=out)
+
+    async def aput(self, key: K, value: V, *, expire: float | None = None, durability: str | None = None) -> None:
+        """Like `put`, on a thread of the event loop's pool."""
+        import asyncio
+
+        await asyncio.to_thread(self.put, key, value, expire=expire, durability=durability)
+
+    # The whole database.
+
+    def checkpoint(self, target: str | os.PathLike[str]) -> None:
+        """Writes a consistent copy to an empty or new directory, by hard links where possible.
+
+        The copy is an independent database, which other processes may open with the flag ``r``.
+        """
+        self._checkpoint(target)
+        if (self.key_codec, self.value_codec) != ("bytes", "raw"):
+            _codecs.remember(target, self.key_codec, self.value_codec)
+
+    def to_arrow(self, *, batch_size: int = 65_536) -> Any:
+        """Returns the records as a stream of Arrow batches: see `siltstone.arrow`."""
+        from . import arrow
+
+        return arrow.reader(self, batch_size)
+
+    def _fixed(self) -> tuple[int, int] | None:
+        fixed: tuple[int, int] | None = self.stats()["fixed"]
+        return fixed
+
+    def __enter__(self) -> Database[K, V]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"<siltstone.Database {os.fspath(self.path)!r}, {state}>"
+
+    def __reduce__(self) -> Any:
+        if not self.read_only:
+            raise TypeError(
+                "a database that is open for writing cannot be pickled: one process has it; "
+                'open it with flag="r" in each process, or send a checkpoint or a Dictionary'
+            )
+        return _reopened, (type(self), os.fspath(self.path))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return dict(self.items()) == dict(other.items())
+
+
+def _reopened(kind: type[Database[Any, Any]], path: str) -> Database[Any, Any]:
+    return kind(path, "r")
+
+
+def open(
+    path: str | os.PathLike[str],
+    flag: str = "c",
+    mode: int = 0o666,
+    *,
+    engine: str | None = None,
+    keys: str | None = None,
+    values: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    **settings: Any,
+) -> Database[Any, Any]:
+    """Opens the database in the directory `path`.
+
+    `flag` is that of `dbm`: ``r`` reads only, ``w`` opens an existing database, ``c`` creates one if there is none,
+    ``n`` always creates an empty one. `mode` is accepted for `dbm`'s sake and has no effect: the umask decides.
+
+    `engine` is ``silt`` (the default), ``flashkey``, ``flashstore``, ``bloomstore`` or ``mica``. `keys` is the codec
+    of keys: ``bytes`` (the default), ``str``, ``int`` or ``uint``; `values` that of values: ``raw`` (the default),
+    ``json``, an array such as ``float32[64]``, or ``pickle``. A database remembers its codecs.
+
+    ``values="pickle"`` runs code that the values name. Use it only for databases that nobody else can write to.
+
+    `progress` is called with the bytes done and the total while a long opening runs. `settings` are those of all
+    engines (fixed, hashed_keys, expiring, partitions, block_bytes, memory_budget, durability, background_threads,
+    open_files_max, verify_checksums, access) and those of the engine, which ``siltstone engines`` lists.
+
+    >>> import siltstone, tempfile
+    >>> path = tempfile.mkdtemp() + "/users"
+    >>> with siltstone.open(path, keys="int", values="json", memory_budget=64 << 20) as db:
+    ...     db[17] = {"name": "Ada"}
+    >>> with siltstone.open(path, "r") as db:
+    ...     db[17]
+    {'name': 'Ada'}
+    """
+    del mode
+    return Database(path, flag, engine=engine, keys=keys, values=values, progress=progress, **settings)

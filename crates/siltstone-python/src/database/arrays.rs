@@ -1,0 +1,152 @@
+//! Operations on many keys in arrays: no object per key or value.
+
+use super::Database;
+use crate::buffer::Buffer;
+use crate::error::{IntoPython, setting_error};
+use crate::keys::KeyRows;
+use crate::settings::write_options;
+use pyo3::prelude::*;
+use siltstone::{Batch, Bytes};
+
+/// The keys of a call that are looked up or written at a time.
+const PIECE: usize = 16_384;
+
+/// Returns the error for an array with another number of rows.
+fn wrong_rows(py: Python<'_>, name: &str, got: usize, expected: usize) -> PyErr {
+    setting_error(py, format!("{name}: {got} rows for {expected} keys; use arrays of one length"))
+}
+
+/// Copies values into rows. Absent keys leave their rows as they are.
+///
+/// # Errors
+/// The length of the first value that is not that of a row.
+fn copy_rows(found: &[Option<Bytes>], rows: &mut [u8], width: usize, flags: &mut [u8]) -> Result<(), usize> {
+    for ((value, row), flag) in found.iter().zip(rows.chunks_exact_mut(width.max(1))).zip(flags) {
+        *flag = u8::from(value.is_some());
+        if let Some(value) = value {
+            if value.len() != row.len() {
+                return Err(value.len());
+            }
+            row.copy_from_slice(value);
+        }
+    }
+    Ok(())
+}
+
+#[pymethods]
+impl Database {
+    /// Looks up the keys of an array: copies values into the rows of `values`, and sets `found` to 0 or 1.
+    fn _get_array(
+        &self,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        found: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = keys.py();
+        let handle = self.handle(py)?;
+        let keys = KeyRows::new(&self.codecs, keys)?;
+        let (mut values, mut flags) = (Buffer::writable(values)?, Buffer::writable(found)?);
+        for (name, buffer) in [("out", &values), ("found", &flags)] {
+            if buffer.rows() != keys.len() {
+                return Err(wrong_rows(py, name, buffer.rows(), keys.len()));
+            }
+        }
+        let (width, slices) = (values.row_bytes(), keys.slices());
+        let (rows, flags) = (values.bytes_mut()?, flags.bytes_mut()?);
+        let pieces = slices.chunks(PIECE).zip(rows.chunks_mut((PIECE * width).max(1)));
+        for ((keys, rows), flags) in pieces.zip(flags.chunks_mut(PIECE)) {
+            let copied = py.detach(|| {
+                let found = handle.get_many(keys)?;
+                Ok(copy_rows(&found, rows, width, flags))
+            });
+            copied.into_python(py)?.map_err(|length| {
+                let message =
+                    format!("out: a value has {length} bytes, but a row has {width}; use rows of its size");
+                setting_error(py, message)
+            })?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Sets `found` to 0 or 1 for each key of an array.
+    fn _contains_array(&self, keys: &Bound<'_, PyAny>, found: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = keys.py();
+        let handle = self.handle(py)?;
+        let keys = KeyRows::new(&self.codecs, keys)?;
+        let mut flags = Buffer::writable(found)?;
+        if flags.rows() != keys.len() {
+            return Err(wrong_rows(py, "found", flags.rows(), keys.len()));
+        }
+        for (keys, flags) in keys.slices().chunks(PIECE).zip(flags.bytes_mut()?.chunks_mut(PIECE)) {
+            let found = py.detach(|| handle.contains_many(keys)).into_python(py)?;
+            for (flag, found) in flags.iter_mut().zip(found) {
+                *flag = u8::from(found);
+            }
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Puts the keys of an array with the rows of `values`, in batches of up to 16,384, each atomic.
+    #[pyo3(signature = (keys, values, *, expire=None, durability=None))]
+    fn _put_array(
+        &self,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        expire: Option<f64>,
+        durability: Option<&str>,
+    ) -> PyResult<usize> {
+        let py = keys.py();
+        let handle = self.handle(py)?;
+        let options = write_options(py, expire, durability)?;
+        let keys = KeyRows::new(&self.codecs, keys)?;
+        let values = Buffer::of(values)?;
+        if values.rows() != keys.len() {
+            return Err(wrong_rows(py, "values", values.rows(), keys.len()));
+        }
+        let (width, slices, rows) = (values.row_bytes(), keys.slices(), values.bytes());
+        for (piece, keys) in slices.chunks(PIECE).enumerate() {
+            let rows = rows.get(piece * PIECE * width..).unwrap_or_default();
+            py.detach(|| {
+                let bytes = keys.iter().map(|key| key.len() + width).sum();
+                let mut batch = Batch::with_capacity(keys.len(), bytes);
+                for (at, key) in keys.iter().enumerate() {
+                    let value = rows.get(at * width..(at + 1) * width).unwrap_or_default();
+                    batch.put_until(key, value, options.expires_at_ms)?;
+                }
+                handle.write_with(&batch, options)
+            })
+            .into_python(py)?;
+            py.check_signals()?;
+        }
+        Ok(keys.len())
+    }
+
+    /// Puts the rows whose keys are absent, all in one atomic step, and sets `inserted` to 0 or 1.
+    fn _insert_array(
+        &self,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        inserted: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = keys.py();
+        let handle = self.handle(py)?;
+        let keys = KeyRows::new(&self.codecs, keys)?;
+        let (values, mut flags) = (Buffer::of(values)?, Buffer::writable(inserted)?);
+        for (name, buffer) in [("values", &values), ("inserted", &flags)] {
+            if buffer.rows() != keys.len() {
+                return Err(wrong_rows(py, name, buffer.rows(), keys.len()));
+            }
+        }
+        let (width, rows) = (values.row_bytes(), values.bytes());
+        let value_of = |at: usize| rows.get(at * width..(at + 1) * width).unwrap_or_default();
+        let records: Vec<_> =
+            keys.slices().into_iter().enumerate().map(|(at, key)| (key, value_of(at))).collect();
+        let put = py.detach(|| handle.insert_many_if_absent(&records)).into_python(py)?;
+        for (flag, put) in flags.bytes_mut()?.iter_mut().zip(put) {
+            *flag = u8::from(put);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Write batches.
+
+use super::Database;
+use crate::codec::Codecs;
+use crate::error::IntoPython;
+use crate::settings::{expires_at_ms, write_options};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyType;
+use std::sync::{Arc, Mutex};
+
+/// Writes that are applied together or not at all: `Database.write_batch`.
+#[pyclass(frozen, generic, module = "siltstone")]
+pub struct WriteBatch {
+    database: Py<Database>,
+    codecs: Arc<Codecs>,
+    durability: Option<String>,
+    batch: Mutex<siltstone::Batch>,
+}
+
+impl WriteBatch {
+    /// Makes an empty batch.
+    pub fn new(database: Py<Database>, codecs: Arc<Codecs>, durability: Option<String>) -> WriteBatch {
+        WriteBatch { database, codecs, durability, batch: Mutex::default() }
+    }
+
+    fn with<T>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut siltstone::Batch) -> siltstone::Result<T>,
+    ) -> PyResult<T> {
+        let mut batch = self.batch.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner);
+        work(&mut batch).into_python(py)
+    }
+}
+
+#[pymethods]
+impl WriteBatch {
+    /// Adds a put. `expire` is in seconds from now.
+    #[pyo3(signature = (key, value, *, expire=None))]
+    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, expire: Option<f64>) -> PyResult<()> {
+        let py = key.py();
+        let (key, value) = (self.codecs.encode_key(key)?, self.codecs.encode_value(value)?);
+        let (key, value, until) = (key.bytes()?, value.bytes()?, expires_at_ms(py, expire)?);
+        self.with(py, |batch| batch.put_until(key, value, until).map(drop))
+    }
+
+    /// Adds a delete.
+    fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let encoded = self.codecs.encode_key(key)?;
+        let bytes = encoded.bytes()?;
+        self.with(key.py(), |batch| batch.delete(bytes).map(drop))
+    }
+
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.put(key, value, None)
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.delete(key)
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |batch| Ok(batch.len()))
+    }
+
+    /// Applies all writes, and empties the batch.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let options = write_options(py, None, self.durability.as_deref())?;
+        let batch = self.with(py, |batch| Ok(std::mem::take(batch)))?;
+        let database = self.database.get().handle(py)?;
+        py.detach(|| database.write_with(&batch, options)).into_python(py)
+    }
+
+    /// Forgets all writes.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |batch| {
+            *batch = siltstone::Batch::new();
+            Ok(())
+        })
+    }
+
+    fn __enter__(own: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        own
+    }
+
+    #[pyo3(signature = (kind, _value, _traceback))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<Bound<'_, PyType>>,
+        _value: Option<Bound<'_, PyAny>>,
+        _traceback: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        match kind {
+            None => self.commit(py)?,
+            Some(_) => self.clear(py)?,
+        }
+        Ok(false)
+    }
+}

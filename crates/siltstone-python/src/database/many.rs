@@ -1,0 +1,159 @@
+//! Operations on many keys, from iterables of Python.
+
+use super::Database;
+use crate::error::IntoPython;
+use crate::keys::KeyList;
+use crate::settings::write_options;
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use siltstone::Batch;
+
+/// The keys that are looked up at a time.
+const LOOKED_UP: usize = 16_384;
+/// The records, and the bytes of keys and values, that are written at a time.
+const WRITTEN: usize = 10_000;
+const WRITTEN_BYTES: usize = 4 << 20;
+
+/// Returns the pairs of a mapping or of an iterable.
+fn pairs_of<'py>(records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
+    match records.getattr_opt(intern!(records.py(), "items"))? {
+        Some(items) => items.call0()?.try_iter(),
+        None => records.try_iter(),
+    }
+}
+
+/// Returns the key and the value of a pair.
+fn pair_of<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    match pair.cast::<PyTuple>() {
+        Ok(pair) if pair.len() == 2 => Ok((pair.get_item(0)?, pair.get_item(1)?)),
+        _ => pair.extract().map_err(|_| {
+            PyValueError::new_err(format!("expected a pair (key, value), but got {}", type_name(pair)))
+        }),
+    }
+}
+
+fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string())
+}
+
+impl Database {
+    /// Calls `look_up` with pieces of the keys.
+    fn in_pieces(
+        &self,
+        keys: &Bound<'_, PyAny>,
+        mut look_up: impl FnMut(&siltstone::Database, &[&[u8]]) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let py = keys.py();
+        let handle = self.handle(py)?;
+        let mut list = KeyList::default();
+        for key in keys.try_iter()? {
+            list.push(self.codecs.encode_key(&key?)?.bytes()?);
+            if list.len() == LOOKED_UP {
+                look_up(handle, &list.slices())?;
+                list.clear();
+                py.check_signals()?;
+            }
+        }
+        if list.len() > 0 { look_up(handle, &list.slices()) } else { Ok(()) }
+    }
+}
+
+#[pymethods]
+impl Database {
+    /// Returns the values of many keys, in their order, with overlapping reads; `default` for absent keys.
+    #[pyo3(signature = (keys, default=None))]
+    fn _get_many<'py>(
+        &self,
+        keys: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = keys.py();
+        let default = default.unwrap_or_else(|| py.None().into_bound(py));
+        let mut found = Vec::with_capacity(keys.len().unwrap_or(0));
+        self.in_pieces(keys, |handle, keys| {
+            for value in py.detach(|| handle.get_many(keys)).into_python(py)? {
+                found.push(match value {
+                    Some(value) => self.codecs.decode_value(py, &value)?,
+                    None => default.clone(),
+                });
+            }
+            Ok(())
+        })?;
+        PyList::new(py, found)
+    }
+
+    /// Returns for each of many keys whether it exists.
+    fn _contains_many(&self, keys: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
+        let py = keys.py();
+        let mut found = Vec::new();
+        self.in_pieces(keys, |handle, keys| {
+            found.extend(py.detach(|| handle.contains_many(keys)).into_python(py)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Puts many records, in batches of up to 10,000 records, each atomic. Returns their number.
+    #[pyo3(signature = (records, *, expire=None, durability=None))]
+    fn _put_many(
+        &self,
+        records: &Bound<'_, PyAny>,
+        expire: Option<f64>,
+        durability: Option<&str>,
+    ) -> PyResult<usize> {
+        let py = records.py();
+        let handle = self.handle(py)?;
+        let options = write_options(py, expire, durability)?;
+        let new_batch = || Batch::with_capacity(1_000, 64 << 10);
+        let (mut batch, mut bytes, mut count) = (new_batch(), 0, 0);
+        for pair in pairs_of(records)? {
+            let (key, value) = pair_of(&pair?)?;
+            let (key, value) = (self.codecs.encode_key(&key)?, self.codecs.encode_value(&value)?);
+            let (key, value) = (key.bytes()?, value.bytes()?);
+            batch.put_until(key, value, options.expires_at_ms).into_python(py)?;
+            bytes += key.len() + value.len();
+            count += 1;
+            if batch.len() >= WRITTEN || bytes >= WRITTEN_BYTES {
+                let (records, size) = (batch.len(), std::mem::take(&mut bytes));
+                let full = std::mem::replace(&mut batch, Batch::with_capacity(records, size));
+                py.detach(|| handle.write_with(&full, options)).into_python(py)?;
+                py.check_signals()?;
+            }
+        }
+        py.detach(|| handle.write_with(&batch, options)).into_python(py)?;
+        Ok(count)
+    }
+
+    /// Puts the records whose keys are absent, all in one atomic step, and returns for each whether it was put.
+    fn _insert_many_if_absent(&self, records: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
+        let py = records.py();
+        let handle = self.handle(py)?;
+        let (mut keys, mut values) = (KeyList::default(), KeyList::default());
+        for pair in pairs_of(records)? {
+            let (key, value) = pair_of(&pair?)?;
+            keys.push(self.codecs.encode_key(&key)?.bytes()?);
+            values.push(self.codecs.encode_value(&value)?.bytes()?);
+        }
+        let records: Vec<_> = keys.slices().into_iter().zip(values.slices()).collect();
+        py.detach(|| handle.insert_many_if_absent(&records)).into_python(py)
+    }
+
+    /// Removes many keys, in batches of up to 10,000, each atomic.
+    #[pyo3(signature = (keys, *, durability=None))]
+    fn delete_many(&self, keys: &Bound<'_, PyAny>, durability: Option<&str>) -> PyResult<()> {
+        let py = keys.py();
+        let options = write_options(py, None, durability)?;
+        self.in_pieces(keys, |handle, keys| {
+            for piece in keys.chunks(WRITTEN) {
+                let mut batch = Batch::with_capacity(piece.len(), piece.iter().map(|key| key.len()).sum());
+                for key in piece {
+                    batch.delete(key).into_python(py)?;
+                }
+                py.detach(|| handle.write_with(&batch, options)).into_python(py)?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! Many keys: from any iterable of Python, or from an array.
+
+use crate::buffer::Buffer;
+use crate::codec::{Codecs, KeyCodec};
+use crate::error::setting_error;
+use pyo3::prelude::*;
+
+/// Keys in one piece of memory, so that a call can read them when the interpreter may free the objects.
+#[derive(Default)]
+pub struct KeyList {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl KeyList {
+    /// Adds a key.
+    pub fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Returns the number of keys.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Removes all keys and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Returns the keys.
+    pub fn slices(&self) -> Vec<&[u8]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(*start..*end)).collect()
+    }
+}
+
+/// Keys of an array: rows of equal size.
+pub struct KeyRows<'py> {
+    buffer: Buffer<'py>,
+    /// The numbers of the array as keys.
+    numbers: Option<Vec<[u8; 8]>>,
+}
+
+impl<'py> KeyRows<'py> {
+    /// Returns the keys of an array: 8-byte numbers if the codec has numbers, else rows of bytes.
+    ///
+    /// # Errors
+    /// `siltstone.SettingError` for an array that the codec does not fit.
+    pub fn new(codecs: &Codecs, array: &Bound<'py, PyAny>) -> PyResult<KeyRows<'py>> {
+        let buffer = Buffer::of(array)?;
+        let refused = |expected: &str| {
+            let (format, width) = (buffer.format(), buffer.row_bytes());
+            let keys = codecs.key_name();
+            let message = format!(
+                "keys: rows of {width} bytes with the format `{format}`, but the keys of this database are `{keys}`; \
+                 pass {expected}"
+            );
+            setting_error(array.py(), message)
+        };
+        let is_of = |formats: [&str; 2]| buffer.item_bytes() == 8 && formats.contains(&buffer.format());
+        let numbers = match codecs.key {
+            KeyCodec::Int if is_of(["l", "q"]) => true,
+            KeyCodec::Uint if is_of(["L", "Q"]) => true,
+            KeyCodec::Int => return Err(refused("an array of int64")),
+            KeyCodec::Uint => return Err(refused("an array of uint64")),
+            KeyCodec::Str => return Err(refused("a list of str")),
+            KeyCodec::Bytes => false,
+        };
+        let numbers = numbers.then(|| {
+            let (natives, _) = buffer.bytes().as_chunks::<8>();
+            natives.iter().map(|native| codecs.key.of_native(*native)).collect()
+        });
+        Ok(KeyRows { buffer, numbers })
+    }
+
+    /// Returns the number of keys.
+    pub fn len(&self) -> usize {
+        self.numbers.as_ref().map_or_else(|| self.buffer.rows(), Vec::len)
+    }
+
+    /// Returns the keys.
+    pub fn slices(&self) -> Vec<&[u8]> {
+        match &self.numbers {
+            Some(numbers) => numbers.iter().map(<[u8; 8]>::as_slice).collect(),
+            None => match self.buffer.row_bytes() {
+                0 => Vec::new(),
+                width => self.buffer.bytes().chunks_exact(width).collect(),
+            },
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Iterators over records, keys or values.
+
+use crate::codec::Codecs;
+use crate::error::IntoPython;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyTuple;
+use siltstone::{Bytes, Record, Result};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// The records that are read at a time, at most. An iterator begins with one and doubles the number.
+const AHEAD_MAX: usize = 256;
+
+/// What an iterator returns of each record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Keys,
+    Values,
+    Items,
+}
+
+/// Where records come from.
+pub type Source = Box<dyn Iterator<Item = Result<Record>> + Send>;
+
+struct State {
+    source: Option<Source>,
+    ahead: VecDeque<Result<Record>>,
+    ahead_max: usize,
+    left: Option<usize>,
+}
+
+/// An iterator over the keys, the values or the records of a database or a dictionary at one moment.
+#[pyclass(frozen, generic, module = "siltstone")]
+pub struct Records {
+    state: Mutex<State>,
+    codecs: Arc<Codecs>,
+    part: Part,
+}
+
+impl Records {
+    /// Makes an iterator.
+    pub fn new(source: Source, codecs: Arc<Codecs>, part: Part) -> Records {
+        Records::limited(source, codecs, part, None)
+    }
+
+    /// Makes an iterator over at most `limit` records.
+    pub fn limited(source: Source, codecs: Arc<Codecs>, part: Part, limit: Option<usize>) -> Records {
+        let state = State { source: Some(source), ahead: VecDeque::new(), ahead_max: 1, left: limit };
+        Records { state: Mutex::new(state), codecs, part }
+    }
+}
+
+/// Makes a source of keys one of records.
+pub fn of_keys(keys: impl Iterator<Item = Result<Bytes>> + Send + 'static) -> Source {
+    let record = |key| Record { key, value: Bytes::new(), expires_at_ms: 0 };
+    Box::new(keys.map(move |key| key.map(record)))
+}
+
+impl State {
+    fn fill(&mut self) {
+        let Some(source) = &mut self.source else { return };
+        let count = self.left.map_or(self.ahead_max, |left| left.min(self.ahead_max));
+        self.ahead.extend(source.by_ref().take(count));
+        self.left = self.left.map(|left| left - count);
+        if self.ahead.len() < count || self.left == Some(0) {
+            // What a snapshot holds is released.
+            self.source = None;
+        }
+        self.ahead_max = (self.ahead_max * 2).min(AHEAD_MAX);
+    }
+}
+
+#[pymethods]
+impl Records {
+    fn __iter__(own: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        own
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let record = {
+            let Ok(mut state) = self.state.lock_py_attached(py) else { return Ok(None) };
+            if state.ahead.is_empty() {
+                let state: &mut State = &mut state;
+                py.detach(|| state.fill());
+            }
+            state.ahead.pop_front()
+        };
+        let Some(record) = record else { return Ok(None) };
+        let record = record.into_python(py)?;
+        let key = || self.codecs.decode_key(py, &record.key);
+        let value = || self.codecs.decode_value(py, &record.value);
+        Ok(Some(match self.part {
+            Part::Keys => key()?,
+            Part::Values => value()?,
+            Part::Items => PyTuple::new(py, [key()?, value()?])?.into_any(),
+        }))
+    }
+}

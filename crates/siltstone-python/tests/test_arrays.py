@@ -1,0 +1,113 @@
+"""Arrays of NumPy and tables of Arrow, in and out."""
+
+import pytest
+import siltstone
+
+numpy = pytest.importorskip("numpy")
+
+
+def test_rows_of_a_type_come_back_as_they_were(path):
+    keys = numpy.arange(40_000, dtype=numpy.uint64) * 3
+    rows = numpy.random.default_rng(1).random((40_000, 4), dtype=numpy.float32)
+    with siltstone.open(path, keys="uint", values="float32[4]") as db:
+        assert db.put_many(keys, rows) == 40_000
+        assert db.stats()["fixed"] == (8, 16)
+        wanted = numpy.array([3, 4, 6, 3 * 39_999], dtype=numpy.uint64)
+        values, found = db.get_many(wanted)
+        assert found.tolist() == [True, False, True, True] and values.dtype == numpy.float32
+        assert (values[[0, 2, 3]] == rows[[1, 2, 39_999]]).all() and not values[1].any()
+        assert (db.get_many(keys)[0] == rows).all()
+        assert (db[3] == rows[1]).all() and db.contains_many(wanted).tolist() == found.tolist()
+        out = numpy.full((4, 4), 7, dtype=numpy.float32)
+        same, _ = db.get_many(wanted, out=out)
+        assert same is out and (out[1] == 7).all() and (out[0] == rows[1]).all()
+        inserted = db.insert_many_if_absent(numpy.array([3, 4]), numpy.zeros((2, 4)))
+        assert inserted.tolist() == [False, True] and (db[4] == 0).all()
+    with siltstone.open(path) as db:
+        assert (db[6] == rows[2]).all()
+
+
+def test_keys_of_other_integer_types_are_converted(path):
+    with siltstone.open(path, keys="int", values="int16[1]") as db:
+        db.put_many(numpy.array([-5, 5], dtype=numpy.int32), numpy.array([[1], [2]]))
+        assert db[-5] == 1 and db[numpy.int8(5)] == 2
+        values, found = db.get_many(numpy.array([5, -5, 0], dtype=numpy.int8)[::-1])
+        assert values.ravel().tolist() == [0, 1, 2] and found.tolist() == [False, True, True]
+        with pytest.raises(siltstone.SettingError):
+            db.get_many(numpy.array([2**63], dtype=numpy.uint64))
+        with pytest.raises(siltstone.SettingError, match="int64"):
+            db.get_many(numpy.array([0.5]))
+    with siltstone.open(path + "2", keys="uint", values="int16[1]") as db:
+        with pytest.raises(siltstone.SettingError, match="negative"):
+            db.put_many(numpy.array([-1]), numpy.array([[1]]))
+
+
+def test_rows_of_bytes_are_keys_and_values(path):
+    keys = numpy.frombuffer(bytes(range(200)), dtype=numpy.uint8).reshape(10, 20)
+    with siltstone.open(path, fixed=(20, 4)) as db:
+        db.put_many(keys, numpy.arange(10, dtype="<u4"))
+        values, found = db.get_many(keys[::2])
+        assert values.view("<u4").ravel().tolist() == [0, 2, 4, 6, 8] and found.all()
+        names = numpy.array([bytes(range(20)), b"x" * 20])
+        assert db.contains_many(names).tolist() == [True, False]
+
+
+def test_arrays_that_do_not_fit_are_refused(path):
+    keys = numpy.arange(3, dtype=numpy.uint64)
+    with siltstone.open(path, keys="uint", values="float32[4]") as db:
+        with pytest.raises(siltstone.SettingError, match="rows"):
+            db.put_many(keys, numpy.zeros((2, 4)))
+        with pytest.raises(siltstone.SettingError, match="float32"):
+            db.put_many(keys, numpy.zeros((3, 5)))
+        db.put_many(keys, numpy.zeros((3, 4)))
+        with pytest.raises(siltstone.SettingError, match="16 bytes"):
+            db.get_many(keys, out=numpy.zeros((3, 4), dtype=numpy.float64))
+        with pytest.raises(siltstone.SettingError, match="3 keys"):
+            db.get_many(keys, out=numpy.zeros((2, 4), dtype=numpy.float32))
+        with pytest.raises((ValueError, BufferError)):
+            db.get_many(keys, out=numpy.zeros((4, 3), dtype=numpy.float32).T)
+        frozen = numpy.zeros((3, 4), dtype=numpy.float32)
+        frozen.flags.writeable = False
+        with pytest.raises((ValueError, BufferError)):
+            db.get_many(keys, out=frozen)
+        with pytest.raises(siltstone.SettingError, match="reshape"):
+            db[1] = [1, 2]
+    with siltstone.open(path + "2", keys="uint") as db, pytest.raises(siltstone.SettingError, match="fixed="):
+        db.get_many(keys)
+    with pytest.raises(siltstone.SettingError, match="no type"):
+        siltstone.open(path + "3", values="float33[4]")
+
+
+def test_empty_arrays_are_no_error(path):
+    with siltstone.open(path, keys="uint", values="float32[4]") as db:
+        none = numpy.zeros(0, dtype=numpy.uint64)
+        assert db.put_many(none, numpy.zeros((0, 4))) == 0
+        values, found = db.get_many(none)
+        assert values.shape == (0, 4) and found.shape == (0,) and db.contains_many(none).shape == (0,)
+
+
+def test_a_dictionary_returns_arrays(path):
+    rows = {number: numpy.full(3, number, dtype=numpy.float64) for number in range(1000)}
+    dictionary = siltstone.Dictionary.build(path, rows, keys="int", values="float64[3]", fixed=(8, 24))
+    values, found = dictionary.get_many(numpy.array([7, 2000]))
+    assert values.tolist() == [[7, 7, 7], [0, 0, 0]] and found.tolist() == [True, False]
+
+
+def test_tables_of_arrow_go_in_and_out(path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from siltstone import arrow
+
+    table = pyarrow.table({"url": ["a", "b", "c"], "size": [1, 2, 3], "body": ["x", "é", ""]})
+    with siltstone.open(path, keys="str", values="json") as db:
+        assert arrow.put_table(db, table, "url", "size") == 3
+        assert arrow.get_many(db, table.column("url")).to_pylist() == [1, 2, 3]
+        back = db.to_arrow(batch_size=2).read_all().sort_by("key")
+        assert back.to_pydict() == {"key": ["a", "b", "c"], "value": [1, 2, 3]}
+        with pytest.raises(siltstone.SettingError, match="nulls"):
+            arrow.put_table(db, pyarrow.table({"url": ["a", None], "size": [1, 2]}), "url", "size")
+    with siltstone.open(path + "2") as db:
+        assert arrow.put_table(db, table.to_batches()[0], "url", "body") == 3
+        assert db[b"b"] == "é".encode()
+        assert arrow.get_many(db, pyarrow.array([b"c", b"d"])).to_pylist() == [b"", None]
+    with siltstone.open(path + "3", values="json") as db:
+        assert db.to_arrow().read_all().num_rows == 0

@@ -1,0 +1,165 @@
+"""Threads, forks, several processes, Ctrl-C, pickling."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+import siltstone
+
+
+def in_child(work):
+    """Returns what `work` returns in a child made by a fork, as text."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            text = str(work())
+        except BaseException as error:  # noqa: BLE001 - the parent shows it
+            text = f"{type(error).__name__}: {error}"
+        os.write(write, text.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return text
+
+
+def test_a_fork_is_refused_with_a_remedy(path):
+    with siltstone.open(path, keys="str") as db:
+        db["a"] = b"1"
+        for work in (lambda: db["a"], lambda: db.get_many(["a"]), lambda: list(db), lambda: db.sync()):
+            text = in_child(work)
+            assert text.startswith("ForkedError") and "after the fork" in text, text
+        assert in_child(lambda: db.close()) == "None"
+        db["b"] = b"2"
+        assert db["a"] == b"1" and len(db) == 2
+
+
+def test_a_dictionary_works_after_a_fork(path):
+    dictionary = siltstone.Dictionary.build(path, {b"a": b"1"})
+    assert in_child(lambda: dictionary[b"a"]) == "b'1'"
+    assert in_child(lambda: dictionary.get_many([b"a", b"b"])) == "[b'1', None]"
+
+
+def look_up(store):
+    """Runs in a worker."""
+    return store[b"a"]
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_readers_are_sent_to_workers_by_path(path, method):
+    with siltstone.open(path) as db:
+        db[b"a"] = b"1"
+        with pytest.raises(TypeError, match="checkpoint"):
+            pickle.dumps(db)
+    dictionary = siltstone.Dictionary.build(path + ".dict", {b"a": b"1"})
+    with siltstone.open(path, "r") as reader:
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.map(look_up, [dictionary, reader, reader]) == [b"1"] * 3
+
+
+def test_threads_share_a_database(path):
+    with siltstone.open(path, keys="str") as db:
+
+        def count(name):
+            for number in range(300):
+                db.incr("all")
+                db[f"{name}/{number}"] = b"x"
+                assert db.get(f"{name}/{number}") == b"x"
+
+        threads = [threading.Thread(target=count, args=(name,)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert db["all"] == b"1200" and len(db) == 1201
+
+
+def test_threads_share_an_iterator(path):
+    with siltstone.open(path, keys="int") as db:
+        db.put_many((number, b"") for number in range(20_000))
+        keys, seen = iter(db), []
+
+        def take():
+            seen.extend(list(keys))
+
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(seen) == list(range(20_000))
+
+
+def test_other_threads_run_during_a_long_call(path):
+    with siltstone.open(path, keys="int") as db:
+        db.put_many((number, b"x" * 200) for number in range(5_000))
+        turns = []
+        db.verify(lambda done, total: turns.append(threading.active_count()))
+        stop = threading.Event()
+        counted = [0]
+
+        def turn():
+            while not stop.is_set():
+                counted[0] += 1
+
+        thread = threading.Thread(target=turn)
+        thread.start()
+        before = counted[0]
+        assert len(db) == 5_000
+        stop.set()
+        thread.join()
+        assert counted[0] > before and turns
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "db.verify(press)",
+        "db.put_many(pressing((n, b'x') for n in range(10**9)))",
+        "siltstone.Dictionary.build(path + '.dict', pressing(((b'%d' % n), b'x') for n in range(10**9)))",
+    ],
+)
+def test_ctrl_c_stops_long_calls(path, call):
+    program = textwrap.dedent(
+        f"""
+        import os, signal, siltstone
+        path = {path!r}
+        db = siltstone.open(path, keys="int")
+        db.put_many((n, b"x" * 100) for n in range(30_000))
+        db.compact()
+        def press(done, total):
+            os.kill(os.getpid(), signal.SIGINT)
+        def pressing(items):
+            for number, item in enumerate(items):
+                if number == 5000:
+                    press(0, 0)
+                yield item
+        try:
+            {call}
+        except KeyboardInterrupt:
+            print("stopped", len(db) >= 30_000, os.path.exists(path + ".dict"))
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "stopped True False\n", done.stderr
+
+
+def test_a_process_that_is_killed_loses_no_write(path):
+    program = f"import os, signal, siltstone; db = siltstone.open({path!r}); db[b'a'] = b'1'; os.kill(os.getpid(), 9)"
+    done = subprocess.run([sys.executable, "-c", program], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    with siltstone.open(path) as db:
+        assert db[b"a"] == b"1"
+
+
+def test_an_open_database_does_not_hold_up_the_end_of_a_process(path):
+    program = f"import siltstone; db = siltstone.open({path!r}); db[b'a'] = b'1'"
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)

@@ -1,0 +1,77 @@
+"""The examples of the documentation run, and the types hold."""
+
+import doctest
+import importlib
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import siltstone
+
+ROOT = pathlib.Path(__file__).parents[3]
+MODULES = ["", "._database", "._dictionary", ".arrow"]
+
+PROGRAM = """
+import numpy
+import siltstone
+from collections.abc import MutableMapping
+
+db: siltstone.Database[str, int] = siltstone.open("path", keys="str", values="json", memory_budget=1 << 30)
+mapping: MutableMapping[str, int] = db
+reveal_type(db["a"])
+reveal_type(db.get("a"))
+reveal_type(db.get("a", 0))
+reveal_type(db.get_many(["a"]))
+reveal_type(db.contains_many(["a"]))
+reveal_type(list(db.range("a", keys_only=True)))
+reveal_type(siltstone.Dictionary.build("path", {"a": 1})["a"])
+with db.write_batch() as batch:
+    batch["a"] = 1
+found = db.get_many(numpy.arange(3))[1]
+db["a"] = "text"  # an error
+db[1]  # an error
+"""
+
+TYPES = ["int", "int | None", "int", "list[int | None]", "list[bool]", "list[str]", "int"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_run(name):
+    if name == ".arrow":
+        pytest.importorskip("pyarrow")
+    module = importlib.import_module("siltstone" + name)
+    result = doctest.testmod(module)
+    assert result.failed == 0 and result.attempted > 0
+
+
+def test_the_examples_of_the_manual_run(tmp_path, monkeypatch):
+    pytest.importorskip("numpy")
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testfile(str(ROOT / "docs/PYTHON.md"), module_relative=False)
+    assert result.failed == 0 and result.attempted > 20
+
+
+def test_public_names_are_documented():
+    for name in siltstone.__all__:
+        item = getattr(siltstone, name)
+        assert name == "__version__" or item.__doc__, name
+    for kind in (siltstone.Database, siltstone.Dictionary, siltstone.WriteBatch):
+        for name in dir(kind):
+            assert name.startswith("_") or getattr(kind, name).__doc__, f"{kind.__name__}.{name}"
+
+
+def test_the_types_are_strict(tmp_path):
+    pytest.importorskip("mypy")
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    package = pathlib.Path(siltstone.__file__).parent
+    done = subprocess.run([*mypy, "-p", "siltstone"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run([*mypy, str(program)], cwd=tmp_path, capture_output=True, text=True)
+    revealed = [line.split('"')[1] for line in done.stdout.splitlines() if "Revealed" in line]
+    assert revealed == TYPES, done.stdout
+    errors = {line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line}
+    assert errors == {str(PROGRAM[: PROGRAM.index(text)].count("\n") + 1) for text in ('db["a"] = "text"', "db[1]")}
+    assert package.joinpath("py.typed").exists()
