@@ -24,7 +24,8 @@ const EXAMPLES: &str = "
 /// database is not changed; an interrupted repair changes nothing. Exits with 1 if records may be lost.
 ///
 /// For a dedup index, repairs both databases. If either loses records, the next `siltstone dedup` counts the
-/// references again and reads the files with lost records again. A repair of an index that was interrupted must be run again before the index is used.
+/// references again and reads the files with lost records again. A repair of an index that was interrupted must be run
+/// again before the index is used.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct RepairArgs {

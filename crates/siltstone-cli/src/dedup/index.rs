@@ -420,7 +420,8 @@ impl Index {
 }
 
 /// The message for records that do not fit each other.
-pub(super) const DAMAGED: &str = "the index is damaged: its records contradict each other; copy it from a checkpoint, or remove it and index again";
+pub(super) const DAMAGED: &str = "the index is damaged: its records contradict each other; copy it from a checkpoint, \
+                                  or remove it and index again";
 
 /// Returns options for writes that survive a power failure.
 pub(super) fn synced() -> WriteOptions {
