@@ -10,7 +10,7 @@ import pytest
 import siltstone
 
 ROOT = pathlib.Path(__file__).parents[3]
-MODULES = ["", "._database", "._dictionary", ".arrow"]
+MODULES = ["", "._database", "._dictionary", ".arrow", ".checkpoints"]
 
 PROGRAM = """
 import numpy
@@ -38,8 +38,8 @@ TYPES = ["int", "int | None", "int", "list[int | None]", "list[bool]", "list[str
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_a_module_run(name):
-    if name == ".arrow":
-        pytest.importorskip("pyarrow")
+    if name in (".arrow", ".checkpoints"):
+        pytest.importorskip({".arrow": "pyarrow"}.get(name, "fsspec"))
     module = importlib.import_module("siltstone" + name)
     result = doctest.testmod(module)
     assert result.failed == 0 and result.attempted > 0

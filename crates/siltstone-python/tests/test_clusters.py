@@ -1,0 +1,124 @@
+"""Shards on a local cluster of Dask and of Ray, checkpoints by fsspec, and the example that removes duplicates."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import siltstone
+
+EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
+
+
+def test_keys_are_in_the_same_shard_everywhere():
+    from siltstone._shards import shard_of
+
+    assert [shard_of(key, 8) for key in ("a", "b", b"a", 1, -1, 2**64 - 1)] == [3, 1, 3, 0, 0, 3]
+    counts = [0] * 4
+    for number in range(10_000):
+        counts[shard_of(number, 4)] += 1
+    assert min(counts) > 2300
+
+
+def use(store):
+    """Uses a store of shards as a database is used."""
+    assert store.insert_many_if_absent([("a", b"1"), ("b", b"2"), ("a", b"3")]) == [True, True, False]
+    assert store.put_many({f"k{number}": b"%d" % number for number in range(1000)}) == 1000
+    assert store.get_many(["k999", "none", "a"], b"-") == [b"999", b"-", b"1"]
+    assert store.contains_many(["b", "c"]) == [True, False]
+    store.sync()
+    assert store.approximate_len() == 1002 and len(store.stats()) == store.shards
+
+
+def restore(url, shards, tmp_path):
+    """Returns the records of a checkpoint of shards."""
+    from siltstone import checkpoints
+    from siltstone._shards import path_of
+
+    found = {}
+    for shard in range(shards):
+        checkpoints.load(path_of(url, shard, shards), tmp_path / str(shard))
+        with siltstone.open(tmp_path / str(shard), "r") as db:
+            found.update(db.items())
+    return found
+
+
+def test_dask_workers_have_shards(tmp_path):
+    distributed = pytest.importorskip("dask.distributed")
+    pytest.importorskip("fsspec")
+    from siltstone.dask import ShardedStore
+
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        store = ShardedStore(client, str(tmp_path / "store"), shards=3, keys="str")
+        use(store)
+        store.checkpoint((tmp_path / "copy").as_uri())
+        # A shard that was closed is opened again.
+        store.close()
+        assert store.get_many(["k7", "none"]) == [b"7", None]
+        store.close()
+    found = restore((tmp_path / "copy").as_uri(), 3, tmp_path)
+    assert len(found) == 1002 and found["a"] == b"1"
+
+
+def test_ray_actors_have_shards(tmp_path):
+    ray = pytest.importorskip("ray")
+    from siltstone.ray import ShardedStore
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        store = ShardedStore(str(tmp_path / "store"), shards=2, keys="str", options={"num_cpus": 0.5})
+        use(store)
+        for actor in store.actors:
+            ray.kill(actor, no_restart=False)
+        assert store.get_many(["k7", "none"]) == [b"7", None]
+        store.close()
+    finally:
+        ray.shutdown()
+
+
+def test_checkpoints_go_to_any_file_system(path, tmp_path):
+    pytest.importorskip("fsspec")
+    from siltstone import checkpoints
+
+    with siltstone.open(path, keys="str", values="json") as db:
+        db.update((str(number), number) for number in range(1000))
+        for url in ("memory://test/one", (tmp_path / "copy").as_uri()):
+            checkpoints.save(db, url)
+            with pytest.raises(siltstone.Error, match="already"):
+                checkpoints.save(db, url)
+        db["later"] = 1
+    for number, url in enumerate(("memory://test/one", (tmp_path / "copy").as_uri())):
+        target = tmp_path / f"restored {number}"
+        checkpoints.load(url, target)
+        with siltstone.open(target, "r") as db:
+            assert len(db) == 1000 and db["7"] == 7
+        with pytest.raises(siltstone.Error, match="empty"):
+            checkpoints.load(url, target)
+    with pytest.raises(siltstone.Error, match="complete"):
+        checkpoints.load("memory://test/none", tmp_path / "none")
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".checkpoint")]
+
+
+@pytest.mark.parametrize("engine", ["local", "dask", "ray"])
+def test_duplicates_leave_a_parquet_dataset(tmp_path, engine):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    if engine != "local":
+        pytest.importorskip({"dask": "dask.distributed"}.get(engine, engine))
+    files = []
+    for part in range(3):
+        texts = [f"document {number}" for number in range(part * 500, part * 500 + 1000)]
+        table = pyarrow.table({"text": texts, "part": [part] * 1000})
+        files.append(str(tmp_path / f"{part}.parquet"))
+        parquet.write_table(table, files[-1])
+    out = str(tmp_path / "out.parquet")
+    command = [sys.executable, str(EXAMPLES / "dedup_parquet.py"), "--engine", engine, "--column", "text"]
+    done = subprocess.run([*command, "--out", out, *files], capture_output=True, text=True, timeout=200)
+    assert done.stdout.splitlines()[-1:] == ["3000 rows, 2000 unique"], done.stdout + done.stderr
+    table = parquet.read_table(out)
+    assert sorted(set(table.column("text").to_pylist())) == sorted(f"document {number}" for number in range(2000))
+    assert table.num_rows == 2000
