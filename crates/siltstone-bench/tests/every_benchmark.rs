@@ -6,6 +6,7 @@ use siltstone_bench::db::{Benchmark, Report, Settings, run};
 use siltstone_bench::place::Place;
 use siltstone_bench::tuning::{SettingArgs, Tuning};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Settings with which a small database converts and merges.
 fn small_tables() -> Tuning {
@@ -87,6 +88,23 @@ fn an_existing_database_is_recognised_and_never_destroyed() {
     assert_eq!((again[0].benchmark, again[0].costs.keys), ("open", 2_000));
     assert!(again[1].skipped.is_some());
     assert_eq!(again[2].found, Some(2_000));
+}
+
+#[test]
+fn an_interruption_before_the_keys_of_an_existing_database_are_known_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let filled =
+        Settings { db: Some(PathBuf::from(directory.path())), ..tiny(&[Benchmark::FillUniqueRandom]) };
+    reports(&filled).unwrap();
+    let again = Settings {
+        use_existing_db: true,
+        stop: Arc::new(true.into()),
+        benchmarks: vec![Benchmark::Overwrite],
+        ..filled
+    };
+    let reports = reports(&again).unwrap();
+    assert_eq!((reports.len(), reports[0].benchmark), (1, "open"));
+    assert!(reports[0].skipped.is_some_and(|reason| reason.contains("interrupted")), "the keys are unknown");
 }
 
 #[test]

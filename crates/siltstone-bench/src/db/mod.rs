@@ -61,7 +61,7 @@ pub struct Settings {
     #[arg(long, value_name = "DIR")]
     #[serde(skip)]
     pub db: Option<PathBuf>,
-    /// Use the existing database in the directory
+    /// Use the existing database in the directory. All its records are read first, to find out which keys exist
     #[arg(long, requires = "db")]
     #[serde(skip)]
     pub use_existing_db: bool,

@@ -191,16 +191,18 @@ impl Runner<'_> {
         Ok(Report { replayed_records, ..self.report(benchmark, measured) })
     }
 
-    /// Opens an existing database and reads all records to find out which keys exist.
+    /// Opens an existing database and reads all records to find out which keys exist. If this is interrupted, the
+    /// report says so, because the keys are unknown.
     fn open_existing(&mut self) -> Result<Report> {
         let opened = self.open_timed(Benchmark::Reopen)?;
         for record in self.open()?.iter()? {
+            if self.settings.stop.load(Relaxed) {
+                let skipped = Some("interrupted while all records were read to find out which keys exist");
+                return Ok(Report { benchmark: "open", skipped, ..opened });
+            }
             match self.keys.number_of(&record?.key) {
                 Some(number) => self.present.insert(number),
                 None => self.foreign += 1,
-            }
-            if self.settings.stop.load(Relaxed) {
-                break;
             }
         }
         let keys = self.present.len() + self.foreign;
