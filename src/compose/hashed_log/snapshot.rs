@@ -8,7 +8,7 @@ use crate::device::{Purpose, with_scratch};
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};
 use crate::store::data_logs::{DataView, Frames, Unit};
-use crate::store::log_index::IndexSnapshot;
+use crate::store::log_index::{IndexSnapshot, KnownEntry};
 use crate::store::ordered_keys::KeysSnapshot;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -140,16 +140,21 @@ impl SnapshotRecords {
         let (mut records, mut hashes) = (Vec::new(), Vec::new());
         let has_more = frames.next_piece(PIECE_BYTES, &mut |unit, record, _| {
             let hash = snapshot.hasher.hash(record.key).placement;
-            if !record.is_gone(snapshot.now_ms) && snapshot.index.may_have(hash, unit) {
-                records.push((unit, OwnedRecord::from(record)));
+            if record.is_gone(snapshot.now_ms) {
+                return Ok(());
+            }
+            let known = snapshot.index.known(hash, unit);
+            if known != KnownEntry::IsMissing {
+                records.push((unit, known == KnownEntry::IsYoungest, OwnedRecord::from(record)));
+            }
+            if known == KnownEntry::Unclear {
                 hashes.push(hash);
             }
             Ok(())
         })?;
-        for ((unit, record), units) in
-            records.into_iter().zip(snapshot.index.candidates(Purpose::Index, &hashes)?)
-        {
-            if snapshot.has(unit, &units, &record.key)? {
+        let mut unclear = snapshot.index.candidates(Purpose::Index, &hashes)?.into_iter();
+        for (unit, is_youngest, record) in records {
+            if is_youngest || snapshot.has(unit, &unclear.next().unwrap_or_default(), &record.key)? {
                 self.ready.push_back(record);
             }
         }

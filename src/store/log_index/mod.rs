@@ -46,7 +46,7 @@ pub use saved_file::{
     BLOCK_BYTES as SAVED_BLOCK_BYTES, PLACE_BYTES as SAVED_PAGE_BYTES, SHARD_BYTES as SAVED_SHARD_BYTES,
     SavedIndex,
 };
-pub use snapshot::{IndexRange, IndexSnapshot};
+pub use snapshot::{IndexRange, IndexSnapshot, KnownEntry};
 
 use crate::device::Directory;
 use crate::error::{Error, Result};
@@ -117,6 +117,11 @@ impl LogIndexSettings {
     /// Returns the number of bits of a hash that a shard keeps.
     fn shard_hash_bits(&self) -> u32 {
         self.hash_bits - self.shards_log2
+    }
+
+    /// Returns the least number of bytes of an operation in the redo log: its hash, and one of its unit.
+    fn operation_bytes_min(&self) -> usize {
+        self.shard_hash_bits().div_ceil(8) as usize + 1
     }
 
     /// Returns the hash within its shard, of which only the kept bits are set.

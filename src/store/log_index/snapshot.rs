@@ -31,10 +31,18 @@ impl IndexSnapshot {
         Ok(lookups.iter().map(of).collect())
     }
 
-    /// Returns whether there may be an entry of this hash and unit, without a read.
-    pub fn may_have(&self, hash: u64, unit: Unit) -> bool {
+    /// Returns what is known of the entry of this hash and unit without a read.
+    pub fn known(&self, hash: u64, unit: Unit) -> KnownEntry {
         let entries = &self.shards[self.settings.shard_of(hash)];
-        entries.flash().is_some() || entries.candidates(self.settings.within_shard(hash), &[]).contains(&unit)
+        if entries.flash().is_some() {
+            return KnownEntry::Unclear;
+        }
+        let units = entries.candidates(self.settings.within_shard(hash), &[]);
+        match units.iter().position(|other| *other == unit) {
+            Some(0) => KnownEntry::IsYoungest,
+            Some(_) => KnownEntry::Unclear,
+            None => KnownEntry::IsMissing,
+        }
     }
 
     /// Returns the number of entries.
@@ -65,6 +73,17 @@ impl IndexSnapshot {
         };
         IndexRange::collect(self.settings, from, each)
     }
+}
+
+/// What is known of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownEntry {
+    /// There is none.
+    IsMissing,
+    /// It was inserted after all others of its hash.
+    IsYoungest,
+    /// There may be one, and younger ones of its hash.
+    Unclear,
 }
 
 /// Entries in the order of their hashes.

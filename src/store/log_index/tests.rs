@@ -128,7 +128,11 @@ fn a_snapshot_keeps_its_entries() {
     let hashes: Vec<u64> = kept.0.keys().copied().collect();
     for (hash, units) in hashes.iter().zip(snapshot.candidates(Purpose::Index, &hashes).unwrap()) {
         assert_eq!(units.to_vec(), kept.0[hash]);
-        assert!(units.iter().all(|unit| snapshot.may_have(*hash, *unit)));
+        let known = |unit: &Unit| snapshot.known(*hash, *unit);
+        assert!(units.first().is_none_or(|unit| known(unit) == KnownEntry::IsYoungest));
+        let mut older = units.iter().filter(|unit| Some(*unit) != units.first());
+        assert!(older.all(|unit| known(unit) == KnownEntry::Unclear));
+        assert_eq!(known(&(1 << 39)), KnownEntry::IsMissing);
     }
 }
 
