@@ -43,18 +43,6 @@ pub(super) fn add(words: &mut [u64], start: usize, width: u32, value: u64) {
     }
 }
 
-/// Sets `count` bits from bit `start` on, which were 0, to those of other words from bit `from` on. All are in the
-/// words.
-pub(super) fn copy(words: &mut [u64], mut start: usize, source: &[u64], mut from: usize, mut count: usize) {
-    while count > 0 {
-        let width = count.min(63);
-        add(words, start, width as u32, get(source, from, width as u32));
-        start += width;
-        from += width;
-        count -= width;
-    }
-}
-
 /// Moves the bits from `start` on up by `width`, 1 to 126. The highest bits of the words are lost, and the `width` bits
 /// at `start` are undefined.
 ///

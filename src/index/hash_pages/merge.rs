@@ -1,8 +1,8 @@
 //! Many changes at once: the pages are written again one after the other, which costs less per change than to move the
 //! entries of a page for each.
 
-use super::page::{Entry, HashPage};
-use super::rebuilt::Rebuilt;
+use super::filling::Filling;
+use super::page::{Entry, HashPage, TAG_BITS_MAX};
 use super::{HashPages, PAGE_ENTRIES};
 use std::sync::Arc;
 
@@ -17,14 +17,17 @@ pub trait Change: Copy {
 }
 
 /// A page with fewer changes than this share of its entries is changed entry by entry.
-const MERGED_SHARE: usize = 16;
+const MERGED_SHARE: usize = 64;
+/// The maximum number of changes that are merged at once: their numbers are sorted in the bits that tags leave.
+const MERGED_MAX: usize = 1 << (64 - TAG_BITS_MAX);
 
 impl HashPages {
-    /// Applies changes, of which those of one hash apply in their order. Returns `false` if an entry to remove or
-    /// replace does not exist; the index then has some of the changes.
-    pub fn apply_all<C: Change>(&mut self, changes: &[C]) -> bool {
-        let inserted = changes.iter().filter(|change| change.from().is_none()).count() as u64;
-        let removed = changes.iter().filter(|change| change.to().is_none()).count() as u64;
+    /// Applies changes, of which those of one hash apply in their order, that of the lists and in these. Returns `false`
+    /// if an entry to remove or replace does not exist; the index then has some of the changes.
+    pub fn apply_all<C: Change>(&mut self, changes: &[&[C]]) -> bool {
+        let of_kind = |is: fn(&C) -> bool| changes.iter().copied().flatten().filter(|one| is(one)).count();
+        let inserted = of_kind(|change| change.from().is_none()) as u64;
+        let removed = of_kind(|change| change.to().is_none()) as u64;
         let len = (self.len() + inserted).saturating_sub(removed);
         while len > PAGE_ENTRIES * self.pages.len() as u64 && self.division.can_split() {
             self.split_next();
@@ -39,9 +42,9 @@ impl HashPages {
                 continue;
             }
             let is_applied = if changes.len() * MERGED_SHARE < self.pages[page].len() {
-                changes.iter().all(|(_, change)| self.apply_one(change))
+                changes.iter().all(|change| self.apply_one(change))
             } else {
-                self.merge(page, changes, &mut merge)
+                changes.chunks(MERGED_MAX).all(|changes| self.merge(page, changes, &mut merge))
             };
             if !is_applied {
                 return false;
@@ -50,20 +53,21 @@ impl HashPages {
         true
     }
 
-    /// Returns the changes with their tags, in the order of the pages, and for each page where its changes end.
-    fn by_page<C: Change>(&self, changes: &[C]) -> (Vec<(u64, C)>, Vec<usize>) {
+    /// Returns the changes in the order of the pages, and for each page where its changes end.
+    fn by_page<C: Change>(&self, changes: &[&[C]]) -> (Vec<C>, Vec<usize>) {
+        let Some(any) = changes.iter().copied().flatten().next() else { return Default::default() };
         let mut ends = vec![0; self.pages.len() + 1];
-        for change in changes {
+        for change in changes.iter().copied().flatten() {
             ends[self.division.home(change.hash()).0 + 1] += 1;
         }
         for page in 1..ends.len() {
             ends[page] += ends[page - 1];
         }
-        let mut sorted: Vec<(u64, C)> = changes.iter().map(|change| (0, *change)).collect();
-        for change in changes {
-            let (page, tag) = self.division.home(change.hash());
-            sorted[ends[page]] = (tag, *change);
-            ends[page] += 1;
+        let mut sorted = vec![*any; changes.iter().map(|changes| changes.len()).sum()];
+        for change in changes.iter().copied().flatten() {
+            let end = &mut ends[self.division.home(change.hash()).0];
+            sorted[*end] = *change;
+            *end += 1;
         }
         ends.pop();
         (sorted, ends)
@@ -84,9 +88,10 @@ impl HashPages {
         }
     }
 
-    fn merge<C: Change>(&mut self, number: usize, changes: &[(u64, C)], merge: &mut Merge) -> bool {
+    fn merge<C: Change>(&mut self, number: usize, changes: &[C], merge: &mut Merge) -> bool {
         let page = &self.pages[number];
-        let Some(merged) = merge.merge(page, changes) else { return false };
+        let tag = |change: &C| self.division.home(change.hash()).1;
+        let Some(merged) = merge.merge(page, changes, tag) else { return false };
         self.len = self.len + merged.len() as u64 - page.len() as u64;
         self.page_bytes = self.page_bytes + merged.heap_bytes() - page.heap_bytes();
         self.pages[number] = Arc::new(merged);
@@ -97,49 +102,71 @@ impl HashPages {
 /// The memory of merging the changes of one page after the other.
 #[derive(Default)]
 struct Merge {
-    /// The order of the changes.
-    order: Vec<(u64, u32)>,
-    /// The entries of a group.
-    group: Vec<Entry>,
+    /// The tags of the changes, each with the number of the change in the bits below, in order.
+    order: Vec<u64>,
+    /// The entries of a tag.
+    of_tag: Vec<Entry>,
 }
 
 impl Merge {
-    /// Returns a page with its changes: only groups that change are decoded, the bits of the others are copied. `None`
-    /// if an entry to remove or replace does not exist.
-    fn merge<C: Change>(&mut self, page: &HashPage, changes: &[(u64, C)]) -> Option<HashPage> {
+    /// Returns a page with its changes: all its entries are passed through. `None` if an entry to remove or replace does
+    /// not exist.
+    fn merge<C: Change>(
+        &mut self,
+        page: &HashPage,
+        changes: &[C],
+        tag: impl Fn(&C) -> u64,
+    ) -> Option<HashPage> {
+        let number_bits = 64 - page.tag_bits();
         self.order.clear();
-        self.order.extend(changes.iter().zip(0..).map(|((tag, _), number)| (*tag, number)));
+        self.order
+            .extend(changes.iter().zip(0..).map(|(change, number)| tag(change) << number_bits | number));
         self.order.sort_unstable();
-        let inserted = changes.iter().filter(|(_, change)| change.from().is_none()).count();
-        let removed = changes.iter().filter(|(_, change)| change.to().is_none()).count();
-        let units = changes.iter().filter_map(|(_, change)| change.to()).fold(0, |all, unit| all | unit);
-        let page = &*page.widened(units);
-        let mut rebuilt = Rebuilt::new(page, (page.len() + inserted).checked_sub(removed)?);
-        for changed in self.order.chunk_by(|one, other| page.group_of(one.0) == page.group_of(other.0)) {
-            rebuilt.copy_until(page.group_of(changed[0].0))?;
-            self.group.clear();
-            rebuilt.take_group(&mut self.group);
-            for (tag, number) in changed {
-                change(&mut self.group, *tag, &changes[*number as usize].1)?;
-            }
-            rebuilt.push_group(&self.group)?;
+        let (mut len, mut units) = (page.len(), 1);
+        for change in changes {
+            len += usize::from(change.from().is_none());
+            units |= change.to().unwrap_or_default();
         }
-        rebuilt.finish()
+        let len = len.checked_sub(changes.iter().filter(|change| change.to().is_none()).count())?;
+        let mut merged = Filling::of(page, 64 - units.leading_zeros(), len);
+        let mut entries = page.entries();
+        let mut next = entries.next();
+        for of_tag in self.order.chunk_by(|one, other| one >> number_bits == other >> number_bits) {
+            let tag = of_tag[0] >> number_bits;
+            while let Some(entry) = next.filter(|entry| entry.tag < tag) {
+                merged.push(entry)?;
+                next = entries.next();
+            }
+            self.of_tag.clear();
+            while let Some(entry) = next.filter(|entry| entry.tag == tag) {
+                self.of_tag.push(entry);
+                next = entries.next();
+            }
+            for numbered in of_tag {
+                change(&mut self.of_tag, tag, &changes[(numbered & ((1 << number_bits) - 1)) as usize])?;
+            }
+            self.of_tag.iter().try_for_each(|entry| merged.push(*entry))?;
+        }
+        while let Some(entry) = next {
+            merged.push(entry)?;
+            next = entries.next();
+        }
+        merged.finish()
     }
 }
 
-/// Changes the entries of a group. Returns `None` if an entry to remove or replace does not exist.
-fn change<C: Change>(group: &mut Vec<Entry>, tag: u64, change: &C) -> Option<()> {
+/// Changes the entries of a tag. Returns `None` if an entry to remove or replace does not exist.
+fn change<C: Change>(entries: &mut Vec<Entry>, tag: u64, change: &C) -> Option<()> {
     let Some(from) = change.from() else {
         if let Some(unit) = change.to() {
-            group.insert(group.partition_point(|entry| entry.tag < tag), Entry { tag, unit });
+            entries.insert(0, Entry { tag, unit });
         }
         return Some(());
     };
-    let at = group.iter().rposition(|entry| (entry.tag, entry.unit) == (tag, from))?;
+    let at = entries.iter().rposition(|entry| entry.unit == from)?;
     match change.to() {
-        Some(to) => group[at].unit = to,
-        None => drop(group.remove(at)),
+        Some(to) => entries[at].unit = to,
+        None => drop(entries.remove(at)),
     }
     Some(())
 }
@@ -193,7 +220,7 @@ mod tests {
                     }
                     steps.push(step);
                 }
-                assert!(merged.apply_all(&steps));
+                assert!(merged.apply_all(&[&steps[..steps.len() / 3], &[], &steps[steps.len() / 3..]]));
                 assert_eq!((merged.len(), wanted.len()), (wanted.len(), wanted.entries().count() as u64));
                 assert!(merged.entries().eq(wanted.entries()), "{changes} changes of {distinct} hashes");
                 let bytes: usize = merged.pages().iter().map(|page| page.heap_bytes()).sum();
@@ -207,10 +234,10 @@ mod tests {
         for count in [1, 2_000] {
             let mut pages = HashPages::new(36).unwrap();
             let inserts: Vec<Step> = (0..2_000).map(|n| Step(crate::coding::mix(n), None, Some(n))).collect();
-            assert!(pages.apply_all(&inserts));
+            assert!(pages.apply_all(&[&inserts[..]]));
             let mut steps = inserts[..count].to_vec();
             steps.push(Step(7 << 32, Some(1), None));
-            assert!(!pages.apply_all(&steps));
+            assert!(!pages.apply_all(&[&steps[..]]));
         }
     }
 }

@@ -21,10 +21,10 @@
 
 mod bit_array;
 mod division;
+mod filling;
 mod marks;
 mod merge;
 mod page;
-mod rebuilt;
 #[cfg(test)]
 pub(super) mod tests;
 

@@ -10,12 +10,12 @@
 //!
 //! The counts are the upper half of an Elias–Fano sequence (Elias 1974, Fano 1971) and take some 1.7 bits per entry.
 
-use super::bit_array::{add, close, get, open, set};
+use super::bit_array::{close, get, open, set};
+use super::filling::Filling;
 use super::marks::Marks;
 use crate::coding::Decoder;
 use crate::index::DecodeError;
 use crate::index::bits::select_in_word;
-use std::borrow::Cow;
 use std::ops::Range;
 
 const STRUCTURE: &str = "hash page";
@@ -64,6 +64,50 @@ pub struct Entry {
     pub unit: u64,
 }
 
+/// The entries of a page, in the order of their tags.
+pub struct Entries<'p> {
+    words: &'p [u64],
+    low_bits: u32,
+    unit_bits: u32,
+    rank: usize,
+    len: usize,
+    /// The word of the counts with the one of the next entry, or one before it, and its ones that are left.
+    word: usize,
+    ones: u64,
+    /// The bit of the next entry.
+    start: usize,
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Entry;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Entry> {
+        if self.rank == self.len {
+            return None;
+        }
+        while self.ones == 0 && self.word + 1 < counts_words(self.len) {
+            self.word += 1;
+            self.ones = self.words.get(self.word).copied().unwrap_or(0);
+        }
+        // Before the one of this entry there are a one for each entry before it, and a zero for each group.
+        let one = self.word * 64 + self.ones.trailing_zeros() as usize;
+        let group = one.saturating_sub(self.rank).min(GROUPS - 1) as u64;
+        self.ones &= self.ones.wrapping_sub(1);
+        let width = self.unit_bits + self.low_bits;
+        let (unit, low) = if width < 64 {
+            let both = get(self.words, self.start, width);
+            (both & ((1 << self.unit_bits) - 1), both >> self.unit_bits)
+        } else {
+            let low = get(self.words, self.start + self.unit_bits as usize, self.low_bits);
+            (get(self.words, self.start, self.unit_bits), low)
+        };
+        self.start += width as usize;
+        self.rank += 1;
+        Some(Entry { tag: group << self.low_bits | low, unit })
+    }
+}
+
 /// The entries of a group: where its counts begin, and the ranks of its entries.
 struct Group {
     bit: usize,
@@ -91,6 +135,11 @@ impl HashPage {
     /// Returns the number of bits of a tag.
     pub fn tag_bits(&self) -> u32 {
         self.tag_bits.into()
+    }
+
+    /// Returns the number of bits of a unit.
+    pub(super) fn unit_bits(&self) -> u32 {
+        self.unit_bits.into()
     }
 
     fn low_bits(&self) -> u32 {
@@ -278,62 +327,17 @@ impl HashPage {
 
     /// Makes a page of `len` entries in the order of their tags.
     fn from_sorted(tag_bits: u32, unit_bits: u32, len: usize, entries: impl Iterator<Item = Entry>) -> Self {
-        let mut page = HashPage::blank_of(tag_bits as u8, unit_bits as u8, len);
-        let low_bits = page.low_bits();
-        let (unit_bits, entry_bits) = (u32::from(page.unit_bits), page.entry_bits() as usize);
-        let mut at = page.entries_bit(0);
-        for (rank, Entry { tag, unit }) in entries.enumerate() {
-            let count = (tag >> low_bits) as usize + rank;
-            page.words[count / 64] |= 1 << (count % 64);
-            add(&mut page.words, at, unit_bits, unit);
-            add(&mut page.words, at + unit_bits as usize, low_bits, tag & ((1 << low_bits) - 1));
-            at += entry_bits;
-        }
-        page
+        let mut page = Filling::new(tag_bits, unit_bits, len);
+        entries.for_each(|entry| _ = page.push(entry));
+        page.into_page()
     }
 
-    fn blank_of(tag_bits: u8, unit_bits: u8, len: usize) -> HashPage {
+    /// Makes a page for `len` entries, all bits of which are 0.
+    pub(super) fn blank(tag_bits: u8, unit_bits: u8, len: usize) -> HashPage {
         let mut page =
             HashPage { words: Vec::new(), marks: Marks::default(), len: len as u32, tag_bits, unit_bits };
         page.grow_to(counts_words(len) + (len * page.entry_bits() as usize).div_ceil(64));
         page
-    }
-
-    /// Makes a page for `len` entries of as many bits, all bits of which are 0.
-    pub(super) fn blank(&self, len: usize) -> HashPage {
-        HashPage::blank_of(self.tag_bits, self.unit_bits, len)
-    }
-
-    /// Adds the entry of this rank to a page whose bits of it are 0.
-    #[inline]
-    pub(super) fn add_entry(&mut self, rank: usize, entry: &Entry) {
-        let (group, low) = self.split_tag(entry.tag);
-        let (at, unit_bits, low_bits) = (self.entries_bit(rank), u32::from(self.unit_bits), self.low_bits());
-        let count = group + rank;
-        self.words[count / 64] |= 1 << (count % 64);
-        add(&mut self.words, at, unit_bits, entry.unit);
-        add(&mut self.words, at + unit_bits as usize, low_bits, low);
-    }
-
-    /// Returns the entry of this rank, which is of this group.
-    #[inline]
-    pub(super) fn entry(&self, group: usize, rank: usize) -> Entry {
-        Entry { tag: (group as u64) << self.low_bits() | self.low(rank), unit: self.unit(rank) }
-    }
-
-    /// Returns the group of a tag.
-    #[inline]
-    pub(super) fn group_of(&self, tag: u64) -> usize {
-        self.split_tag(tag).0
-    }
-
-    /// Returns the page, or a copy if its units do not have enough bits for units of the bits that are set in `units`.
-    pub(super) fn widened(&self, units: u64) -> Cow<'_, HashPage> {
-        let needed = 64 - units.leading_zeros();
-        if needed <= self.unit_bits.into() {
-            return Cow::Borrowed(self);
-        }
-        Cow::Owned(HashPage::from_sorted(self.tag_bits(), needed, self.len(), self.entries()))
     }
 
     /// Divides the page by the first bit of the tags, which the tags of the two pages no longer have. The tags have at
@@ -355,25 +359,10 @@ impl HashPage {
     }
 
     /// Returns all entries in the order of their tags.
-    pub fn entries(&self) -> impl Iterator<Item = Entry> {
-        let (low_bits, unit_bits, width) =
-            (self.low_bits(), u32::from(self.unit_bits), self.entry_bits() as usize);
-        let (mut word, mut ones, mut start) =
-            (0, self.words.first().copied().unwrap_or(0), self.entries_bit(0));
-        (0..self.len()).map(move |rank| {
-            while ones == 0 && word + 1 < counts_words(self.len()) {
-                word += 1;
-                ones = self.words[word];
-            }
-            // Before the one of this entry there are a one for each entry before it, and a zero for each group.
-            let group =
-                (word * 64 + ones.trailing_zeros() as usize).saturating_sub(rank).min(GROUPS - 1) as u64;
-            ones &= ones.wrapping_sub(1);
-            let unit = get(&self.words, start, unit_bits);
-            let low = get(&self.words, start + unit_bits as usize, low_bits);
-            start += width;
-            Entry { tag: group << low_bits | low, unit }
-        })
+    pub fn entries(&self) -> Entries<'_> {
+        let (words, low_bits, unit_bits) = (&self.words[..], self.low_bits(), self.unit_bits());
+        let (ones, start) = (words.first().copied().unwrap_or(0), self.entries_bit(0));
+        Entries { words, low_bits, unit_bits, rank: 0, len: self.len(), word: 0, ones, start }
     }
 
     /// Returns the heap memory of the page, in bytes.

@@ -113,7 +113,7 @@ fn unzigzag(number: u64) -> i64 {
 pub(super) fn decode(
     settings: &LogIndexSettings,
     bytes: &[u8],
-    visit: &mut dyn FnMut(RedoHeader, usize, u32, Operation),
+    visit: &mut impl FnMut(RedoHeader, usize, u32, Operation),
 ) -> Result<RedoHeader, DecodeError> {
     let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
     let found: [u8; 2] = reader.array("bits of hashes and shards")?;
@@ -142,7 +142,7 @@ pub(super) fn decode(
 fn decode_run(
     hash_bits: u32,
     reader: &mut Decoder<'_>,
-    visit: &mut dyn FnMut(Operation),
+    visit: &mut impl FnMut(Operation),
 ) -> Result<(), DecodeError> {
     let mut left = reader.varint("a number of operations")?;
     reader.check(1, left > 0, || "one or more operations".into(), || "none".into())?;

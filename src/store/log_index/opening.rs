@@ -19,6 +19,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as StdAtomicBool, Ordering};
 
+/// The bytes of records that are decoded together, by several threads.
+const RECORDS_BYTES: usize = if cfg!(test) { 1 << 8 } else { 8 << 20 };
 /// The number of operations that are applied together: this, or this share of the entries if that is more. They take 24
 /// bytes each, and cost the less the more there are for a page.
 const OPERATIONS_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
@@ -58,7 +60,6 @@ pub struct RecoveredIndex {
 pub(super) struct OpenedShard {
     pub entries: Entries,
     pub lsn: Lsn,
-    pub waiting: Vec<Operation>,
     /// What the operations have changed of the entries of each slot.
     slots: SlotEntries,
 }
@@ -69,14 +70,62 @@ impl OpenedShard {
     }
 
     fn new(entries: Entries, lsn: Lsn, settings: &LogIndexSettings) -> OpenedShard {
-        OpenedShard { entries, lsn, waiting: Vec::new(), slots: SlotEntries::new(settings.slot_units) }
+        OpenedShard { entries, lsn, slots: SlotEntries::new(settings.slot_units) }
     }
 
-    /// Applies the waiting operations. Returns `false` if an entry that one removes or replaces does not exist.
-    pub fn apply(&mut self) -> bool {
-        let waiting = std::mem::take(&mut self.waiting);
-        waiting.iter().for_each(|operation| self.slots.apply(operation));
-        self.entries.apply_all(&waiting)
+    /// Applies operations. Returns `false` if an entry that one removes or replaces does not exist.
+    fn apply(&mut self, operations: &[&[Operation]]) -> bool {
+        operations.iter().for_each(|operations| self.slots.apply_all(operations));
+        self.entries.apply_all(operations)
+    }
+}
+
+/// A record, and after its decoding what it has of shards that need it.
+struct RedoRecord {
+    position: u64,
+    value: Vec<u8>,
+    decoded: std::result::Result<Decoded, Refused>,
+}
+
+/// The operations of a record.
+#[derive(Default)]
+struct Decoded {
+    header: Option<RedoHeader>,
+    operations: Vec<Operation>,
+    /// The shards of the operations, each with where its operations end.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Decoded {
+    fn of(record: &RedoRecord, replay: &Replay) -> std::result::Result<Decoded, Refused> {
+        let Replay { shards, unknown, settings, .. } = replay;
+        let mut operations = Vec::with_capacity(record.value.len() / settings.operation_bytes_min());
+        let mut ends: Vec<(usize, usize)> = Vec::new();
+        let mut visit = |header: RedoHeader, number: usize, run, operation: Operation| {
+            let lsn = shards[number].lsn;
+            let is_unknown =
+                || unknown.iter().any(|range| range.contains(settings.whole(number, operation.hash)));
+            if (header.number, run) < (lsn.record, lsn.runs) || is_unknown() {
+                return;
+            }
+            operations.push(operation);
+            match ends.last_mut() {
+                Some((last, end)) if *last == number => *end += 1,
+                _ => ends.push((number, operations.len())),
+            }
+        };
+        let header = decode(settings, &record.value, &mut visit)
+            .map_err(|error| Refused::new(record.position, error.expected, error.got))?;
+        Ok(Decoded { header: Some(header), operations, ends })
+    }
+
+    /// Passes the operations of each shard to `visit`.
+    fn shards<'d>(&'d self, mut visit: impl FnMut(usize, &'d [Operation])) {
+        let mut start = 0;
+        for (shard, end) in &self.ends {
+            visit(*shard, &self.operations[start..*end]);
+            start = *end;
+        }
     }
 }
 
@@ -102,41 +151,62 @@ pub(super) struct Replay {
     unknown: Vec<KeyRange>,
     /// The last record.
     last: Option<RedoHeader>,
-    waiting: usize,
+    /// Records that are not decoded yet, and their bytes.
+    records: Vec<RedoRecord>,
+    record_bytes: usize,
+    /// Those whose operations are not applied yet, and the number of these.
+    waiting: Vec<Decoded>,
+    waiting_count: usize,
     operations: u64,
 }
 
 impl Replay {
     pub fn new(settings: LogIndexSettings, shards: Vec<OpenedShard>, unknown: Vec<KeyRange>) -> Replay {
-        Replay { settings, shards, unknown, last: None, waiting: 0, operations: 0 }
+        Replay {
+            settings,
+            shards,
+            unknown,
+            last: None,
+            records: Vec::new(),
+            record_bytes: 0,
+            waiting: Vec::new(),
+            waiting_count: 0,
+            operations: 0,
+        }
     }
 
-    /// Returns what the index covers after the last record.
+    /// Returns what the index covers after the last record, once all records are applied.
     pub fn covered(&self) -> Covered {
         self.last.map_or(Covered::default(), |last| last.covered)
     }
 
+    /// Takes the next record. It, or one before it, may be refused now or later.
     pub fn record(&mut self, position: u64, value: &[u8]) -> std::result::Result<(), Refused> {
-        let Replay { shards, unknown, settings, .. } = self;
-        let mut count = 0;
-        let decoded = decode(settings, value, &mut |header, number, run, operation| {
-            let shard = &mut shards[number];
-            let is_unknown =
-                || unknown.iter().any(|range| range.contains(settings.whole(number, operation.hash)));
-            if (header.number, run) >= (shard.lsn.record, shard.lsn.runs) && !is_unknown() {
-                shard.waiting.push(operation);
-                count += 1;
+        let decoded = Ok(Decoded::default());
+        self.records.push(RedoRecord { position, value: value.to_vec(), decoded });
+        self.record_bytes += value.len();
+        if self.record_bytes < RECORDS_BYTES { Ok(()) } else { self.decode() }
+    }
+
+    /// Decodes the records, and applies their operations if these are many.
+    fn decode(&mut self) -> std::result::Result<(), Refused> {
+        let mut records = std::mem::take(&mut self.records);
+        let entries = std::mem::take(&mut self.record_bytes) / self.settings.operation_bytes_min();
+        in_parallel(entries as u64, records.iter_mut(), |record| record.decoded = Decoded::of(record, self));
+        for RedoRecord { position, decoded, .. } in records {
+            let decoded = decoded?;
+            if let Some(header) = decoded.header {
+                self.follow(position, header)?;
             }
-        });
-        let header = decoded.map_err(|error| Refused::new(position, error.expected, error.got))?;
-        self.follow(position, header)?;
-        self.waiting += count;
-        self.operations += count as u64;
-        if self.waiting < OPERATIONS_AT_ONCE {
-            return Ok(());
+            self.waiting_count += decoded.operations.len();
+            self.operations += decoded.operations.len() as u64;
+            self.waiting.push(decoded);
+            let entries: u64 = self.shards.iter().map(|shard| shard.entries.len()).sum();
+            if self.waiting_count >= OPERATIONS_AT_ONCE.max(entries as usize / SHARE_AT_ONCE) {
+                self.apply(position)?;
+            }
         }
-        let entries: u64 = self.shards.iter().map(|shard| shard.entries.len()).sum();
-        if self.waiting >= entries as usize / SHARE_AT_ONCE { self.apply(position) } else { Ok(()) }
+        Ok(())
     }
 
     /// Checks that a record is of the flush of the last one, or of the next flush, and that the first one leaves out
@@ -155,13 +225,17 @@ impl Replay {
         Ok(())
     }
 
+    /// Applies the operations that wait.
     fn apply(&mut self, position: u64) -> std::result::Result<(), Refused> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut of_shards: Vec<Vec<&[Operation]>> = self.shards.iter().map(|_| Vec::new()).collect();
+        waiting.iter().for_each(|decoded| decoded.shards(|shard, run| of_shards[shard].push(run)));
         let is_applied = StdAtomicBool::new(true);
-        let apply = |shard: &mut OpenedShard| {
-            is_applied.fetch_and(shard.apply(), Ordering::Relaxed);
+        let apply = |(shard, operations): (&mut OpenedShard, Vec<&[Operation]>)| {
+            is_applied.fetch_and(shard.apply(&operations), Ordering::Relaxed);
         };
-        in_parallel(self.waiting as u64, self.shards.iter_mut(), apply);
-        self.waiting = 0;
+        let count = std::mem::take(&mut self.waiting_count);
+        in_parallel(count as u64, self.shards.iter_mut().zip(of_shards), apply);
         match is_applied.into_inner() {
             true => Ok(()),
             false => Err(Refused::new(position, "operations on entries of the index", "others")),
@@ -170,6 +244,7 @@ impl Replay {
 
     /// Checks that the redo log has the flushes that the saved shards contain in part.
     pub fn finish(&mut self, end: u64) -> std::result::Result<u64, Refused> {
+        self.decode()?;
         self.apply(end)?;
         let next = self.last.map_or(0, |last| last.number + 1);
         match self.shards.iter().find(|shard| shard.lsn > Lsn { record: next, runs: 0 }) {

@@ -84,14 +84,17 @@ impl Operation {
 }
 
 impl Change for Operation {
+    #[inline]
     fn hash(&self) -> u64 {
         self.hash
     }
 
+    #[inline]
     fn from(&self) -> Option<Unit> {
         Some(self.from).filter(|unit| *unit != NONE)
     }
 
+    #[inline]
     fn to(&self) -> Option<Unit> {
         Some(self.to).filter(|unit| *unit != NONE)
     }
@@ -124,6 +127,9 @@ impl SlotEntries {
 
     /// Adds entries, or subtracts them.
     pub(super) fn add(&mut self, slot: u64, entries: i64) {
+        if entries == 0 {
+            return;
+        }
         let count = self.counts.entry(slot).or_default();
         *count = count.saturating_add(entries);
     }
@@ -140,12 +146,45 @@ impl SlotEntries {
 
     /// Executes an operation.
     pub(super) fn apply(&mut self, operation: &Operation) {
-        if operation.to != NONE {
-            self.count(operation.to);
+        self.apply_all(std::slice::from_ref(operation));
+    }
+
+    /// Executes operations: quickly if many adjacent ones are of one slot.
+    pub(super) fn apply_all(&mut self, operations: &[Operation]) {
+        let mut added = Adjacent::default();
+        let mut removed = Adjacent::default();
+        for operation in operations {
+            if operation.to != NONE {
+                added.count(operation.to, 1, self);
+            }
+            if operation.from != NONE {
+                removed.count(operation.from, -1, self);
+            }
         }
-        if operation.from != NONE {
-            self.add(operation.from / self.slot_units.max(1), -1);
+        self.add(added.slot, added.entries);
+        self.add(removed.slot, removed.entries);
+    }
+}
+
+/// Adjacent units of one slot.
+#[derive(Default)]
+struct Adjacent {
+    slot: u64,
+    units: std::ops::Range<u64>,
+    entries: i64,
+}
+
+impl Adjacent {
+    /// Counts a unit. Adds those before to `slots` if it is of another slot.
+    fn count(&mut self, unit: Unit, entries: i64, slots: &mut SlotEntries) {
+        if !self.units.contains(&unit) {
+            slots.add(self.slot, self.entries);
+            let slot_units = slots.slot_units.max(1);
+            let slot = unit / slot_units;
+            let first = slot * slot_units;
+            *self = Adjacent { slot, units: first..first + slot_units, entries: 0 };
         }
+        self.entries += entries;
     }
 }
 
@@ -204,5 +243,41 @@ impl Pending {
     pub fn heap_bytes(&self) -> usize {
         let runs: usize = self.runs.iter().map(|run| run.capacity() * size_of::<Operation>()).sum();
         runs + self.runs.capacity() * size_of::<Run>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coding::mix;
+
+    #[test]
+    fn operations_that_are_counted_at_once_give_the_entries_of_each_slot() {
+        let mut counted = SlotEntries::new(1_000);
+        let mut wanted: BTreeMap<u64, i64> = BTreeMap::new();
+        for list in 0..40u64 {
+            let mut operations = Vec::new();
+            for step in 0..30 {
+                let random = mix(list << 8 | step);
+                // Ascending, with some slots of several units.
+                let (unit, from) = (step * 200 + random % 200, random >> 32 & 0x1fff);
+                let operation = match random >> 20 & 3 {
+                    0 => Operation::remove(0, from),
+                    1 => Operation::replace(0, from, unit),
+                    _ => Operation::insert(0, unit),
+                };
+                if operation.to != NONE {
+                    *wanted.entry(operation.to / 1_000).or_default() += 1;
+                }
+                if operation.from != NONE {
+                    *wanted.entry(operation.from / 1_000).or_default() -= 1;
+                }
+                operations.push(operation);
+            }
+            counted.apply_all(&operations);
+        }
+        wanted.retain(|_, entries| *entries != 0);
+        counted.counts.retain(|_, entries| *entries != 0);
+        assert_eq!(counted.counts, wanted);
     }
 }
