@@ -11,6 +11,15 @@ use siltstone::{Database, EngineKind, RamAccount};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+/// A partition has about as many keys, so that few keys have chains as long as many keys have.
+const KEYS_PER_PARTITION: u64 = 500_000;
+const PARTITIONS_MAX: u64 = 16;
+
+/// Returns the number of partitions of a database.
+pub(super) fn partitions(keys: u64) -> u32 {
+    ((keys / KEYS_PER_PARTITION).clamp(1, PARTITIONS_MAX) as u32).next_power_of_two()
+}
+
 /// A database as a store that is compared.
 pub(super) struct Engine {
     database: Database,
@@ -46,6 +55,7 @@ impl Engine {
             engine,
             settings: SettingArgs { settings: named },
             access: settings.access,
+            partitions: Some(partitions(settings.num)),
             ..Tuning::default()
         };
         let (key_bytes, value_bytes) = trace.lengths();

@@ -2,7 +2,7 @@
 //! of chains and filters that the paper tries.
 
 use super::super::{Figure, OnFigure, Settings, report};
-use super::driver::{Costs, Engine, send};
+use super::driver::{Costs, Engine, partitions, send};
 use crate::chart::{Axis, Chart, Series, Style};
 use crate::place::Place;
 use crate::trace::Synthetic;
@@ -66,6 +66,7 @@ impl Case {
         let keys = settings.num as f64;
         let own = BloomStoreLayout::new(f64::from(key_bytes), f64::from(value_bytes));
         let mut layout = BloomStoreLayout { expected_keys: keys, ..own };
+        layout.records.partitions = partitions(settings.num).into();
         for &(name, value) in &self.values {
             let place = match name {
                 "chain_length" => &mut layout.chain_length,
@@ -186,7 +187,7 @@ const BUFFERS: [&str; 6] =
 /// Returns the memory of these items, or of all but buffers, in bytes.
 fn indexes_of(ram: &RamAccount, items: &[&str]) -> f64 {
     let is_one = |name: &str| if items.is_empty() { !BUFFERS.contains(&name) } else { items.contains(&name) };
-    ram.items().iter().filter(|(name, _)| is_one(name)).map(|(_, bytes)| *bytes as f64).sum()
+    ram.items().iter().filter(|(name, _)| is_one(name)).map(|(_, bytes)| bytes).sum::<u64>() as f64
 }
 
 /// Draws what is measured over the first setting: a chart of each measure, with a line for each trace and each value of
