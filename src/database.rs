@@ -11,6 +11,7 @@ mod lock;
 mod ordered;
 mod place;
 mod repair;
+mod resources;
 mod scan;
 mod snapshot;
 mod traits;
@@ -23,6 +24,7 @@ pub use builder::Builder;
 pub use bulk::BulkLoader;
 pub use ordered::{KeyIter, OrderedDatabase};
 pub use repair::RepairOptions;
+pub use resources::Resources;
 pub use snapshot::{Iter, Snapshot};
 
 use crate::batch::{BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, TimestampMs, Write};

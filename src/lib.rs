@@ -132,7 +132,8 @@ pub use damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
 #[doc(hidden)]
 pub use database::usage_file;
 pub use database::{
-    Builder, BulkLoader, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Snapshot, WriteOptions,
+    Builder, BulkLoader, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Resources, Snapshot,
+    WriteOptions,
 };
 pub use device::{Access, IoCount, IoSnapshot, Purpose};
 pub use dictionary::{

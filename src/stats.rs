@@ -142,7 +142,7 @@ impl Usage {
 
 /// The content, the work and the cost of a database. Amplifications are quotients of these counts.
 ///
-/// With the feature `serde` it can be serialized, with the names of [`to_json`](Stats::to_json).
+/// With the feature `serde` it can be serialized, with the names of `Stats::to_json`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {

@@ -5,6 +5,7 @@ mod named;
 use super::disk;
 use super::latencies::Latencies;
 use super::place::{Place, engine_of_number};
+use super::resources::Resources;
 use super::{Database, Inner, clock::Clock, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
 use crate::batch::Durability;
 use crate::device::memory::MemoryDirectory;
@@ -48,6 +49,7 @@ pub struct Builder {
     progress: Option<Box<OwnedProgress>>,
     latencies: bool,
     slow: Option<Duration>,
+    resources: Option<Resources>,
 }
 
 impl fmt::Debug for Builder {
@@ -78,6 +80,7 @@ impl Builder {
             progress: None,
             latencies: false,
             slow: None,
+            resources: None,
         }
     }
 
@@ -186,6 +189,13 @@ impl Builder {
         self
     }
 
+    /// Sets threads, memory and open files that the database shares with others, instead of its own
+    /// [`background_threads`](Self::background_threads).
+    pub fn resources(mut self, resources: &Resources) -> Self {
+        self.resources = Some(resources.clone());
+        self
+    }
+
     /// Sets the maximum number of open files, at least 64. Each store is a file. Gets are fastest while at most half
     /// of this number are open; above that, the least recently used files are closed, and reopened on demand, which
     /// takes some microseconds. Files with unsynced writes, and removed files that an iterator still reads, stay open
@@ -257,7 +267,7 @@ impl Builder {
     /// Invalid settings leave nothing behind. A database that never held a record is created again if it was created
     /// with other settings.
     pub fn open(mut self) -> Result<Database> {
-        self = self.with_common_settings()?;
+        self = self.with_common_settings()?.with_shares()?;
         self.common.check()?;
         self.check_open_files()?;
         let (path, access) = (self.path.clone(), self.access);
@@ -304,6 +314,24 @@ impl Builder {
         }
         self.engine = Some(engine);
         self.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered))
+    }
+
+    /// Takes the shares of memory and open files from the resources.
+    fn with_shares(mut self) -> Result<Builder> {
+        let Some(resources) = &self.resources else { return Ok(self) };
+        let (memory_budget, open_files_max) = resources.shares();
+        for (name, share, own) in [
+            ("memory_budget", memory_budget, &mut self.common.memory_budget),
+            ("open_files_max", open_files_max, &mut self.open_files_max),
+        ] {
+            if share.is_some() && own.is_some() {
+                let problem =
+                    "the database has a share of what its resources limit; leave it out here".into();
+                return Err(Error::Setting { name, problem });
+            }
+            *own = own.or(share);
+        }
+        Ok(self)
     }
 
     /// Checks that the process may open enough files, if necessary after raising the limit.
@@ -355,11 +383,18 @@ impl Builder {
         let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disk)), self.read_only));
         let directory = engine.capabilities().persistent.then_some(directory);
         let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
-        let Builder { path, durability, clock, background_threads, .. } = self;
+        let Builder { path, durability, clock, background_threads, resources, .. } = self;
         let latencies = Latencies::new(self.latencies, self.slow);
         event_of_opening(&path, &*engine);
-        let workers =
-            Workers::start(engine.clone(), lock.clone(), clock.clone(), usage.clone(), background_threads)?;
+        let workers = match &resources {
+            Some(resources) => {
+                Workers::join(engine.clone(), lock.clone(), clock.clone(), usage.clone(), &resources.pool)?
+            }
+            None => {
+                let (engine, lock, usage) = (engine.clone(), lock.clone(), usage.clone());
+                Workers::start(engine, lock, clock.clone(), usage, background_threads)?
+            }
+        };
         let (shape, hasher) = (engine.shape(), engine.hasher());
         let inner = Inner { workers, engine, durability, clock, usage, latencies, shape, hasher, lock, path };
         Ok(Database { inner: Arc::new(inner) })

@@ -14,10 +14,11 @@
 
 use super::clock::Clock;
 use super::lock::DirectoryLock;
+use super::resources::{Member, Pool, Turn};
 use super::usage::UsageCounters;
 use crate::engine::{Background, Engine, Step};
 use crate::error::{Error, Result};
-use crate::sync::{Condvar, Mutex, yield_now};
+use crate::sync::{Condvar, Mutex, RwLock, yield_now};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,6 +40,8 @@ const SLEEP_NS_MAX: u64 = 2_000_000;
 const SLACK_MAX: f64 = 8.0;
 /// The interval at which a waiting thread checks for work without being woken.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// The interval at which threads of a pool look for work of a database that has none.
+const IDLE_REST: Duration = Duration::from_secs(1);
 
 /// The interval at which a caller without threads tries to continue work that is limited by its rate.
 const LIMITED_PATIENCE: Duration = Duration::from_millis(1);
@@ -49,6 +52,8 @@ type Body = Box<dyn FnOnce() + Send>;
 pub(super) struct Workers {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The number of this database in a pool that it shares.
+    member: Option<u64>,
 }
 
 struct Shared {
@@ -57,6 +62,12 @@ struct Shared {
     clock: Clock,
     usage: Arc<UsageCounters>,
     threads: usize,
+    /// The threads that other databases use as well. If there are none, those of [`Workers`].
+    pool: Option<Arc<Pool>>,
+    /// Held while a thread of the pool works for this database.
+    turns: RwLock<()>,
+    /// Until then threads of the pool do not work for this database.
+    rests_until: Mutex<Option<Instant>>,
     stopping: AtomicBool,
     sleepers: Mutex<usize>,
     work: Condvar,
@@ -81,6 +92,19 @@ impl Workers {
         Workers::start_with(engine, lock, clock, usage, threads, |thread, body| thread.spawn(body))
     }
 
+    /// Leaves the work to the threads of a pool.
+    pub fn join(
+        engine: Arc<dyn Engine>,
+        lock: Arc<DirectoryLock>,
+        clock: Clock,
+        usage: Arc<UsageCounters>,
+        pool: &Arc<Pool>,
+    ) -> Result<Workers> {
+        let shared = Arc::new(Shared::new(engine, lock, clock, usage, pool.thread_count, Some(pool.clone())));
+        let member = Some(pool.add(shared.clone())?);
+        Ok(Workers { shared, threads: Mutex::default(), member })
+    }
+
     /// Like [`start`](Workers::start), with another function to start a thread.
     fn start_with(
         engine: Arc<dyn Engine>,
@@ -90,23 +114,8 @@ impl Workers {
         threads: usize,
         mut spawn: impl FnMut(thread::Builder, Body) -> io::Result<JoinHandle<()>>,
     ) -> Result<Workers> {
-        let shared = Arc::new(Shared {
-            engine,
-            lock,
-            clock,
-            usage,
-            threads,
-            stopping: AtomicBool::new(false),
-            sleepers: Mutex::new(0),
-            settling: AtomicUsize::new(0),
-            work: Condvar::default(),
-            progress: Mutex::new(None),
-            progressed: Condvar::default(),
-            owed_ns: AtomicU64::new(0),
-            delayed_writes: AtomicU64::new(0),
-            delayed_ns: AtomicU64::new(0),
-        });
-        let workers = Workers { shared, threads: Mutex::default() };
+        let shared = Arc::new(Shared::new(engine, lock, clock, usage, threads, None));
+        let workers = Workers { shared, threads: Mutex::default(), member: None };
         for number in 0..threads {
             let shared = workers.shared.clone();
             let thread = thread::Builder::new().name(format!("siltstone-{number}"));
@@ -187,6 +196,11 @@ impl Workers {
             // Panics were caught and have poisoned the engine.
             let _ = thread.join();
         }
+        if let Some((pool, member)) = self.shared.pool.as_ref().zip(self.member) {
+            pool.remove(member);
+            // Waits for the turns in progress.
+            drop(self.shared.turns.write());
+        }
     }
 }
 
@@ -198,35 +212,76 @@ impl Workers {
 }
 
 impl Shared {
+    fn new(
+        engine: Arc<dyn Engine>,
+        lock: Arc<DirectoryLock>,
+        clock: Clock,
+        usage: Arc<UsageCounters>,
+        threads: usize,
+        pool: Option<Arc<Pool>>,
+    ) -> Shared {
+        Shared {
+            engine,
+            lock,
+            clock,
+            usage,
+            threads,
+            pool,
+            turns: RwLock::default(),
+            rests_until: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            sleepers: Mutex::new(0),
+            settling: AtomicUsize::new(0),
+            work: Condvar::default(),
+            progress: Mutex::new(None),
+            progressed: Condvar::default(),
+            owed_ns: AtomicU64::new(0),
+            delayed_writes: AtomicU64::new(0),
+            delayed_ns: AtomicU64::new(0),
+        }
+    }
+
     fn run(&self) {
         // After a panic, the work of the thread is incomplete: writers must neither wait forever nor continue.
         if catch_unwind(AssertUnwindSafe(|| self.work_until_stopped())).is_err() {
-            let cause = "a background thread panicked, which is a defect of siltstone".to_owned();
-            self.engine.poison(&cause);
-            *self.progress.lock() = Some(Error::Poisoned { cause });
-            self.progressed.notify_all();
+            self.fail();
         }
+    }
+
+    /// Records that a thread panicked.
+    fn fail(&self) {
+        let cause = "a background thread panicked, which is a defect of siltstone".to_owned();
+        self.engine.poison(&cause);
+        *self.progress.lock() = Some(Error::Poisoned { cause });
+        self.progressed.notify_all();
+    }
+
+    /// Executes a step. Returns whether it worked, or `None` if it failed, and how long it took.
+    fn work(&self) -> (Option<bool>, Duration) {
+        let now_ms = self.clock.now_ms();
+        if self.usage.is_due(now_ms) {
+            self.usage.save(now_ms, || self.engine.approximate_len(now_ms));
+        }
+        let began = Instant::now();
+        let outcome = self.engine.step(self.clock.now_ms());
+        let worked = outcome.as_ref().ok().map(|step| *step == Step::Worked);
+        *self.progress.lock() = outcome.err();
+        self.progressed.notify_all();
+        (worked, began.elapsed())
     }
 
     fn work_until_stopped(&self) {
         while !self.stopping.load(Relaxed) {
-            let now_ms = self.clock.now_ms();
-            if self.usage.is_due(now_ms) {
-                self.usage.save(now_ms, || self.engine.approximate_len(now_ms));
-            }
-            let began = Instant::now();
-            let outcome = self.engine.step(self.clock.now_ms());
-            let failed = outcome.is_err();
-            let worked = matches!(outcome, Ok(Step::Worked));
-            *self.progress.lock() = outcome.err();
-            self.progressed.notify_all();
-            if worked {
-                self.rest(began.elapsed());
+            let (worked, time) = self.work();
+            if worked == Some(true) {
+                self.rest(time);
             } else {
                 let mut sleepers = self.sleepers.lock();
                 *sleepers += 1;
                 // Another thread can do the remaining work.
-                if failed || (!self.engine.background().wants_thread && !self.stopping.load(Relaxed)) {
+                if worked.is_none()
+                    || (!self.engine.background().wants_thread && !self.stopping.load(Relaxed))
+                {
                     self.work.wait_for(sleepers, PATIENCE);
                     sleepers = self.sleepers.lock();
                 }
@@ -250,12 +305,20 @@ impl Shared {
     }
 
     fn wake_sleeper(&self) {
+        if let Some(pool) = &self.pool {
+            *self.rests_until.lock() = None;
+            return pool.wake(false);
+        }
         if *self.sleepers.lock() > 0 {
             self.work.notify_one();
         }
     }
 
     fn wake_all(&self) {
+        if let Some(pool) = &self.pool {
+            *self.rests_until.lock() = None;
+            return pool.wake(true);
+        }
         let _sleepers = self.sleepers.lock();
         self.work.notify_all();
     }
@@ -309,10 +372,40 @@ impl Shared {
             return Err(error.clone());
         }
         if self.engine.background().wants_thread {
-            self.work.notify_one();
+            match &self.pool {
+                Some(_) => self.wake_sleeper(),
+                None => self.work.notify_one(),
+            }
         }
         self.progressed.wait_for(progress, PATIENCE);
         Ok(())
+    }
+}
+
+impl Member for Shared {
+    fn turn(&self) -> Turn {
+        let _turn = self.turns.read();
+        if self.stopping.load(Relaxed) {
+            return Turn::Rest(PATIENCE);
+        }
+        let is_settling = || self.settling.load(Relaxed) > 0;
+        let rest = self.rests_until.lock().map(|until| until.saturating_duration_since(Instant::now()));
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero() && !is_settling()) {
+            return Turn::Rest(rest);
+        }
+        let Ok((worked, time)) = catch_unwind(AssertUnwindSafe(|| self.work())) else {
+            self.fail();
+            return Turn::Rest(PATIENCE);
+        };
+        let Background { has_work, slack, .. } = self.engine.background();
+        let rest = match worked {
+            Some(true) if slack <= 0.0 || is_settling() => return Turn::Worked,
+            Some(true) => time.mul_f64(slack.min(SLACK_MAX)).min(PATIENCE),
+            _ if has_work => PATIENCE,
+            _ => IDLE_REST,
+        };
+        *self.rests_until.lock() = Some(Instant::now() + rest);
+        Turn::Rest(rest)
     }
 }
 
