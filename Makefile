@@ -6,12 +6,17 @@ DEMO_DB := demo-db
 PREFIX ?= /usr/local
 PYTHON ?= python3
 SHARE := $(DESTDIR)$(PREFIX)/share
+CAPI := crates/siltstone-capi
+# Where the libraries of the C interface are built, and the version of the interface.
+CAPI_BUILT := target/release
+CAPI_ABI := 0
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The bytes that the demo reads, if it finds as many: more than 300,000 chunks.
 DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test test-python wheel fuzz sanitize lint bench build install
+.PHONY: help demo test test-python wheel fuzz sanitize lint bench build install install-capi
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,6 +31,19 @@ install: build ## Install the command, its man pages and the completions of shel
 	$(SILTSTONE) completions bash > $(SHARE)/bash-completion/completions/siltstone
 	$(SILTSTONE) completions zsh > $(SHARE)/zsh/site-functions/_siltstone
 	$(SILTSTONE) completions fish > $(SHARE)/fish/vendor_completions.d/siltstone.fish
+
+install-capi: ## Install the C library below PREFIX (/usr/local), on Linux: headers, pkg-config and CMake files
+	$(CARGO) build --release --package siltstone-capi
+	install -d $(DESTDIR)$(PREFIX)/include/siltstone $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/siltstone
+	install -m 644 $(CAPI)/include/siltstone.h $(CAPI)/include/siltstone.hpp $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(CAPI)/include/siltstone/leveldb_compat.h $(DESTDIR)$(PREFIX)/include/siltstone
+	install $(CAPI_BUILT)/libsiltstone_capi.so $(DESTDIR)$(PREFIX)/lib/libsiltstone.so.$(CAPI_ABI)
+	ln -sf libsiltstone.so.$(CAPI_ABI) $(DESTDIR)$(PREFIX)/lib/libsiltstone.so
+	install -m 644 $(CAPI_BUILT)/libsiltstone_capi.a $(DESTDIR)$(PREFIX)/lib/libsiltstone.a
+	for file in pkgconfig/siltstone.pc cmake/siltstone/siltstone-config.cmake cmake/siltstone/siltstone-config-version.cmake; do \
+		sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@ABI@|$(CAPI_ABI)|' $(CAPI)/install/$${file##*/}.in \
+			> $(DESTDIR)$(PREFIX)/lib/$$file || exit 1; \
+	done
 
 demo: build ## Index the chunks of files of this machine, and print what that cost
 	rm -rf $(DEMO_DB)

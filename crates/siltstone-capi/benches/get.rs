@@ -1,0 +1,132 @@
+//! Compares `siltstone_get` of the shared library, called as a C program calls it, with `Database::get` of Rust: both
+//! read the same database, in turn, and the ratio of the medians is printed.
+//!
+//! `cargo bench --package siltstone-capi`
+
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
+
+use libloading::{Library, Symbol};
+use siltstone::Database;
+use siltstone_capi as capi;
+use std::ffi::{CString, c_char, c_void};
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+use std::time::Instant;
+
+const RECORDS: u64 = 200_000;
+const VALUE_BYTES: usize = 100;
+const GETS_PER_ROUND: u64 = 2_000;
+const ROUNDS: usize = 2_001;
+const MEMORY_BUDGET: &str = "128MiB";
+
+type Open = unsafe extern "C" fn(*const c_char, *const capi::Options, *mut *mut c_char) -> *mut capi::Db;
+type Close = unsafe extern "C" fn(*mut capi::Db, *mut *mut c_char) -> bool;
+type Get =
+    unsafe extern "C" fn(*const capi::Db, *const c_void, usize, *mut usize, *mut *mut c_char) -> *mut c_char;
+type Free = unsafe extern "C" fn(*mut c_void);
+type CreateOptions = extern "C" fn() -> *mut capi::Options;
+type SetOption = unsafe extern "C" fn(*mut capi::Options, *const c_char, *const c_char);
+
+/// Returns key number `n` of a round, in an order that looks random.
+fn key(number: u64) -> [u8; 8] {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % RECORDS).to_be_bytes()
+}
+
+/// Returns the nanoseconds per get of a round.
+fn time(first: u64, mut get: impl FnMut(&[u8; 8])) -> f64 {
+    let begin = Instant::now();
+    (first..first + GETS_PER_ROUND).for_each(|number| get(&key(number)));
+    begin.elapsed().as_nanos() as f64 / GETS_PER_ROUND as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The shared library that was compiled for this benchmark.
+fn library() -> PathBuf {
+    let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let name = libloading::library_filename("siltstone_capi");
+    [directory.join(&name), directory.join("..").join(&name)].into_iter().find(|path| path.exists()).unwrap()
+}
+
+fn fill(path: &Path) {
+    let database = Database::open(path).unwrap();
+    for number in 0..RECORDS {
+        database.put(number.to_be_bytes(), [number as u8; VALUE_BYTES]).unwrap();
+    }
+    database.compact().unwrap();
+    database.close().unwrap();
+}
+
+fn compare(label: &str, path: &Path, memory_budget: Option<&str>) {
+    let library = library();
+    // SAFETY: the library is that of this package, whose functions have these types.
+    let library = unsafe { Library::new(library) }.unwrap();
+    // SAFETY: as before.
+    let (open, close, get, free, create_options, set_option) = unsafe {
+        let open: Symbol<'_, Open> = library.get(b"siltstone_open").unwrap();
+        let close: Symbol<'_, Close> = library.get(b"siltstone_close").unwrap();
+        let get: Symbol<'_, Get> = library.get(b"siltstone_get").unwrap();
+        let free: Symbol<'_, Free> = library.get(b"siltstone_free").unwrap();
+        let create: Symbol<'_, CreateOptions> = library.get(b"siltstone_options_create").unwrap();
+        let set: Symbol<'_, SetOption> = library.get(b"siltstone_options_set").unwrap();
+        (open, close, get, free, create, set)
+    };
+    let settings = [("read_only", Some("true")), ("memory_budget", memory_budget)];
+    let settings = || settings.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
+    let rust = settings().fold(Database::builder(path), |builder, (name, value)| builder.set(name, value));
+    let rust = rust.open().unwrap();
+    let path = CString::new(path.to_str().unwrap()).unwrap();
+    let options = create_options();
+    for (name, value) in settings() {
+        let (name, value) = (CString::new(name).unwrap(), CString::new(value).unwrap());
+        // SAFETY: the options are new, and the texts end with a zero.
+        unsafe { set_option(options, name.as_ptr(), value.as_ptr()) };
+    }
+    // SAFETY: the options are not freed.
+    let c = unsafe { open(path.as_ptr(), options, null_mut()) };
+    assert!(!c.is_null());
+    let mut get_in_rust = |key: &[u8; 8]| drop(black_box(rust.get(key).unwrap().unwrap()));
+    let mut get_in_c = |key: &[u8; 8]| {
+        let mut length = 0;
+        // SAFETY: the database is open, and the key has this length; the value is freed once.
+        unsafe {
+            let value = get(c, key.as_ptr().cast(), key.len(), &raw mut length, null_mut());
+            assert!(!black_box(value).is_null() && length == VALUE_BYTES);
+            free(value.cast());
+        }
+    };
+    let mut times = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS + ROUNDS / 10 {
+        let first = round as u64 * GETS_PER_ROUND;
+        // Which of them is first changes, so that neither always finds what the other has read.
+        let (of_rust, of_c) = match round % 2 {
+            0 => (time(first, &mut get_in_rust), time(first, &mut get_in_c)),
+            _ => {
+                let of_c = time(first, &mut get_in_c);
+                (time(first, &mut get_in_rust), of_c)
+            }
+        };
+        // The first rounds fill the caches.
+        if round >= ROUNDS / 10 {
+            times.0.push(of_rust);
+            times.1.push(of_c);
+        }
+    }
+    let (of_rust, of_c) = (median(times.0), median(times.1));
+    println!("{label:<24} Rust {of_rust:>7.0} ns   C {of_c:>7.0} ns   C/Rust {:>6.3}", of_c / of_rust);
+    // SAFETY: nothing uses the database any more.
+    unsafe { close(c, null_mut()) };
+    rust.close().unwrap();
+}
+
+fn main() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    fill(&path);
+    compare("from the page cache", &path, None);
+    compare("from the record cache", &path, Some(MEMORY_BUDGET));
+}

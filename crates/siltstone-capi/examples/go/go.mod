@@ -1,0 +1,3 @@
+module siltstone-example
+
+go 1.21

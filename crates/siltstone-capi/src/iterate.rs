@@ -1,0 +1,230 @@
+//! Snapshots, and iterators over all records, ranges of keys and pages of a scan.
+
+use crate::Db;
+use crate::border::{Failure, Outcome, body, bytes, disown, handle, handle_mut, optional_bytes, own, set};
+use crate::read;
+use siltstone::{OrderedDatabase, Record, Result};
+use std::ffi::{c_char, c_void};
+use std::mem::replace;
+use std::ops::Bound;
+use std::ptr::{null, null_mut};
+
+/// All records of a database at one moment. All threads may use it at once.
+pub struct Snapshot(pub(crate) siltstone::Snapshot);
+
+/// A position in a series of records; at first before the first one.
+pub struct Iterator {
+    records: Records,
+    current: Option<Record>,
+}
+
+/// The records after the current one.
+enum Records {
+    More(Box<dyn std::iter::Iterator<Item = Result<Record>> + Send>),
+    End,
+    Failed,
+}
+
+impl Iterator {
+    /// Makes a handle of an iterator.
+    pub fn own(records: impl std::iter::Iterator<Item = Result<Record>> + Send + 'static) -> *mut Iterator {
+        own(Iterator { records: Records::More(Box::new(records)), current: None })
+    }
+
+    /// Moves to the next record. After a failure, also after a panic, there is none.
+    fn advance(&mut self) -> Outcome<bool> {
+        self.current = None;
+        let mut records = match replace(&mut self.records, Records::Failed) {
+            Records::More(records) => records,
+            Records::End => {
+                self.records = Records::End;
+                return Ok(false);
+            }
+            Records::Failed => {
+                return Err(Failure::argument("the iterator has failed before; make another one"));
+            }
+        };
+        self.current = records.next().transpose()?;
+        self.records = if self.current.is_some() { Records::More(records) } else { Records::End };
+        Ok(self.current.is_some())
+    }
+}
+
+/// Takes a snapshot of all records: reads from it do not see later writes. `siltstone_snapshot_destroy` frees it. It
+/// keeps what it reads from, so files and memory that are no longer needed otherwise are freed after it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_snapshot_create(
+    database: *const Db,
+    errptr: *mut *mut c_char,
+) -> *mut Snapshot {
+    body!(errptr, { Ok(own(Snapshot(handle(database)?.0.snapshot()?))) })
+}
+
+/// Frees a snapshot.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_snapshot_destroy(snapshot: *mut Snapshot) {
+    body!({
+        drop(disown(snapshot));
+        Ok(())
+    })
+}
+
+/// Like `siltstone_get`, as of the snapshot.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_snapshot_get(
+    snapshot: *const Snapshot,
+    key: *const c_void,
+    key_length: usize,
+    value_length: *mut usize,
+    errptr: *mut *mut c_char,
+) -> *mut c_char {
+    body!(errptr, { read::get(handle(snapshot)?, (key, key_length), value_length, null_mut()) })
+}
+
+/// Like `siltstone_get_many`, as of the snapshot.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_snapshot_get_many(
+    snapshot: *const Snapshot,
+    keys: *const *const c_void,
+    key_lengths: *const usize,
+    count: usize,
+    values: *mut *mut c_char,
+    value_lengths: *mut usize,
+    errptr: *mut *mut c_char,
+) -> bool {
+    body!(errptr, { read::get_many(handle(snapshot)?, (keys, key_lengths, count), values, value_lengths) })
+}
+
+/// Returns an iterator over all records of a snapshot, in the order of the engine. It may outlive the snapshot.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_snapshot_iterate(
+    snapshot: *const Snapshot,
+    errptr: *mut *mut c_char,
+) -> *mut Iterator {
+    body!(errptr, { Ok(Iterator::own(handle(snapshot)?.0.iter())) })
+}
+
+/// Returns an iterator over all records as they are at this moment, in the order of the engine.
+/// `siltstone_iterator_destroy` frees it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_iterate(database: *const Db, errptr: *mut *mut c_char) -> *mut Iterator {
+    body!(errptr, { Ok(Iterator::own(handle(database)?.0.iter()?)) })
+}
+
+/// Returns the access in the order of the keys, if the engine has it.
+fn ordered(database: &Db, reverse: bool, limit: usize) -> Outcome<OrderedDatabase<'_>> {
+    let ordered = database.0.ordered().ok_or_else(|| {
+        let engine = database.0.stats().engine;
+        Failure::from(siltstone::Error::Unsupported { engine, operation: "ranges in the order of the keys" })
+    })?;
+    let ordered = if reverse { ordered.descending() } else { ordered };
+    Ok(if limit == 0 { ordered } else { ordered.limit(limit) })
+}
+
+/// Returns an iterator over the records whose keys are from `first` on and below `end`, byte by byte; NULL for either
+/// is no bound. With `reverse`, from the highest to the lowest. At most `limit` records, 0 for all. An engine that does
+/// not keep the order returns `SILTSTONE_ERROR_UNSUPPORTED`; "flashkey" keeps it if the database was created with its
+/// setting "ordered".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_range(
+    database: *const Db,
+    first: *const c_void,
+    first_length: usize,
+    end: *const c_void,
+    end_length: usize,
+    reverse: bool,
+    limit: usize,
+    errptr: *mut *mut c_char,
+) -> *mut Iterator {
+    body!(errptr, {
+        let (first, end) = (optional_bytes(first, first_length)?, optional_bytes(end, end_length)?);
+        let first = first.map_or(Bound::Unbounded, Bound::Included);
+        let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(Iterator::own(ordered(handle(database)?, reverse, limit)?.range((first, end))?))
+    })
+}
+
+/// Like `siltstone_range`, with the records whose keys begin with `prefix`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_prefix(
+    database: *const Db,
+    prefix: *const c_void,
+    prefix_length: usize,
+    reverse: bool,
+    limit: usize,
+    errptr: *mut *mut c_char,
+) -> *mut Iterator {
+    body!(errptr, {
+        let prefix = bytes(prefix, prefix_length)?;
+        Ok(Iterator::own(ordered(handle(database)?, reverse, limit)?.prefix(prefix)?))
+    })
+}
+
+/// Returns an iterator over one page of a scan: about `limit` records from `position` to `last` in the order of their
+/// scan positions, which are hashes of the keys. Sets `*next` to the position of the next page, or to 0 after the last
+/// one. A scan of everything begins with 0 and has UINT64_MAX as `last`. Nothing is held between two pages, so a scan
+/// can continue after a restart, and parts of it can run at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_scan(
+    database: *const Db,
+    position: u64,
+    last: u64,
+    limit: usize,
+    next: *mut u64,
+    errptr: *mut *mut c_char,
+) -> *mut Iterator {
+    body!(errptr, {
+        let page = handle(database)?.0.scan(position..=last, limit)?;
+        set(next, page.next.unwrap_or(0));
+        Ok(Iterator::own(page.records.into_iter().map(Ok)))
+    })
+}
+
+/// Moves to the next record, at first to the first one, and returns true; false after the last one and on an error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_iterator_next(iterator: *mut Iterator, errptr: *mut *mut c_char) -> bool {
+    body!(errptr, { handle_mut(iterator)?.advance() })
+}
+
+/// Returns the key of the current record, and sets `*length`; NULL if there is none. It is valid until the iterator
+/// moves.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_iterator_key(
+    iterator: *const Iterator,
+    length: *mut usize,
+) -> *const c_char {
+    body!({
+        let current = handle(iterator)?.current.as_ref();
+        set(length, current.map_or(0, |record| record.key.len()));
+        Ok(current.map_or(null(), |record| record.key.as_ptr().cast()))
+    })
+}
+
+/// Returns the value of the current record, and sets `*length`; NULL if there is none. It is valid until the iterator
+/// moves.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_iterator_value(
+    iterator: *const Iterator,
+    length: *mut usize,
+) -> *const c_char {
+    body!({
+        let current = handle(iterator)?.current.as_ref();
+        set(length, current.map_or(0, |record| record.value.len()));
+        Ok(current.map_or(null(), |record| record.value.as_ptr().cast()))
+    })
+}
+
+/// Returns when the current record expires, in milliseconds since 1970; 0 if never, or if there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_iterator_expires_at_ms(iterator: *const Iterator) -> u64 {
+    body!({ Ok(handle(iterator)?.current.as_ref().map_or(0, |record| record.expires_at_ms)) })
+}
+
+/// Frees an iterator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_iterator_destroy(iterator: *mut Iterator) {
+    body!({
+        drop(disown(iterator));
+        Ok(())
+    })
+}
