@@ -233,7 +233,13 @@ def serve(name, settings, pipe):
     store = STORES[name]()
     keys = settings.keys // SLOW.get(name, 1)
     random_of = random.Random(1)
-    value = random_of.randbytes(settings.value_bytes)
+    pool = random_of.randbytes((1 << 20) + settings.value_bytes)
+
+    def value_of(number):
+        """Returns a value that does not compress with its neighbours."""
+        first = number * 7919 % (1 << 20)
+        return pool[first : first + settings.value_bytes]
+
     try:
         store.open(path, settings)
     except ImportError as error:
@@ -246,7 +252,8 @@ def serve(name, settings, pipe):
         start = time.perf_counter()
         if command == "load":
             for first in range(0, keys, BATCH):
-                store.load([(key_of(number), value) for number in range(first, min(first + BATCH, keys))])
+                records = range(first, min(first + BATCH, keys))
+                store.load([(key_of(number), value_of(number)) for number in records])
             store.finish()
             count = keys
         elif command in ("get", "get_many"):
@@ -255,7 +262,7 @@ def serve(name, settings, pipe):
             start = time.perf_counter()
             found = [store.get(key) for key in wanted] if command == "get" else store.get_many(wanted)
             count = BATCH
-            assert len(found) == BATCH and found[0] == value and found[-1] == value
+            assert len(found) == BATCH and found[-1] == value_of(numbers[-1])
         else:
             pipe.send({"ram": (private_bytes() - before) / keys, "size": size_of(path) / keys})
             continue

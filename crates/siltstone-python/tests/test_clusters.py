@@ -122,3 +122,11 @@ def test_duplicates_leave_a_parquet_dataset(tmp_path, engine):
     table = parquet.read_table(out)
     assert sorted(set(table.column("text").to_pylist())) == sorted(f"document {number}" for number in range(2000))
     assert table.num_rows == 2000
+
+
+def test_torch_reads_rows_and_samples(tmp_path):
+    pytest.importorskip("torch")
+    program = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import torch_embedding as example; "
+    program += f"print(example.main({str(tmp_path)!r}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200)
+    assert done.stdout == "(48.0, 1000)\n", done.stderr
