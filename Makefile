@@ -3,6 +3,8 @@
 CARGO ?= cargo
 SILTSTONE := ./target/release/siltstone
 DEMO_DB := demo-db
+# Systems and processors, besides that of the machine, for which the library has to compile.
+PLATFORMS := aarch64-unknown-linux-gnu i686-unknown-linux-gnu x86_64-apple-darwin x86_64-unknown-freebsd
 PREFIX ?= /usr/local
 PYTHON ?= python3
 SHARE := $(DESTDIR)$(PREFIX)/share
@@ -16,7 +18,7 @@ DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test test-python wheel fuzz sanitize lint bench build install install-capi
+.PHONY: help demo test test-python wheel fuzz sanitize lint platforms bench build install install-capi
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,7 +77,7 @@ fuzz: ## Fuzz the decoders, FUZZ_SECONDS (60) per target; needs a C++ compiler
 sanitize: ## Run ThreadSanitizer and Shuttle on threads, and AddressSanitizer on the module device
 	.ci/sanitize
 
-lint: ## Check the format, and run clippy
+lint: platforms ## Check the format, run clippy, and check the library for other platforms
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test --test tidy -- --ignored
@@ -83,6 +85,10 @@ lint: ## Check the format, and run clippy
 	$(CARGO) clippy --package siltstone --features serde,tracing --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target --lib --test corpus -- -D warnings
+
+platforms: ## Check the library for other platforms
+	rustup target add $(PLATFORMS)
+	$(CARGO) check --package siltstone $(addprefix --target ,$(PLATFORMS))
 
 bench: build ## Run the standard benchmarks of a database on few records
 	$(SILTSTONE) bench db --fixed --key-size 20 --value-size 44 --num 1000000

@@ -48,3 +48,8 @@ pub use error::{Error, Result};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// The example of the quick start compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/QUICKSTART.md")]
+pub struct QuickStart;

@@ -53,7 +53,7 @@ pub struct ListArgs {
     /// Print one page of --limit keys, from this position on: 0 for the first page. The cursor of the next page is
     /// written to standard error, unless there is none
     #[arg(long, value_name = "CURSOR", requires = "limit")]
-    #[arg(conflicts_with_all = ["prefix", "from", "to", "reverse", "count"])]
+    #[arg(conflicts_with_all = ["prefix", "from", "to", "reverse", "count"], value_parser = parse_whole::<u64>)]
     cursor: Option<u64>,
     /// Print only the number of keys
     #[arg(long, conflicts_with = "values")]

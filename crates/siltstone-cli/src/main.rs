@@ -145,4 +145,75 @@ mod tests {
             assert!(help.contains("Exit codes"), "{} does not list its exit codes", command.get_name());
         }
     }
+
+    /// Calls `see` with the words and the definition of each command.
+    fn for_each_command(see: &mut dyn FnMut(&[String], &clap::Command)) {
+        fn walk(words: &[String], command: &clap::Command, see: &mut dyn FnMut(&[String], &clap::Command)) {
+            see(words, command);
+            for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+                walk(&[words, &[inner.get_name().to_owned()]].concat(), inner, see);
+            }
+        }
+        let mut cli = command();
+        cli.build();
+        walk(&["siltstone".to_owned()], &cli, see);
+    }
+
+    /// The error of a command with these words.
+    fn error_of(words: &[String], option: &str) -> Option<clap::Error> {
+        command().try_get_matches_from(words.iter().map(String::as_str).chain([option])).err()
+    }
+
+    #[test]
+    fn every_option_has_hyphens_and_accepts_underscores() {
+        let mut options = 0;
+        for_each_command(&mut |words, command| {
+            for name in command.get_arguments().filter_map(|arg| Some((arg, arg.get_long()?))) {
+                let (arg, name) = name;
+                let is_plain =
+                    |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+                assert!(name.chars().all(is_plain), "{words:?} --{name}");
+                let aliases = arg.get_all_aliases().unwrap_or_default();
+                assert!(
+                    !name.contains('-') || aliases.contains(&&*name.replace('-', "_")),
+                    "{words:?} --{name}"
+                );
+                options += 1;
+            }
+        });
+        assert!(options > 200, "all commands are seen");
+    }
+
+    #[test]
+    fn every_mistyped_option_is_refused_with_a_suggestion() {
+        for_each_command(&mut |words, command| {
+            for name in command.get_arguments().filter_map(Arg::get_long).filter(|name| name.len() > 4) {
+                let error = error_of(words, &format!("--{name}x")).unwrap();
+                assert_eq!(error.exit_code(), 2, "{words:?} --{name}x");
+                assert!(error.to_string().contains("similar"), "{words:?} --{name}x: {error}");
+            }
+        });
+    }
+
+    #[test]
+    fn every_number_may_have_an_exponent_or_a_unit() {
+        for_each_command(&mut |words, command| {
+            for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+                let Some(name) = arg.get_long() else { continue };
+                for number in ["1e3", "2k"] {
+                    let Some(error) = error_of(words, &format!("--{name}={number}")) else { continue };
+                    let message = error.to_string();
+                    assert!(!message.contains("invalid digit"), "{words:?} --{name}: {message}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn the_options_of_db_bench_are_known() {
+        let options = "--benchmarks=readrandom --num=10 --reads=5 --threads=2 --key_size=16 --value_size=100 --db=DIR \
+                       --use_existing_db --histogram --seed=1 --batch_size=10 --sync --duration=1 --statistics";
+        let words = ["siltstone", "bench", "db"].into_iter().chain(options.split_whitespace());
+        command().try_get_matches_from(words).unwrap();
+    }
 }

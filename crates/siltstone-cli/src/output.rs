@@ -41,9 +41,9 @@ pub fn deliver<T>(
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes charts to a file, as an HTML page or as SVG, whichever its name says.
-pub fn deliver_charts(path: &Path, title: &str, charts: &[Chart]) -> anyhow::Result<()> {
-    let document = chart::document(path, title, charts)?;
+/// Writes charts to a file, as an HTML page with the text or as SVG, whichever its name says.
+pub fn deliver_charts(path: &Path, title: &str, text: &str, charts: &[Chart]) -> anyhow::Result<()> {
+    let document = chart::document(path, title, text, charts)?;
     deliver(Some(path), false, |out| Ok(out.write_all(document.as_bytes())?))
 }
 

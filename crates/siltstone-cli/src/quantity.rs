@@ -30,6 +30,14 @@ impl Skew {
     }
 }
 
+/// Parses the number of queues of FlashStore, 1 or 2.
+pub fn parse_queues(text: &str) -> Result<u8, String> {
+    match parse_whole::<u8>(text)? {
+        queues @ 1..=2 => Ok(queues),
+        queues => Err(format!("{queues} is not 1 or 2")),
+    }
+}
+
 /// Parses `uniform`, `zipf:0.99` or `latest:0.99`.
 pub fn parse_skew(text: &str) -> Result<Skew, String> {
     let (name, exponent) = text.split_once(':').unwrap_or((text, "0.99"));

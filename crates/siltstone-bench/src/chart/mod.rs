@@ -253,14 +253,14 @@ fn svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<S
     Ok(svg)
 }
 
-/// Draws the charts side by side, as SVG.
+/// Draws the charts below one another, as SVG.
 ///
 /// # Errors
 /// [`Error::Drawing`] if a chart cannot be drawn.
 pub fn to_svg(charts: &[Chart]) -> Result<String> {
     let count = charts.len().max(1);
-    svg((PANEL.0 * count as u32, PANEL.1), |root| {
-        let areas = root.split_evenly((1, count));
+    svg((PANEL.0, PANEL.1 * count as u32), |root| {
+        let areas = root.split_evenly((count, 1));
         areas.iter().zip(charts).try_for_each(|(area, chart)| chart.draw(area))
     })
 }
@@ -277,20 +277,25 @@ pub fn parse_path(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Returns the contents of a chart file: an HTML page if its name ends in html, SVG otherwise.
+/// Returns the contents of a chart file: an HTML page with `text` above the charts if its name ends in html, SVG
+/// otherwise.
 ///
 /// # Errors
 /// [`Error::Drawing`] if a chart cannot be drawn.
-pub fn document(path: &Path, title: &str, charts: &[Chart]) -> Result<String> {
+pub fn document(path: &Path, title: &str, text: &str, charts: &[Chart]) -> Result<String> {
     let svg = to_svg(charts)?;
     let is_page = path.extension().is_some_and(|extension| extension == "html" || extension == "htm");
-    Ok(match is_page {
-        true => format!(
-            "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n\
-             <body style=\"font-family:sans-serif\">\n<h1>{title}</h1>\n{svg}\n</body></html>\n"
-        ),
-        false => svg,
-    })
+    if !is_page {
+        return Ok(svg);
+    }
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = if text.is_empty() { text } else { format!("<pre>\n{text}</pre>\n") };
+    Ok(format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n\
+         <style>:root {{ color-scheme: light dark }} body {{ font-family: sans-serif }} \
+         pre {{ overflow-x: auto }} svg {{ max-width: 100%; height: auto }}</style>\n\
+         <body>\n<h1>{title}</h1>\n{text}{svg}\n</body></html>\n"
+    ))
 }
 
 #[cfg(test)]
@@ -357,8 +362,9 @@ mod tests {
     #[test]
     fn a_file_with_the_extension_html_is_a_page() {
         for (name, start) in [("a.html", "<!DOCTYPE html>"), ("a.svg", "<svg")] {
-            let text = document(Path::new(name), "plan", &[chart(true)]).unwrap();
+            let text = document(Path::new(name), "plan", "a < b", &[chart(true)]).unwrap();
             assert!(text.starts_with(start), "{name}");
+            assert_eq!(text.contains("<pre>\na &lt; b</pre>"), name.ends_with("html"), "{name}");
         }
     }
 }

@@ -69,7 +69,7 @@ pub fn run(args: IndexArgs) -> Result {
         reports.push(report);
     }
     if let Some(path) = &plot {
-        deliver_charts(path, "Memory and time of index structures", &[index::chart(&reports)])?;
+        deliver_charts(path, "Memory and time of index structures", "", &[index::chart(&reports)])?;
     }
     Ok(Outcome::Done)
 }

@@ -68,12 +68,12 @@ pub fn run(args: PaperArgs) -> Result {
     if let Some(path) = &plot
         && experiment == Experiment::BloomstoreCompare
     {
-        deliver_charts(path, "BloomStore and other stores", &papers::compare_charts(&measured))?;
+        deliver_charts(path, "BloomStore and other stores", "", &papers::compare_charts(&measured))?;
     } else if let Some(path) = plot.as_ref().filter(|_| is_of_bloomstore) {
-        deliver_charts(path, "BloomStore", &papers::sweep_charts(&measured))?;
+        deliver_charts(path, "BloomStore", "", &papers::sweep_charts(&measured))?;
     } else if let Some(path) = &plot {
         let of_cases: Vec<_> = papers::cases(&settings).into_iter().zip(measured).collect();
-        deliver_charts(path, "Cleaning of FlashKey's logs", &[papers::chart(&of_cases)])?;
+        deliver_charts(path, "Cleaning of FlashKey's logs", "", &[papers::chart(&of_cases)])?;
     }
     Ok(session.end())
 }

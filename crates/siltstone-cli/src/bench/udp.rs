@@ -3,6 +3,7 @@
 use super::print;
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
+use crate::quantity::parse_whole;
 use clap::Args;
 use siltstone_bench::udp::{self, Direction, Settings};
 use std::io::{Write, stdout};
@@ -25,7 +26,7 @@ pub struct UdpArgs {
     #[arg(long, default_value = "assisted", value_parser = ["assisted", "software", "both"])]
     direction: String,
     /// Number of requests per packet; each value in a list is measured in turn
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 32])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 32], value_parser = parse_whole::<usize>)]
     requests_per_packet: Vec<usize>,
     /// Print one line of JSON per measurement
     #[arg(long)]

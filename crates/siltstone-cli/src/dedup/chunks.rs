@@ -13,11 +13,13 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
+use std::ops::RangeInclusive;
 
 /// The longest hash used as a key, in bytes.
 const HASH_BYTES_MAX: usize = 32;
-/// The size of reads from a file, in bytes.
-const READ_BYTES: usize = 1 << 20;
+/// The average number of chunks of a block, within the limits of its size in bytes.
+const BLOCK_CHUNKS: usize = 256;
+const BLOCK_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 20;
 
 /// The hash functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default, Serialize, Deserialize)]
@@ -152,9 +154,10 @@ impl<'a, R: Read> Blocks<'a, R> {
         Blocks { chunking, source, rest: Vec::new() }
     }
 
-    /// Reads the next block, of about a mebibyte, or of two chunks of the maximum length if these are longer.
+    /// Reads the next block: 256 chunks of the average size, from 64 KiB to 1 MiB, but two of the maximum size at least.
     pub fn read_next(&mut self) -> io::Result<Block> {
-        let size = READ_BYTES.max(2 * self.chunking.length_max());
+        let size = BLOCK_CHUNKS * self.chunking.average_size as usize;
+        let size = size.clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end()).max(2 * self.chunking.length_max());
         let mut bytes = std::mem::take(&mut self.rest);
         let wanted = size.saturating_sub(bytes.len()) as u64;
         let is_last = (&mut self.source).take(wanted).read_to_end(&mut bytes)? < wanted as usize;

@@ -5,7 +5,7 @@ use super::index::{self, Index, STREAM};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::progress::{Stopwatch, spinner};
-use crate::quantity::counted;
+use crate::quantity::{counted, parse_whole};
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
@@ -30,7 +30,7 @@ const EXAMPLES: &str = "
 #[command(after_help = help(EXAMPLES))]
 pub struct ForgetArgs {
     /// Forget the files that this run was the last to see. Can be given several times
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_whole::<u32>)]
     run: Vec<u32>,
     /// Forget files that no longer exist
     #[arg(long)]

@@ -18,9 +18,9 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::Duration;
 
 /// The files per thread that wait to be read, or whose chunks wait to be indexed.
-const FILES_PER_THREAD: usize = 16;
-/// The blocks per thread that wait to be indexed.
-const BLOCKS_PER_THREAD: usize = 2;
+const FILES_PER_THREAD: usize = 64;
+/// The blocks per thread whose hashes wait to be indexed. With these, reading continues while a commit syncs.
+const BLOCKS_PER_THREAD: usize = 16;
 
 /// One run over the files.
 pub struct Scan<'a> {

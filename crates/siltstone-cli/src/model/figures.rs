@@ -91,7 +91,7 @@ fn write(figure: &Figure, out: Option<&Path>, plot: Option<&Path>) -> anyhow::Re
         std::fs::write(&path, figure.to_csv()).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let Some(directory) = plot {
-        deliver_charts(&in_directory(directory, "svg")?, figure.title, &[chart_of(figure)])?;
+        deliver_charts(&in_directory(directory, "svg")?, figure.title, "", &[chart_of(figure)])?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The primitives of all models: distinct keys among requests, the lifetime of flash, sizes of levels.
 
 use crate::outcome::{Outcome, Result, help};
-use crate::quantity::{Skew, parse_bytes, parse_count, parse_rate, parse_skew};
+use crate::quantity::{Skew, parse_bytes, parse_count, parse_rate, parse_skew, parse_whole};
 use anyhow::bail;
 use clap::Args;
 use siltstone_model::{Flash, LevelDb, YEAR_S};
@@ -108,7 +108,7 @@ pub struct LevelsArgs {
     #[arg(long, value_parser = parse_skew, default_value = "uniform")]
     skew: Skew,
     /// Number of levels besides level-0 [default: as many as LevelDB would have]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u32>)]
     levels: Option<u32>,
     /// Print one JSON object
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! The write, read and space amplification and the memory of each system.
 
 use crate::outcome::{Outcome, Result};
-use crate::quantity::{Skew, parse_bytes, parse_count, parse_skew};
+use crate::quantity::{Skew, parse_bytes, parse_count, parse_queues, parse_skew, parse_whole};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use siltstone_model::{
@@ -103,7 +103,7 @@ struct Parameters {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4MiB")]
     write_buffer: f64,
     /// leveldb, cola, samt: the factor between levels
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", value_parser = parse_whole::<u32>)]
     growth: Option<u32>,
     /// leveldb, cola, samt: Bloom filters, in bits per key
     #[arg(long, value_name = "BITS", default_value_t = 0.0)]
@@ -152,7 +152,7 @@ struct Parameters {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     flash_bytes: Option<f64>,
     /// flashstore: number of queues
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
+    #[arg(long, default_value_t = 2, value_parser = parse_queues)]
     queues: u8,
     /// flashstore: gets per put
     #[arg(long, default_value_t = 9.0)]

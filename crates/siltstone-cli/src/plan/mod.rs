@@ -282,8 +282,11 @@ pub fn run(args: PlanArgs) -> Result {
     let demand = args.demand(&data)?;
     let plans = planner::plan(&demand)?;
     if let Some(path) = &args.plot {
+        let mut text = Vec::new();
+        report::print(&mut text, &demand, &plans)?;
         let charts = report::charts(&demand, &plans, &planner::trade_off(&demand)?);
-        crate::output::deliver_charts(path, "What every engine can do with more and less memory", &charts)?;
+        let title = "What every engine can do with more and less memory";
+        crate::output::deliver_charts(path, title, &String::from_utf8_lossy(&text), &charts)?;
     }
     let mut out = stdout().lock();
     if args.json {

@@ -5,6 +5,7 @@
 mod commands;
 mod dedup;
 mod dict;
+mod documents;
 mod many;
 mod output;
 mod plan;
