@@ -66,14 +66,16 @@ fn of_bloomstore() -> impl Iterator<Item = Mistaken> {
         (ChainBeforeRun, FoundBy::OneThread),
         (OmitsColumn, FoundBy::Both),
         (ReversesRuns, FoundBy::Both),
-        (OmitsFromPrefilter, FoundBy::Both),
+        (OmitsFromPrefilter, FoundBy::OneThread),
         (DropsDeletes, FoundBy::OneThread),
     ];
     mistakes.into_iter().map(|(mistake, found_by)| {
-        let draw: Draw =
-            Arc::new(move |random, common| random_bloomstore(random, common).mistake(Some(mistake)).into());
-        let draw_tiny: Draw =
-            Arc::new(move |random, _| tiny_bloomstore(random).mistake(Some(mistake)).into());
+        let draw: Draw = Arc::new(move |random, common| {
+            random_bloomstore(random, common).prefilter_bits(4).mistake(Some(mistake)).into()
+        });
+        let draw_tiny: Draw = Arc::new(move |random, _| {
+            tiny_bloomstore(random).prefilter_bits(4).mistake(Some(mistake)).into()
+        });
         let engine = TestEngine { draw, draw_tiny, ..TestEngine::bloomstore() };
         Mistaken { engine, mistake: format!("{mistake:?}"), found_by }
     })
