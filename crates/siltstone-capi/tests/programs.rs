@@ -45,12 +45,14 @@ fn has(program: &str, argument: &str) -> bool {
 }
 
 /// The library, installed once for all tests of the process.
-static INSTALLED: LazyLock<TempDir> = LazyLock::new(|| {
-    let prefix = tempfile::tempdir().unwrap();
+static INSTALLED: LazyLock<PathBuf> = LazyLock::new(|| {
+    // Nothing removes what a static owns, so each run replaces the directory of the one before.
+    let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("siltstone-capi");
+    let _ = std::fs::remove_dir_all(&prefix);
     let mut make = Command::new("make");
     // `true` in place of cargo: the library is compiled already.
     make.args(["--silent", "install-capi", "CARGO=true"]);
-    make.arg(format!("PREFIX={}", prefix.path().display()));
+    make.arg(format!("PREFIX={}", prefix.display()));
     make.arg(format!("CAPI_BUILT={}", built().display()));
     make.env_remove("MAKEFLAGS").env_remove("DESTDIR").current_dir(crate_root().join("../.."));
     run(&mut make);
@@ -58,7 +60,7 @@ static INSTALLED: LazyLock<TempDir> = LazyLock::new(|| {
 });
 
 fn installed() -> &'static Path {
-    INSTALLED.path()
+    &INSTALLED
 }
 
 /// What `pkg-config`, or else the documentation of the installation, says of the library.
