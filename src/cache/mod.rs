@@ -197,8 +197,20 @@ impl RecordCache {
         // A write since the ticket was issued makes the version, and so the record, outdated. Checked under the shard's
         // lock, under which writes change it.
         if shard.is_current(ticket.hash, version) {
-            shard.insert(ticket.hash, key, value, expires_at_ms);
+            shard.insert(ticket.hash, key, value, expires_at_ms, true);
         }
+    }
+
+    /// Puts a record of which the store has nothing, or removes the record if there is no value. Also a full cache
+    /// admits it. The caller excludes other writes to the key.
+    pub fn put(&self, hash: u64, key: &[u8], value: Option<&[u8]>, expires_at_ms: u64) {
+        let Some(shard) = self.shard(hash) else { return };
+        let mut shard = shard.lock();
+        shard.begin_write(hash, key);
+        if let Some(value) = value {
+            shard.insert(hash, key, value, expires_at_ms, false);
+        }
+        shard.end_write(hash);
     }
 
     /// Announces a write to a key, and removes its record. Must be held until the store returns what was written.

@@ -158,8 +158,9 @@ impl Shard {
         self.log.as_ref().map_or(0, |log| log.items.touched_bytes() as usize + size_of_val(&*log.missed))
     }
 
-    /// Inserts a record, over the oldest ones.
-    pub fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], expires_at_ms: u64) {
+    /// Inserts a record, over the oldest ones. `is_missed` is whether it was looked up, and not put: it may have to be
+    /// missed once more then.
+    pub fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], expires_at_ms: u64, is_missed: bool) {
         let bytes = key.len() + value.len();
         // The capacity now: another thread may have reduced it since the caller's check.
         if !Shard::fits(bytes, self.capacity) {
@@ -174,7 +175,7 @@ impl Shard {
             self.log = Log::new(self.capacity, bytes as u64);
         }
         if let Some(log) = &mut self.log
-            && log.admits(hash)
+            && (!is_missed || log.admits(hash))
         {
             log.insert(HashedKey { hash, bytes: key }, value, expires_at_ms);
         }

@@ -133,10 +133,9 @@ impl Engine for LogEngine {
         self.check_writable()?;
         let written = || self.parts.logs.directory.io().total().write_bytes;
         match &self.budget {
-            // The keys have no record then: an older one must not be found.
+            // An older record must not be found.
             Some(budget) if !budget.admits(now_ms(), written) => {
-                let deletes: Vec<_> = writes.iter().map(|write| HashedWrite::delete(write.key())).collect();
-                self.parts.writer.write(&deletes, durability)
+                self.parts.writer.write_to_cache(writes, durability)
             }
             _ => self.parts.writer.write(writes, durability),
         }

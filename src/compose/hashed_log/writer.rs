@@ -70,6 +70,20 @@ impl Writer {
         self.make_durable(durability, end)
     }
 
+    /// Removes the records of these writes' keys from the logs, and puts theirs to the record cache alone.
+    pub fn write_to_cache(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
+        let deletes: Vec<_> = writes.iter().map(|write| HashedWrite::delete(write.key())).collect();
+        let end = self.with_keys(writes.iter().map(|write| write.key().hash()), || {
+            let end = self.append(&deletes, &[], durability)?;
+            for write in writes {
+                let RecordView { key, value, expires_at_ms } = write.write().into();
+                self.cache.put(cache_hash(write.key().hash()), key, value, expires_at_ms);
+            }
+            Result::Ok(end)
+        })?;
+        self.make_durable(durability, end)
+    }
+
     /// Runs `work` while no other write to these keys is possible.
     #[inline]
     pub fn with_keys<T>(&self, keys: impl ExactSizeIterator<Item = KeyHash>, work: impl FnOnce() -> T) -> T {

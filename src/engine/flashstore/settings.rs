@@ -63,7 +63,8 @@ settings! {
         /// disk.
         cache: bool = false, (), kept;
         /// Of a cache, the bytes per second that are written to flash, on average; 0 for no limit. When more would be
-        /// written, puts are rejected at random: their keys have no record then.
+        /// written, puts are rejected at random: flash has no record of their keys then. With a memory budget, the
+        /// record cache keeps what they put, until it needs the space or the database is closed.
         write_bytes_per_s: u64 = 0, 0..=1 << 50, kept;
         /// The share of flash at which records begin to leave, at most all but two segments. Puts wait when flash is
         /// full.

@@ -3,7 +3,7 @@
 use super::{SEGMENT_BYTES, key_of};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory};
-use crate::{Database, FlashStoreSettings, Step};
+use crate::{Batch, Database, FlashStoreSettings, Step};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,6 +12,47 @@ fn open(settings: FlashStoreSettings, clock: &Arc<AtomicU64>) -> Database {
     let settings = settings.segment_bytes(SEGMENT_BYTES).flash_bytes(64 * SEGMENT_BYTES).cache(true);
     let builder = Database::builder("db").engine(settings).background_threads(0).seed([1, 2]);
     builder.simulated_clock(clock.clone()).open_in(directory).unwrap()
+}
+
+#[test]
+fn with_a_memory_budget_a_rejected_put_is_found_until_the_database_is_closed() {
+    let clock = Arc::new(AtomicU64::new(1_000_000));
+    let files = MemoryDirectory::default();
+    let open = || {
+        let settings = FlashStoreSettings::default().write_bytes_per_s(100);
+        let settings = settings.segment_bytes(SEGMENT_BYTES).flash_bytes(64 * SEGMENT_BYTES).cache(true);
+        let builder = Database::builder("db").engine(settings).background_threads(0).seed([1, 2]);
+        let builder = builder.memory_budget(8 << 20).simulated_clock(clock.clone());
+        builder.open_in(Directory::new(files.clone(), Access::Buffered)).unwrap()
+    };
+    let database = open();
+    let values: Vec<_> = (0..4_000u32).map(|put| [&put.to_be_bytes()[..], &[0; 92]].concat()).collect();
+    for (put, value) in (0u32..).zip(&values) {
+        clock.fetch_add(10, Relaxed);
+        database.put(key_of(put % 500), value).unwrap();
+        work(&database);
+        assert_eq!(database.get(key_of(put % 500)).unwrap().as_deref(), Some(&value[..]), "put {put}");
+    }
+    assert!(detail(&database, "rejected") > 3_000, "{}", detail(&database, "rejected"));
+    // An update knows it as well, and a delete removes it.
+    assert!(!database.insert_if_absent(key_of(7), "other").unwrap());
+    assert_eq!(database.get(key_of(7)).unwrap().as_deref(), Some(&values[3_507][..]));
+    database.delete(key_of(7)).unwrap();
+    assert_eq!(database.get(key_of(7)).unwrap(), None);
+    let mut batch = Batch::new();
+    batch.put(key_of(8), "first").unwrap();
+    batch.delete(key_of(8)).unwrap();
+    batch.put(key_of(9), "first").unwrap();
+    batch.put(key_of(9), "second").unwrap();
+    database.write(&batch).unwrap();
+    assert_eq!(database.get(key_of(8)).unwrap(), None);
+    assert_eq!(database.get(key_of(9)).unwrap().as_deref(), Some(&b"second"[..]));
+    database.close().unwrap();
+    drop(database);
+    let database = open();
+    let found = (10..500).filter_map(|key| Some((key, database.get(key_of(key)).unwrap()?)));
+    let found = found.inspect(|(key, value)| assert_eq!(*value, values[3_500 + *key as usize])).count();
+    assert!(found < 250, "{found}");
 }
 
 fn work(database: &Database) {
