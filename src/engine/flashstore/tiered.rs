@@ -29,8 +29,9 @@ use std::sync::Arc;
 
 /// The name of the disk's directory in a checkpoint.
 const DISK_OF_CHECKPOINT: &str = "disk";
-/// Nothing is put to flash for reads when flash is this far behind its writes.
-const PRESSURE_MAX: f64 = 0.5;
+/// Nothing is put to flash for reads when flash is this far behind its writes. Writers are slowed down before that: if
+/// they write as fast as they can, records that are read would else never come to flash.
+const PRESSURE_MAX: f64 = 0.95;
 
 /// A database on flash with a disk.
 pub(super) struct Tiered {
