@@ -11,9 +11,12 @@
 //! second miss  -> class 3    [####|..]      -> as well, but the store below has what leaves
 //! ```
 
+mod rates;
+
 use super::error::{ModelError, positive};
 use super::popularity::{Group, Popularity};
 use super::segments::groups_of;
+use rates::{Rates, rates_of};
 use siltstone::engine::flashstore::costs::{CLASSES, CLEAN, KEPT, choose_queue, is_mostly_dead};
 
 /// The maximum number of groups of keys.
@@ -25,6 +28,9 @@ const STEPS_PER_ROUND: f64 = 512.0;
 /// The records that are appended before those that are counted, and of those, as a multiple of what the logs hold.
 const ROUNDS_WARM: f64 = 64.0;
 const ROUNDS: f64 = 24.0;
+/// The share of gets that miss in a cache at first, and the factor by which the steps may be too long or too short.
+const MISSES_GUESS: f64 = 0.5;
+const STEP_CHANGE: f64 = 1.25;
 /// The dead records of a segment are counted again after as many puts as this number of segments holds.
 const LOOK_SEGMENTS: f64 = 1.0;
 /// The number of times at which the entries are counted while records are.
@@ -43,7 +49,24 @@ pub enum Missed {
         places: f64,
     },
     /// Nothing is below. The user puts it.
-    Put,
+    Put {
+        /// The share of all puts that are not rejected. A rejected one removes the record of its key.
+        admitted: f64,
+    },
+}
+
+impl Missed {
+    fn is_put(self) -> bool {
+        matches!(self, Missed::Put { .. })
+    }
+
+    /// Returns the share of puts that are not rejected.
+    fn admitted(self) -> f64 {
+        match self {
+            Missed::Put { admitted } => admitted,
+            _ => 1.0,
+        }
+    }
 }
 
 /// The rules by which records leave.
@@ -64,7 +87,8 @@ pub struct SegmentRecycling {
 /// The steady state, per put. Puts of records that were missed are not puts, but `user_appends`.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Recycled {
-    /// Records appended to the user log: 1, and those that users put because a get did not find them.
+    /// Records appended to the user log: 1, and those that users put because a get did not find them, without those
+    /// that were rejected.
     pub user_appends: f64,
     /// Records that were found below and put to flash.
     pub promoted: f64,
@@ -149,36 +173,6 @@ impl Segment {
     }
 }
 
-/// The rates of a key of a group, per put of any key, and what follows for a step.
-struct Rates {
-    put: f64,
-    get: f64,
-    /// The expected puts and gets of a step.
-    of_put: f64,
-    of_get: f64,
-    /// The probability of a put in a step, of no get in it and in half of it, and of a get after a put.
-    is_put: f64,
-    is_unread: f64,
-    is_unread_half: f64,
-    is_read_after: f64,
-}
-
-impl Rates {
-    fn new(put: f64, get: f64, step: f64) -> Rates {
-        let (of_put, of_get) = (put * step, get * step);
-        Rates {
-            put,
-            get,
-            of_put,
-            of_get,
-            is_put: -(-of_put).exp_m1(),
-            is_unread: (-of_get).exp(),
-            is_unread_half: (-of_get / 2.0).exp(),
-            is_read_after: marked_share(of_put, of_get),
-        }
-    }
-}
-
 /// The keys of a group that are not on flash: those whose last miss is in the table, and the others.
 #[derive(Debug, Clone, Copy, Default)]
 struct Absent {
@@ -254,8 +248,9 @@ struct Run<'a> {
     groups: Vec<Group>,
     rates: Vec<Rates>,
     absent: Vec<Absent>,
-    /// The records of a segment, and the puts of a step.
+    /// The records of a segment, those that a step appends without moves, and the puts of a step.
     capacity: f64,
+    appends_per_step: f64,
     step: f64,
     open: Vec<Segment>,
     finished: Vec<Segment>,
@@ -273,16 +268,20 @@ impl<'a> Run<'a> {
     fn new(rules: &'a SegmentRecycling, popularity: &Popularity) -> Run<'a> {
         let segments = rules.segments.min(SEGMENTS_MAX);
         let capacity = rules.room / segments;
-        let step = capacity / (STEPS_PER_ROUND / segments).ceil();
+        let appends_per_step = capacity / (STEPS_PER_ROUND / segments).ceil();
+        let mut step = appends_per_step;
+        if rules.missed.is_put() {
+            // There may be as many puts of missed records.
+            step /= 1.0 + MISSES_GUESS * rules.gets_per_put;
+        }
         let requests = step * (1.0 + rules.gets_per_put);
         let groups = groups_of(popularity, requests, GROUPS);
-        let rate =
-            |group: &Group| Rates::new(group.probability, group.probability * rules.gets_per_put, step);
         Run {
             rules,
-            rates: groups.iter().map(rate).collect(),
+            rates: rates_of(&groups, rules.gets_per_put, step),
             absent: groups.iter().map(|group| Absent { noted: 0.0, others: group.keys }).collect(),
             capacity,
+            appends_per_step,
             step,
             open: (0..CLASSES).map(|class| Segment::new(class, groups.len(), 0.0)).collect(),
             finished: Vec::new(),
@@ -361,6 +360,7 @@ impl<'a> Run<'a> {
             _ => 0.0,
         };
         let (mut fills, mut missed) = (0.0, 0.0);
+        let share = self.rules.missed.admitted();
         let mut put = vec![Live::default(); self.groups.len()];
         let mut promoted = put.clone();
         // With two queues, a put of a key on flash marks its record. What is in the segment that puts are appended to
@@ -378,14 +378,14 @@ impl<'a> Run<'a> {
             live.unread = unread;
             // Implicit, so that keys which come back within a step are counted once.
             let comes = match self.rules.missed {
-                Missed::Put => of_get,
+                Missed::Put { admitted } => admitted * of_get,
                 _ => 0.0,
             };
             let (notes, forgets) = match self.rules.missed {
                 Missed::Admitted { .. } => (of_get, replaced_by * step),
                 _ => (0.0, 0.0),
             };
-            let leaves = 1.0 + of_put + comes;
+            let leaves = 1.0 + share * of_put + comes;
             // others · (leaves + notes) = others before + forgets · noted; noted · (leaves + notes + forgets) = noted
             // before + notes · others.
             let determinant = (leaves + notes) * (leaves + notes + forgets) - notes * forgets;
@@ -395,7 +395,9 @@ impl<'a> Run<'a> {
             let keys = absent.keys();
             missed += keys * of_put;
             fills += keys * comes;
-            let (replaced, new) = (elsewhere * rates.is_put, keys * (of_put + comes));
+            let put_again = elsewhere * rates.is_put;
+            let (replaced, new) = (share * put_again, keys * (share * of_put + comes));
+            absent.others += put_again - replaced;
             let came = replaced + new;
             let marked =
                 new * rates.is_read_after + replaced * if marks_puts { 1.0 } else { rates.is_read_after };
@@ -409,13 +411,27 @@ impl<'a> Run<'a> {
         self.first_misses_per_put = (missed * self.rules.gets_per_put - admitted) / step;
         self.counts.puts += step;
         self.counts.missed += missed;
-        self.counts.user_appends += step + fills;
-        self.append(USER, put, step + fills);
+        let appends = share * step + fills;
+        self.counts.user_appends += appends;
+        self.append(USER, put, appends);
+        if self.rules.missed.is_put() {
+            self.adjust_step(appends);
+        }
         if admitted > 0.0 {
             self.counts.promoted += admitted;
             self.append(CLEAN.into(), promoted, admitted);
         }
         self.recycle();
+    }
+
+    /// Makes the steps of a cache longer or shorter, as fewer or more of its gets miss. `appends` are those of the
+    /// last.
+    fn adjust_step(&mut self, appends: f64) {
+        let wanted = self.step * self.appends_per_step / appends;
+        if !(1.0 / STEP_CHANGE..STEP_CHANGE).contains(&(wanted / self.step)) {
+            self.step = wanted;
+            self.rates = rates_of(&self.groups, self.rules.gets_per_put, wanted);
+        }
     }
 
     /// Lets records leave until the logs have space.
@@ -461,7 +477,7 @@ impl<'a> Run<'a> {
 
     /// Returns the class to which the records of a segment move.
     fn class_of_moved(&self, segment: &Segment) -> u8 {
-        if segment.class == CLEAN && self.rules.missed != Missed::Put { CLEAN } else { KEPT }
+        if segment.class == CLEAN && !self.rules.missed.is_put() { CLEAN } else { KEPT }
     }
 
     /// Recycles the segment that the policy chooses. Returns `false` if there is none.
@@ -473,7 +489,7 @@ impl<'a> Run<'a> {
         let segments = || self.open.iter().chain(&self.finished);
         let of_user: f64 =
             segments().filter(|one| usize::from(one.class) == USER).map(|one| one.appended).sum();
-        let is_cache = self.rules.missed == Missed::Put;
+        let is_cache = self.rules.missed.is_put();
         let is_user = choose_queue(self.rules.queues, is_cache, of_user as u64, self.appended as u64);
         let oldest = |is_possible: &dyn Fn(&Segment) -> bool| {
             let possible = self.finished.iter().enumerate().filter(|(_, segment)| is_possible(segment));
@@ -542,22 +558,6 @@ fn long_replaced(alive: f64, entered: f64, rates: &Rates, age: f64) -> f64 {
     let aged = rates.put * age;
     let left = alive.powf(1.0 - stays) * entered.powf(stays) * (aged * (1.0 - stays)).exp();
     (left - alive * aged.exp()).max(0.0)
-}
-
-/// Returns the share of keys that are read after they were put, of those that are put in a step. `of_put` puts and
-/// `of_get` gets of a key are expected in a step.
-fn marked_share(of_put: f64, of_get: f64) -> f64 {
-    let put = -(-of_put).exp_m1();
-    if put <= 0.0 {
-        return 0.0;
-    }
-    let difference = of_get - of_put;
-    let unread = if difference.abs() < 1e-9 {
-        of_put * (-of_put).exp()
-    } else {
-        of_put * ((-of_put).exp() - (-of_get).exp()) / difference
-    };
-    (1.0 - unread / put).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]

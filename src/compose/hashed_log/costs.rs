@@ -9,6 +9,7 @@ pub use super::background::{
 pub use super::choice::{EXCESS_MAX, EXCESS_SEGMENTS_MAX};
 pub use super::clean::PIECE_BYTES as CLEAN_PIECE_BYTES;
 pub use super::indexed_logs::CLEAN;
+pub use super::memory::INDEX_SHARE;
 pub use super::open::unit_bytes;
 pub use super::policy::{SegmentCounts, choose, choose_queue, class_of, is_mostly_dead};
 pub use super::recycle::KEPT;

@@ -28,7 +28,7 @@ const BUDGET_PER_NOTE: u64 = 8 * (NOTE_BYTES as u64 + 6);
 /// The memory of an entry on flash, in bytes: that of its changes, on average, and of the places of pages.
 const FLASH_ENTRY_BYTES: f64 = 0.3;
 /// Records leave if the index takes more than this share of the budget.
-const INDEX_SHARE: f64 = 0.75;
+pub const INDEX_SHARE: f64 = 0.75;
 /// A shard is moved to memory only if there is this much more than it needs.
 const GROWTH: f64 = 1.15;
 

@@ -1,5 +1,6 @@
 //! `siltstone plan`: chooses an engine and its parameters, predicts its costs, and draws the trade-off.
 
+mod cache;
 mod database;
 mod load;
 mod report;
@@ -33,6 +34,8 @@ const EXAMPLES: &str = "
   siltstone plan --items 100M --key-size 24 --value-size 1000 --updates 5000/s --goal ram --plot trade-off.svg
   siltstone plan --items 3e9 --key-size 20 --value-size 100 --gets 800/s --updates 800/s --skew zipf:0.99 \\
       --ram 32GiB --flash 200GB --disk 4TB
+  siltstone plan --cache --items 500M --key-size 16 --value-size 84 --gets 50k/s --skew zipf:0.9 \\
+      --ram 2GiB --flash 20GB --lifetime 5y
   siltstone plan --trace keys.txt --value-size 200 --updates 300/s --json
   siltstone plan --trace chunks.trace
   siltstone plan --db DIR --skew zipf:0.99 --plot plan.html";
@@ -50,6 +53,10 @@ pub struct PlanArgs {
     load: LoadArgs,
     #[command(flatten)]
     hardware: HardwareArgs,
+    /// Plan a cache on flash: an object that is not found is put, and leaves when there is no space. Without --updates
+    /// there are no other puts
+    #[arg(long, conflicts_with_all = ["disk", "disk_reads", "space", "scans", "goal", "plot"])]
+    cache: bool,
     /// The criterion for the best plan among those that fit
     #[arg(long, value_enum, default_value = "device-time")]
     goal: GoalArg,
@@ -279,6 +286,9 @@ impl PlanArgs {
 
 pub fn run(args: PlanArgs) -> Result {
     let data = args.data.read()?;
+    if args.cache {
+        return cache::run(&args, data);
+    }
     let demand = args.demand(&data)?;
     let plans = planner::plan(&demand)?;
     if let Some(path) = &args.plot {

@@ -25,7 +25,10 @@ pub enum Below {
     /// Nothing: all records stay on flash.
     Nothing,
     /// Nothing, and records are lost when they leave: a cache. A get that misses is followed by a put.
-    Cache,
+    Cache {
+        /// The share of puts that are admitted. The tombstones of those that are rejected are not counted.
+        admitted: f64,
+    },
     /// The engine SILT on a disk.
     Disk(Box<SiltLayout>),
 }
@@ -74,6 +77,10 @@ impl FlashStoreLayout {
         self.logs.check()?;
         if self.below == Below::Nothing {
             return Ok(());
+        }
+        if let Below::Cache { admitted } = self.below {
+            fraction("admitted puts", admitted)?;
+            positive("admitted puts", admitted)?;
         }
         fraction("flash usage", self.usage)?;
         positive("flash usage", self.usage)?;
@@ -143,7 +150,8 @@ impl FlashStoreLayout {
         let missed = match below {
             Below::Disk(_) if self.caches_reads => Missed::Admitted { places: self.places() },
             Below::Disk(_) => Missed::Stays,
-            _ => Missed::Put,
+            Below::Cache { admitted } => Missed::Put { admitted: *admitted },
+            Below::Nothing => Missed::Stays,
         };
         SegmentRecycling {
             room: self.room_bytes() / frame_bytes,

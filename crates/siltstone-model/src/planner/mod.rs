@@ -3,8 +3,10 @@
 //! [`plan`] evaluates the sensible parameters of every engine (`candidates.rs` and the files of the engines), keeps the
 //! best for each engine, and ranks the engines. [`trade_off`] returns the range of costs of every engine: Figure 2.8 of
 //! Lim's dissertation, for all engines. [`trial`] scales a plan down to a database that can be filled quickly.
+//! [`plan_cache`] is for a cache on flash.
 
 mod bloomstore;
+mod cache;
 mod candidates;
 mod demand;
 mod flashkey;
@@ -14,6 +16,7 @@ mod plan;
 mod silt;
 mod system;
 
+pub use cache::{CacheDemand, CachePlan, plan_cache};
 pub use demand::{Demand, Disk, Goal};
 pub use parameters::Value;
 pub use plan::{Bound, Limit, Plan, Prediction, Unfit};

@@ -150,6 +150,20 @@ fn is_of_builder(name: &str) -> bool {
     ["fixed", "partitions", "block_bytes", "memory_budget"].contains(&name)
 }
 
+/// Returns the call that opens a database with these settings.
+pub(super) fn builder_call(system: System, settings: &[(&str, Value)]) -> String {
+    let kind = system.kind();
+    let calls = |of_builder: bool| -> String {
+        let settings = settings.iter().filter(|(name, _)| is_of_builder(name) == of_builder);
+        settings.map(|(name, value)| format!(".{name}({value})")).collect()
+    };
+    let engine = match calls(false) {
+        settings if settings.is_empty() => format!("EngineKind::{kind:?}"),
+        settings => format!("{kind:?}Settings::default(){settings}"),
+    };
+    format!("Database::builder(path).engine({engine}){}.open()?", calls(true))
+}
+
 impl Plan {
     /// Returns whether it meets the demand.
     pub fn is_recommended(&self) -> bool {
@@ -163,16 +177,7 @@ impl Plan {
 
     /// Returns the call that opens a database with the plan's settings.
     pub fn builder_call(&self) -> String {
-        let kind = self.system.kind();
-        let calls = |of_builder: bool| -> String {
-            let settings = self.settings.iter().filter(|(name, _)| is_of_builder(name) == of_builder);
-            settings.map(|(name, value)| format!(".{name}({value})")).collect()
-        };
-        let engine = match calls(false) {
-            settings if settings.is_empty() => format!("EngineKind::{kind:?}"),
-            settings => format!("{kind:?}Settings::default(){settings}"),
-        };
-        format!("Database::builder(path).engine({engine}){}.open()?", calls(true))
+        builder_call(self.system, &self.settings)
     }
 
     /// Returns the flags of `siltstone bench db` for the plan's settings.
