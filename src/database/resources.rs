@@ -184,7 +184,7 @@ impl Drop for Pool {
         self.shared.stopping.store(true, Relaxed);
         self.wake(true);
         for thread in self.threads.get_mut().drain(..) {
-            // A thread of the pool may be the last to let go of a database, and of the pool with it.
+            // A thread of the pool may be the last to drop a database, and of the pool with it.
             if thread.thread().id() != thread::current().id() {
                 let _ = thread.join();
             }
