@@ -4,7 +4,7 @@
 //!
 //! `SILTSTONE_BLESS=1` writes a database that is missing. An existing one is never overwritten.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use siltstone::batch::NEVER;
 use siltstone::{Database, Disk, Error, FlashStoreSettings, SiltSettings, WriteOptions};
