@@ -138,7 +138,8 @@ pub struct Settings {
           default_values = ["most_invalid", "cost_benefit"])]
     pub victim: Vec<String>,
     /// Cleaning: numbers of logs for moved records
-    #[arg(long, value_delimiter = ',', value_name = "NUMBER,…", default_values_t = [1, 3], value_parser = parse_whole::<u8>)]
+    #[arg(long, value_delimiter = ',', value_name = "NUMBER,…", value_parser = parse_whole::<u8>)]
+    #[arg(default_values_t = [1, 3])]
     pub classes: Vec<u8>,
     /// Skews of the keys; 0 is uniform [default: 0,0.6,0.99 of cleaning, 0.99 of recycling, 0.9 of a cache]
     #[arg(long, value_delimiter = ',', value_name = "THETA,…")]
@@ -150,7 +151,8 @@ pub struct Settings {
     #[arg(long, value_delimiter = ',', value_name = "SHARE,…", default_values_t = [0.9, 0.75, 0.5, 0.25])]
     pub share: Vec<f64>,
     /// FlashStore: numbers of queues; the paper has one
-    #[arg(long, value_delimiter = ',', value_name = "NUMBER,…", default_values_t = [1, 2], value_parser = parse_whole::<u8>)]
+    #[arg(long, value_delimiter = ',', value_name = "NUMBER,…", value_parser = parse_whole::<u8>)]
+    #[arg(default_values_t = [1, 2])]
     pub queues: Vec<u8>,
     /// Recycling: gets per put
     #[arg(long, default_value_t = 1.0)]

@@ -154,7 +154,7 @@ impl<'a, R: Read> Blocks<'a, R> {
         Blocks { chunking, source, rest: Vec::new() }
     }
 
-    /// Reads the next block: 256 chunks of the average size, from 64 KiB to 1 MiB, but two of the maximum size at least.
+    /// Reads the next block: 256 chunks of the average size, from 64 KiB to 1 MiB; at least two of the maximum size.
     pub fn read_next(&mut self) -> io::Result<Block> {
         let size = BLOCK_CHUNKS * self.chunking.average_size as usize;
         let size = size.clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end()).max(2 * self.chunking.length_max());
