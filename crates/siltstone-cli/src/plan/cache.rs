@@ -88,7 +88,10 @@ fn print(out: &mut impl Write, demand: &CacheDemand, plan: &CachePlan) -> io::Re
         format!("{}/s, which lasts {}", show_bytes(plan.written_per_s), show_time(plan.lifetime_s)),
     )?;
     if plan.admitted < 1.0 {
-        row("admitted puts", format!("{}, so that it lasts as long as it has to", percent(plan.admitted)))?;
+        row(
+            "admitted puts",
+            format!("at most {}, so that it lasts as long as it has to", percent(plan.admitted)),
+        )?;
     }
     if plan.flash_bytes < FLASH_USED_MIN * demand.flash.bytes {
         row("bound by", "memory: the index of more objects does not fit".to_owned())?;

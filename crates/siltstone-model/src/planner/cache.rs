@@ -69,7 +69,8 @@ pub struct CachePlan {
     pub flash_bytes: f64,
     /// Bytes written to flash per second.
     pub written_per_s: f64,
-    /// The share of puts that are admitted, so that the flash lasts as long as it has to.
+    /// The share of puts that are admitted at most, so that the flash lasts as long as it has to: tombstones of
+    /// rejected ones are not counted.
     pub admitted: f64,
     /// The lifetime of the flash, in seconds.
     pub lifetime_s: f64,
