@@ -1,8 +1,7 @@
 //! Many changes at once: the pages are written again one after the other, which costs less per change than to move the
 //! entries of a page for each.
 
-use super::filling::Filling;
-use super::page::{Entry, HashPage, TAG_BITS_MAX};
+use super::page::{Entry, Filling, HashPage, TAG_BITS_MAX};
 use super::{HashPages, PAGE_ENTRIES};
 use std::sync::Arc;
 
@@ -22,8 +21,8 @@ const MERGED_SHARE: usize = 64;
 const MERGED_MAX: usize = 1 << (64 - TAG_BITS_MAX);
 
 impl HashPages {
-    /// Applies changes, of which those of one hash apply in their order, that of the lists and in these. Returns `false`
-    /// if an entry to remove or replace does not exist; the index then has some of the changes.
+    /// Applies changes, of which those of one hash apply in their order, that of the lists and in these. Returns
+    /// `false` if an entry to remove or replace does not exist; the index then has some of the changes.
     pub fn apply_all<C: Change>(&mut self, changes: &[&[C]]) -> bool {
         let of_kind = |is: fn(&C) -> bool| changes.iter().copied().flatten().filter(|one| is(one)).count();
         let inserted = of_kind(|change| change.from().is_none()) as u64;
@@ -109,8 +108,8 @@ struct Merge {
 }
 
 impl Merge {
-    /// Returns a page with its changes: all its entries are passed through. `None` if an entry to remove or replace does
-    /// not exist.
+    /// Returns a page with its changes: all its entries are passed through. `None` if an entry to remove or replace
+    /// does not exist.
     fn merge<C: Change>(
         &mut self,
         page: &HashPage,

@@ -21,7 +21,6 @@
 
 mod bit_array;
 mod division;
-mod filling;
 mod marks;
 mod merge;
 mod page;

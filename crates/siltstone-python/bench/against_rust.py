@@ -1,7 +1,7 @@
 """Compares the CPU time of calls from Python with that of the same calls from Rust, on the same records.
 
     cargo build --release --package siltstone-cli
-    python crates/siltstone-python/bench/beside_rust.py target/release/siltstone
+    python crates/siltstone-python/bench/against_rust.py target/release/siltstone
 
 The Rust side is `siltstone bench db`: the user and system time of a run with many operations, less that of a run with few.
 Records have 16 bytes of key and 100 of value and stay in the page cache. CPU time is used because other processes
