@@ -17,7 +17,7 @@ struct Application {
 #[derive(Debug)]
 enum Failure {
     NotNumber,
-    Store(Error),
+    Store(#[expect(dead_code, reason = "only Debug reads it")] Error),
 }
 
 impl From<Error> for Failure {
