@@ -2,7 +2,8 @@
 
 use super::Database;
 use super::latencies::Operation;
-use crate::engine::{ScanLimit, ScanPage};
+use crate::device::random_number;
+use crate::engine::{Record, ScanLimit, ScanPage};
 use crate::error::Result;
 use std::ops::{Bound, RangeBounds};
 
@@ -66,6 +67,44 @@ impl Database {
             return Ok(ScanPage::default());
         };
         self.engine().scan(first..=last, limit.into(), self.inner.clock.now_ms())
+    }
+
+    /// Returns up to `records` records chosen at random: those from a random scan position on. Their keys and values are
+    /// independent of each other, because the position of a key is a hash. With
+    /// [`hashed_keys`](crate::Builder::hashed_keys) they are if the keys are uniform. Costs as much as a page of a
+    /// [`scan`](Database::scan), or two.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// (0..100u8).try_for_each(|number| database.put([number], [number]))?;
+    /// let sample = database.sample(10)?;
+    /// assert_eq!(sample.len(), 10);
+    /// let mean: usize = sample.iter().map(|record| record.value.len()).sum::<usize>() / 10;
+    /// assert_eq!(mean, 1);
+    /// assert_eq!(database.sample(1_000)?.len(), 100);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`scan`](Database::scan).
+    pub fn sample(&self, records: usize) -> Result<Vec<Record>> {
+        let start = random_number()?;
+        let mut sample = Vec::new();
+        // The positions are a circle.
+        for positions in
+            [(Bound::Included(start), Bound::Unbounded), (Bound::Unbounded, Bound::Excluded(start))]
+        {
+            let mut next = Some(positions);
+            while let Some(positions) = next.filter(|_| sample.len() < records) {
+                let page = self.scan(positions, records - sample.len())?;
+                sample.extend(page.records);
+                next = page.next.map(|next| (Bound::Included(next), positions.1));
+            }
+        }
+        // A page has all records of its last position.
+        sample.truncate(records);
+        Ok(sample)
     }
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device.

@@ -3,10 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and prints")]
 
 use peak_alloc::PeakAlloc;
-use siltstone::{BloomStoreSettings, Database, EngineKind, EngineSettings, SiltSettings};
+use siltstone::Database;
 use siltstone_bench::db::{Benchmark, Settings, run};
 use siltstone_bench::place::Place;
-use siltstone_bench::tuning::{SettingArgs, Tuning};
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
@@ -14,16 +13,8 @@ static HEAP: PeakAlloc = PeakAlloc;
 /// A single test, so that nothing else allocates.
 #[test]
 fn the_account_is_what_the_heap_has() {
-    let prefilter = [("prefilter_bits".to_owned(), "4".to_owned())];
-    for (engine, named, fixed, num, value_size) in [
-        (EngineKind::Silt, &[][..], true, 1_000_000, 44),
-        (EngineKind::Silt, &[], false, 150_000, 200),
-        (EngineKind::BloomStore, &prefilter, true, 1_000_000, 44),
-        (EngineKind::BloomStore, &[], false, 300_000, 200),
-    ] {
-        let more = SettingArgs { settings: named.to_vec() };
+    for (fixed, num, value_size) in [(true, 1_000_000, 44), (false, 150_000, 200)] {
         let settings = Settings {
-            tuning: Tuning { engine, settings: more, ..Tuning::default() },
             benchmarks: vec![Benchmark::FillRandom, Benchmark::Stats, Benchmark::Compact, Benchmark::Stats],
             num,
             key_size: 20,
@@ -36,7 +27,7 @@ fn the_account_is_what_the_heap_has() {
             let heap = report.heap_bytes.unwrap() as f64;
             let ratio = report.costs.ram_bytes as f64 / heap;
             println!(
-                "{engine:?}, {}, fixed {fixed}: account {}, heap {heap}: {ratio:.3}",
+                "{}, fixed {fixed}: account {}, heap {heap}: {ratio:.3}",
                 report.benchmark, report.costs.ram_bytes
             );
             let is_quiet = report.benchmark == Benchmark::Stats.name();
@@ -45,12 +36,8 @@ fn the_account_is_what_the_heap_has() {
         })
         .unwrap();
     }
-    let filtered = SiltSettings::default().filter_last_store(7);
     for (budget, fixed) in [(1 << 20, true), (1 << 20, false), (8 << 20, true), (8 << 20, false)] {
-        the_heap_stays_within_a_budget(filtered.clone(), budget, fixed);
-    }
-    for (budget, fixed) in [(1 << 20, true), (8 << 20, false)] {
-        the_heap_stays_within_a_budget(BloomStoreSettings::default().prefilter_bits(4), budget, fixed);
+        the_heap_stays_within_a_budget(budget, fixed);
     }
 }
 
@@ -58,11 +45,11 @@ fn the_account_is_what_the_heap_has() {
 const UNCOUNTED_BYTES_MAX: u64 = 192 << 10;
 
 /// Compares all of the heap while a database is loaded, converts, merges and is read.
-fn the_heap_stays_within_a_budget(settings: impl Into<Box<dyn EngineSettings>>, budget: u64, fixed: bool) {
+fn the_heap_stays_within_a_budget(budget: u64, fixed: bool) {
     const RECORDS: u64 = 200_000;
     let directory = tempfile::tempdir().unwrap();
     let before = HEAP.current_usage();
-    let mut builder = Database::builder(directory.path()).memory_budget(budget).engine(settings);
+    let mut builder = Database::builder(directory.path()).memory_budget(budget).set("filter_last_store", 7);
     if fixed {
         builder = builder.fixed(8, 56);
     }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from typing import TYPE_CHECKING, Any, Callable
 
 from ._errors import CorruptError, SettingError
@@ -18,12 +16,14 @@ FILE = "CODECS"
 #: What a value codec is for the extension module; None is raw.
 Functions = tuple[str, Callable[[Any], Any], Callable[[Any], Any]]
 
-_ARRAY = re.compile(r"([a-z]+[0-9]*)\[([0-9]+(?:,[0-9]+)*)\]")
-
 
 def array_shape(values: str) -> tuple[numpy.dtype[Any], tuple[int, ...]] | None:
     """Returns the item type and the shape of a codec such as ``float32[64]``; None for other codecs."""
-    match = _ARRAY.fullmatch(values.replace(" ", ""))
+    if "[" not in values:
+        return None
+    import re
+
+    match = re.fullmatch(r"([a-z]+[0-9]*)\[([0-9]+(?:,[0-9]+)*)\]", values.replace(" ", ""))
     if match is None:
         return None
     import numpy
@@ -42,6 +42,8 @@ def value_functions(values: str) -> Functions | None:
     if values == "raw":
         return None
     if values == "json":
+        import json
+
         encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return "text", encoder.encode, json.loads
     if values == "pickle":
@@ -72,11 +74,13 @@ def value_functions(values: str) -> Functions | None:
 def remembered(path: str | os.PathLike[str]) -> dict[str, str]:
     """Returns the codecs that the database in a directory remembers; nothing if it has the default ones."""
     file = os.path.join(path, FILE)
+    if not os.path.exists(file):
+        return {}
+    import json
+
     try:
         with open(file, encoding="utf-8") as text:
             codecs = json.load(text)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
     except ValueError as error:
         raise _damaged(file, str(error)) from None
     if not isinstance(codecs, dict) or codecs.get("version") != 1:
@@ -93,6 +97,8 @@ def _damaged(file: str, problem: str) -> CorruptError:
 
 def remember(path: str | os.PathLike[str], keys: str, values: str) -> None:
     """Writes the codecs into the directory of a database, durably."""
+    import json
+
     file = os.path.join(path, FILE)
     new = file + ".new"
     with open(new, "w", encoding="utf-8") as text:
