@@ -69,9 +69,8 @@ impl Database {
         self.engine().scan(first..=last, limit.into(), self.inner.clock.now_ms())
     }
 
-    /// Returns up to `records` records chosen at random: those from a random scan position on. Their keys and
-    /// values are
-    /// independent of each other, because the position of a key is a hash. With
+    /// Returns up to `records` records chosen at random: those from a random scan position on. Their keys and values
+    /// are independent of each other, because the position of a key is a hash. With
     /// [`hashed_keys`](crate::Builder::hashed_keys) they are if the keys are uniform. Costs as much as a page of a
     /// [`scan`](Database::scan), or two.
     ///
