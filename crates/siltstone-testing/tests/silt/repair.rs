@@ -261,7 +261,9 @@ fn a_damaged_index_or_filter_is_built_again() {
         let mut found = 0;
         for (name, bytes) in &sound {
             let sections = bytes.chunks(512).enumerate().filter(|(_, chunk)| {
-                [b"SSBP", b"SSFN", b"SSRC", b"SSCF", b"SSRR", b"SSRF"].iter().any(|magic| chunk.starts_with(*magic))
+                [b"SSBP", b"SSFN", b"SSRC", b"SSCF", b"SSRR", b"SSRF"]
+                    .iter()
+                    .any(|magic| chunk.starts_with(*magic))
             });
             for at in sections.map(|(number, _)| number * 512 + 11) {
                 let directory = copy_of(&sound);
