@@ -6,6 +6,8 @@ DEMO_DB := demo-db
 # Systems and processors, besides that of the machine, for which the library has to compile.
 PLATFORMS := aarch64-unknown-linux-gnu i686-unknown-linux-gnu x86_64-apple-darwin x86_64-unknown-freebsd
 PREFIX ?= /usr/local
+# Features of the command: parquet, af-xdp, count-heap.
+FEATURES ?=
 PYTHON ?= python3
 SHARE := $(DESTDIR)$(PREFIX)/share
 CAPI := crates/siltstone-capi
@@ -24,7 +26,7 @@ help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 build: ## Build the command in release mode
-	$(CARGO) build --release --package siltstone-cli
+	$(CARGO) build --release --package siltstone-cli --features "$(FEATURES)"
 
 install: build ## Install the command, its man pages and the completions of shells below PREFIX (/usr/local)
 	install -D $(SILTSTONE) $(DESTDIR)$(PREFIX)/bin/siltstone
@@ -59,7 +61,7 @@ demo: build ## Index the chunks of files of this machine, and print what that co
 	$(SILTSTONE) dedup --db $(DEMO_DB) "$$@"
 
 test: ## Run all tests
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --features siltstone-cli/parquet
 	$(CARGO) test --package siltstone-network --features af-xdp --test af_xdp
 	$(CARGO) test --package siltstone --features serde,tracing --test observability --test events
 	$(CARGO) test --manifest-path fuzz/Cargo.toml --target-dir target

@@ -319,10 +319,14 @@ impl Database {
     }
 
     /// Writes a consistent copy to the directory `target`, which must be empty or not exist. Immutable files are
-    /// hard-linked if the file system supports it. The copy is an independent database.
+    /// hard-linked if the file system supports it. The copy is an independent database. Files that are not of the
+    /// database are not copied.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let _locked = self.inner.lock.to_write()?;
-        self.engine().checkpoint(&builder::create_empty_directory(target.as_ref())?)
+        let target = builder::create_empty_directory(target.as_ref())?;
+        // Before the engine's files, whose manifest completes the copy.
+        self.inner.usage.share_companions(&target)?;
+        self.engine().checkpoint(&target)
     }
 
     /// Reads everything and reports damage. For a database that cannot be opened, use

@@ -15,6 +15,10 @@ pub const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
 /// The name of a mirror that is being written, until it replaces [`MIRROR_NAME`].
 pub const NEW_MIRROR_NAME: &str = "MANIFEST.mirror.new";
 
+/// Files that bindings keep with a database to describe its records, such as the codecs of the Python package. They are
+/// replaced as a whole, never changed in place. Checkpoints have them, and they are removed with the database.
+pub const COMPANION_NAMES: [&str; 1] = ["CODECS"];
+
 /// The name, followed by a number, of the subdirectories for damaged files.
 pub(crate) const SET_ASIDE: &str = "damaged";
 

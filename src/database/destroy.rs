@@ -8,7 +8,7 @@ use super::repair::existing;
 use super::usage_file;
 use crate::device::{Access, Directory, LOCK, Purpose};
 use crate::error::{Error, Result};
-use crate::names::FileName;
+use crate::names::{COMPANION_NAMES, FileName};
 use std::path::Path;
 
 impl Database {
@@ -58,9 +58,10 @@ fn destroy_in(directory: &Directory) -> Result<()> {
         use FileName::{Manifest, Mirror, NewManifest, NewMirror};
         matches!(FileName::parse(name), Some(Manifest | Mirror | NewManifest | NewMirror))
     };
+    let is_companion = |name: &str| COMPANION_NAMES.contains(&name);
     let names = directory.list()?;
     let (manifests, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_of_manifest(name));
-    let is_other = |name: &&&String| usage_file::owns(name) || engine.owns(name);
+    let is_other = |name: &&&String| is_companion(name) || usage_file::owns(name) || engine.owns(name);
     for name in others.iter().filter(is_other) {
         directory.remove(name)?;
     }
@@ -92,6 +93,7 @@ mod tests {
             assert!(matches!(Database::destroy(&path), Err(Error::Locked { .. })));
             database.compact().unwrap();
             drop(database);
+            std::fs::write(path.join(COMPANION_NAMES[0]), "of a binding").unwrap();
             Database::destroy(&path).unwrap();
             assert!(!path.exists());
             assert!(matches!(Database::destroy(&path), Err(Error::NotFound { .. })));

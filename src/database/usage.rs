@@ -5,6 +5,7 @@ use super::usage_file;
 use crate::batch::Write;
 use crate::device::Directory;
 use crate::error::Result;
+use crate::names::COMPANION_NAMES;
 use crate::stats::Usage;
 use crate::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -58,6 +59,14 @@ fn written_bytes(directory: &Directory) -> u64 {
 }
 
 impl UsageCounters {
+    /// Adds the files that bindings keep with the database to a checkpoint.
+    pub fn share_companions(&self, target: &Directory) -> Result<()> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let names = directory.list()?;
+        let mut companions = names.iter().filter(|name| COMPANION_NAMES.contains(&name.as_str()));
+        companions.try_for_each(|name| directory.share(name, target))
+    }
+
     /// Continues from the content of the directory's file, or from zero if it cannot be read.
     ///
     /// # Errors

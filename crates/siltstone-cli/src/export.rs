@@ -18,12 +18,14 @@ const EXAMPLES: &str = "
   siltstone export --db DIR --output all.export
   siltstone export --db DIR --format jsonl | gzip > all.jsonl.gz
   siltstone export --db DIR --format csv --prefix user: --output users.csv
+  siltstone export --db DIR --format parquet --escaped --output all.parquet
   siltstone export --db OLD | siltstone import --db NEW";
 
 /// Write all records, or those with a prefix, to a file or to standard output
 ///
 /// Writes a snapshot, in the order of the database, without expired records. CSV and TSV have two columns, the key and
-/// the value, without names and without expiry times.
+/// the value, without names and without expiry times. Parquet has the columns key, value and expires_at_ms; keys and
+/// values are bytes, or text with --escaped or --hex.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ExportArgs {
@@ -46,7 +48,7 @@ pub fn run(args: ExportArgs) -> Result {
     let database = args.location.open_single_read_only("export")?;
     let watch = Stopwatch::start();
     let mut written = 0;
-    deliver(args.output.as_deref(), args.format == Format::Binary, |target| {
+    deliver(args.output.as_deref(), args.format.is_binary(), |target| {
         export(&database, &args, target, &mut written)
     })?;
     if args.output.is_some() || watch.is_long() {

@@ -16,6 +16,7 @@ const EXAMPLES: &str = "
   siltstone import --db DIR all.export
   siltstone import --db DIR all.jsonl.gz
   siltstone import --db DIR --key-column url --value-column title pages.csv
+  siltstone import --db DIR --key-column id --value-column name,age people.parquet
   siltstone import --db DIR --delete gone.csv
   siltstone import --db NEW --bulk all.export
   siltstone export --db OLD | siltstone import --db NEW --fixed 32,44 --hashed-keys";
@@ -24,12 +25,12 @@ const EXAMPLES: &str = "
 const BATCH_RECORDS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// Put exported records, lines of JSON, or rows of CSV or TSV
+/// Put exported records, lines of JSON, or rows of CSV, TSV or Parquet
 ///
 /// Creates the database if it does not exist. Replaces the values of existing keys, unless --skip-existing is given.
 /// Detects the format, and gzip and zstd. Lines of JSON have the form {"key":"k","value":"v"}; key_hex, key_base64,
-/// value_hex and value_base64 are for other bytes, and expires_at_ms is an expiry time. After an error or an
-/// interruption, the records before it are kept.
+/// value_hex and value_base64 are for other bytes, and expires_at_ms is an expiry time, also as a column of Parquet.
+/// After an error or an interruption, the records before it are kept.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ImportArgs {

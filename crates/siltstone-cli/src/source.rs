@@ -4,7 +4,7 @@ use crate::input;
 use crate::interrupt::Interrupt;
 use crate::notation::NotationArgs;
 use crate::transfer::table::{Column, Columns};
-use crate::transfer::{Format, RecordSource};
+use crate::transfer::{Format, RecordSource, parquet};
 use anyhow::Context;
 use clap::Args;
 use indicatif::ProgressBar;
@@ -21,10 +21,10 @@ pub struct SourceArgs {
     /// Format [default: detected from the file name or the first byte]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// CSV, TSV: column of the key, by its number from 1 or by its name
+    /// CSV, TSV, Parquet: column of the key, by its number from 1 or by its name
     #[arg(long, value_name = "COLUMN", default_value = "1")]
     key_column: Column,
-    /// CSV, TSV: column of the value; several columns are joined to one row
+    /// CSV, TSV, Parquet: column of the value; several columns are joined to one row, those of Parquet to a JSON object
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', default_value = "2")]
     value_column: Vec<Column>,
     /// CSV, TSV: the first row contains column names; implied if a column is given by name
@@ -106,8 +106,14 @@ impl SourceArgs {
             has_header: self.header,
             notation: self.notation.typed(),
         };
+        let format = self.format.or(Format::of_name(input));
+        if matches!(format, None | Some(Format::Parquet))
+            && let Some(file) = parquet::plain_file(input)
+        {
+            return parquet::source(file, &columns, bar.clone());
+        }
         let source = bar.wrap_read(input::open(input, interrupt)?);
         let source = BufReader::with_capacity(1 << 20, input::decompressed(source)?);
-        Format::source(self.format.or(Format::of_name(input)), &columns, source)
+        Format::source(format, &columns, source)
     }
 }

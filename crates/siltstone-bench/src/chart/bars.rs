@@ -10,7 +10,7 @@ const BAR_HEIGHT: u32 = 34;
 const MARGINS_HEIGHT: u32 = 110;
 const NAMES_WIDTH: u32 = 180;
 const HIGHLIGHTED: RGBColor = COLOURS[0];
-const OTHERS: RGBColor = RGBColor(169, 169, 169);
+const OTHERS: RGBColor = RGBColor(150, 150, 150);
 
 /// Bars on a common axis, which begins at 0.
 #[derive(Debug, Clone)]
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn every_bar_is_drawn_and_named() {
         let svg = chart(3.0).to_svg().unwrap().unwrap();
-        for wanted in ["gets", "silt", "other", "3.00 M", "1.50 M", "device", "#0072B2", "#A9A9A9"] {
+        for wanted in ["gets", "silt", "other", "3.00 M", "1.50 M", "device", "#0072B2", "#969696"] {
             assert!(svg.contains(wanted), "{wanted}");
         }
     }

@@ -37,6 +37,20 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(150, 120, 0),
 ];
 
+/// The same colours on a dark ground, lighter where they need it.
+const DARK_COLOURS: [RGBColor; 8] = [
+    RGBColor(62, 150, 226),
+    RGBColor(255, 127, 42),
+    RGBColor(38, 191, 148),
+    RGBColor(222, 140, 184),
+    RGBColor(230, 159, 0),
+    RGBColor(142, 214, 255),
+    RGBColor(160, 160, 160),
+    RGBColor(200, 170, 50),
+];
+const DARK_GROUND: RGBColor = RGBColor(22, 27, 34);
+const DARK_INK: RGBColor = RGBColor(230, 237, 243);
+
 /// Series on common axes.
 #[derive(Debug, Clone)]
 pub struct Chart {
@@ -190,7 +204,7 @@ impl Chart {
             .map_err(failed)?;
         chart
             .configure_mesh()
-            .light_line_style(WHITE)
+            .max_light_lines(0)
             .x_desc(&self.x.label)
             .y_desc(&self.y.label)
             .x_label_formatter(&|place| self.x.label(*place))
@@ -241,7 +255,20 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::Drawing(error.to_string())
 }
 
-/// Returns the SVG document that `draw` draws on a white area of this size.
+/// Returns the styles with which a viewer that prefers dark colours draws the document.
+fn dark_style() -> String {
+    let colour = |RGBColor(red, green, blue)| format!("#{red:02X}{green:02X}{blue:02X}");
+    let ground_and_ink = [(WHITE, DARK_GROUND), (BLACK, DARK_INK)];
+    let rules =
+        ground_and_ink.into_iter().chain(COLOURS.into_iter().zip(DARK_COLOURS)).map(|(light, dark)| {
+            let (light, dark) = (colour(light), colour(dark));
+            format!("[fill=\"{light}\"]{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}\n")
+        });
+    let rules: String = rules.collect();
+    format!("<style>\n@media (prefers-color-scheme: dark) {{\n{rules}}}\n</style>\n")
+}
+
+/// Returns the SVG document that `draw` draws on an area of this size: white, or dark if the viewer prefers that.
 fn svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<String> {
     let mut svg = String::new();
     {
@@ -250,6 +277,8 @@ fn svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<S
         draw(&root)?;
         root.present().map_err(failed)?;
     }
+    let start = svg.find("\n").map_or(0, |end| end + 1);
+    svg.insert_str(start, &dark_style());
     Ok(svg)
 }
 
@@ -344,6 +373,22 @@ mod tests {
                 assert!(svg.contains(wanted), "{wanted}");
             }
             assert!(!svg.contains("left out"), "the text of a point that has no position");
+        }
+    }
+
+    #[test]
+    fn every_colour_of_a_chart_has_one_for_a_dark_ground() {
+        let svg = to_svg(&[chart(false)]).unwrap();
+        let (style, drawing) = svg.split_once("</style>").unwrap();
+        assert!(style.contains("prefers-color-scheme: dark"));
+        for attribute in ["fill=\"#", "stroke=\"#"] {
+            let colours: Vec<&str> = drawing.split(attribute).skip(1).map(|rest| &rest[..6]).collect();
+            assert!(colours.len() > 10);
+            let missing: Vec<_> = colours
+                .iter()
+                .filter(|colour| !style.contains(&format!("[{attribute}{colour}\"]")))
+                .collect();
+            assert!(missing.is_empty(), "{missing:?}");
         }
     }
 

@@ -36,7 +36,7 @@ pub struct ExportArgs {
 
 pub fn run(args: &ExportArgs) -> Result {
     let dictionary = open(&args.path, true)?;
-    deliver(args.output.as_deref(), args.format == Format::Binary, |target| {
+    deliver(args.output.as_deref(), args.format.is_binary(), |target| {
         export(&dictionary, args, BufWriter::with_capacity(1 << 20, target))
     })
 }

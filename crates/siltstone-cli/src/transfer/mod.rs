@@ -2,6 +2,7 @@
 
 pub mod binary;
 mod jsonl;
+pub mod parquet;
 pub mod table;
 
 pub use jsonl::write_line;
@@ -9,6 +10,7 @@ pub use jsonl::write_line;
 use crate::notation::NotationArgs;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use indicatif::ProgressBar;
 use siltstone::Record;
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -25,6 +27,8 @@ pub enum Format {
     Csv,
     /// Tab-separated values, without quotes
     Tsv,
+    /// Apache Parquet; needs a build with the feature parquet
+    Parquet,
 }
 
 /// Writes records, one after the other.
@@ -51,6 +55,7 @@ impl Format {
             Format::Jsonl => Box::new(jsonl::Writer::new(target, notation.is_hex())),
             Format::Csv => Box::new(table::Writer::new(Table::Csv, notation.typed(), target)),
             Format::Tsv => Box::new(table::Writer::new(Table::Tsv, notation.typed(), target)),
+            Format::Parquet => parquet::sink(target, notation.typed())?,
         })
     }
 
@@ -70,7 +75,17 @@ impl Format {
             Format::Jsonl => Box::new(jsonl::Reader::new(source, !columns.values.is_empty())),
             Format::Csv => Box::new(table::Reader::new(Table::Csv, columns, source)?),
             Format::Tsv => Box::new(table::Reader::new(Table::Tsv, columns, source)?),
+            Format::Parquet => {
+                let mut copy = tempfile::tempfile()?;
+                std::io::copy(&mut source, &mut copy).context("cannot read the input")?;
+                parquet::source(copy, columns, ProgressBar::hidden())?
+            }
         })
+    }
+
+    /// Returns whether the output is not text.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Format::Binary | Format::Parquet)
     }
 
     /// Returns the format of a file's extension, if it has a known one. That of a compression is not part of it.
@@ -80,6 +95,7 @@ impl Format {
         match name.extension()?.to_str()? {
             "csv" => Some(Format::Csv),
             "tsv" | "tab" => Some(Format::Tsv),
+            "parquet" => Some(Format::Parquet),
             _ => None,
         }
     }
@@ -90,6 +106,9 @@ impl Format {
             [("xz", b"\xfd7zXZ"), ("bzip2", b"BZh"), ("zip", b"PK\x03\x04")];
         if start.first() == Some(&binary::MAGIC[0]) {
             return Ok(Format::Binary);
+        }
+        if start.starts_with(&parquet::BEGINNING) {
+            return Ok(Format::Parquet);
         }
         let text = start.strip_prefix(jsonl::BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
         if text.is_empty() || text[0] == b'{' {
@@ -135,7 +154,7 @@ mod tests {
     #[test]
     fn an_input_in_another_format_is_refused_with_its_name() {
         for (input, message) in
-            [(&b"BZh91AY"[..], "bzip2"), (b"PAR1\x15\x04", "PAR1"), (b"word,meaning\n", "word,meaning")]
+            [(&b"BZh91AY"[..], "bzip2"), (b"\x7fELF", "ELF"), (b"word,meaning\n", "word,meaning")]
         {
             let error = Format::source(None, &columns(), input).err().unwrap().to_string();
             assert!(error.contains(message) && !error.contains("expected value"), "{error}");

@@ -145,7 +145,12 @@ fn output_can_be_read_by_programs() {
     let verified = parse(ok(here, &["verify", "--json"]));
     assert!(verified["checked_records"].as_u64() >= Some(1));
     assert_eq!(verified["damage"], serde_json::json!([]));
+    // What the Python package keeps with a database is copied, other files are not.
+    std::fs::write(here.join("db/CODECS"), "codecs").unwrap();
+    std::fs::write(here.join("db/notes.txt"), "mine").unwrap();
     ok(here, &["checkpoint", &path(here, "copy")]);
+    assert_eq!(std::fs::read(here.join("copy/CODECS")).unwrap(), b"codecs");
+    assert!(!here.join("copy/notes.txt").exists());
     assert_eq!(ok(here, &["get", "--db", &path(here, "copy"), "key"]), "value");
     assert!(fails(here, &["checkpoint", &path(here, "copy")]).contains("copy"));
     let lines = ok(here, &["bench", "db", "--json", "--num", "2000", "--fixed", "--partitions", "2"]);

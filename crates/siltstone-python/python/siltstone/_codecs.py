@@ -10,7 +10,7 @@ from ._errors import CorruptError, SettingError
 if TYPE_CHECKING:
     import numpy
 
-#: The file with the codecs. No file of the library has this name, so the library ignores it.
+#: The file with the codecs. The library knows its name, and copies it to checkpoints.
 FILE = "CODECS"
 
 #: What a value codec is for the extension module; None is raw.

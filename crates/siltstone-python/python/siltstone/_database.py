@@ -249,8 +249,6 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         The copy is an independent database, which other processes may open with the flag ``r``.
         """
         self._checkpoint(target)
-        if (self.key_codec, self.value_codec) != ("bytes", "raw"):
-            _codecs.remember(target, self.key_codec, self.value_codec)
 
     def to_arrow(self, *, batch_size: int = 65_536) -> Any:
         """Returns the records as a stream of Arrow batches: see `siltstone.arrow`."""

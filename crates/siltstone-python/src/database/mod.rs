@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use siltstone::Access;
 use siltstone::device::Directory;
-use siltstone::names::FileName;
+use siltstone::names::{COMPANION_NAMES, FileName};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,9 +33,6 @@ pub fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The files of a database besides those that [`FileName`] names.
-const OTHER_FILES: [&str; 2] = ["USAGE", "CODECS"];
-
 /// Removes the files of the database in a directory, if there is one, for the flag `n`. Other files stay.
 #[pyfunction]
 pub fn remove_files(py: Python<'_>, path: PathBuf) -> PyResult<()> {
@@ -45,7 +42,9 @@ pub fn remove_files(py: Python<'_>, path: PathBuf) -> PyResult<()> {
         }
         let directory = Directory::system(&path, Access::Buffered)?;
         let _lock = directory.lock()?;
-        let is_ours = |name: &str| FileName::parse(name).is_some() || OTHER_FILES.contains(&name);
+        let is_ours = |name: &str| {
+            FileName::parse(name).is_some() || COMPANION_NAMES.contains(&name) || name == "USAGE"
+        };
         directory.list()?.iter().filter(|name| is_ours(name)).try_for_each(|name| directory.remove(name))
     })
     .into_python(py)
