@@ -4,6 +4,8 @@ mod atomic;
 mod builder;
 mod bulk;
 mod clock;
+#[doc(hidden)]
+pub mod compressed;
 mod destroy;
 mod disk;
 mod latencies;

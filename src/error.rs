@@ -1,7 +1,7 @@
 //! The errors of the crate. Each message names the object, the limit and the remedy.
 
 use crate::index::{BuildError, DecodeError};
-use crate::names::FileName;
+use crate::names::{COMPRESSION_NAMES, FileName};
 use std::path::{Path, PathBuf};
 
 /// The result of every operation of this crate that can fail.
@@ -234,9 +234,9 @@ pub enum Full {
 /// Returns the remedy for a damaged file. `repair` supports the files of databases, but not dictionaries.
 fn remedy(file: &Path) -> &'static str {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    match FileName::parse(&name) {
-        Some(_) => "; intact data can still be read, and `siltstone repair` keeps it",
-        None => "",
+    match FileName::parse(&name).is_some() || COMPRESSION_NAMES.contains(&&*name) {
+        true => "; intact data can still be read, and `siltstone repair` keeps it",
+        false => "",
     }
 }
 

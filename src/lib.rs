@@ -105,6 +105,8 @@ mod cache;
 #[doc(hidden)]
 pub mod coding;
 mod compose;
+#[doc(hidden)]
+pub mod compression;
 mod damage;
 mod database;
 #[doc(hidden)]
@@ -133,7 +135,10 @@ pub mod sync;
 
 pub use batch::{Batch, Durability, NEVER, TimestampMs};
 pub use bytes::Bytes;
+pub use compression::Compression;
 pub use damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
+#[doc(hidden)]
+pub use database::compressed::file as compression_file;
 #[doc(hidden)]
 pub use database::usage_file;
 pub use database::{

@@ -19,6 +19,9 @@ pub const NEW_MIRROR_NAME: &str = "MANIFEST.mirror.new";
 /// replaced as a whole, never changed in place. Checkpoints have them, and they are removed with the database.
 pub const COMPANION_NAMES: [&str; 1] = ["CODECS"];
 
+/// The names of the dictionary of compressed values, and of its mirror.
+pub const COMPRESSION_NAMES: [&str; 2] = ["COMPRESSION", "COMPRESSION.mirror"];
+
 /// The name, followed by a number, of the subdirectories for damaged files.
 pub(crate) const SET_ASIDE: &str = "damaged";
 

@@ -10,6 +10,7 @@ pub(crate) use latency::{BUCKETS as LATENCY_BUCKETS, bucket_of as latency_bucket
 #[doc(hidden)]
 pub use text::number_as_text;
 
+use crate::compression::Compression;
 use crate::device::IoSnapshot;
 use crate::error::{Error, Result};
 use crate::key::{KeyHasher, check_key};
@@ -55,6 +56,8 @@ pub struct Shape {
     pub partitions: u32,
     /// The size of a block on flash, in bytes; 0 if everything is in memory.
     pub block_bytes: u32,
+    /// How values are compressed.
+    pub compression: Compression,
     /// The version of the format on disk; 0 if everything is in memory.
     pub format_version: u32,
 }

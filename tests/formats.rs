@@ -28,7 +28,7 @@ use siltstone::store::ordered::{
 use siltstone::store::ordered_keys::{self, Direction, KeyRun, KeyState, OrderedKeys};
 use siltstone::store::record::{RecordShape, RecordView};
 use siltstone::store::{Query, StoreFile, StoreFileWriter, StoreFilter};
-use siltstone::{Durability, Usage, usage_file};
+use siltstone::{Compression, Durability, Usage, compression_file, usage_file};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
@@ -115,6 +115,12 @@ fn usage_of_a_database() {
         saved_at_ms: 1_700_000_000_123,
     };
     assert_eq!(usage_file::decode(&golden("usage.bin", &usage_file::encode(&counted))), Some(counted));
+}
+
+#[test]
+fn dictionary_of_compressed_values() {
+    let written = golden("compression.bin", &compression_file::encode(b"status:delivered"));
+    assert_eq!(compression_file::decode(&written), Some((1, Some(&b"status:delivered"[..]))));
 }
 
 #[test]
@@ -501,6 +507,7 @@ fn manifests() {
         hasher: KeyHasher::Keyed(SEED),
         partitions_log2: 2,
         block_bytes: BLOCK_BYTES,
+        compression: Compression::None,
         database_id: 0xD00D,
         secret: Secret::new(0x5EC2E7),
     };
@@ -546,6 +553,7 @@ fn manifests_of_logs_with_an_index() {
         hasher: KeyHasher::Keyed(SEED),
         partitions_log2: 2,
         block_bytes: BLOCK_BYTES,
+        compression: Compression::None,
         database_id: 0xD00D,
         secret: Secret::new(0x5EC2E7),
     };

@@ -2,12 +2,14 @@
 
 mod named;
 
+use super::compressed;
 use super::disk;
 use super::latencies::Latencies;
 use super::place::{Place, engine_of_number};
 use super::resources::Resources;
 use super::{Database, Inner, clock::Clock, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
 use crate::batch::Durability;
+use crate::compression::Compression;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, open_files_default};
 use crate::engine::CommonSettings;
@@ -30,7 +32,8 @@ type OwnedProgress = dyn FnMut(u64, u64) -> bool + Send;
 ///
 /// The builder has the settings common to all engines. Settings of a particular engine are part of the engine
 /// ([`SiltSettings`](crate::SiltSettings), [`MicaSettings`](crate::MicaSettings)). `fixed`, `hashed_keys`, `expiring`,
-/// `partitions` and `block_bytes` are fixed when a database is created; later they must be the same or be left out.
+/// `partitions`, `block_bytes` and `compression` are fixed when a database is created; later they must be the same or
+/// be left out.
 pub struct Builder {
     path: PathBuf,
     engine: Option<Box<dyn EngineSettings>>,
@@ -147,6 +150,24 @@ impl Builder {
     /// Sets the size of a block on flash: a power of two from 512 to 65,536 bytes. Default: 4,096.
     pub fn block_bytes(mut self, block_bytes: u32) -> Self {
         self.common.block_bytes = Some(block_bytes);
+        self
+    }
+
+    /// Sets how values are compressed, with the feature `compression` of this crate. Fixed when the database is
+    /// created; later it must be the same or be left out. Not for [`fixed`](Self::fixed) lengths. Default:
+    /// [`Compression::None`].
+    ///
+    /// Each value is compressed on its own, when it is written, and decompressed by each get, also from the record
+    /// cache. A value that does not shrink takes one byte more than without compression. The maximum length of a value
+    /// is one byte less than [`VALUE_LENGTH_MAX`](crate::VALUE_LENGTH_MAX).
+    ///
+    /// Zstandard trains a dictionary on the first values of about 1 MiB altogether, which makes small values that
+    /// resemble each other several times smaller. The database keeps it, in two copies. Values from before the
+    /// dictionary stay as they are until they are written again. [`Stats::details`](crate::Stats::details) has the
+    /// bytes of values before and after compression. The memory of the dictionary and of the contexts, some MiB per
+    /// writing thread, is not part of the [`memory_budget`](Self::memory_budget).
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.common.compression = Some(compression);
         self
     }
 
@@ -380,8 +401,20 @@ impl Builder {
             disk: None,
         };
         let (engine, locks_of_disk) = disk::open(&*settings, opening)?;
+        let is_persistent = engine.capabilities().persistent;
+        let compression = match is_persistent {
+            true => engine.shape().compression,
+            false => self.common.compression.unwrap_or_default(),
+        };
+        let place = compressed::Place {
+            compression,
+            sample_bytes: self.common.sample_bytes,
+            directory: is_persistent.then(|| directory.clone()),
+            path: self.path.clone(),
+        };
+        let engine = compressed::over(engine, place)?;
         let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disk)), self.read_only));
-        let directory = engine.capabilities().persistent.then_some(directory);
+        let directory = is_persistent.then_some(directory);
         let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
         let Builder { path, durability, clock, background_threads, resources, .. } = self;
         let latencies = Latencies::new(self.latencies, self.slow);
@@ -426,6 +459,7 @@ impl Builder {
             return Err(Error::Setting { name: "engine", problem });
         }
         self.common.check()?;
+        compressed::check(directory)?;
         self.check_effects(engine.info())?;
         engine.check(&self.common, number.is_none())?;
         Ok(engine)

@@ -1,7 +1,9 @@
 //! The disks of databases that keep only a part of their records in their own directory: opening them, and what is done
 //! to a database that is not open is done to its disk as well.
 
+use super::compressed;
 use super::place::{Place, engine_of_number};
+use crate::compression::Compression;
 use crate::damage::RepairReport;
 use crate::device::Directory;
 use crate::engine::{
@@ -9,6 +11,7 @@ use crate::engine::{
     budget_of_disk,
 };
 use crate::error::{Error, Result};
+use crate::store::manifest::Header;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -29,6 +32,9 @@ pub(super) fn open(
     let Opening { directory, common, create, seed, now_ms, progress, .. } = opening;
     let creates = create && matches!(Place::read(&directory, None)?, Place::Free);
     let (at, number) = directory_of(&directory, &disk, creates)?;
+    if creates {
+        check_compression(&at, common.compression.unwrap_or_default())?;
+    }
     let lock = if at.is_read_only() { at.lock_shared()? } else { at.lock()? };
     let memory_budget = common.memory_budget.map(budget_of_disk);
     let common_of_disk = match number {
@@ -46,6 +52,21 @@ pub(super) fn open(
     let disk = Some(OpenDisk { engine, directory: at });
     let opening = Opening { directory, common, create, seed, now_ms, progress, disk };
     Ok((settings.open(opening)?, locks))
+}
+
+/// Checks that the values on a disk of a new database are coded as those of that database are to be: they pass between
+/// both as they are stored.
+fn check_compression(disk: &Directory, wanted: Compression) -> Result<()> {
+    let Some(header) = Header::read(disk)? else { return Ok(()) };
+    let problem = match header.compression == wanted {
+        false => format!("has the compression {}, and not {wanted}", header.compression),
+        true if disk.list()?.iter().any(|name| compressed::file::owns(name)) => {
+            "has a dictionary of its own, which the new database would not have".into()
+        }
+        true => return Ok(()),
+    };
+    let problem = format!("the database in {} {problem}; use another directory", disk.path().display());
+    Err(Error::Setting { name: "compression", problem })
 }
 
 /// Opens the directory of a disk. Returns it, and the number of the engine that it has.

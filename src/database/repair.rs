@@ -1,6 +1,7 @@
 //! Verifies and repairs databases that are not open, and reads the usage counters of one that may be open elsewhere.
 
 use super::Database;
+use super::compressed;
 use super::disk;
 use super::place::engine_of;
 use super::usage_file;
@@ -108,6 +109,7 @@ impl Database {
             bytes = all;
             progress(done, all)
         })?;
+        compressed::file::examine(directory, &mut report)?;
         if let Some(disk) = disk::of_closed(&*engine, directory)? {
             let mut progress = |done, all| progress(bytes + done, bytes + all);
             report.add(Database::verify_closed_in(&disk, &mut progress)?);
@@ -125,6 +127,7 @@ impl Database {
             bytes = all;
             progress(done, all)
         })?;
+        compressed::file::repair(directory, &mut report)?;
         if let Some(disk) = disk::of_closed(&*engine, directory)? {
             let mut progress = |done, all| progress(bytes + done, bytes + all);
             disk::add_repaired(&mut report, Database::repair_in(&disk, &mut progress)?, &disk);

@@ -1,6 +1,7 @@
 //! The settings that every engine understands. All but the memory budget are fixed when a database is created.
 
 use crate::coding::checksum::Secret;
+use crate::compression::Compression;
 use crate::device::random_number;
 use crate::key::{HASH_LENGTH_MIN, KeyHasher, RecordLayout, check_key_length, check_value_length};
 use crate::store::manifest::Header;
@@ -27,6 +28,10 @@ pub struct CommonSettings {
     pub partitions: Option<u32>,
     /// The size of a block on flash, in bytes.
     pub block_bytes: Option<u32>,
+    /// How values are compressed.
+    pub compression: Option<Compression>,
+    /// The dictionary of compressed values is trained on this many bytes of them. Only for tests.
+    pub sample_bytes: Option<usize>,
     /// The limit on the memory, in bytes.
     pub memory_budget: Option<u64>,
 }
@@ -48,6 +53,9 @@ impl CommonSettings {
         {
             return refused("block_bytes", format!("{bytes} is not a power of two from 512 to 65,536 bytes"));
         }
+        if let Some(compression) = self.compression {
+            self.check_compression(compression)?;
+        }
         if let Some((key_length, value_length)) = self.fixed {
             let out_of_range = |error: Error| Error::Setting { name: "fixed", problem: error.to_string() };
             check_key_length(key_length).map_err(out_of_range)?;
@@ -58,6 +66,18 @@ impl CommonSettings {
             }
         }
         Ok(())
+    }
+
+    fn check_compression(&self, compression: Compression) -> Result<()> {
+        if !compression.is_possible() {
+            return refused("compression", format!("{compression} is not possible; levels are from 1 to 19"));
+        }
+        if compression != Compression::None && self.fixed.is_some() {
+            let problem = "values of a fixed length are stored in slots of this length, so compression would save \
+                           nothing; leave out `fixed` or `compression`";
+            return refused("compression", problem.into());
+        }
+        compression.check_feature(|| "the database is to have".into())
     }
 
     /// Returns the layout of the records of a new database.
@@ -92,6 +112,7 @@ impl CommonSettings {
             hasher: self.hasher(seed)?,
             partitions_log2: self.partitions().ilog2(),
             block_bytes: self.block_bytes(),
+            compression: self.compression.unwrap_or_default(),
             database_id: random_number()?,
             secret: Secret::new(random_number()?),
         })
@@ -132,6 +153,11 @@ impl CommonSettings {
                 partitions.to_string(),
                 (1u32 << header.partitions_log2).to_string(),
             );
+        }
+        if let Some(compression) = self.compression
+            && compression != header.compression
+        {
+            return differs("compression", compression.to_string(), header.compression.to_string());
         }
         if let Some(block_bytes) = self.block_bytes
             && block_bytes != header.block_bytes

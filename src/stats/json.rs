@@ -72,6 +72,7 @@ pub fn shape(shape: &Shape) -> Value {
         "expiring": shape.expiring,
         "partitions": shape.partitions,
         "block_bytes": shape.block_bytes,
+        "compression": shape.compression.to_string(),
         "format_version": shape.format_version,
     })
 }

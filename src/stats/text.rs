@@ -71,6 +71,7 @@ impl Stats {
         }
         row("bytes per key", &shape.fixed.map_or("any".to_owned(), |(key, _)| key.to_string()))?;
         row("bytes per value", &shape.fixed.map_or("any".to_owned(), |(_, value)| value.to_string()))?;
+        row("values are compressed", &shape.compression)?;
         row("keys are hashes", &yes_or_no(shape.hashed_keys))?;
         row("records may expire", &yes_or_no(shape.expiring))?;
         for (name, value) in &self.settings {

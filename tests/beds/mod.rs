@@ -4,7 +4,7 @@
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
 use siltstone::engine::CommonSettings;
-use siltstone::{Builder, Database};
+use siltstone::{Builder, Compression, Database};
 use siltstone_testing::TestEngine;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,15 +20,57 @@ pub struct Shape {
     pub hashed_keys: bool,
     /// Whether records may expire.
     pub expiring: bool,
+    pub compression: Compression,
 }
 
+const ZSTD: Compression = Compression::Zstd { level: 3 };
+/// A dictionary is trained after some hundred records.
+const SAMPLE_BYTES: usize = 16 << 10;
+
 /// All shapes.
-pub const SHAPES: [Shape; 5] = [
-    Shape { name: "variable", fixed: None, hashed_keys: false, expiring: true },
-    Shape { name: "variable, hashed keys", fixed: None, hashed_keys: true, expiring: true },
-    Shape { name: "fixed", fixed: Some((20, 44)), hashed_keys: false, expiring: false },
-    Shape { name: "fixed, hashed keys", fixed: Some((32, 12)), hashed_keys: true, expiring: false },
-    Shape { name: "fixed, expiring", fixed: Some((9, 5)), hashed_keys: false, expiring: true },
+pub const SHAPES: [Shape; 6] = [
+    Shape {
+        name: "variable",
+        fixed: None,
+        hashed_keys: false,
+        expiring: true,
+        compression: Compression::None,
+    },
+    Shape {
+        name: "variable, hashed keys",
+        fixed: None,
+        hashed_keys: true,
+        expiring: true,
+        compression: Compression::None,
+    },
+    Shape {
+        name: "fixed",
+        fixed: Some((20, 44)),
+        hashed_keys: false,
+        expiring: false,
+        compression: Compression::None,
+    },
+    Shape {
+        name: "fixed, hashed keys",
+        fixed: Some((32, 12)),
+        hashed_keys: true,
+        expiring: false,
+        compression: Compression::None,
+    },
+    Shape {
+        name: "variable, compressed",
+        fixed: None,
+        hashed_keys: false,
+        expiring: true,
+        compression: ZSTD,
+    },
+    Shape {
+        name: "fixed, expiring",
+        fixed: Some((9, 5)),
+        hashed_keys: false,
+        expiring: true,
+        compression: Compression::None,
+    },
 ];
 
 enum Place {
@@ -95,10 +137,12 @@ impl TestBed {
 
     /// Returns the same builder for another directory.
     pub fn builder_at(&self, path: &Path) -> Builder {
-        let Shape { fixed, hashed_keys, expiring, .. } = self.shape;
+        let Shape { fixed, hashed_keys, expiring, compression, .. } = self.shape;
         let (common, settings) = (self.engine.small)(self.path().is_some());
         let expiring = fixed.map(|_| expiring);
-        let common = CommonSettings { fixed, hashed_keys: hashed_keys.then_some(true), expiring, ..common };
+        let hashed_keys = hashed_keys.then_some(true);
+        let (compression, sample_bytes) = (Some(compression), Some(SAMPLE_BYTES));
+        let common = CommonSettings { fixed, hashed_keys, expiring, compression, sample_bytes, ..common };
         Database::builder(path).engine(settings).common(common).background_threads(0)
     }
 
@@ -131,8 +175,10 @@ impl TestBed {
             None if seed.is_multiple_of(50) => 5_000,
             None => (seed % 200) as usize,
         };
+        // Compressed values repeat themselves.
+        let period = if self.shape.compression == Compression::None { u64::MAX } else { 3 };
         (0..length as u64)
-            .map(|at| spread(seed.wrapping_add(at / 8)).to_le_bytes()[at as usize % 8])
+            .map(|at| spread(seed.wrapping_add(at / 8 % period)).to_le_bytes()[at as usize % 8])
             .collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Keys that represent numbers, and values that can be verified.
 
 use crate::random::{GOLDEN, mix};
-use crate::{Error, Result};
+use crate::{Error, Result, json};
 
 /// Generates keys of one length from numbers, like db_bench: the number in big-endian order, padded with `0`.
 ///
@@ -86,18 +86,55 @@ fn unshift(number: u64, shift: u32) -> u64 {
 pub struct Values {
     length: usize,
     seed: u64,
+    kind: ValueKind,
 }
+
+/// What values consist of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ValueKind {
+    /// Random bytes.
+    #[default]
+    Random,
+    /// JSON whose names repeat, and whose numbers and words are random.
+    Json,
+}
+
+impl ValueKind {
+    /// All kinds.
+    pub const ALL: [ValueKind; 2] = [ValueKind::Random, ValueKind::Json];
+
+    /// Returns the name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ValueKind::Random => "random",
+            ValueKind::Json => "json",
+        }
+    }
+}
+
+crate::named::named!(ValueKind);
 
 impl Values {
     /// Creates values of `length` bytes.
     pub fn new(length: usize, seed: u64) -> Values {
-        Values { length, seed }
+        Values { length, seed, kind: ValueKind::Random }
+    }
+
+    /// Creates values of this kind. Those of JSON have at least 64 bytes.
+    pub fn of_kind(kind: ValueKind, length: usize, seed: u64) -> Result<Values> {
+        match kind == ValueKind::Json && length < json::LENGTH_MIN {
+            true => Err(Error::Settings(format!("values of JSON have at least {} bytes", json::LENGTH_MIN))),
+            false => Ok(Values { kind, ..Values::new(length, seed) }),
+        }
     }
 
     /// Writes the value that a write gives to the key of a number.
     pub fn write(&self, number: u64, write: u64, value: &mut Vec<u8>) {
         value.clear();
         value.reserve(self.length + 8);
+        if self.kind == ValueKind::Json {
+            return json::write(self.length, write, &mut self.words(number, write), value);
+        }
         let write = if self.length >= 16 {
             value.extend_from_slice(&write.to_le_bytes());
             write
@@ -125,6 +162,12 @@ impl Values {
     pub fn is_of(&self, number: u64, value: &[u8]) -> bool {
         if value.len() != self.length {
             return false;
+        }
+        if self.kind == ValueKind::Json {
+            let Some(write) = json::write_of(value) else { return false };
+            let mut expected = Vec::new();
+            self.write(number, write, &mut expected);
+            return expected == value;
         }
         let (write, rest) = match value.split_first_chunk::<8>() {
             Some((write, rest)) if self.length >= 16 => (u64::from_le_bytes(*write), rest),
@@ -170,6 +213,20 @@ mod tests {
         assert!(Keys::new(0, 1, false).is_err());
         assert!(Keys::new(7, 1, true).is_err());
         assert!(Keys::new(8, u64::MAX / 2, false).is_ok());
+    }
+
+    #[test]
+    fn a_value_of_json_reveals_a_wrong_key_and_every_flipped_bit() {
+        let values = Values::of_kind(ValueKind::Json, 300, 3).unwrap();
+        let mut value = Vec::new();
+        values.write(17, 5, &mut value);
+        assert!(values.is_of(17, &value) && !values.is_of(18, &value) && !values.is_of(17, &value[1..]));
+        for bit in 0..8 * value.len() {
+            value[bit / 8] ^= 1 << (bit % 8);
+            assert!(!values.is_of(17, &value), "bit {bit}");
+            value[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(Values::of_kind(ValueKind::Json, 63, 3).is_err());
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod device;
 pub mod dict;
 mod error;
 pub mod index;
+mod json;
 pub mod key_set;
 pub mod keys;
 pub mod latencies;

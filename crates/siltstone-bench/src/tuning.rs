@@ -3,7 +3,7 @@
 use crate::named::by_name;
 use crate::quantity::{parse_bytes, parse_whole};
 use clap::{Args, ValueEnum};
-use siltstone::{Access, Builder, EngineKind};
+use siltstone::{Access, Builder, Compression, EngineKind};
 
 /// Settings of the database.
 #[derive(Debug, Clone, Default, Args)]
@@ -24,6 +24,9 @@ pub struct Tuning {
     /// Size of a block on flash, in bytes
     #[arg(long, value_parser = parse_whole::<u32>)]
     pub block_bytes: Option<u32>,
+    /// Compression of values: none, lz4, zstd or zstd:LEVEL
+    #[arg(long, value_name = "NAME", value_parser = parse_compression)]
+    pub compression: Option<Compression>,
     /// Number of threads for background work
     #[arg(long, value_parser = parse_whole::<usize>)]
     pub background_threads: Option<usize>,
@@ -66,10 +69,18 @@ impl Tuning {
         }
         builder = with(builder, self.partitions, Builder::partitions);
         builder = with(builder, self.block_bytes, Builder::block_bytes);
+        builder = with(builder, self.compression, Builder::compression);
         builder = with(builder, self.background_threads, Builder::background_threads);
         builder = with(builder, self.memory_budget.map(|bytes| bytes as u64), Builder::memory_budget);
         builder.verify_checksums(self.checksums == Switch::On).access(self.access)
     }
+}
+
+/// Parses a compression of values.
+pub fn parse_compression(text: &str) -> Result<Compression, String> {
+    Compression::from_name(text).ok_or_else(|| {
+        format!("expected none, lz4, zstd, or zstd:LEVEL with a level from 1 to 19, not {text}")
+    })
 }
 
 impl SettingArgs {

@@ -8,9 +8,9 @@ use anyhow::Context;
 use clap::Args;
 use siltstone::key::{check_key, check_value};
 use siltstone::key::{check_key_length, check_value_length};
-use siltstone::{Builder, Database, EngineKind};
+use siltstone::{Builder, Compression, Database, EngineKind};
 use siltstone_bench::named::by_name;
-use siltstone_bench::tuning::SettingArgs;
+use siltstone_bench::tuning::{SettingArgs, parse_compression};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +40,9 @@ pub struct Creation {
     /// Fixed-size records have an expiry time, 8 bytes each
     #[arg(long)]
     pub expiring: bool,
+    /// Compression of values: none, lz4, zstd or zstd:LEVEL (1 to 19); zstd trains a dictionary on the first ones
+    #[arg(long, value_name = "NAME", value_parser = parse_compression)]
+    pub compression: Option<Compression>,
     /// Number of partitions, a power of two up to 1,024
     #[arg(long, value_name = "P", value_parser = parse_whole::<u32>)]
     pub partitions: Option<u32>,
@@ -87,6 +90,9 @@ impl Creation {
         }
         if self.expiring {
             builder = builder.expiring(true);
+        }
+        if let Some(compression) = self.compression {
+            builder = builder.compression(compression);
         }
         if let Some(partitions) = self.partitions {
             builder = builder.partitions(partitions);

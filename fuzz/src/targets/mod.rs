@@ -1,6 +1,7 @@
 //! The targets. Each takes what it needs from the front of the fuzzer's bytes.
 
 pub mod chain;
+pub mod compression;
 pub mod cuckoo_table;
 pub mod data_logs;
 pub mod database;

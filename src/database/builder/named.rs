@@ -2,6 +2,7 @@
 
 use super::Builder;
 use crate::batch::Durability;
+use crate::compression::Compression;
 use crate::device::Access;
 use crate::engine::{EngineKind, SettingValue};
 use crate::error::{Error, Result};
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 type Set = fn(Builder, &str) -> Option<Builder>;
 
 /// The settings that every engine understands, by name, with what their values are.
-const COMMON: [(&str, &str, Set); 14] = [
+const COMMON: [(&str, &str, Set); 15] = [
     ("engine", "the name of an engine", |to, text| Some(to.engine(EngineKind::from_name(text)?))),
     ("create", "true or false", |to, text| Some(to.create(text.parse().ok()?))),
     ("read_only", "true or false", |to, text| Some(to.read_only(text.parse().ok()?))),
@@ -25,6 +26,9 @@ const COMMON: [(&str, &str, Set); 14] = [
     ("expiring", "true or false", |to, text| Some(to.expiring(text.parse().ok()?))),
     ("partitions", "a number", |to, text| Some(to.partitions(SettingValue::parse(text)?))),
     ("block_bytes", "a number of bytes", |to, text| Some(to.block_bytes(SettingValue::parse(text)?))),
+    ("compression", "none, lz4, zstd or zstd:LEVEL", |to, text| {
+        Some(to.compression(Compression::from_name(text)?))
+    }),
     ("memory_budget", "a number of bytes, such as 64MiB", |to, text| {
         Some(to.memory_budget(SettingValue::parse(text)?))
     }),
@@ -79,6 +83,7 @@ mod tests {
             ("expiring", "true"),
             ("partitions", "4"),
             ("block_bytes", "4KiB"),
+            ("compression", "none"),
             ("memory_budget", "64MiB"),
             ("durability", "buffered"),
             ("access", "direct"),

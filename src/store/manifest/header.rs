@@ -3,6 +3,7 @@
 
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
+use crate::compression::Compression;
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::error::{Error, Result};
 use crate::key::{KEY_LENGTH_MAX, KeyHasher, PartitionHasher, RecordLayout, VALUE_LENGTH_MAX};
@@ -37,6 +38,8 @@ pub struct Header {
     pub partitions_log2: u32,
     /// The size of a block, in bytes.
     pub block_bytes: u32,
+    /// How values are compressed. Engines see only compressed values.
+    pub compression: Compression,
     /// Distinguishes the log of the database from those of other databases.
     pub database_id: u64,
     /// Distinguishes the frames of the log from equal bytes that were stored as values.
@@ -97,6 +100,7 @@ impl Header {
         bytes[12] = hashed_keys | fixed | expiring;
         bytes[13] = self.partitions_log2 as u8;
         bytes[14] = self.engine;
+        bytes[15] = self.compression.number();
         bytes[16..20].copy_from_slice(&self.block_bytes.to_le_bytes());
         bytes[20..24].copy_from_slice(&(key_length as u32).to_le_bytes());
         bytes[24..28].copy_from_slice(&(value_length as u32).to_le_bytes());
@@ -118,7 +122,7 @@ impl Header {
         let version = fields.u32()?;
         let (flags, partitions_log2) = (fields.u8()?, u32::from(fields.u8()?));
         let engine = fields.u8()?;
-        fields.u8()?;
+        let compression = Compression::from_number(fields.u8()?);
         let block_bytes = fields.u32()?;
         let (key_length, value_length) = (fields.u32()? as usize, fields.u32()? as usize);
         let database_id = fields.u64()?;
@@ -133,6 +137,7 @@ impl Header {
             hasher: if flags & FLAG_HASHED_KEYS != 0 { KeyHasher::Identity } else { KeyHasher::Keyed(seed) },
             partitions_log2,
             block_bytes,
+            compression: compression.unwrap_or_default(),
             database_id,
             secret,
         };
@@ -147,6 +152,7 @@ impl Header {
             expiring: self.layout.expiring,
             partitions: 1 << self.partitions_log2,
             block_bytes: self.block_bytes,
+            compression: self.compression,
             format_version: FORMAT_VERSION,
         }
     }
@@ -167,7 +173,9 @@ impl Header {
             (1..=KEY_LENGTH_MAX).contains(&key_length) && value_length <= VALUE_LENGTH_MAX
         });
         let block = self.block_bytes.is_power_of_two() && (512..=65_536).contains(&self.block_bytes);
-        lengths && block && self.partitions_log2 <= PARTITIONS_LOG2_MAX
+        let is_coded = self.compression != Compression::None;
+        let compressed = !is_coded || self.layout.fixed.is_none() && self.compression.is_possible();
+        lengths && block && compressed && self.partitions_log2 <= PARTITIONS_LOG2_MAX
     }
 }
 
@@ -181,6 +189,7 @@ mod tests {
         hasher: KeyHasher::Keyed([1, 2]),
         partitions_log2: 4,
         block_bytes: 4096,
+        compression: Compression::None,
         database_id: 99,
         secret: Secret::new(98),
     };
@@ -192,6 +201,17 @@ mod tests {
         bytes[13] ^= 1;
         assert_eq!(Header::decode(&bytes), Some((FORMAT_VERSION, None)));
         assert_eq!(Header::decode(&[0; HEADER_BYTES]), None);
+    }
+
+    #[test]
+    fn only_values_of_any_length_are_compressed() {
+        let layout = RecordLayout { fixed: None, expiring: true };
+        let header = Header { layout, compression: Compression::Zstd { level: 3 }, ..HEADER };
+        assert_eq!(Header::decode(&header.encode()), Some((FORMAT_VERSION, Some(header))));
+        let compression = Compression::Zstd { level: 99 };
+        for header in [Header { layout: HEADER.layout, ..header }, Header { compression, ..header }] {
+            assert_eq!(Header::decode(&header.encode()), Some((FORMAT_VERSION, None)));
+        }
     }
 
     #[test]

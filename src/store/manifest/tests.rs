@@ -13,6 +13,7 @@ const HEADER: Header = Header {
     hasher: KeyHasher::Identity,
     partitions_log2: 1,
     block_bytes: 4096,
+    compression: crate::compression::Compression::None,
     database_id: 7,
     secret: Secret::new(8),
 };

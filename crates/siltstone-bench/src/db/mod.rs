@@ -14,6 +14,7 @@ pub use benchmark::Benchmark;
 pub use report::Report;
 pub use runner::run;
 
+use crate::keys::ValueKind;
 use crate::named::{self, by_name};
 use crate::quantity::{parse_byte_rate, parse_time, parse_whole};
 use crate::tuning::Tuning;
@@ -50,6 +51,10 @@ pub struct Settings {
     /// Length of the values, in bytes
     #[arg(long, default_value_t = 100, value_parser = parse_whole::<usize>)]
     pub value_size: usize,
+    /// What values consist of; compression has no effect on random bytes
+    #[arg(long, default_value = ValueKind::default().name(), value_parser = by_name::<ValueKind>())]
+    #[serde(serialize_with = "named::serialize")]
+    pub value_kind: ValueKind,
     /// Fixed record size
     #[arg(long)]
     pub fixed: bool,

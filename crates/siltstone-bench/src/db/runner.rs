@@ -32,7 +32,7 @@ pub fn run(
     let mut runner = Runner {
         place,
         keys: Keys::new(settings.key_size, settings.num, settings.hashed_keys)?,
-        values: Values::new(settings.value_size, settings.seed),
+        values: Values::of_kind(settings.value_kind, settings.value_size, settings.seed)?,
         present: KeySet::new(settings.num),
         foreign: 0,
         written: false,

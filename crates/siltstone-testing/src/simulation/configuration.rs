@@ -7,7 +7,7 @@ use crate::simulated::SimulatedDirectory;
 use siltstone::batch::TimestampMs;
 use siltstone::device::{Access, Directory};
 use siltstone::engine::{CommonSettings, EngineSettings};
-use siltstone::{Builder, Database};
+use siltstone::{Builder, Compression, Database};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -55,8 +55,11 @@ impl Configuration {
             expiring: fixed.map(|_| random.bool()),
             partitions: Some(1 << random.u32(..4)),
             block_bytes: Some(512 << random.u32(..4)),
+            compression: None,
+            sample_bytes: None,
             memory_budget: None,
         };
+        draw_compression(&mut common, &mut fastrand::Rng::with_seed(random.get_seed()));
         let collides = hashed_keys && random.bool();
         let collisions = Collisions { groups: 1 << random.u32(..7), bytes: random.usize(8..=18) };
         let aligned = random.u8(..4) > 0;
@@ -134,6 +137,16 @@ impl Configuration {
             .background_threads(0)
             .simulated_clock(clock.clone())
             .seed(self.hash_seed)
+    }
+}
+
+/// Compresses the values of half of the databases that can have it, most of them with a dictionary trained early.
+fn draw_compression(common: &mut CommonSettings, random: &mut fastrand::Rng) {
+    if common.fixed.is_none() && random.bool() {
+        let level = random.u8(1..=4);
+        let is_zstd = random.u8(..4) > 0;
+        common.compression = Some(if is_zstd { Compression::Zstd { level } } else { Compression::Lz4 });
+        common.sample_bytes = Some(1 << random.u32(8..16));
     }
 }
 

@@ -1,0 +1,259 @@
+//! The files of the dictionary of compressed values: `COMPRESSION` and its mirror, which has the same bytes.
+//! docs/formats/compression.md draws them.
+//!
+//! They are written once, and durable before the first value needs them. So a missing or damaged copy is replaced by
+//! the other one, and there is no need for more than one version.
+
+use crate::coding::Reader;
+use crate::coding::checksum::crc32c;
+use crate::damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
+use crate::device::{Access, AlignedBuffer, Directory, Purpose};
+use crate::error::{Error, Result};
+use crate::names::{COMPRESSION_NAMES, SET_ASIDE};
+use std::io::ErrorKind;
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"SILTZDIC";
+/// The bytes before the dictionary: magic number, version, length.
+#[cfg(feature = "compression")]
+const HEADER_BYTES: usize = 16;
+const CRC_BYTES: usize = 4;
+/// The maximum length of a dictionary that is read, in bytes.
+const LENGTH_MAX: u64 = 1 << 20;
+
+/// Returns the name under which a copy is written before it is renamed.
+fn new_name(name: &str) -> String {
+    format!("{name}.new")
+}
+
+/// Returns whether this is the name of a copy, or of one that is being written.
+pub fn owns(name: &str) -> bool {
+    COMPRESSION_NAMES.iter().any(|copy| name == *copy || name == new_name(copy))
+}
+
+/// Returns the length of a copy of a dictionary, in bytes.
+#[cfg(feature = "compression")]
+pub fn length(dictionary_bytes: usize) -> u64 {
+    (HEADER_BYTES + dictionary_bytes + CRC_BYTES) as u64
+}
+
+/// Returns the bytes of the file.
+pub fn encode(dictionary: &[u8]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&(dictionary.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(dictionary);
+    bytes.extend_from_slice(&crc32c(&bytes).to_le_bytes());
+    bytes
+}
+
+/// Decodes the bytes of the file: the version and, if they are valid, the dictionary.
+pub fn decode(bytes: &[u8]) -> Option<(u32, Option<&[u8]>)> {
+    let mut fields = Reader::new(bytes);
+    if fields.bytes(MAGIC.len())? != MAGIC {
+        return None;
+    }
+    let version = fields.u32()?;
+    let mut dictionary = || fields.u32().and_then(|length| fields.bytes(length as usize));
+    let dictionary = dictionary();
+    let is_whole = fields.u32() == Some(crc32c(&bytes[..bytes.len().saturating_sub(CRC_BYTES)]));
+    let ends = fields.at() == bytes.len();
+    Some((version, dictionary.filter(|_| version == VERSION && is_whole && ends)))
+}
+
+/// Reads one copy.
+fn read_copy(directory: &Directory, name: &str) -> Result<Vec<u8>> {
+    let file = directory.open(name, Access::Buffered)?;
+    let length = file.length()?.min(LENGTH_MAX) as usize;
+    let mut buffer = AlignedBuffer::default();
+    match decode(file.read(Purpose::Recover, 0, length, &mut buffer)?) {
+        Some((VERSION, Some(dictionary))) => Ok(dictionary.to_vec()),
+        Some((found, _)) if found > VERSION => {
+            Err(Error::Version { file: file.path().to_owned(), found, supported: VERSION })
+        }
+        _ => Err(file.corrupt(0, "the dictionary of compressed values", "other bytes")),
+    }
+}
+
+/// A copy that exists: its name, and the dictionary.
+type FoundCopy = (&'static str, Result<Vec<u8>>);
+
+/// Reads all copies that exist.
+fn read_all(directory: &Directory) -> Result<Vec<FoundCopy>> {
+    let names = directory.list()?;
+    let present = COMPRESSION_NAMES.iter().filter(|copy| names.iter().any(|name| name == *copy));
+    Ok(present.map(|name| (*name, read_copy(directory, name))).collect())
+}
+
+/// Returns the dictionary of a database; `None` if it has none yet.
+///
+/// # Errors
+/// Those of the first copy if no copy can be read.
+#[cfg(any(test, feature = "compression"))]
+pub fn read(directory: &Directory) -> Result<Option<Vec<u8>>> {
+    let mut first_error = None;
+    for (_, copy) in read_all(directory)? {
+        match copy {
+            Ok(dictionary) => return Ok(Some(dictionary)),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    first_error.map_or(Ok(None), Err)
+}
+
+/// Writes the missing copies durably, and removes those that a crash left half-written.
+#[cfg(any(test, feature = "compression"))]
+pub fn complete(directory: &Directory, dictionary: &[u8]) -> Result<()> {
+    let names = directory.list()?;
+    let has = |name: &str| names.iter().any(|present| present == name);
+    let missing: Vec<_> = COMPRESSION_NAMES.into_iter().filter(|name| !has(name)).collect();
+    for name in COMPRESSION_NAMES.map(new_name).iter().filter(|name| has(name)) {
+        directory.remove(name)?;
+    }
+    for name in &missing {
+        write_copy(directory, name, dictionary)?;
+    }
+    if missing.is_empty() { Ok(()) } else { directory.sync(Purpose::Maintain) }
+}
+
+fn write_copy(directory: &Directory, name: &str, dictionary: &[u8]) -> Result<()> {
+    let new = new_name(name);
+    let file = directory.create(&new, Access::Buffered)?;
+    file.write(Purpose::Maintain, 0, &encode(dictionary))?;
+    file.sync(Purpose::Maintain)?;
+    directory.rename(&new, name)
+}
+
+/// Adds the damage of the files to a report. Records are lost only if no copy is intact.
+pub fn examine(directory: &Directory, report: &mut VerifyReport) -> Result<()> {
+    let copies = read_all(directory)?;
+    let intact = copies.iter().find_map(|(_, copy)| copy.as_ref().ok()).cloned();
+    for (name, copy) in copies {
+        let length = directory.length_of(name)?;
+        report.checked_bytes += length;
+        let error = match (copy, &intact) {
+            (Err(error @ Error::Version { .. }), _) => return Err(error),
+            (Err(error), _) => error,
+            (Ok(dictionary), Some(intact)) if dictionary != *intact => Error::Corrupt {
+                file: directory.path_of(name),
+                offset: 0,
+                expected: format!("the dictionary in {}", COMPRESSION_NAMES[0]),
+                got: "another dictionary".into(),
+            },
+            (Ok(_), _) => continue,
+        };
+        let mut damage = Damage::of(&error, DamagedPart::File, length);
+        damage.lost.extend(intact.is_none().then_some(KeyRange::ALL));
+        report.damage.push(damage);
+    }
+    Ok(())
+}
+
+/// Replaces damaged copies by the intact one. If there is none, sets the damaged ones aside: values that need the
+/// dictionary are lost then, and the others can be read.
+pub fn repair(directory: &Directory, report: &mut RepairReport) -> Result<()> {
+    let before = report.found.damage.len();
+    examine(directory, &mut report.found)?;
+    if report.found.damage.len() == before {
+        return Ok(());
+    }
+    if directory.is_read_only() {
+        return Err(Error::io("repair", directory.path())(ErrorKind::ReadOnlyFilesystem.into()));
+    }
+    let copies = read_all(directory)?;
+    let intact = copies.iter().find_map(|(_, copy)| copy.as_ref().ok()).cloned();
+    let is_damaged = |copy: &Result<Vec<u8>>| copy.as_ref().ok() != intact.as_ref();
+    let damaged = copies.iter().filter(|(_, copy)| is_damaged(copy) || intact.is_none());
+    let damaged: Vec<&str> = damaged.map(|(name, _)| *name).collect();
+    let folder = directory.set_aside(&damaged, SET_ASIDE)?;
+    report.set_aside.get_or_insert_with(|| directory.path().join(&folder));
+    report.set_aside_files.extend(damaged.iter().map(|name| (*name).to_owned()));
+    for name in &damaged {
+        match &intact {
+            Some(dictionary) => {
+                write_copy(directory, name, dictionary)?;
+                report.new_files.push((*name).to_owned());
+            }
+            None => directory.remove(name)?,
+        }
+    }
+    directory.sync(Purpose::Maintain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::memory::MemoryDirectory;
+
+    fn written() -> Directory {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        assert_eq!(read(&directory).unwrap(), None);
+        complete(&directory, b"words").unwrap();
+        directory
+    }
+
+    fn damage(directory: &Directory, name: &str) {
+        directory.open(name, Access::Buffered).unwrap().write(Purpose::Maintain, 17, b"?").unwrap();
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_what_is_damaged_is_not() {
+        let bytes = encode(b"words");
+        assert_eq!(decode(&bytes), Some((VERSION, Some(&b"words"[..]))));
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(!matches!(decode(&bad), Some((_, Some(_)))), "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            assert!(!matches!(decode(&bytes[..length]), Some((_, Some(_)))), "{length} bytes");
+        }
+        let directory = written();
+        assert_eq!(read(&directory).unwrap().as_deref(), Some(&b"words"[..]));
+        assert_eq!(directory.list().unwrap(), COMPRESSION_NAMES);
+        assert!(directory.list().unwrap().iter().all(|name| owns(name)) && !owns("COMPRESSION.old"));
+    }
+
+    #[test]
+    fn either_copy_suffices_and_is_completed() {
+        for lost in COMPRESSION_NAMES {
+            let directory = written();
+            directory.remove(lost).unwrap();
+            directory.create(&new_name(lost), Access::Buffered).unwrap();
+            let dictionary = read(&directory).unwrap().unwrap();
+            complete(&directory, &dictionary).unwrap();
+            assert_eq!(directory.list().unwrap(), COMPRESSION_NAMES);
+            assert_eq!(read_copy(&directory, lost).unwrap(), dictionary);
+        }
+    }
+
+    #[test]
+    fn a_damaged_copy_is_reported_and_repaired_from_the_other() {
+        for name in COMPRESSION_NAMES {
+            let directory = written();
+            damage(&directory, name);
+            assert!(read(&directory).unwrap().is_some());
+            let mut report = RepairReport::default();
+            repair(&directory, &mut report).unwrap();
+            assert_eq!((report.new_files, report.found.damage.len()), (vec![name.to_owned()], 1));
+            assert!(report.found.damage[0].lost.is_empty());
+            let mut report = VerifyReport::default();
+            examine(&directory, &mut report).unwrap();
+            assert!(report.damage.is_empty() && report.checked_bytes > 0);
+        }
+    }
+
+    #[test]
+    fn without_an_intact_copy_the_dictionary_is_an_error_until_it_is_set_aside() {
+        let directory = written();
+        COMPRESSION_NAMES.iter().for_each(|name| damage(&directory, name));
+        assert!(matches!(read(&directory), Err(Error::Corrupt { .. })));
+        let mut report = RepairReport::default();
+        repair(&directory, &mut report).unwrap();
+        assert_eq!(report.set_aside_files, COMPRESSION_NAMES);
+        assert!(report.found.damage.iter().all(|damage| damage.lost == [KeyRange::ALL]));
+        assert_eq!(read(&directory).unwrap(), None);
+    }
+}

@@ -1,0 +1,226 @@
+//! The values of a database with compression: their coding, the training of their dictionary, and what is counted.
+
+use super::training::{SAMPLE_BYTES, Training};
+use super::{Place, file};
+use crate::batch::BEFORE_ALL_EXPIRY;
+use crate::compression::Compression;
+use crate::compression::codec::{Codec, VALUE_LENGTH_COMPRESSED_MAX, dictionary_of, raw_value, train};
+use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
+use crate::device::Directory;
+use crate::engine::{Engine, Found, Record, ScanLimit};
+use crate::error::{Error, Result};
+use crate::names::COMPRESSION_NAMES;
+use crate::stats::Stats;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use bytes::Bytes;
+use std::path::PathBuf;
+
+/// The maximum number of records that are read at an opening to see whether the dictionary was lost.
+const SCANNED_RECORDS: usize = 20_000;
+
+/// What the values of one database share.
+pub struct Values {
+    codec: Codec,
+    compression: Compression,
+    training: Training,
+    /// Held while the dictionary is trained and written, and during a checkpoint.
+    dictionary: Mutex<()>,
+    /// The directory of the dictionary; `None` for an engine without files.
+    directory: Option<Directory>,
+    path: PathBuf,
+    /// There are values of a dictionary that is missing.
+    is_lost: bool,
+    value_bytes: AtomicU64,
+    stored_bytes: AtomicU64,
+}
+
+/// The bytes of values before and after compression.
+#[derive(Default, Clone, Copy)]
+pub struct Sizes {
+    value_bytes: u64,
+    stored_bytes: u64,
+}
+
+impl Values {
+    /// Reads the dictionary of a database, if there is one, and otherwise begins to collect samples: the records that
+    /// the database has, and those that are put.
+    pub fn open(engine: &dyn Engine, place: Place) -> Result<Values> {
+        let Place { compression, sample_bytes, directory, path } = place;
+        let codec = Codec::new(compression);
+        let is_read_only = directory.as_ref().is_some_and(Directory::is_read_only);
+        let mut collects = compression.has_dictionary() && !is_read_only;
+        if let Some(directory) = directory.as_ref().filter(|_| compression.has_dictionary())
+            && let Some(dictionary) = file::read(directory)?
+        {
+            if !is_read_only {
+                file::complete(directory, &dictionary)?;
+            }
+            if !codec.set_dictionary(dictionary) {
+                return Err(Error::Corrupt {
+                    file: directory.path_of(COMPRESSION_NAMES[0]),
+                    offset: 0,
+                    expected: "a dictionary of Zstandard".into(),
+                    got: "other bytes".into(),
+                });
+            }
+            collects = false;
+        }
+        let mut values = Values {
+            codec,
+            compression,
+            training: Training::new(collects.then_some(sample_bytes.unwrap_or(SAMPLE_BYTES))),
+            dictionary: Mutex::default(),
+            directory,
+            path,
+            is_lost: false,
+            value_bytes: AtomicU64::new(0),
+            stored_bytes: AtomicU64::new(0),
+        };
+        if collects {
+            values.collect_stored(engine);
+        }
+        Ok(values)
+    }
+
+    /// Takes samples from the records of the database. If some were compressed with a dictionary, it was lost, and a
+    /// new one would be taken for it. Errors are left to later reads.
+    fn collect_stored(&mut self, engine: &dyn Engine) {
+        let limit = ScanLimit { records: SCANNED_RECORDS, bytes: SAMPLE_BYTES };
+        let Ok(page) = engine.scan(0..=u64::MAX, limit, BEFORE_ALL_EXPIRY) else { return };
+        for record in page.records {
+            self.is_lost |= dictionary_of(&record.value).is_some();
+            let mut value = Vec::new();
+            if self.codec.decode(&record.value, &mut value).is_ok() {
+                self.training.add(&value);
+            }
+        }
+        if self.is_lost {
+            self.training.end();
+        }
+    }
+
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Appends the stored form of a value.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the value is too long.
+    pub fn encode(&self, value: &[u8], sizes: &mut Sizes, out: &mut Vec<u8>) -> Result<()> {
+        if value.len() > VALUE_LENGTH_COMPRESSED_MAX {
+            let problem = format!(
+                "the value has {} bytes; with compression the maximum is {VALUE_LENGTH_COMPRESSED_MAX} bytes; split it \
+                 over several keys",
+                value.len()
+            );
+            return Err(Error::Setting { name: "compression", problem });
+        }
+        let start = out.len();
+        self.codec.encode(value, out);
+        self.training.add(value);
+        sizes.value_bytes += value.len() as u64;
+        sizes.stored_bytes += (out.len() - start) as u64;
+        Ok(())
+    }
+
+    /// Counts values that were written.
+    pub fn count(&self, sizes: Sizes) {
+        self.value_bytes.fetch_add(sizes.value_bytes, Relaxed);
+        self.stored_bytes.fetch_add(sizes.stored_bytes, Relaxed);
+    }
+
+    /// Appends the value of its stored form.
+    pub fn decode_into(&self, key: &[u8], stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        self.codec.decode(stored, out).map_err(|got| {
+            let key = key[..key.len().min(64)].escape_ascii();
+            let expected = format!("the compressed value of the key \"{key}\"");
+            Error::Corrupt { file: self.path.clone(), offset: 0, expected, got }
+        })
+    }
+
+    fn decode(&self, key: &[u8], stored: &Bytes) -> Result<Bytes> {
+        if raw_value(stored).is_some() {
+            return Ok(stored.slice(1..));
+        }
+        let mut value = Vec::new();
+        self.decode_into(key, stored, &mut value)?;
+        Ok(value.into())
+    }
+
+    pub fn found(&self, key: &[u8], found: Option<&Found>) -> Result<Option<Found>> {
+        let decoded = |found: &Found| {
+            Ok(Found { value: self.decode(key, &found.value)?, expires_at_ms: found.expires_at_ms })
+        };
+        found.map(decoded).transpose()
+    }
+
+    pub fn record(&self, record: Record) -> Result<Record> {
+        Ok(Record { value: self.decode(&record.key, &record.value)?, ..record })
+    }
+
+    /// Returns whether there are samples to train the dictionary on.
+    pub fn wants_training(&self) -> bool {
+        self.training.is_full()
+    }
+
+    /// Trains the dictionary and writes it durably, if there are enough samples. Returns whether it did. As after any
+    /// change of the directory that fails, the engine accepts no more writes if this fails.
+    pub fn train(&self, engine: &dyn Engine) -> Result<bool> {
+        let Some(_locked) = self.dictionary.try_lock() else { return Ok(false) };
+        if !self.training.is_full() {
+            return Ok(false);
+        }
+        let samples = self.training.end();
+        if let Some(dictionary) = train(&samples.bytes, &samples.lengths) {
+            if let Some(directory) = &self.directory {
+                file::complete(directory, &dictionary)
+                    .inspect_err(|error| engine.poison(&error.to_string()))?;
+            }
+            self.codec.set_dictionary(dictionary);
+        }
+        Ok(true)
+    }
+
+    /// Calls `checkpoint` after the dictionary is in its target. No dictionary comes into use meanwhile.
+    pub fn checkpoint(&self, target: &Directory, checkpoint: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _locked = self.dictionary.lock();
+        if let Some(dictionary) = self.codec.dictionary() {
+            file::complete(target, dictionary)?;
+        }
+        checkpoint()
+    }
+
+    /// Adds the damage of the dictionary to a report.
+    pub fn examine(&self, report: &mut VerifyReport) -> Result<()> {
+        let Some(directory) = self.directory.as_ref().filter(|_| self.compression.has_dictionary()) else {
+            return Ok(());
+        };
+        file::examine(directory, report)?;
+        if self.is_lost {
+            let mut damage = Damage::new(directory.path_of(COMPRESSION_NAMES[0]), DamagedPart::File, 0, 0)
+                .because("the dictionary of compressed values", "no file");
+            damage.lost.push(KeyRange::ALL);
+            report.damage.push(damage);
+        }
+        Ok(())
+    }
+
+    /// Adds what is counted here. The user's bytes are those of values before compression.
+    pub fn add_to(&self, stats: &mut Stats) {
+        let (value_bytes, stored_bytes) = (self.value_bytes.load(Relaxed), self.stored_bytes.load(Relaxed));
+        let dictionary_bytes = self.codec.dictionary().map_or(0, <[u8]>::len);
+        stats.shape.compression = self.compression;
+        stats.user_bytes = (stats.user_bytes + value_bytes).saturating_sub(stored_bytes);
+        let heap_bytes = (self.codec.heap_bytes() + self.training.heap_bytes()) as u64;
+        stats.ram.add("compression", heap_bytes);
+        stats.ram_peak.add("compression", heap_bytes);
+        stats.details.push(("value_bytes", value_bytes as f64));
+        stats.details.push(("stored_value_bytes", stored_bytes as f64));
+        stats.details.push(("dictionary_bytes", dictionary_bytes as f64));
+        if self.directory.is_some() && dictionary_bytes > 0 {
+            stats.disk_bytes += COMPRESSION_NAMES.len() as u64 * file::length(dictionary_bytes);
+        }
+    }
+}
