@@ -106,6 +106,8 @@ pub enum Operation {
     },
     /// Puts those of the records whose keys are absent, in one transaction.
     InsertManyIfAbsent(Vec<(KeyNumber, Value)>),
+    /// Syncs the database, and loads the records.
+    BulkLoad(Vec<(KeyNumber, Value)>),
     /// Replaces the value of a key, or deletes it.
     CompareAndSwap {
         /// The key.
@@ -175,13 +177,14 @@ pub enum OperationKind {
     Crash,
     PowerOff,
     Fail,
+    BulkLoad,
 }
 
 use OperationKind as Kind;
 
 impl OperationKind {
     /// All kinds.
-    pub const ALL: [Kind; 22] = [
+    pub const ALL: [Kind; 23] = [
         Kind::Put,
         Kind::Delete,
         Kind::Batch,
@@ -204,6 +207,7 @@ impl OperationKind {
         Kind::Crash,
         Kind::PowerOff,
         Kind::Fail,
+        Kind::BulkLoad,
     ];
 
     /// Returns the maximum weight of the kind in a workload. Operations that are expensive or end a database are rare.
@@ -215,7 +219,7 @@ impl OperationKind {
             Kind::GetMany | Kind::Scan | Kind::Sync | Kind::Wait => 100,
             Kind::Transact | Kind::InsertManyIfAbsent | Kind::CompareAndSwap | Kind::Remove => 100,
             Kind::Reopen | Kind::Crash | Kind::Iterate => 20,
-            Kind::Compact | Kind::PowerOff | Kind::Fail => 10,
+            Kind::Compact | Kind::PowerOff | Kind::Fail | Kind::BulkLoad => 10,
             Kind::Verify | Kind::Checkpoint => 5,
         }
     }
@@ -360,6 +364,10 @@ impl Workload {
             Kind::Crash => Operation::Crash(Crash::random(random), random.u64(..)),
             Kind::PowerOff => Operation::PowerOff(u64::from(log_uniform(random, 2000))),
             Kind::Fail => Operation::Fail(Faults::random(random)),
+            Kind::BulkLoad => {
+                let keys = self.some_keys(random);
+                Operation::BulkLoad(keys.into_iter().map(|key| (key, self.value(random).0)).collect())
+            }
         }
     }
 

@@ -169,6 +169,7 @@ impl<'a> Run<'a> {
             }
             Operation::Transact { modifications, durability } => self.transact(modifications, *durability),
             Operation::InsertManyIfAbsent(records) => self.insert_many_if_absent(records),
+            Operation::BulkLoad(records) => self.bulk_load(records),
             Operation::CompareAndSwap { key, matches, new } => self.compare_and_swap(*key, *matches, *new),
             Operation::Remove(key) => self.remove(*key),
             Operation::Get(key) => self.get(*key),

@@ -6,8 +6,12 @@ use crate::operations::{BatchWrite, KeyNumber, Modification, Value, modified};
 use crate::reference::Violation;
 use siltstone::batch::{Batch, Durability, NEVER, Write};
 use siltstone::engine::{Change, Found};
+use siltstone::key::KeyHasher;
 use siltstone::{Database, Error, WriteOptions};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An engine that appends everything gets fewer bytes in one batch.
+const LOADED_BYTES_MAX: usize = 1 << 20;
 
 impl Run<'_> {
     /// Adds the outcome of a write to the model.
@@ -18,16 +22,7 @@ impl Run<'_> {
         refuse: bool,
         outcome: siltstone::Result<()>,
     ) -> Outcome {
-        let now_ms = self.now_ms();
-        if let Some(scan) = &mut self.scan {
-            for write in writes {
-                let stays =
-                    matches!(write, Write::Put { .. }) && self.reference.is_present(write.key(), now_ms);
-                if !stays {
-                    scan.present.remove(write.key());
-                }
-            }
-        }
+        self.note_for_scan(writes);
         match outcome {
             Ok(()) if refuse => {
                 Err(Violation::new("a write was acknowledged after another had failed".into()))
@@ -47,6 +42,64 @@ impl Run<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Takes from the keys that the current scan must return those that may be absent from now on.
+    fn note_for_scan(&mut self, writes: &[Write<'_>]) {
+        let now_ms = self.now_ms();
+        let Some(scan) = &mut self.scan else { return };
+        for write in writes {
+            let stays = matches!(write, Write::Put { .. }) && self.reference.is_present(write.key(), now_ms);
+            if !stays {
+                scan.present.remove(write.key());
+            }
+        }
+    }
+
+    /// Loads records after a sync. If the load fails, each partition has all of its records or none.
+    pub(super) fn bulk_load(&mut self, records: &[(KeyNumber, Value)]) -> Outcome {
+        if self.reference.doubts() > 0 {
+            // Those of each partition are added, and there may be no more.
+            return Ok(());
+        }
+        self.sync()?;
+        if self.session.may_be_poisoned {
+            return Ok(());
+        }
+        let mut records: Vec<_> =
+            records.iter().map(|(key, value)| (self.key(*key), value.bytes())).collect();
+        let mut bytes = 0;
+        records.retain(|(key, value)| {
+            bytes += key.len() + value.len();
+            bytes < LOADED_BYTES_MAX
+        });
+        let writes: Vec<_> =
+            records.iter().map(|(key, value)| Write::Put { key, value, expires_at_ms: NEVER }).collect();
+        let refuse = self.must_refuse();
+        let Err(error) = self.database()?.bulk_load(records.iter().map(|(key, value)| (key, value))) else {
+            return self.note_write(&writes, Durability::Synced, refuse, Ok(()));
+        };
+        self.note_for_scan(&writes);
+        self.failed("bulk_load", &error)?;
+        let mut by_partition: BTreeMap<usize, Vec<Write<'_>>> = BTreeMap::new();
+        for write in writes {
+            by_partition.entry(self.partition(write.key())).or_default().push(write);
+        }
+        for writes in by_partition.values() {
+            self.reference.attempted(writes);
+            self.session.writes_in_doubt += writes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Returns the partition of a key.
+    fn partition(&self, key: &[u8]) -> usize {
+        let common = &self.configuration.common;
+        let hasher = match common.hashed_keys {
+            Some(true) => KeyHasher::Identity,
+            _ => KeyHasher::Keyed(self.configuration.hash_seed),
+        };
+        hasher.hash(key).partition(common.partitions.unwrap_or(1).ilog2())
     }
 
     pub(super) fn write(&mut self, writes: &[BatchWrite], durability: Durability) -> Outcome {
