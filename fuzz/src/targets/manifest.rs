@@ -2,6 +2,7 @@
 
 use crate::input::{Input, directory_with};
 use crate::seal::{SECRET, commit};
+use siltstone::Compression;
 use siltstone::engine::flashkey::live;
 use siltstone::engine::silt::live::Manifest;
 use siltstone::key::KeyHasher;
@@ -17,6 +18,7 @@ pub fn run(data: &[u8]) {
         layout: input.layout(),
         hasher: KeyHasher::Keyed([input.u64(), 1]),
         partitions_log2: u32::from(input.u8() % 11),
+        compression: Compression::None,
         block_bytes: 512 << (input.u8() % 8),
         database_id: 7,
         secret: SECRET,

@@ -16,9 +16,6 @@ use std::io::ErrorKind;
 pub const VERSION: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"SILTZDIC";
-/// The bytes before the dictionary: magic number, version, length.
-#[cfg(feature = "compression")]
-const HEADER_BYTES: usize = 16;
 const CRC_BYTES: usize = 4;
 /// The maximum length of a dictionary that is read, in bytes.
 const LENGTH_MAX: u64 = 1 << 20;
@@ -33,10 +30,10 @@ pub fn owns(name: &str) -> bool {
     COMPRESSION_NAMES.iter().any(|copy| name == *copy || name == new_name(copy))
 }
 
-/// Returns the length of a copy of a dictionary, in bytes.
+/// Returns the bytes of the copies that exist.
 #[cfg(feature = "compression")]
-pub fn length(dictionary_bytes: usize) -> u64 {
-    (HEADER_BYTES + dictionary_bytes + CRC_BYTES) as u64
+pub fn bytes(directory: &Directory) -> u64 {
+    COMPRESSION_NAMES.iter().map(|name| directory.length_of(name).unwrap_or(0)).sum()
 }
 
 /// Returns the bytes of the file.
@@ -103,15 +100,21 @@ pub fn read(directory: &Directory) -> Result<Option<Vec<u8>>> {
     first_error.map_or(Ok(None), Err)
 }
 
-/// Writes the missing copies durably, and removes those that a crash left half-written.
+/// Removes copies that a crash left half-written.
+#[cfg(any(test, feature = "compression"))]
+pub fn tidy(directory: &Directory) -> Result<()> {
+    let names = directory.list()?;
+    let left = COMPRESSION_NAMES.map(new_name).into_iter().filter(|new| names.contains(new));
+    left.into_iter().try_for_each(|new| directory.remove(&new))
+}
+
+/// Writes the missing copies durably.
 #[cfg(any(test, feature = "compression"))]
 pub fn complete(directory: &Directory, dictionary: &[u8]) -> Result<()> {
     let names = directory.list()?;
     let has = |name: &str| names.iter().any(|present| present == name);
     let missing: Vec<_> = COMPRESSION_NAMES.into_iter().filter(|name| !has(name)).collect();
-    for name in COMPRESSION_NAMES.map(new_name).iter().filter(|name| has(name)) {
-        directory.remove(name)?;
-    }
+    tidy(directory)?;
     for name in &missing {
         write_copy(directory, name, dictionary)?;
     }
@@ -121,9 +124,13 @@ pub fn complete(directory: &Directory, dictionary: &[u8]) -> Result<()> {
 fn write_copy(directory: &Directory, name: &str, dictionary: &[u8]) -> Result<()> {
     let new = new_name(name);
     let file = directory.create(&new, Access::Buffered)?;
-    file.write(Purpose::Maintain, 0, &encode(dictionary))?;
-    file.sync(Purpose::Maintain)?;
-    directory.rename(&new, name)
+    let written = file.write(Purpose::Maintain, 0, &encode(dictionary));
+    let synced = written.and_then(|()| file.sync(Purpose::Maintain));
+    drop(file);
+    synced.and_then(|()| directory.rename(&new, name)).inspect_err(|_| {
+        // If this fails too, the next opening removes it.
+        let _ = directory.remove(&new);
+    })
 }
 
 /// Adds the damage of the files to a report. Records are lost only if no copy is intact.

@@ -33,6 +33,8 @@ pub struct Values {
     is_lost: bool,
     value_bytes: AtomicU64,
     stored_bytes: AtomicU64,
+    /// The bytes of the files of the dictionary.
+    file_bytes: AtomicU64,
 }
 
 /// The bytes of values before and after compression.
@@ -50,6 +52,9 @@ impl Values {
         let codec = Codec::new(compression);
         let is_read_only = directory.as_ref().is_some_and(Directory::is_read_only);
         let mut collects = compression.has_dictionary() && !is_read_only;
+        if let Some(directory) = directory.as_ref().filter(|_| collects) {
+            file::tidy(directory)?;
+        }
         if let Some(directory) = directory.as_ref().filter(|_| compression.has_dictionary())
             && let Some(dictionary) = file::read(directory)?
         {
@@ -76,7 +81,9 @@ impl Values {
             is_lost: false,
             value_bytes: AtomicU64::new(0),
             stored_bytes: AtomicU64::new(0),
+            file_bytes: AtomicU64::new(0),
         };
+        values.count_files();
         if collects {
             values.collect_stored(engine);
         }
@@ -160,6 +167,12 @@ impl Values {
         Ok(Record { value: self.decode(&record.key, &record.value)?, ..record })
     }
 
+    /// Counts the bytes of the files of the dictionary.
+    fn count_files(&self) {
+        let directory = self.directory.as_ref().filter(|_| self.compression.has_dictionary());
+        self.file_bytes.store(directory.map_or(0, file::bytes), Relaxed);
+    }
+
     /// Returns whether there are samples to train the dictionary on.
     pub fn wants_training(&self) -> bool {
         self.training.is_full()
@@ -175,8 +188,9 @@ impl Values {
         let samples = self.training.end();
         if let Some(dictionary) = train(&samples.bytes, &samples.lengths) {
             if let Some(directory) = &self.directory {
-                file::complete(directory, &dictionary)
-                    .inspect_err(|error| engine.poison(&error.to_string()))?;
+                let written = file::complete(directory, &dictionary);
+                self.count_files();
+                written.inspect_err(|error| engine.poison(&error.to_string()))?;
             }
             self.codec.set_dictionary(dictionary);
         }
@@ -219,8 +233,6 @@ impl Values {
         stats.details.push(("value_bytes", value_bytes as f64));
         stats.details.push(("stored_value_bytes", stored_bytes as f64));
         stats.details.push(("dictionary_bytes", dictionary_bytes as f64));
-        if self.directory.is_some() && dictionary_bytes > 0 {
-            stats.disk_bytes += COMPRESSION_NAMES.len() as u64 * file::length(dictionary_bytes);
-        }
+        stats.disk_bytes += self.file_bytes.load(Relaxed);
     }
 }
