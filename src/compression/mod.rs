@@ -5,6 +5,7 @@ pub mod codec;
 
 use crate::error::{Error, Result};
 use std::fmt;
+use std::str::FromStr;
 
 /// The level of Zstandard if none is stated.
 const ZSTD_LEVEL_DEFAULT: u8 = 3;
@@ -20,8 +21,9 @@ const LZ4_NUMBER: u8 = 255;
 /// ```
 /// use siltstone::Compression;
 ///
-/// assert_eq!(Compression::from_name("zstd:9"), Some(Compression::Zstd { level: 9 }));
+/// assert_eq!("zstd:9".parse::<Compression>()?, Compression::Zstd { level: 9 });
 /// assert_eq!(Compression::Zstd { level: 3 }.to_string(), "zstd:3");
+/// # Ok::<(), siltstone::Error>(())
 /// ```
 ///
 /// [`Builder::compression`]: crate::Builder::compression
@@ -42,6 +44,7 @@ pub enum Compression {
 
 impl Compression {
     /// Returns the compression with this text.
+    #[doc(hidden)]
     pub fn from_name(text: &str) -> Option<Compression> {
         let compression = match text.split_once(':') {
             None if text == "none" => Compression::None,
@@ -97,6 +100,17 @@ impl Compression {
     #[cfg(feature = "compression")]
     pub(crate) fn has_dictionary(self) -> bool {
         matches!(self, Compression::Zstd { .. })
+    }
+}
+
+impl FromStr for Compression {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Compression> {
+        Compression::from_name(text).ok_or_else(|| {
+            let problem = format!("`{text}` is not possible; use none, lz4, zstd, or zstd:1 to zstd:19");
+            Error::Setting { name: "compression", problem }
+        })
     }
 }
 
