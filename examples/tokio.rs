@@ -4,7 +4,7 @@
 //! clone. Single gets of many tasks are collected and become one `get_many`, whose reads overlap: this takes one
 //! blocking thread instead of one per get.
 //!
-//! Run with `cargo run --example tokio`.
+//! Run with `cargo run --example tokio`. `tokio_gets.rs` measures it.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
@@ -20,11 +20,11 @@ const BATCH: usize = 256;
 
 /// Gets of many tasks, collected.
 #[derive(Clone)]
-struct Gets(mpsc::Sender<Request>);
+pub(crate) struct Gets(mpsc::Sender<Request>);
 
 impl Gets {
     /// Starts the thread that looks keys up. It ends when the last clone is dropped.
-    fn of(database: Database) -> Gets {
+    pub(crate) fn of(database: Database) -> Gets {
         let (sender, mut requests) = mpsc::channel::<Request>(4 * BATCH);
         spawn_blocking(move || {
             let mut batch = Vec::with_capacity(BATCH);
@@ -43,7 +43,7 @@ impl Gets {
     }
 
     /// Returns the value of a key.
-    async fn get(&self, key: impl Into<Vec<u8>>) -> Result<Option<Bytes>> {
+    pub(crate) async fn get(&self, key: impl Into<Vec<u8>>) -> Result<Option<Bytes>> {
         let (reply, value) = oneshot::channel();
         self.0.send((key.into(), reply)).await.map_err(|_| Error::Closed)?;
         value.await.map_err(|_| Error::Closed)?

@@ -10,8 +10,8 @@ mod dictionary;
 mod seen_set;
 #[path = "../examples/sessions.rs"]
 mod sessions;
-#[path = "../examples/tokio.rs"]
-mod tokio_handles;
+#[path = "../examples/tokio_gets.rs"]
+mod tokio_gets;
 
 #[test]
 fn every_example_runs() {
@@ -20,7 +20,8 @@ fn every_example_runs() {
     dictionary::main().unwrap();
     seen_set::main().unwrap();
     sessions::main().unwrap();
-    tokio_handles::main().unwrap();
+    tokio_gets::example::main().unwrap();
+    assert_eq!(tokio_gets::measure_few().unwrap(), 4);
 }
 
 #[test]
