@@ -43,7 +43,7 @@ settings! {
         capacity: u64 = 0, 0..=1 << 60, kept;
         /// The bits of a key's hash that the index keeps, fixed when the database is created. A get of a missing key
         /// costs N / 2^bits reads, for N keys.
-        hash_bits: u8 = 38, 28..=41, kept;
+        hash_bits: u8 = 37, 28..=41, kept;
         /// Which segment is cleaned next. `most_invalid` is the paper's rule.
         victim: Victim = Victim::CostBenefit, (), kept;
         /// The number of logs for records that cleaning has moved, by their age. The fewer, the more often records
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(names, ["hash_bits", "ordered", "segment_bytes", "space"]);
         let mut same = FlashKeySettings::default().segment_bytes(8192).space(2.0);
         same.adopt_kept(&kept).unwrap();
-        assert_eq!((same.segment_bytes, same.space, same.hash_bits), (8192, 2.0, 38));
+        assert_eq!((same.segment_bytes, same.space, same.hash_bits), (8192, 2.0, 37));
         let mut other = FlashKeySettings::default().hash_bits(40);
         assert!(matches!(other.adopt_kept(&kept), Err(Error::Setting { name: "hash_bits", .. })));
     }
