@@ -44,7 +44,7 @@ pub struct PaperArgs {
 
 fn help_with_experiments() -> String {
     let line = |experiment: &Experiment| {
-        format!("  {:<20}{}\n", experiment.name().replace('_', "-"), experiment.about())
+        format!("  {:<22}{}\n", experiment.name().replace('_', "-"), experiment.about())
     };
     let names: String = Experiment::ALL.iter().map(line).collect();
     format!("Experiments:\n{names}\n{}", help(EXAMPLES))
