@@ -1,5 +1,6 @@
 //! Compares `siltstone_get` of the shared library, called as a C program calls it, with `Database::get` of Rust: both
-//! read the same database, in turn, and the ratio of the medians is printed.
+//! read the same database, in turn, and the ratio of the medians is printed. Where a database has its memory depends on which of
+//! them was opened first, so that changes from repetition to repetition.
 //!
 //! `cargo bench --package siltstone-capi`
 
@@ -17,7 +18,9 @@ use std::time::Instant;
 const RECORDS: u64 = 200_000;
 const VALUE_BYTES: usize = 100;
 const GETS_PER_ROUND: u64 = 2_000;
-const ROUNDS: usize = 2_001;
+const ROUNDS: usize = 501;
+/// How often both are opened anew.
+const REPETITIONS: usize = 8;
 const MEMORY_BUDGET: &str = "128MiB";
 
 type Open = unsafe extern "C" fn(*const c_char, *const capi::Options, *mut *mut c_char) -> *mut capi::Db;
@@ -61,7 +64,8 @@ fn fill(path: &Path) {
     database.close().unwrap();
 }
 
-fn compare(label: &str, path: &Path, memory_budget: Option<&str>) {
+/// Returns the nanoseconds of a get in Rust and in C.
+fn measure(path: &Path, memory_budget: Option<&str>, rust_first: bool) -> (f64, f64) {
     let library = library();
     // SAFETY: the library is that of this package, whose functions have these types.
     let library = unsafe { Library::new(library) }.unwrap();
@@ -77,18 +81,30 @@ fn compare(label: &str, path: &Path, memory_budget: Option<&str>) {
     };
     let settings = [("read_only", Some("true")), ("memory_budget", memory_budget)];
     let settings = || settings.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
-    let rust = settings().fold(Database::builder(path), |builder, (name, value)| builder.set(name, value));
-    let rust = rust.open().unwrap();
-    let path = CString::new(path.to_str().unwrap()).unwrap();
-    let options = create_options();
-    for (name, value) in settings() {
-        let (name, value) = (CString::new(name).unwrap(), CString::new(value).unwrap());
-        // SAFETY: the options are new, and the texts end with a zero.
-        unsafe { set_option(options, name.as_ptr(), value.as_ptr()) };
-    }
-    // SAFETY: the options are not freed.
-    let c = unsafe { open(path.as_ptr(), options, null_mut()) };
-    assert!(!c.is_null());
+    let open_rust = || {
+        let builder = Database::builder(path);
+        settings().fold(builder, |builder, (name, value)| builder.set(name, value)).open().unwrap()
+    };
+    let open_c = || {
+        let path = CString::new(path.to_str().unwrap()).unwrap();
+        let options = create_options();
+        for (name, value) in settings() {
+            let (name, value) = (CString::new(name).unwrap(), CString::new(value).unwrap());
+            // SAFETY: the options are new, and the texts end with a zero.
+            unsafe { set_option(options, name.as_ptr(), value.as_ptr()) };
+        }
+        // SAFETY: the options are not freed.
+        let c = unsafe { open(path.as_ptr(), options, null_mut()) };
+        assert!(!c.is_null());
+        c
+    };
+    let (rust, c) = if rust_first {
+        let rust = open_rust();
+        (rust, open_c())
+    } else {
+        let c = open_c();
+        (open_rust(), c)
+    };
     let mut get_in_rust = |key: &[u8; 8]| drop(black_box(rust.get(key).unwrap().unwrap()));
     let mut get_in_c = |key: &[u8; 8]| {
         let mut length = 0;
@@ -116,11 +132,19 @@ fn compare(label: &str, path: &Path, memory_budget: Option<&str>) {
             times.1.push(of_c);
         }
     }
-    let (of_rust, of_c) = (median(times.0), median(times.1));
-    println!("{label:<24} Rust {of_rust:>7.0} ns   C {of_c:>7.0} ns   C/Rust {:>6.3}", of_c / of_rust);
     // SAFETY: nothing uses the database any more.
     unsafe { close(c, null_mut()) };
     rust.close().unwrap();
+    (median(times.0), median(times.1))
+}
+
+fn compare(label: &str, path: &Path, memory_budget: Option<&str>) {
+    let times: Vec<_> =
+        (0..REPETITIONS).map(|number| measure(path, memory_budget, number % 2 == 0)).collect();
+    let (of_rust, of_c): (Vec<_>, Vec<_>) = times.iter().copied().unzip();
+    let ratio = median(times.iter().map(|(of_rust, of_c)| of_c / of_rust).collect());
+    let (of_rust, of_c) = (median(of_rust), median(of_c));
+    println!("{label:<24} Rust {of_rust:>7.0} ns   C {of_c:>7.0} ns   C/Rust {ratio:>6.3}");
 }
 
 fn main() {

@@ -9,6 +9,7 @@ mod border;
 mod database;
 mod dictionary;
 mod iterate;
+mod memory;
 mod options;
 mod read;
 mod update;

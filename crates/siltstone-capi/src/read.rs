@@ -1,6 +1,7 @@
 //! Reading single records and many of them, of a database, a snapshot or a dictionary.
 
 use crate::border::{Failure, Outcome, body, bytes, give, handle, many, set, slice_mut};
+use crate::memory::give_memory;
 use crate::{Db, Dictionary, Snapshot};
 use bytes::Bytes;
 use std::cell::RefCell;
@@ -11,7 +12,7 @@ use std::ptr::null_mut;
 const SCRATCH_BYTES_MAX: usize = 1 << 16;
 
 thread_local! {
-    /// What a get reads into, so that it allocates nothing but what the caller owns.
+    /// What a get into a buffer of the caller reads into, so that it allocates nothing.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -94,19 +95,16 @@ pub(crate) unsafe fn get(
 ) -> Outcome<*mut c_char> {
     // SAFETY: as the caller guarantees.
     let key = unsafe { bytes(key, key_length) }?;
-    let given = with_value(source, key, |value, expires| {
-        // SAFETY: as the caller guarantees.
-        unsafe {
-            set(value_length, value.len());
+    let mut value = Vec::new();
+    let found = source.read(key, &mut value)?;
+    // SAFETY: as the caller guarantees.
+    unsafe {
+        set(value_length, if found.is_some() { value.len() } else { 0 });
+        if let Some(expires) = found {
             set(expires_at_ms, expires);
         }
-        give(value)
-    })?;
-    // SAFETY: as the caller guarantees.
-    Ok(given.unwrap_or_else(|| unsafe {
-        set(value_length, 0);
-        null_mut()
-    }))
+    }
+    Ok(found.map_or(null_mut(), |_| give_memory(value)))
 }
 
 /// Copies a value to a buffer, if it fits, and sets the length. Returns whether the key exists.
