@@ -20,7 +20,7 @@ DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test test-python wheel fuzz sanitize lint platforms bench build install install-capi
+.PHONY: help demo test test-python test-python-all wheel fuzz sanitize lint platforms bench build install install-capi
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,9 @@ test: ## Run all tests
 
 test-python: ## Build the Python package, and run its tests
 	crates/siltstone-python/test
+
+test-python-all: ## Like test-python, with PyTorch, Ray, Spark, S3 and pyright, which are large
+	SILTSTONE_PYTHON_ALL=1 crates/siltstone-python/test
 
 wheel: ## Build the wheel of the Python package in dist/
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -1,6 +1,6 @@
 //! Compares `siltstone_get` of the shared library, called as a C program calls it, with `Database::get` of Rust: both
-//! read the same database, in turn, and the ratio of the medians is printed. Where a database has its memory depends on which of
-//! them was opened first, so that changes from repetition to repetition.
+//! read the same database, in turn, and the ratio of the medians is printed. Where a database has its memory depends on
+//! which of them was opened first, so that changes from repetition to repetition.
 //!
 //! `cargo bench --package siltstone-capi`
 
@@ -19,7 +19,7 @@ const RECORDS: u64 = 200_000;
 const VALUE_BYTES: usize = 100;
 const GETS_PER_ROUND: u64 = 2_000;
 const ROUNDS: usize = 501;
-/// How often both are opened anew.
+/// How often both are opened.
 const REPETITIONS: usize = 8;
 const MEMORY_BUDGET: &str = "128MiB";
 

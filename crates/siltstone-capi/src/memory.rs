@@ -1,5 +1,5 @@
-//! The allocator of the library: the functions of C. So memory that a `Vec` has allocated can be given to a caller, who frees
-//! it with [`siltstone_free`](crate::siltstone_free), without a copy.
+//! The allocator of the library: the functions of C. So memory that a `Vec` has allocated can be given to a caller, who
+//! frees it with [`siltstone_free`](crate::siltstone_free), without a copy.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{c_char, c_void};
@@ -17,8 +17,8 @@ fn is_plain(layout: Layout) -> bool {
     layout.align() <= align_of::<libc::max_align_t>() && layout.align() <= layout.size()
 }
 
-// SAFETY: `malloc`, `calloc`, `realloc` and `posix_memalign` return NULL or memory of the size and the alignment, which `free`
-// accepts; they do not unwind.
+// SAFETY: `malloc`, `calloc`, `realloc` and `posix_memalign` return NULL or memory of the size and the alignment, which
+// `free` accepts; they do not unwind.
 unsafe impl GlobalAlloc for CAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

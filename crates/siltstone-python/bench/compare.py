@@ -3,10 +3,18 @@
 Each store is in a process of its own. The processes take turns, round by round, so that all see the same machine; a
 figure is the median of the rounds. A store that is not installed is left out.
 
-    pip install . diskcache lmdb plyvel rocksdict numpy
+    pip install . diskcache lmdb plyvel rocksdict
     python crates/siltstone-python/bench/compare.py --keys 1000000 --rounds 5
 
-Needs Linux: memory is that of /proc/self/smaps_rollup without pages of mapped files.
+With `--memory`, each process is in a memory cgroup of this size, to which its share of the page cache counts as well; this
+needs root, and the controller at /sys/fs/cgroup/memory or /sys/fs/cgroup.
+
+    python crates/siltstone-python/bench/compare.py --keys 1000000 --value-bytes 400 --memory 160M --reads 4000
+
+Loading ends when the records are on the device. It is measured without the time to make records. Then a store that has
+background work finishes it; `compact` is that time. A store that loads for longer than `--load-seconds` keeps what it has: the
+table says how many keys. Memory is that of /proc/self/smaps_rollup without pages of files, after the gets, above that before
+the store was opened. Needs Linux.
 """
 
 import argparse
@@ -30,7 +38,7 @@ def key_of(number):
 
 
 class Siltstone:
-    """With records of a fixed size, as the others have no such setting."""
+    """With records of a fixed size, as the others have no such setting; all else is as by default."""
 
     def open(self, path, settings):
         import siltstone
@@ -40,7 +48,7 @@ class Siltstone:
     def load(self, records):
         self.db.put_many(records)
 
-    def finish(self):
+    def compact(self):
         self.db.compact()
 
     def get(self, key):
@@ -59,7 +67,7 @@ class Dict:
     def load(self, records):
         self.db.update(records)
 
-    def finish(self):
+    def compact(self):
         pass
 
     def get(self, key):
@@ -71,7 +79,7 @@ class Dict:
 
 
 class Lmdb(Dict):
-    """One transaction per batch; no sync, as the others do none."""
+    """One transaction per batch."""
 
     def open(self, path, settings):
         import lmdb
@@ -84,7 +92,7 @@ class Lmdb(Dict):
             for key, value in records:
                 write.put(key, value)
 
-    def finish(self):
+    def compact(self):
         self.reader = self.db.begin()
 
     def get(self, key):
@@ -104,7 +112,7 @@ class Plyvel(Dict):
             for key, value in records:
                 batch.put(key, value)
 
-    def finish(self):
+    def compact(self):
         self.db.compact_range()
 
     def get(self, key):
@@ -126,7 +134,7 @@ class RocksDict(Dict):
             batch.put(key, value)
         self.db.write(batch)
 
-    def finish(self):
+    def compact(self):
         self.db.flush()
         self.db.compact_range(None, None)
 
@@ -209,8 +217,39 @@ STORES = {
     "shelve": Shelf,
     "dict": Dict,
 }
-#: These commit each record or are so slow that they get a part of the keys.
-SLOW = {"diskcache": 10, "dbm.sqlite3": 10, "shelve": 10}
+
+
+class Group:
+    """A cgroup that limits the memory of a process, its page cache included."""
+
+    def __init__(self, name, limit):
+        version_1 = "/sys/fs/cgroup/memory"
+        base = version_1 if os.path.exists(version_1 + "/memory.limit_in_bytes") else "/sys/fs/cgroup"
+        self.path = os.path.join(base, f"siltstone-bench-{os.getpid()}-{name}")
+        os.mkdir(self.path)
+        self.write("memory.limit_in_bytes" if base == version_1 else "memory.max", limit)
+
+    def write(self, name, value):
+        with open(os.path.join(self.path, name), "w") as file:
+            file.write(str(value))
+
+    def join(self):
+        """Moves this process to the group."""
+        self.write("cgroup.procs", os.getpid())
+
+
+def bytes_of(text):
+    """Returns the number of a text such as 160M."""
+    units = {"K": 10, "M": 20, "G": 30}
+    return int(text[:-1]) << units[text[-1]] if text[-1] in units else int(text)
+
+
+def sync_files(path):
+    """Waits until what was written is on the device."""
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                os.fsync(file)
 
 
 def private_bytes():
@@ -226,48 +265,109 @@ def size_of(path):
     )
 
 
-def serve(name, settings, pipe):
+def value_of(pool, number, length):
+    """Returns a value that does not compress with its neighbours."""
+    first = number * 7919 % (1 << 20)
+    return pool[first : first + length]
+
+
+def load(store, path, pool, settings):
+    """Loads records until all are there or the time is over, and returns their number and the nanoseconds per record."""
+    spent, count = 0.0, 0
+    while count < settings.keys and spent < settings.load_seconds:
+        numbers = range(count, min(count + BATCH, settings.keys))
+        records = [(key_of(number), value_of(pool, number, settings.value_bytes)) for number in numbers]
+        start = time.perf_counter()
+        store.load(records)
+        spent += time.perf_counter() - start
+        count = numbers.stop
+    start = time.perf_counter()
+    sync_files(path)
+    return count, (spent + time.perf_counter() - start) / count * 1e9
+
+
+def serve(name, settings, group, folder, pipe):
     """Runs a store, a command at a time."""
-    folder = tempfile.mkdtemp(prefix="siltstone-bench-", dir=settings.folder)
-    path = os.path.join(folder, "db")
-    store = STORES[name]()
-    keys = settings.keys // SLOW.get(name, 1)
+    if group:
+        group.join()
+    try:
+        answer(STORES[name](), os.path.join(folder, "db"), settings, pipe)
+    except ImportError as error:
+        pipe.send(f"{name} is left out: {error}")
+
+
+def answer(store, path, settings, pipe):
+    """Opens a store, and does what the pipe says."""
     random_of = random.Random(1)
     pool = random_of.randbytes((1 << 20) + settings.value_bytes)
-
-    def value_of(number):
-        """Returns a value that does not compress with its neighbours."""
-        first = number * 7919 % (1 << 20)
-        return pool[first : first + settings.value_bytes]
-
-    try:
-        store.open(path, settings)
-    except ImportError as error:
-        pipe.send({"error": str(error)})
-        shutil.rmtree(folder)
-        return
-    pipe.send({})
     before = private_bytes()
+    store.open(path, settings)
+    pipe.send({})
+    keys = 0
     while command := pipe.recv():
-        start = time.perf_counter()
         if command == "load":
-            for first in range(0, keys, BATCH):
-                records = range(first, min(first + BATCH, keys))
-                store.load([(key_of(number), value_of(number)) for number in records])
-            store.finish()
-            count = keys
-        elif command in ("get", "get_many"):
-            numbers = [random_of.randrange(keys) for _ in range(BATCH)]
+            keys, ns = load(store, path, pool, settings)
+            start = time.perf_counter()
+            store.compact()
+            pipe.send({"load": ns, "compact": (time.perf_counter() - start) / keys * 1e9, "keys": keys})
+        elif command == "measure":
+            pipe.send({"ram": (private_bytes() - before) / keys, "size": size_of(path) / keys})
+        else:
+            numbers = [random_of.randrange(keys) for _ in range(settings.reads)]
             wanted = [key_of(number) for number in numbers]
             start = time.perf_counter()
             found = [store.get(key) for key in wanted] if command == "get" else store.get_many(wanted)
-            count = BATCH
-            assert len(found) == BATCH and found[-1] == value_of(numbers[-1])
+            spent = time.perf_counter() - start
+            assert found == [value_of(pool, number, settings.value_bytes) for number in numbers]
+            pipe.send({"ns": spent / settings.reads * 1e9})
+
+
+class Child:
+    """The process of a store."""
+
+    def __init__(self, name, settings):
+        context = multiprocessing.get_context("spawn")
+        self.name = name
+        self.group = Group(name, settings.memory) if settings.memory else None
+        self.folder = tempfile.mkdtemp(prefix="siltstone-bench-", dir=settings.folder)
+        self.pipe, other = context.Pipe()
+        arguments = (name, settings, self.group, self.folder, other)
+        self.process = context.Process(target=serve, args=arguments, daemon=True)
+        self.process.start()
+        other.close()
+        self.results = {"get": [], "get_many": []}
+        self.is_ready = isinstance(self.receive(), dict)
+
+    def receive(self):
+        """Returns an answer; a text if there is none."""
+        try:
+            answer = self.pipe.recv()
+        except EOFError:
+            answer = f"{self.name} is left out: its process has ended; it may need more memory than --memory"
+        if isinstance(answer, str):
+            print(answer, file=sys.stderr)
+            self.is_ready = False
+        return answer
+
+    def ask(self, command):
+        """Sends a command, and keeps the figures of the answer."""
+        self.pipe.send(command)
+        answer = self.receive()
+        if not self.is_ready:
+            return
+        if "ns" in answer:
+            self.results[command].append(answer["ns"])
         else:
-            pipe.send({"ram": (private_bytes() - before) / keys, "size": size_of(path) / keys})
-            continue
-        pipe.send({"ns": (time.perf_counter() - start) / count * 1e9})
-    shutil.rmtree(folder)
+            self.results.update(answer)
+
+    def end(self):
+        """Ends the process and removes its files."""
+        if self.process.is_alive():
+            self.pipe.send(None)
+        self.process.join()
+        shutil.rmtree(self.folder)
+        if self.group:
+            os.rmdir(self.group.path)
 
 
 def main():
@@ -275,39 +375,22 @@ def main():
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--value-bytes", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--reads", type=int, default=10_000, help="per round")
+    parser.add_argument("--load-seconds", type=float, default=float("inf"), help="how long a store loads, at most")
+    parser.add_argument("--memory", type=bytes_of, help="bytes of the cgroup of each store, as in 160M")
     parser.add_argument("--folder", default=None, help="where the stores are")
     parser.add_argument("--stores", default=",".join(STORES))
     parser.add_argument("--json", action="store_true")
     settings = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
-    pipes, processes = {}, []
-    for name in settings.stores.split(","):
-        pipe, other = context.Pipe()
-        process = context.Process(target=serve, args=(name, settings, other), daemon=True)
-        process.start()
-        answer = pipe.recv()
-        if "error" in answer:
-            print(f"{name} is left out: {answer['error']}", file=sys.stderr)
-            continue
-        pipes[name] = pipe
-        processes.append(process)
-    results = {name: {"get": [], "get_many": []} for name in pipes}
-
-    def ask(name, command):
-        pipes[name].send(command)
-        return pipes[name].recv()
-
-    for name in pipes:
-        results[name]["load"] = [ask(name, "load")["ns"]]
-    for _ in range(settings.rounds):
-        for command in ("get", "get_many"):
-            for name in pipes:
-                results[name][command].append(ask(name, command)["ns"])
-    for name in pipes:
-        results[name].update(ask(name, "measure"))
-        pipes[name].send(None)
-    for process in processes:
-        process.join()
+    children = [Child(name, settings) for name in settings.stores.split(",")]
+    rounds = ["get", "get_many"] * settings.rounds
+    for command in ["load", *rounds, "measure"]:
+        for child in children:
+            if child.is_ready:
+                child.ask(command)
+    results = {child.name: child.results for child in children if child.is_ready}
+    for child in children:
+        child.end()
     medians = {
         name: {key: statistics.median(value) if isinstance(value, list) else value for key, value in result.items()}
         for name, result in results.items()
@@ -315,12 +398,12 @@ def main():
     if settings.json:
         print(json.dumps(medians, indent=1))
         return
-    print(f"{'store':<12} {'load µs':>9} {'get µs':>9} {'get_many µs':>12} {'RAM B/key':>10} {'size B/key':>11}")
+    columns = ("load", "compact", "get", "get_many")
+    print(f"{'store':<12}" + "".join(f"{column + ' µs':>13}" for column in columns) + "    RAM B/key   size B/key")
     for name, row in medians.items():
-        times = [row[command] / 1e3 for command in ("load", "get", "get_many")]
-        note = f"  ({settings.keys // SLOW[name]} keys)" if name in SLOW else ""
-        line = "{:<12} {:>9.2f} {:>9.2f} {:>12.2f} {:>10.1f} {:>11.1f}{}"
-        print(line.format(name, *times, row["ram"], row["size"], note))
+        times = "".join(f"{row[column] / 1e3:>13.2f}" for column in columns)
+        note = f"  ({row['keys']} keys)" if row["keys"] < settings.keys else ""
+        print(f"{name:<12}{times}{row['ram']:>13.2f}{row['size']:>13.1f}{note}")
 
 
 if __name__ == "__main__":

@@ -75,3 +75,27 @@ def test_the_types_are_strict(tmp_path):
     errors = {line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line}
     assert errors == {str(PROGRAM[: PROGRAM.index(text)].count("\n") + 1) for text in ('db["a"] = "text"', "db[1]")}
     assert package.joinpath("py.typed").exists()
+
+
+def test_pyright_finds_no_error_in_the_package(tmp_path):
+    pytest.importorskip("pyright")
+    package = pathlib.Path(siltstone.__file__).parent
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(package)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    program = "import sys; before = set(sys.modules); import siltstone; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "siltstone._siltstone" in imported
+    heavy = {"asyncio", "concurrent", "inspect", "json", "logging", "numpy", "pickle", "re", "tempfile", "typing", "uuid"}
+    assert not imported & heavy
+
+
+@pytest.mark.skipif(not hasattr(sys, "_is_gil_enabled"), reason="Python 3.13 or later")
+def test_importing_the_package_does_not_turn_the_gil_on():
+    program = "import sys; before = sys._is_gil_enabled(); import siltstone; print(before == sys._is_gil_enabled())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

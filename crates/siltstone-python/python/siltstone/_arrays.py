@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 from . import _codecs
 from ._errors import SettingError
+
+# As in `typing`, which takes longer to import than all else here.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def is_array(keys: Any) -> bool:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable
 
 from ._errors import CorruptError, SettingError
 
+# As in `typing`, which takes longer to import than all else here.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Callable
+
     import numpy
+
+    #: What a value codec is for the extension module; None is raw.
+    Functions = tuple[str, Callable[[Any], Any], Callable[[Any], Any]]
 
 #: The file with the codecs. The library knows its name, and copies it to checkpoints.
 FILE = "CODECS"
-
-#: What a value codec is for the extension module; None is raw.
-Functions = tuple[str, Callable[[Any], Any], Callable[[Any], Any]]
 
 
 def array_shape(values: str) -> tuple[numpy.dtype[Any], tuple[int, ...]] | None:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, KeysView, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
 
 from . import _arrays, _codecs, _siltstone
 from ._errors import MissingKeyError
 from ._views import Items, Values
 
+# As in `typing`, which takes longer to import than all else here.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Callable, TypeVar, overload
+
     import numpy
     from numpy.typing import NDArray
 
     from ._asyncio import Lookups
 
-K = TypeVar("K")
-V = TypeVar("V")
-D = TypeVar("D")
+    K = TypeVar("K")
+    V = TypeVar("V")
+    D = TypeVar("D")
+else:
+    K = V = D = object
+
+    def overload(function):
+        """Stands for that of `typing`."""
+        return function
+
 
 _ABSENT: Any = object()
 
@@ -114,7 +124,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
             records = zip(records.keys(), map(records.__getitem__, records.keys()))
         self._put_many(records)
         if named:
-            self._put_many(cast("dict[K, V]", named))
+            self._put_many(named)  # type: ignore[arg-type]
 
     # Many keys.
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, KeysView, Mapping
-from typing import Any, TypeVar
 
 from . import _arrays, _codecs, _siltstone
 from ._views import Items, Values
 
-K = TypeVar("K")
-V = TypeVar("V")
+# As in `typing`, which takes longer to import than all else here.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+else:
+    K = V = object
 
 
 class Dictionary(_siltstone.Dictionary[K, V], Mapping[K, V]):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dbm
 import os
-from typing import TYPE_CHECKING
 
+# As in `typing`, which takes longer to import than all else here.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     _Base = Exception
 else:

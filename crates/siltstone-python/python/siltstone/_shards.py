@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,6 +12,8 @@ from ._database import Database, open
 
 #: The databases that this process has open, by path.
 _open: dict[str, Database[Any, Any]] = {}
+#: Held while they are opened or closed: the threads of a worker open a database once.
+_opening = threading.Lock()
 
 
 def shard_of(key: Any, shards: int) -> int:
@@ -40,13 +43,14 @@ def path_of(folder: str, shard: int, shards: int) -> str:
 
 def run(path: str, settings: dict[str, Any], method: str, *arguments: Any) -> Any:
     """Calls a method of the database at `path`, which this process opens when it is first used."""
-    if method == "close":
-        database = _open.pop(path, None)
-        return database.close() if database else None
-    database = _open.get(path)
-    if database is None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        database = _open[path] = open(path, **settings)
+    with _opening:
+        if method == "close":
+            database = _open.pop(path, None)
+            return database.close() if database else None
+        database = _open.get(path)
+        if database is None:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            database = _open[path] = open(path, **settings)
     if method == "checkpoint":
         from . import checkpoints
 

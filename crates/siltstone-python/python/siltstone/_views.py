@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, ValuesView
-from typing import Any, TypeVar
 
-K = TypeVar("K")
-V = TypeVar("V")
+# As in `typing`, which takes longer to import than all else here.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+else:
+    K = V = object
 
 
 class Values(ValuesView[V]):
