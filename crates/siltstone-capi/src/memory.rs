@@ -67,7 +67,7 @@ unsafe impl GlobalAlloc for CAllocator {
         // SAFETY: as the caller guarantees.
         let moved = unsafe { self.alloc(new) };
         if !moved.is_null() {
-            // SAFETY: both have as many bytes, and the new memory is apart from the old one, which is not used any more.
+            // SAFETY: both have as many bytes; the new memory is apart from the old one, which nothing uses any more.
             unsafe {
                 moved.copy_from_nonoverlapping(memory, size.min(layout.size()));
                 self.dealloc(memory, layout);
