@@ -6,7 +6,7 @@ use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::{
     Background, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, KeyBounds, Keys, Now,
-    Ordered, Records, ScanLimit, ScanPage, Snapshot, Step,
+    Ordered, PageBuilder, Records, ScanLimit, ScanPage, Snapshot, Step,
 };
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};
@@ -152,9 +152,22 @@ impl Engine for Compressed {
         limit: ScanLimit,
         now_ms: TimestampMs,
     ) -> Result<ScanPage> {
-        let page = self.engine.scan(positions, limit, now_ms)?;
-        let records = page.records.into_iter().map(|record| self.values.record(record));
-        Ok(ScanPage { records: records.collect::<Result<_>>()?, next: page.next })
+        // The limit is one of decompressed bytes. A page of the engine may have more of them, or a few less.
+        let (mut first, last) = positions.into_inner();
+        let (mut page, hasher) = (PageBuilder::new(limit), self.engine.hasher());
+        loop {
+            let stored = self.engine.scan(first..=last, limit, now_ms)?;
+            for record in stored.records {
+                let record = self.values.record(record)?;
+                if !page.push(hasher.hash(&record.key).placement, || record) {
+                    return Ok(page.finish(None));
+                }
+            }
+            match stored.next {
+                Some(next) if !page.is_full() => first = next,
+                next => return Ok(page.finish(next)),
+            }
+        }
     }
 
     fn ordered(&self) -> Option<&dyn Ordered> {
