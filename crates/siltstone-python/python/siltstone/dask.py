@@ -23,7 +23,7 @@ from . import _shards
 from ._errors import Error
 
 
-class _Placement(distributed.SchedulerPlugin):
+class _Placement(distributed.SchedulerPlugin):  # type: ignore[misc, unused-ignore]
     """Ties the calls of a shard to the worker that has a name.
 
     By itself, Dask ties a call to the address of a worker, and a worker that was restarted has another one.
