@@ -53,10 +53,6 @@ pub struct Report {
     /// The growth of the process's heap since before the database was opened, if it is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heap_bytes: Option<u64>,
-    /// The mean memory per key while each key is written once, from a hundredth of the keys on, in bytes: of samples
-    /// after equally many keys.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ram_bytes_per_key_mean: Option<f64>,
     /// Log records that were read when the database was opened, for openings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed_records: Option<u64>,
@@ -108,7 +104,6 @@ impl Report {
             p999_us: work.latencies.quantile_us(0.999),
             max_us: work.latencies.max_us(),
             heap_bytes,
-            ram_bytes_per_key_mean: work.growth.mean(),
             replayed_records: None,
             costs: Costs::new(&before, &after, keys, keys * record_bytes, lookups),
             latencies: work.latencies,
@@ -156,7 +151,6 @@ impl Report {
             remarks.push(format!("heap {heap_bytes} B, account {} B", self.costs.ram_bytes));
         }
         remarks.push(self.costs.describe_ram());
-        remarks.extend(self.ram_bytes_per_key_mean.map(|mean| format!("{mean:.3} on average while growing")));
         remarks.join("; ")
     }
 }

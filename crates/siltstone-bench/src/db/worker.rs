@@ -35,37 +35,6 @@ pub struct Work {
     /// The CPU time of the thread, including the kernel's and that of the benchmark itself.
     pub cpu: Duration,
     pub latencies: Latencies,
-    /// The memory while unique keys were written.
-    pub growth: Growth,
-}
-
-/// The memory per key while a database grows, from a hundredth of its keys on: a mean of samples after equally many
-/// keys.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Growth {
-    samples: u64,
-    bytes_per_key: f64,
-}
-
-impl Growth {
-    /// The keys from one sample to the next, as a part of all.
-    const SAMPLES: u64 = 1000;
-    /// The keys before the first sample, as a part of all.
-    const FIRST: u64 = 100;
-
-    /// Adds a sample if it is due.
-    fn look(&mut self, database: &Database, keys: u64, num: u64) {
-        let due = num.div_ceil(Growth::FIRST) + self.samples * num.div_ceil(Growth::SAMPLES);
-        if keys >= due {
-            self.samples += 1;
-            self.bytes_per_key += database.stats().ram.total_bytes() as f64 / keys as f64;
-        }
-    }
-
-    /// Returns the mean in bytes per key, if there are samples.
-    pub fn mean(&self) -> Option<f64> {
-        (self.samples > 0).then(|| self.bytes_per_key / self.samples as f64)
-    }
 }
 
 impl Work {
@@ -76,8 +45,6 @@ impl Work {
         self.bytes += other.bytes;
         self.cpu += other.cpu;
         self.latencies.merge(&other.latencies);
-        self.growth.samples += other.growth.samples;
-        self.growth.bytes_per_key += other.growth.bytes_per_key;
     }
 }
 
@@ -183,9 +150,6 @@ impl<'a> Worker<'a> {
         for position in start..end {
             if self.must_stop() {
                 break;
-            }
-            if once && thread == 0 {
-                self.work.growth.look(self.shared.database, self.shared.present.len(), count);
             }
             let number = self.choose_write(position);
             if batch_size > 1 {

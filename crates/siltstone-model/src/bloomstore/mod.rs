@@ -7,12 +7,10 @@
 
 mod layout;
 mod lookups;
-mod overwritten;
 mod partition;
 mod prefilter;
 
-pub use layout::{BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreWrites};
-pub use overwritten::{BloomStoreSteady, LogStorePuts};
+pub use layout::{BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreSteady, BloomStoreWrites};
 
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};
