@@ -221,7 +221,7 @@ fn stats_have_shape_structures_and_lifetime_writes() {
     let after = stats(&["stats", "--json"]);
     let expected = serde_json::json!({
         "fixed": [8, 4], "hashed_keys": false, "expiring": true, "partitions": 2, "block_bytes": 512,
-        "format_version": 1,
+        "format_version": 1, "compression": "none",
     });
     assert_eq!(after["shape"], expected);
     let sorted =
