@@ -1,6 +1,7 @@
 //! Compares `siltstone_get` of the shared library, called as a C program calls it, with `Database::get` of Rust: both
-//! read the same database, in turn, and the ratio of the medians is printed. Where a database has its memory depends on
-//! which of them was opened first, so that changes from repetition to repetition.
+//! read the same database, in turn, and the median of the ratios of all repetitions is printed, with the least and the
+//! largest. Where a database has its memory depends on which of them was opened first, so that changes from repetition
+//! to repetition.
 //!
 //! `cargo bench --package siltstone-capi`
 
@@ -18,7 +19,7 @@ use std::time::Instant;
 const RECORDS: u64 = 200_000;
 const VALUE_BYTES: usize = 100;
 const GETS_PER_ROUND: u64 = 2_000;
-const ROUNDS: usize = 501;
+const PAIRS: u64 = 250;
 /// How often both are opened.
 const REPETITIONS: usize = 8;
 const MEMORY_BUDGET: &str = "128MiB";
@@ -116,20 +117,15 @@ fn measure(path: &Path, memory_budget: Option<&str>, rust_first: bool) -> (f64, 
         }
     };
     let mut times = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS + ROUNDS / 10 {
-        let first = round as u64 * GETS_PER_ROUND;
-        // Which of them is first changes, so that neither always finds what the other has read.
-        let (of_rust, of_c) = match round % 2 {
-            0 => (time(first, &mut get_in_rust), time(first, &mut get_in_c)),
-            _ => {
-                let of_c = time(first, &mut get_in_c);
-                (time(first, &mut get_in_rust), of_c)
-            }
-        };
-        // The first rounds fill the caches.
-        if round >= ROUNDS / 10 {
-            times.0.push(of_rust);
-            times.1.push(of_c);
+    for pair in 0..PAIRS + PAIRS / 10 {
+        // Each of them is first once, and finds once what the other has read: a pair has both.
+        let (first, second) = (pair * 2 * GETS_PER_ROUND, (pair * 2 + 1) * GETS_PER_ROUND);
+        let (rust_first, c_second) = (time(first, &mut get_in_rust), time(first, &mut get_in_c));
+        let (c_first, rust_second) = (time(second, &mut get_in_c), time(second, &mut get_in_rust));
+        // The first pairs fill the caches.
+        if pair >= PAIRS / 10 {
+            times.0.push((rust_first + rust_second) / 2.0);
+            times.1.push((c_first + c_second) / 2.0);
         }
     }
     // SAFETY: nothing uses the database any more.
@@ -142,9 +138,11 @@ fn compare(label: &str, path: &Path, memory_budget: Option<&str>) {
     let times: Vec<_> =
         (0..REPETITIONS).map(|number| measure(path, memory_budget, number % 2 == 0)).collect();
     let (of_rust, of_c): (Vec<_>, Vec<_>) = times.iter().copied().unzip();
-    let ratio = median(times.iter().map(|(of_rust, of_c)| of_c / of_rust).collect());
-    let (of_rust, of_c) = (median(of_rust), median(of_c));
-    println!("{label:<24} Rust {of_rust:>7.0} ns   C {of_c:>7.0} ns   C/Rust {ratio:>6.3}");
+    let mut ratios: Vec<f64> = times.iter().map(|(of_rust, of_c)| of_c / of_rust).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (of_rust, of_c, ratio) = (median(of_rust), median(of_c), median(ratios.clone()));
+    print!("{label:<24} Rust {of_rust:>7.0} ns   C {of_c:>7.0} ns   C/Rust {ratio:>6.3}");
+    println!("   of {:.3} to {:.3}", ratios[0], ratios[REPETITIONS - 1]);
 }
 
 fn main() {

@@ -3,13 +3,28 @@
 use crate::border::{Failure, Outcome, body, bytes, disown, give_text, handle, handle_mut, own, set, text};
 use crate::iterate::Iterator;
 use crate::options::{Options, Progress, ProgressFn, go_on, index_of_name, options_or_default};
-use crate::read;
+use crate::read::{self, Source};
+use bytes::Bytes;
 use siltstone::DictionaryBuilder;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 
 /// A dictionary that is open. All threads may use it at once, and after a fork all processes.
 pub struct Dictionary(pub(crate) siltstone::Dictionary);
+
+impl Source for Dictionary {
+    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> siltstone::Result<Option<u64>> {
+        let found = self.0.get(key)?;
+        Ok(found.map(|found| {
+            value.extend_from_slice(&found);
+            siltstone::batch::NEVER
+        }))
+    }
+
+    fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {
+        self.0.get_many(keys)
+    }
+}
 
 /// A dictionary that is being built.
 pub struct DictionaryWriter(Option<siltstone::DictionaryWriter>);

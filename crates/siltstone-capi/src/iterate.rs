@@ -1,8 +1,9 @@
 //! Snapshots, and iterators over all records, ranges of keys and pages of a scan.
 
-use crate::Db;
 use crate::border::{Failure, Outcome, body, bytes, disown, handle, handle_mut, optional_bytes, own, set};
-use crate::read;
+use crate::database::Db;
+use crate::read::{self, Source};
+use bytes::Bytes;
 use siltstone::{OrderedDatabase, Record, Result};
 use std::ffi::{c_char, c_void};
 use std::mem::replace;
@@ -11,6 +12,20 @@ use std::ptr::{null, null_mut};
 
 /// All records of a database at one moment. All threads may use it at once.
 pub struct Snapshot(pub(crate) siltstone::Snapshot);
+
+impl Source for Snapshot {
+    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<u64>> {
+        let found = self.0.get_found(key)?;
+        Ok(found.map(|found| {
+            value.extend_from_slice(&found.value);
+            found.expires_at_ms
+        }))
+    }
+
+    fn read_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>> {
+        self.0.get_many(keys)
+    }
+}
 
 /// A position in a series of records; at first before the first one.
 pub struct Iterator {

@@ -1,8 +1,8 @@
 //! Reading single records and many of them, of a database, a snapshot or a dictionary.
 
 use crate::border::{Failure, Outcome, body, bytes, give, handle, many, set, slice_mut};
+use crate::database::Db;
 use crate::memory::give_memory;
-use crate::{Db, Dictionary, Snapshot};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
@@ -29,34 +29,6 @@ impl Source for Db {
     #[inline]
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> siltstone::Result<Option<u64>> {
         self.0.get_into(key, value)
-    }
-
-    fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {
-        self.0.get_many(keys)
-    }
-}
-
-impl Source for Snapshot {
-    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> siltstone::Result<Option<u64>> {
-        let found = self.0.get_found(key)?;
-        Ok(found.map(|found| {
-            value.extend_from_slice(&found.value);
-            found.expires_at_ms
-        }))
-    }
-
-    fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {
-        self.0.get_many(keys)
-    }
-}
-
-impl Source for Dictionary {
-    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> siltstone::Result<Option<u64>> {
-        let found = self.0.get(key)?;
-        Ok(found.map(|found| {
-            value.extend_from_slice(&found);
-            siltstone::batch::NEVER
-        }))
     }
 
     fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {

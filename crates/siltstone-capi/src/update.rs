@@ -1,9 +1,9 @@
 //! Operations that read and write in one atomic step.
 
-use crate::Db;
 use crate::border::{
     Failure, Outcome, body, bytes, give, handle, handle_mut, many, optional_bytes, set, slice_mut,
 };
+use crate::database::Db;
 use crate::write::write_options;
 use bytes::Bytes;
 use siltstone::{Change, Error, Found};

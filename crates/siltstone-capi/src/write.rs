@@ -1,7 +1,7 @@
 //! Writes, single or in batches.
 
-use crate::Db;
 use crate::border::{Failure, Outcome, body, bytes, disown, handle, handle_mut, own};
+use crate::database::Db;
 use siltstone::batch::{NEVER, Write};
 use siltstone::{Durability, WriteOptions};
 use std::ffi::{c_char, c_void};

@@ -201,8 +201,14 @@ fn valgrind_finds_nothing() {
         "--leak-check=full",
         "--errors-for-leak-kinds=definite",
     ];
-    Program::compile("cc", &C_FLAGS, "tests/programs/interface.c", false).run_with(&wrapper);
-    Program::compile("cc", &C_FLAGS, "tests/programs/leveldb.c", false).run_with(&wrapper);
+    for (compiler, flags, source) in [
+        ("cc", &C_FLAGS, "tests/programs/interface.c"),
+        ("cc", &C_FLAGS, "tests/programs/leveldb.c"),
+        ("cc", &C_FLAGS, "examples/colours.c"),
+        ("c++", &CXX_FLAGS, "examples/colours.cpp"),
+    ] {
+        Program::compile(compiler, flags, source, false).run_with(&wrapper);
+    }
 }
 
 #[test]

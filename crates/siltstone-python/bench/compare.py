@@ -18,6 +18,7 @@ the store was opened. Needs Linux.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -245,10 +246,10 @@ def bytes_of(text):
 
 
 def sync_files(path):
-    """Waits until what was written is on the device."""
+    """Waits until what was written is on the device. Background work may remove files meanwhile."""
     for folder, _, names in os.walk(path):
         for name in names:
-            with open(os.path.join(folder, name), "rb") as file:
+            with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as file:
                 os.fsync(file)
 
 

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #if defined(__GNUC__) && !defined(SILTSTONE_LEVELDB_QUIET)
 #define SILTSTONE_NO_EFFECT __attribute__((deprecated("this setting has no effect with Siltstone")))
@@ -391,6 +393,22 @@ static inline void leveldb_filterpolicy_destroy(leveldb_filterpolicy_t *p) { fre
 
 static inline leveldb_env_t *leveldb_create_default_env(void) { return SILTSTONE_LEVELDB_NEW(leveldb_env_t); }
 static inline void leveldb_env_destroy(leveldb_env_t *e) { free(e); }
+
+/* The directory that $TEST_TMPDIR names, or one below /tmp. It is created; the caller frees its name. */
+static inline char *leveldb_env_get_test_directory(leveldb_env_t *e) {
+    const char *given = getenv("TEST_TMPDIR");
+    char text[64];
+    size_t bytes;
+    char *name;
+    (void)e;
+    snprintf(text, sizeof text, "/tmp/siltstone-test-%lu", (unsigned long)geteuid());
+    if (given == NULL || *given == 0) given = text;
+    bytes = strlen(given) + 1;
+    name = (char *)malloc(bytes);
+    if (name == NULL) return NULL;
+    mkdir(given, 0755);
+    return (char *)memcpy(name, given, bytes);
+}
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,7 @@
-/* A program as one for leveldb/c.h, without ordered iteration: the cases of LevelDB's own test of its C interface. */
+/* A program as one for leveldb/c.h, without ordered iteration: the cases of LevelDB's own test of its C interface, but
+ * for those of comparators, of filters of the program, of approximate sizes, and of seeking. */
+
+#define _POSIX_C_SOURCE 200809L /* setenv */
 
 #include "siltstone/leveldb_compat.h"
 
@@ -157,6 +160,44 @@ static void properties(void) {
     CHECK(leveldb_major_version() == 1 && leveldb_minor_version() >= 0);
 }
 
+/* The records of a test of filters, in a store that a filter is made for. */
+static void filtered_records(const char *path) {
+    leveldb_close(db);
+    leveldb_destroy_db(options, path, &err);
+    OK();
+    db = leveldb_open(options, path, &err);
+    OK();
+    put("foo", "foovalue");
+    put("bar", "barvalue");
+    leveldb_compact_range(db, NULL, 0, NULL, 0);
+    check_get("foo", "foovalue");
+    check_get("bar", "barvalue");
+    check_get("box", NULL);
+}
+
+static void filters(const char *path) {
+    leveldb_filterpolicy_t *policy = leveldb_filterpolicy_create_bloom(20);
+    leveldb_options_set_filter_policy(options, NULL);
+    filtered_records(path);
+    leveldb_options_set_filter_policy(options, policy);
+    filtered_records(path);
+    leveldb_options_set_filter_policy(options, NULL);
+    leveldb_filterpolicy_destroy(policy);
+}
+
+static void test_directory(leveldb_env_t *env, const char *path) {
+    char *directory, *expected = (char *)malloc(strlen(path) + 8);
+    struct stat status;
+    CHECK(expected != NULL);
+    sprintf(expected, "%s-tests", path);
+    CHECK(setenv("TEST_TMPDIR", expected, 1) == 0);
+    directory = leveldb_env_get_test_directory(env);
+    CHECK(directory != NULL && strcmp(directory, expected) == 0);
+    CHECK(stat(directory, &status) == 0 && S_ISDIR(status.st_mode) && rmdir(directory) == 0);
+    leveldb_free(directory);
+    free(expected);
+}
+
 static void repair(const char *path) {
     leveldb_close(db);
     leveldb_options_set_create_if_missing(options, 0);
@@ -166,9 +207,14 @@ static void repair(const char *path) {
     OK();
     check_get("foo", NULL);
     check_get("bar", "c");
+    leveldb_options_set_create_if_missing(options, 1);
+}
+
+static void destroying(const char *path) {
     leveldb_close(db);
     leveldb_destroy_db(options, path, &err);
     OK();
+    leveldb_options_set_create_if_missing(options, 0);
     CHECK(leveldb_open(options, path, &err) == NULL);
     leveldb_free(err);
     err = NULL;
@@ -195,6 +241,9 @@ int main(int argc, char **argv) {
 #endif
     reading = leveldb_readoptions_create();
     leveldb_readoptions_set_verify_checksums(reading, 1);
+#ifdef SILTSTONE_LEVELDB_QUIET
+    leveldb_readoptions_set_fill_cache(reading, 0);
+#endif
     writing = leveldb_writeoptions_create();
     leveldb_writeoptions_set_sync(writing, 1);
 
@@ -204,6 +253,9 @@ int main(int argc, char **argv) {
     iterators_and_snapshots();
     properties();
     repair(argv[1]);
+    filters(argv[1]);
+    destroying(argv[1]);
+    test_directory(env, argv[1]);
 
     leveldb_readoptions_destroy(reading);
     leveldb_writeoptions_destroy(writing);
