@@ -9,17 +9,20 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use xdp::nic::NicIndex;
 use xdp::slab::{HeapSlab, Slab};
-use xdp::socket::{XdpSocket, XdpSocketBuilder};
+use xdp::socket::{SocketError, XdpSocket, XdpSocketBuilder};
 use xdp::umem::{FrameSize, UmemCfgBuilder};
-use xdp::{CompletionRing, RingConfigBuilder, RxRing, Umem, WakableFillRing, WakableTxRing};
+use xdp::{CompletionRing, RingConfigBuilder, RxRing, Umem, WakableFillRing, WakableRings, WakableTxRing};
 
 /// Frames of 2 KiB in the memory that is shared with the kernel: half for receiving, half for sending.
 const FRAMES: u32 = 4_096;
 /// The number of packets that the kernel sends per call.
 const SEND_MAX: usize = 32;
+/// The time after which a queue that is in use is an error.
+const QUEUE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Where AF_XDP is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,28 +78,52 @@ fn failed(error: impl std::fmt::Debug) -> io::Error {
     io::Error::other(format!("AF_XDP: {error:?}"))
 }
 
+/// Binds a socket. If the queue is in use, tries again: the kernel frees a queue some time after its socket was closed,
+/// so a server that is stopped and started finds it busy.
+fn bind_to_free_queue(interface: NicIndex, queue: u32) -> io::Result<(Umem, WakableRings, XdpSocket)> {
+    let begin = Instant::now();
+    loop {
+        match bind(interface, queue) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && begin.elapsed() < QUEUE_WAIT_MAX => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Binds a socket with its own memory to a queue.
+fn bind(interface: NicIndex, queue: u32) -> io::Result<(Umem, WakableRings, XdpSocket)> {
+    let frames = UmemCfgBuilder { frame_size: FrameSize::TwoK, frame_count: FRAMES, ..Default::default() };
+    let memory = Umem::map(frames.build().map_err(failed)?)?;
+    let half = FRAMES / 2;
+    let rings =
+        RingConfigBuilder { rx_count: half, tx_count: half, fill_count: half, completion_count: half };
+    let mut builder = XdpSocketBuilder::new().map_err(failed)?;
+    let (rings, flags) =
+        builder.build_wakable_rings(&memory, rings.build().map_err(failed)?).map_err(failed)?;
+    let socket = builder.bind(interface, queue, flags).map_err(|error| match error {
+        SocketError::Bind(error) => {
+            io::Error::new(error.kind(), format!("AF_XDP: cannot bind to queue {queue}: {error}"))
+        }
+        other => failed(other),
+    })?;
+    Ok((memory, rings, socket))
+}
+
 impl Xdp {
     /// Opens a socket on a queue, for bursts of at most `burst` packets.
     ///
     /// # Errors
     /// Errors of the system: there is no such queue, it already has a socket, or permission is missing.
     pub fn open(steering: Arc<XdpSteering>, queue: u32, burst: usize, waker: Waker) -> io::Result<Xdp> {
-        let memory =
-            UmemCfgBuilder { frame_size: FrameSize::TwoK, frame_count: FRAMES, ..Default::default() };
-        let mut memory = Umem::map(memory.build().map_err(failed)?)?;
-        let half = FRAMES / 2;
-        let rings =
-            RingConfigBuilder { rx_count: half, tx_count: half, fill_count: half, completion_count: half };
-        let mut builder = XdpSocketBuilder::new().map_err(failed)?;
-        let (rings, flags) =
-            builder.build_wakable_rings(&memory, rings.build().map_err(failed)?).map_err(failed)?;
-        let socket = builder.bind(steering.interface, queue, flags).map_err(failed)?;
+        let (mut memory, rings, socket) = bind_to_free_queue(steering.interface, queue)?;
         let (Some(receiving), Some(sending)) = (rings.rx_ring, rings.tx_ring) else {
             return Err(failed("a ring is missing"));
         };
         let mut filling = rings.fill_ring;
         // SAFETY: the memory is dropped after the socket.
-        unsafe { filling.enqueue(&mut memory, half as usize, true) }?;
+        unsafe { filling.enqueue(&mut memory, FRAMES as usize / 2, true) }?;
         steering.program.direct(queue, socket.as_raw_fd())?;
         Ok(Xdp {
             receiving,
