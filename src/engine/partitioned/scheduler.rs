@@ -455,6 +455,8 @@ impl Scheduler {
         }
         log.start_new_segment()?;
         let end = log.end();
+        // The marker of this sync follows the end of the segment before: only then a commit releases that segment.
+        log.sync_to(end)?;
         let is_behind = |number: &usize| {
             partitions.get(*number).read(|state| {
                 state.active.is_empty() && state.view.frozen.is_empty() && state.active.start() < end

@@ -78,3 +78,17 @@ fn a_compaction_gives_the_log_back_whatever_partitions_had_no_write() {
     let report = database.verify().unwrap();
     assert_eq!(report.checked_records, 3_000, "each record is stored once");
 }
+
+#[test]
+fn a_compaction_of_a_database_that_was_opened_again_gives_the_log_back() {
+    let files = MemoryDirectory::default();
+    let setup = |builder: Builder| builder.partitions(1).seed([3, 4]);
+    let (database, _) = open(&files, setup);
+    (0..200u64).for_each(|number| database.put(number.to_le_bytes(), vec![7; 1 << 10]).unwrap());
+    drop(database);
+    let (database, _) = open(&files, setup);
+    (0..200u64).for_each(|number| database.delete(number.to_le_bytes()).unwrap());
+    assert!(database.stats().disk_bytes > 200 << 10);
+    database.compact().unwrap();
+    assert!(database.stats().disk_bytes < 64 << 10, "{} bytes", database.stats().disk_bytes);
+}
