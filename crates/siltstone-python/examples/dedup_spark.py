@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import itertools
 import os
+import sys
 import tempfile
 
 import siltstone
@@ -66,6 +67,8 @@ def main():
     parser.add_argument("--shards", required=True, help="the folder of the dictionaries, which all workers share")
     parser.add_argument("--partitions", type=int, default=4)
     arguments = parser.parse_args()
+    # The workers need the packages of this interpreter, unless the cluster says otherwise.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName("dedup").getOrCreate()
     folder = os.path.abspath(arguments.shards)
     rows, written = deduplicate(spark, arguments.files, arguments.column, arguments.out, folder, arguments.partitions)

@@ -131,6 +131,8 @@ def test_ctrl_c_stops_long_calls(path, call):
     program = textwrap.dedent(
         f"""
         import os, signal, siltstone
+        # A process that was started in the background of a shell ignores the signal otherwise.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         path = {path!r}
         db = siltstone.open(path, keys="int")
         db.put_many((n, b"x" * 100) for n in range(30_000))
