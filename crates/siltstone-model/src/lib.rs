@@ -45,6 +45,7 @@ mod unique;
 
 pub use bloomstore::{
     BloomStore, BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreSteady, BloomStoreWrites,
+    LogStorePuts,
 };
 pub use cleaning::{Cleaning, Separation};
 pub use cola::Cola;

@@ -72,3 +72,32 @@ fn a_damaged_chain_is_made_again_whatever_part_of_its_run_is_damaged() {
     }
     assert!(remade > 0 && remade + refused > PLACES as u32 / 2, "{remade} remade, {refused} refused");
 }
+
+/// Only the chain is damaged: gets search the runs, and it is made again of the columns that these have.
+#[test]
+fn a_damaged_chain_loses_no_key_and_is_made_again_in_the_background() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("damaged");
+    let database = open(&path).unwrap();
+    (0..KEYS).for_each(|key| database.put(key.to_be_bytes(), key.to_le_bytes()).unwrap());
+    database.settle().unwrap();
+    database.close().unwrap();
+    let chains = files(&path, "chain");
+    assert!(!chains.is_empty(), "there are chains");
+    // The first page is after the header of the file.
+    chains.iter().for_each(|chain| flip(chain, 512 + 100));
+    let database = open(&path).unwrap();
+    let has_all = || {
+        (0..KEYS)
+            .all(|key| database.get(key.to_be_bytes()).unwrap().as_deref() == Some(&key.to_le_bytes()[..]))
+    };
+    assert!(has_all(), "gets search");
+    let is_chain = |name: &str| name.ends_with(".chain");
+    assert!(database.stats().degraded.iter().any(|store| is_chain(&store.file)), "the damage is reported");
+    database.settle().unwrap();
+    assert!(database.stats().degraded.is_empty(), "{:?} is not made again", database.stats().degraded);
+    assert!(has_all());
+    database.close().unwrap();
+    let remade = files(&path, "chain");
+    assert!(chains.iter().all(|damaged| !remade.contains(damaged)), "damaged chains are gone");
+}

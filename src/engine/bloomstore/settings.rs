@@ -39,9 +39,9 @@ settings! {
         /// The runs that have as many records as there are keys. More runs are smaller, so LogStores take less memory,
         /// and a chain is full sooner.
         runs: u32 = 64, 2..=1_000, kept;
-        /// The bits of the filter of a run per record, on flash except for `buffered_filters` runs. With 20 bits, 96
+        /// The bits of the filter of a run per record, on flash except for `buffered_filters` runs. With 22 bits, 96
         /// runs cost 0.03 false reads per missing key, with the paper's 8 bits 2.1.
-        filter_bits: u8 = 20, 4..=32, kept;
+        filter_bits: u8 = 22, 4..=32, kept;
         /// The youngest runs of a partition whose filters stay in memory. With half as many, chains are written twice
         /// as often.
         buffered_filters: u32 = 8, 1..=64, kept;

@@ -215,15 +215,24 @@ impl BitSliced {
     /// [`BuildError::Setting`] if it has another number of rows or functions, or there would be more than
     /// [`COLUMNS_MAX`] filters.
     pub fn append(&mut self, younger: &BitSliced) -> Result<(), BuildError> {
-        if !self.has_shape_of(younger) {
+        self.append_each(std::slice::from_ref(younger))
+    }
+
+    /// Adds the filters of other matrices, each younger than the one before it. Copies all of them once.
+    ///
+    /// # Errors
+    /// Those of [`append`](BitSliced::append).
+    pub fn append_each(&mut self, younger: &[BitSliced]) -> Result<(), BuildError> {
+        if let Some(other) = younger.iter().find(|other| !self.has_shape_of(other)) {
             let limit = "the rows and functions of the older filters";
-            return Err(BuildError::Setting { name: "rows", got: younger.rows().into(), limit });
+            return Err(BuildError::Setting { name: "rows", got: other.rows().into(), limit });
         }
-        let columns = self.columns() + younger.columns();
+        let columns = self.columns() + younger.iter().map(BitSliced::columns).sum::<u32>();
         if columns > COLUMNS_MAX {
             return Err(BuildError::Setting { name: "columns", got: columns.into(), limit: "at most 256" });
         }
-        *self = joined(&[(self, 0), (younger, 0)], Shape { columns, ..self.shape });
+        let parts: Vec<_> = std::iter::once(&*self).chain(younger).map(|part| (part, 0)).collect();
+        *self = joined(&parts, Shape { columns, ..self.shape });
         Ok(())
     }
 
@@ -246,24 +255,29 @@ impl BitSliced {
 
 /// Returns a matrix of the columns of each part from a number on. The parts have the rows of the matrix.
 fn joined(parts: &[(&BitSliced, u32)], shape: Shape) -> BitSliced {
-    let mut words = vec![0; shape.words() as usize];
-    let mut to = 0;
+    let mut words = Vec::with_capacity(shape.words() as usize);
+    // The word that is being filled, and how many bits it has.
+    let (mut last, mut filled) = (0, 0);
     for row in 0..u64::from(shape.rows) {
         for (part, first) in parts {
             let (mut from, end) =
                 (row * u64::from(part.columns()) + u64::from(*first), (row + 1) * u64::from(part.columns()));
             while from < end {
-                let width = (end - from).min(64);
+                let width = (end - from).min(64) as u32;
                 let bits = bits_at(|word| part.words.get(word).copied().unwrap_or(0), from);
                 let bits = bits & (u64::MAX >> (64 - width));
-                let (word, shift) = ((to / 64) as usize, to % 64);
-                words[word] |= bits << shift;
-                if shift + width > 64 {
-                    words[word + 1] |= bits >> (64 - shift);
+                last |= bits << filled;
+                if filled + width >= 64 {
+                    words.push(last);
+                    last = (bits >> 1) >> (63 - filled);
                 }
-                (from, to) = (from + width, to + width);
+                filled = (filled + width) % 64;
+                from += u64::from(width);
             }
         }
+    }
+    if filled > 0 {
+        words.push(last);
     }
     BitSliced { shape, words }
 }

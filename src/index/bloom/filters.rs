@@ -48,26 +48,31 @@ impl BloomFilters {
     /// # Errors
     /// [`BuildError::Setting`] if there would be more than [`COLUMNS_MAX`] filters.
     pub fn append(&mut self, younger: &BitSliced) -> Result<(), BuildError> {
-        let columns = self.columns() + younger.columns();
-        if columns > COLUMNS_MAX {
-            return Err(BuildError::Setting { name: "columns", got: columns.into(), limit: "at most 256" });
-        }
-        match self.groups.last_mut() {
-            _ if younger.columns() == 0 => Ok(()),
-            Some(last) if last.has_shape_of(younger) => last.append(younger),
-            _ => {
-                self.groups.push(younger.clone());
-                Ok(())
-            }
-        }
+        self.append_each(std::slice::from_ref(younger))
     }
 
-    /// Adds other filters, which are younger.
+    /// Adds the filters of matrices, each younger than the one before it. Copies those of the same number of rows that
+    /// follow each other once.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if there would be more than [`COLUMNS_MAX`] filters.
-    pub fn append_all(&mut self, younger: &BloomFilters) -> Result<(), BuildError> {
-        younger.groups.iter().try_for_each(|group| self.append(group))
+    pub fn append_each(&mut self, younger: &[BitSliced]) -> Result<(), BuildError> {
+        let columns = self.columns() + younger.iter().map(BitSliced::columns).sum::<u32>();
+        if columns > COLUMNS_MAX {
+            return Err(BuildError::Setting { name: "columns", got: columns.into(), limit: "at most 256" });
+        }
+        for same in younger.chunk_by(BitSliced::has_shape_of) {
+            let Some((first, others)) = same.split_first() else { continue };
+            match self.groups.last_mut() {
+                Some(last) if last.has_shape_of(first) => last.append_each(same)?,
+                _ => {
+                    self.groups.push(first.clone());
+                    self.groups.last_mut().map_or(Ok(()), |last| last.append_each(others))?;
+                }
+            }
+        }
+        self.groups.retain(|group| group.columns() > 0);
+        Ok(())
     }
 
     /// Removes the oldest filters, at most all.

@@ -146,7 +146,7 @@ fn filters_of_several_numbers_of_rows_are_numbered_through() {
         again.remove_oldest(7 - removed);
         let mut joined = BloomFilters::default();
         parts.iter().take(7 - removed as usize).for_each(|part| joined.append(part).unwrap());
-        joined.append_all(&again).unwrap_or_else(|error| panic!("{error}"));
+        joined.append_each(again.groups()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(joined.columns(), 7);
     }
 }

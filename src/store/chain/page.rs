@@ -4,7 +4,7 @@ use super::directory::ChainRun;
 use super::{BLOCK_BYTES, Place, page_checksum};
 use crate::coding::{DecodeError, Decoder};
 use crate::index::BuildError;
-use crate::index::bloom::{BloomFilters, EncodedFilters};
+use crate::index::bloom::{BitSliced, BloomFilters, EncodedFilters};
 use crate::index::run_columns::{Column, blocks_at};
 
 const STRUCTURE: &str = "page of a chain";
@@ -111,8 +111,8 @@ impl PageBuilder {
     }
 
     /// Adds the filters of younger columns.
-    pub fn push_filters(&mut self, filters: &BloomFilters) -> Result<(), BuildError> {
-        self.filters.append_all(filters)
+    pub fn push_filters(&mut self, filters: &[BitSliced]) -> Result<(), BuildError> {
+        self.filters.append_each(filters)
     }
 
     /// Adds the blocks of a younger column, in the same order.

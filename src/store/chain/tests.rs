@@ -24,9 +24,14 @@ struct Run {
 
 /// Returns a run of records of 1 to 200 bytes in blocks of 512.
 fn run(number: u64, count: usize, columns: u32) -> Run {
+    run_for(number, count, count as u64, columns)
+}
+
+/// Returns a run whose filters are those of a run with another number of records.
+fn run_for(number: u64, count: usize, expected_records: u64, columns: u32) -> Run {
     let mut numbers = Numbers(number);
     let settings = RunColumnsSettings { ranges: RANGES * columns, filter_bits: 16 };
-    let mut builder = RunColumnsBuilder::new(settings, count as u64).unwrap();
+    let mut builder = RunColumnsBuilder::new(settings, expected_records).unwrap();
     let mut records = Vec::new();
     let mut at = 0;
     for placement in numbers.sorted_placements(count) {
@@ -147,7 +152,7 @@ fn runs_of_other_ranges_and_too_many_columns_are_refused() {
 #[test]
 fn the_bytes_of_a_chain_are_the_golden_ones() {
     let directory = directory();
-    let runs = [run(4, 200, OLD_COLUMNS), run(9, 30, 1)];
+    let runs = [run(4, 200, OLD_COLUMNS), run_for(9, 30, 26, 1)];
     let added = runs.iter().map(|run| run.added.clone()).collect();
     let mut writer = ChainWriter::create(&directory, "c", settings(7), RANGES, None, added).unwrap();
     assert!(writer.step(usize::MAX).unwrap());

@@ -6,7 +6,6 @@ use super::{BLOCK_BYTES, COLUMNS_MAX, Chain, PREFILTER_KIND, SECTION_KIND, STORE
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::index::PlacementIndex;
-use crate::index::bloom::BloomFilters;
 use crate::index::prefilter::Prefilter;
 use crate::index::run_columns::RunColumns;
 use crate::store::file::StoreFileWriter;
@@ -125,12 +124,12 @@ impl ChainWriter {
 
     /// Adds the columns of the younger runs to a page, and writes it.
     fn write_page(&mut self, range: u32, mut page: PageBuilder) -> Result<()> {
-        let mut filters = BloomFilters::default();
+        let mut filters = Vec::new();
         for AddedRun { columns, .. } in &self.added {
             let per_range = columns.ranges() / self.directory.ranges;
             for range in range * per_range..(range + 1) * per_range {
                 let column = columns.column(range);
-                filters.append(&columns.filter_of(&column)?)?;
+                filters.push(columns.filter_of(&column)?);
                 page.push_blocks(&column);
             }
         }

@@ -5,7 +5,6 @@
 use super::super::error::{ModelError, positive};
 use super::lookups::{Lookups, Rates};
 use super::partition::{Partition, Run};
-use crate::popularity::Popularity;
 use crate::silt::{FILE_ALIGNMENT, FOOTER_BYTES, SiltLayout, log_tables};
 use siltstone::BloomStoreSettings;
 use siltstone::engine::silt::costs;
@@ -15,7 +14,7 @@ use siltstone::index::run_columns::RunColumns;
 
 const PARTITION_BYTES: f64 = costs::PARTITION_BYTES as f64;
 const STORE_BYTES: f64 = costs::STORE_BYTES as f64;
-const OCCUPANCY: f64 = costs::OCCUPANCY;
+pub(super) const OCCUPANCY: f64 = costs::OCCUPANCY;
 const LOG_SLOTS_MAX: f64 = costs::LOG_SLOTS_MAX as f64;
 /// The unit of a page's length, in bytes.
 const PAGE_UNIT: f64 = costs::CHAIN_BLOCK_BYTES as f64;
@@ -107,23 +106,6 @@ pub struct BloomStoreGrown {
     pub space_amplification: f64,
 }
 
-/// A database whose keys are overwritten.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct BloomStoreSteady {
-    /// What is written.
-    pub writes: BloomStoreWrites,
-    /// The most memory.
-    pub ram_peak: BloomStoreRam,
-    /// Reads per get of a record, of any age.
-    pub reads_per_get: f64,
-    /// Reads per get of a missing key.
-    pub reads_per_miss: f64,
-    /// The most runs of a partition.
-    pub runs: f64,
-    /// Bytes on flash per byte of items before a merge.
-    pub space_amplification: f64,
-}
-
 impl BloomStoreWrites {
     /// WA: the sum.
     pub fn total(&self) -> f64 {
@@ -175,7 +157,7 @@ impl BloomStoreLayout {
     }
 
     /// Returns the layout of LogStores. With a known number of keys, those of a chain of full length have these keys.
-    fn log_layout(&self) -> SiltLayout {
+    pub(super) fn log_layout(&self) -> SiltLayout {
         if self.expected_keys == 0.0 {
             return self.records.clone();
         }
@@ -201,7 +183,7 @@ impl BloomStoreLayout {
     }
 
     /// Returns the number of prefixes of the prefilter of a partition with this many keys in its oldest run.
-    fn prefixes(&self, log: &SiltLayout, keys: f64) -> f64 {
+    pub(super) fn prefixes(&self, log: &SiltLayout, keys: f64) -> f64 {
         match self.prefilter_bits {
             0.0 => 0.0,
             bits => prefixes_for(keys + self.young_records(log, keys), bits) as f64,
@@ -209,19 +191,19 @@ impl BloomStoreLayout {
     }
 
     /// Returns the number of ranges of a partition with this many keys in its oldest run.
-    fn ranges(&self, log: &SiltLayout, keys: f64) -> f64 {
+    pub(super) fn ranges(&self, log: &SiltLayout, keys: f64) -> f64 {
         let bits = self.young_records(log, keys) * self.filter_bits + keys * self.old_filter_bits;
         (bits / 8.0 / costs::CHAIN_PAGE_BYTES).ceil().max(1.0)
     }
 
-    /// Returns the rows of the filters of a run: one of two numbers per power of two.
+    /// Returns the rows of the filters of a run: one of four numbers per power of two.
     fn rows(&self, keys: f64, columns: f64, bits: f64) -> u32 {
         let bits = (keys / columns * bits).max(8.0);
         let power = bits.log2().floor().exp2();
-        ((2.0 * bits / power).round() * power / 2.0) as u32
+        ((4.0 * bits / power).round() * power / 4.0) as u32
     }
 
-    fn run(&self, keys: f64, ranges: f64, is_old: bool) -> Run {
+    pub(super) fn run(&self, keys: f64, ranges: f64, is_old: bool) -> Run {
         let (columns, bits) =
             if is_old { (OLD_COLUMNS, self.old_filter_bits) } else { (1.0, self.filter_bits) };
         let rows = self.rows(keys, ranges * columns, bits);
@@ -234,20 +216,20 @@ impl BloomStoreLayout {
     }
 
     /// Returns the filters, first blocks and fences of a run, in bytes.
-    fn columns_bytes(&self, run: &Run, ranges: f64) -> f64 {
+    pub(super) fn columns_bytes(&self, run: &Run, ranges: f64) -> f64 {
         let columns = ranges * run.columns;
         let words = f64::from(run.rows.div_ceil(64));
         columns * (8.0 * words + 4.0) + 4.0 + FENCE_BYTES * self.blocks(run.keys)
     }
 
     /// Returns the length of a run's file.
-    fn run_bytes(&self, run: &Run, ranges: f64) -> f64 {
+    pub(super) fn run_bytes(&self, run: &Run, ranges: f64) -> f64 {
         let blocks = self.records.stream_blocks(run.keys);
         self.records.file_bytes(blocks, COLUMNS_HEADER_BYTES + self.columns_bytes(run, ranges))
     }
 
     /// Returns the length of a chain of these runs.
-    fn chain_bytes(&self, partition: &Partition) -> f64 {
+    pub(super) fn chain_bytes(&self, partition: &Partition) -> f64 {
         let mut page = PAGE_HEADER_BYTES;
         let shape = |run: &Run| (run.rows, run.functions);
         for group in partition.runs.chunk_by(|one, other| shape(one) == shape(other)) {
@@ -299,91 +281,6 @@ impl BloomStoreLayout {
         Ok(self.state(keys, &partitions, written))
     }
 
-    /// Returns the puts to a partition that fill its LogStore.
-    pub fn log_store_puts(&self, popularity: &Popularity) -> f64 {
-        let partitions = self.records.partitions;
-        let (_, log_keys) = self.full_log_store(popularity.keys() / partitions);
-        popularity.unique_inverse(log_keys * partitions) / partitions
-    }
-
-    /// Returns the slots of the LogStore of a partition, and the keys in it when it is full: not all that there are.
-    fn full_log_store(&self, partition_keys: f64) -> (f64, f64) {
-        let (slots, occupancy) = self.records.table(partition_keys);
-        (slots, (slots * occupancy).min(0.5 * partition_keys))
-    }
-
-    /// Returns a database whose keys are overwritten, in the middle between two merges of its partitions. The peak of
-    /// memory is that just before a merge ends.
-    ///
-    /// # Errors
-    /// Settings outside their limits.
-    pub fn overwritten(&self, keys: f64, log_store_puts: f64) -> Result<BloomStoreSteady, ModelError> {
-        self.check()?;
-        let records = &self.records;
-        let (partition_keys, puts) = (keys / records.partitions, log_store_puts);
-        let (slots, log_keys) = self.full_log_store(partition_keys);
-        // The runs at which the records exceed their share, or the chain is full.
-        let young = (self.space - 1.0) * partition_keys;
-        let most = (young / log_keys).ceil().clamp(2.0, self.chain_length + 1.0);
-        let ranges = self.ranges(&self.log_layout(), partition_keys);
-        let old = self.run(partition_keys, ranges, true);
-        let run = self.run(log_keys, ranges, false);
-        let of_runs = |count: f64| {
-            let chained = (count / self.buffered_filters).floor() * self.buffered_filters;
-            let runs = (0..count as usize).map(|number| Run { in_chain: (number as f64) < chained, ..run });
-            Partition {
-                runs: [old].into_iter().chain(runs).collect(),
-                keys: partition_keys,
-                ranges,
-                prefixes: self.prefixes(&self.log_layout(), partition_keys),
-                first_share: 1.0,
-                slots,
-                room: log_keys,
-                tables: log_tables(records.log_slots(partition_keys)),
-                log_keys,
-                logged: log_keys / 2.0,
-            }
-        };
-        let mut written = BloomStoreWrites {
-            runs: most * self.run_bytes(&run, ranges),
-            merges: self.run_bytes(&old, ranges),
-            chains: self.chain_bytes(&of_runs(0.0)),
-            ..BloomStoreWrites::default()
-        };
-        let mut chained = self.buffered_filters;
-        while chained <= most {
-            written.chains += self.chain_bytes(&of_runs(chained));
-            chained += self.buffered_filters;
-        }
-        let put_bytes = most * puts * (records.key_bytes + records.value_bytes);
-        let middle = of_runs((most / 2.0).floor());
-        let middle =
-            self.state(keys, &vec![middle; records.partitions as usize], BloomStoreWrites::default());
-        let full = of_runs(most - 1.0);
-        let full = self.state(keys, &vec![full; records.partitions as usize], BloomStoreWrites::default());
-        let slot_bytes = records.log_slot_bytes(slots, records.log_record_bytes());
-        let buffered = self.buffered_filters * self.columns_bytes(&run, ranges) * records.partitions;
-        let ram_peak = BloomStoreRam {
-            // All tables, and those of LogStores that are being converted.
-            log_stores: 1.25 * slots * slot_bytes * records.partitions,
-            filters: buffered + self.columns_bytes(&old, ranges),
-            ..full.ram
-        };
-        Ok(BloomStoreSteady {
-            writes: BloomStoreWrites {
-                log: records.log_record_bytes() / (records.key_bytes + records.value_bytes),
-                runs: written.runs / put_bytes,
-                chains: written.chains / put_bytes,
-                merges: written.merges / put_bytes,
-            },
-            ram_peak,
-            reads_per_get: middle.reads_per_get,
-            reads_per_miss: middle.reads_per_miss,
-            runs: most + 1.0,
-            space_amplification: full.space_amplification,
-        })
-    }
-
     /// Makes a run of the LogStore, and a chain if there are enough runs without one.
     fn flush(&self, log: &SiltLayout, partition: &mut Partition, written: &mut BloomStoreWrites) {
         if partition.ranges == 0.0 {
@@ -424,7 +321,13 @@ impl BloomStoreLayout {
         written.chains += self.chain_bytes(fullest);
     }
 
-    fn state(&self, keys: f64, partitions: &[Partition], written: BloomStoreWrites) -> BloomStoreGrown {
+    /// Returns the database whose partitions are these, or a sample: each is counted as many times.
+    pub(super) fn state(
+        &self,
+        keys: f64,
+        partitions: &[Partition],
+        written: BloomStoreWrites,
+    ) -> BloomStoreGrown {
         let mut rates = Rates::default();
         let count = partitions.len() as f64;
         let item_bytes = self.records.key_bytes + self.records.value_bytes;
@@ -432,7 +335,7 @@ impl BloomStoreLayout {
         let of_runs = |partition: &Partition| partition.runs.iter().map(|run| run.keys).sum::<f64>();
         let records: f64 = partitions.iter().map(|partition| of_runs(partition) + partition.logged).sum();
         let per_byte = |total: f64| total / bytes;
-        let mut ram = BloomStoreRam { fixed: costs::KEY_STRIPES_BYTES as f64, ..BloomStoreRam::default() };
+        let mut ram = BloomStoreRam::default();
         let (mut get, mut miss, mut flash) = (0.0, 0.0, 0.0);
         for partition in partitions {
             let of_partition = Lookups::new(partition, &mut rates);
@@ -456,6 +359,7 @@ impl BloomStoreLayout {
             }
             flash += partition.logged * self.records.log_record_bytes();
         }
+        let each = self.records.partitions / count;
         BloomStoreGrown {
             keys,
             writes: BloomStoreWrites {
@@ -464,11 +368,17 @@ impl BloomStoreLayout {
                 chains: per_byte(written.chains),
                 merges: per_byte(written.merges),
             },
-            ram,
+            ram: BloomStoreRam {
+                log_stores: each * ram.log_stores,
+                filters: each * ram.filters,
+                directories: each * ram.directories,
+                prefilters: each * ram.prefilters,
+                fixed: each * ram.fixed + costs::KEY_STRIPES_BYTES as f64,
+            },
             reads_per_get: get / records,
             reads_per_miss: miss,
             runs: partitions.iter().map(|partition| partition.runs.len() as f64).sum::<f64>() / count,
-            space_amplification: per_byte(flash),
+            space_amplification: each * per_byte(flash),
         }
     }
 }
@@ -504,21 +414,6 @@ mod tests {
         let layout = BloomStoreLayout { expected_keys: 1e8, ..BloomStoreLayout::new(20.0, 44.0) };
         let grown = layout.grown(1e8).unwrap();
         assert!(grown.writes.merges == 0.0 && grown.writes.total() < 2.6, "{grown:?}");
-    }
-
-    #[test]
-    fn overwriting_costs_as_many_merges_as_space_allows() {
-        let popularity = Popularity::uniform(10_000_000).unwrap();
-        let of = |space: f64| {
-            let layout = BloomStoreLayout { space, ..BloomStoreLayout::new(20.0, 44.0) };
-            layout.overwritten(popularity.keys(), layout.log_store_puts(&popularity)).unwrap()
-        };
-        let (less, more) = (of(1.25), of(1.75));
-        // A merge for each quarter of the keys that are put again.
-        assert!((3.2..4.4).contains(&less.writes.merges), "{less:?}");
-        assert!((1.1..1.6).contains(&more.writes.merges), "{more:?}");
-        assert!(less.reads_per_get < 2.1 && (1.0..1.1).contains(&less.reads_per_miss), "{less:?}");
-        assert!(less.space_amplification < 1.6 && more.space_amplification < 2.2, "{less:?}, {more:?}");
     }
 
     #[test]

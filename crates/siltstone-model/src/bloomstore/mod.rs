@@ -7,10 +7,12 @@
 
 mod layout;
 mod lookups;
+mod overwritten;
 mod partition;
 mod prefilter;
 
-pub use layout::{BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreSteady, BloomStoreWrites};
+pub use layout::{BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreWrites};
+pub use overwritten::{BloomStoreSteady, LogStorePuts};
 
 use super::cleaning::Cleaning;
 use super::error::{ModelError, fraction, positive};

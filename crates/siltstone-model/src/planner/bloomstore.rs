@@ -1,6 +1,6 @@
 //! The candidate parameters of the BloomStore engine, and their costs.
 
-use crate::bloomstore::BloomStoreLayout;
+use crate::bloomstore::{BloomStoreLayout, LogStorePuts};
 use crate::silt::SiltLayout;
 
 use super::demand::Demand;
@@ -31,7 +31,7 @@ pub(super) fn candidates(demand: &Demand) -> Vec<Candidate> {
                     for prefilter_bits in &PREFILTER_BITS[..prefilters] {
                         let of_chain = BloomStoreLayout { chain_length, buffered_filters, ..own.clone() };
                         let layout = BloomStoreLayout { space, prefilter_bits: *prefilter_bits, ..of_chain };
-                        found.extend(candidate(demand, &layout, log_store_puts));
+                        found.extend(candidate(demand, &layout, &log_store_puts));
                     }
                 }
             }
@@ -47,7 +47,7 @@ fn read_bytes(records: &SiltLayout) -> f64 {
 }
 
 /// Returns the costs of a layout for a constant number of keys that are overwritten.
-fn candidate(demand: &Demand, layout: &BloomStoreLayout, log_store_puts: f64) -> Option<Candidate> {
+fn candidate(demand: &Demand, layout: &BloomStoreLayout, log_store_puts: &LogStorePuts) -> Option<Candidate> {
     let steady = layout.overwritten(demand.keys(), log_store_puts).ok()?;
     let mut settings = Vec::new();
     if layout.records.fixed {

@@ -137,3 +137,50 @@ fn records_of_any_size_cost_what_the_model_says() {
     let records = SiltLayout { value_bytes: 300.0, fixed: false, ..own.records.clone() };
     Growth { keys: 90_000, layout: BloomStoreLayout { records, ..own } }.agrees();
 }
+
+/// Keys are put again in random order, so that garbage makes the merges.
+#[test]
+fn overwriting_costs_what_the_model_says() {
+    const KEYS: u32 = 40_000;
+    const LAPS: [u32; 2] = [3, 8];
+    let layout = small();
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let database = open(&layout, directory.clone());
+    let mut random = fastrand::Rng::with_seed(6);
+    let value = vec![7; VALUE_BYTES as usize];
+    let mut measured = Measured::default();
+    let written = |user_bytes: u64| {
+        let io = directory.io();
+        let purposes = [Purpose::Log, Purpose::Convert, Purpose::Merge, Purpose::Manifest];
+        (purposes.map(|purpose| io.of(purpose).write_bytes), user_bytes)
+    };
+    for key in 0..KEYS {
+        database.put(present(key), &value).unwrap();
+    }
+    database.settle().unwrap();
+    let (mut before, mut gets) = (([0; 4], 0), 0);
+    for put in 0..LAPS[1] * KEYS {
+        if put == LAPS[0] * KEYS {
+            before = written(database.stats().user_bytes);
+        }
+        database.put(present(random.u32(..KEYS)), &value).unwrap();
+        if put % PUTS_PER_SETTLE == 0 {
+            database.settle().unwrap();
+        }
+        if put > LAPS[0] * KEYS && put % 20 == 0 {
+            measured.get(&database, &directory, random.u32(..KEYS), random.u64(..));
+            gets += 1;
+        }
+    }
+    let popularity = Popularity::uniform(KEYS.into()).unwrap();
+    let steady = layout.overwritten(popularity.keys(), &layout.log_store_puts(&popularity)).unwrap();
+    let after = written(database.stats().user_bytes);
+    let bytes = (after.1 - before.1) as f64;
+    let purposes: Vec<f64> =
+        after.0.iter().zip(before.0).map(|(after, before)| (after - before) as f64 / bytes).collect();
+    eprintln!("log, convert, merge, manifest {purposes:.4?}, {:?}", steady.writes);
+    eprintln!("{:?} {:?}", database.stats().details, steady.runs);
+    compare("overwriting", steady.writes.total(), purposes.iter().sum(), WRITES_TOLERANCE);
+    compare("reads per get", steady.reads_per_get, measured.reads_per_get / f64::from(gets), READS_TOLERANCE);
+    compare(MISS, steady.reads_per_miss, measured.reads_per_miss / f64::from(gets), READS_TOLERANCE);
+}
