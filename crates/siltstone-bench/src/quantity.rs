@@ -5,10 +5,10 @@ use std::time::Duration;
 
 /// Seconds in a year.
 const YEAR_S: f64 = 365.25 * 86_400.0;
-const DECIMAL: [(&str, f64); 5] = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
+/// Units. Of two names for one unit, the later one is printed.
+const DECIMAL: [(&str, f64); 6] = [("", 1.0), ("K", 1e3), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
 const BINARY: [(&str, f64); 5] =
     [("", 1.0), ("Ki", 1024.0), ("Mi", 1048576.0), ("Gi", 1073741824.0), ("Ti", 1099511627776.0)];
-/// Units. Of two names for one unit, the later one is printed.
 const TIMES: [(&str, f64); 9] = [
     ("ms", 1e-3),
     ("", 1.0),
@@ -160,6 +160,7 @@ mod tests {
         assert_eq!(parse_whole::<u64>("1e6"), Ok(1_000_000));
         assert_eq!(parse_whole::<u64>("1GiB"), Ok(1 << 30));
         assert_eq!(parse_whole::<usize>("1.5k"), Ok(1500));
+        assert_eq!(parse_whole::<usize>("1K"), Ok(1000));
         assert_eq!(parse_whole::<u64>("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(parse_within(1u64, 10)("10"), Ok(10));
         assert_eq!(parse_time("90s"), Ok(Duration::from_secs(90)));
@@ -190,6 +191,7 @@ mod tests {
     #[test]
     fn quantities_are_shown_in_few_digits() {
         assert_eq!(show_count(1e9), "1G");
+        assert_eq!(show_count(1e4), "10k");
         assert_eq!(show_bytes(1.5 * 1024.0), "1.5 KiB");
         assert_eq!(show_time(3.15 * YEAR_S), "3.15 y");
         assert_eq!(show_time(0.988), "988 ms");

@@ -54,6 +54,7 @@ pub struct ImportArgs {
 
 pub fn run(args: ImportArgs) -> Result {
     let interrupt = Interrupt::listen()?;
+    args.source.check()?;
     let database = match args.delete {
         true => args.location.open_single("import")?,
         false => args.location.open_or_create("import", &args.creation)?,

@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::Args;
 use indicatif::ProgressBar;
 use siltstone::Record;
+use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,22 @@ impl SourceArgs {
         !self.inputs.is_empty()
     }
 
+    /// Returns an error if an input does not exist or its format is not part of this build. To be called before a
+    /// database is created for the records.
+    pub fn check(&self) -> anyhow::Result<()> {
+        for input in self.inputs.iter().filter(|input| input.as_os_str() != "-") {
+            let named = || input.display().to_string();
+            fs::metadata(input).with_context(named)?;
+            if self.format.or(Format::of_name(input)) == Some(Format::Parquet) {
+                parquet::check_built().with_context(named)?;
+            }
+        }
+        match self.format {
+            Some(Format::Parquet) => parquet::check_built(),
+            _ => Ok(()),
+        }
+    }
+
     /// Calls `take` with the number and the contents of each record. The bar shows the bytes that are read.
     ///
     /// # Errors
@@ -89,7 +106,7 @@ impl SourceArgs {
 
     /// Returns the total length of the files whose length is known, in bytes.
     fn bytes(&self) -> u64 {
-        let length = |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file());
+        let length = |path: &PathBuf| fs::metadata(path).ok().filter(|data| data.is_file());
         self.inputs.iter().filter_map(length).map(|data| data.len()).sum()
     }
 

@@ -79,6 +79,8 @@ fn an_import_skips_what_exists_or_deletes_what_it_names() {
     let missing = path(here, "nowhere");
     ends_with(3, here, &["import", "--delete", "--db", &missing, "rows.tsv"]);
     assert!(!here.join("nowhere").exists(), "deleting creates no database");
+    ends_with(3, here, &["import", "--db", &missing, "no-rows.tsv"]);
+    assert!(!here.join("nowhere").exists(), "an input that does not exist creates no database");
 }
 
 #[test]

@@ -25,6 +25,14 @@ pub fn plain_file(path: &Path) -> Option<File> {
     (start == BEGINNING).then_some(file)
 }
 
+/// Returns an error if this build cannot read and write Parquet.
+pub fn check_built() -> anyhow::Result<()> {
+    #[cfg(not(feature = "parquet"))]
+    anyhow::bail!(MISSING);
+    #[cfg(feature = "parquet")]
+    Ok(())
+}
+
 /// Returns a reader of records. The bar advances by the length of the file.
 #[cfg(feature = "parquet")]
 pub fn source(file: File, columns: &Columns, bar: ProgressBar) -> anyhow::Result<RecordSource<'static>> {
