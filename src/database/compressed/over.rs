@@ -18,6 +18,9 @@ use std::sync::Arc;
 
 /// A thread keeps a buffer up to this length, in bytes.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
+/// The engine reads a page of a scan, which is limited by decompressed bytes, in parts. Values become smaller by this
+/// factor, or by less, so that most pages need several parts.
+const PARTS_OF_A_PAGE: usize = 8;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -152,11 +155,13 @@ impl Engine for Compressed {
         limit: ScanLimit,
         now_ms: TimestampMs,
     ) -> Result<ScanPage> {
-        // The limit is one of decompressed bytes. A page of the engine may have more of them, or a few less.
+        // The limit is one of decompressed bytes. What does not fit is read again for the next page, so the engine
+        // returns the page in parts, of which one at most is read in vain.
+        let part = ScanLimit { bytes: limit.bytes / PARTS_OF_A_PAGE, ..limit };
         let (mut first, last) = positions.into_inner();
         let (mut page, hasher) = (PageBuilder::new(limit), self.engine.hasher());
         loop {
-            let stored = self.engine.scan(first..=last, limit, now_ms)?;
+            let stored = self.engine.scan(first..=last, part, now_ms)?;
             for record in stored.records {
                 let record = self.values.record(record)?;
                 if !page.push(hasher.hash(&record.key).placement, || record) {
