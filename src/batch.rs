@@ -155,11 +155,33 @@ struct Entry {
 
 impl Batch {
     /// Makes an empty batch.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// let mut batch = siltstone::Batch::new();
+    /// assert!(batch.is_empty());
+    /// batch.put("new", "value")?.delete("old")?;
+    /// assert_eq!(batch.len(), 2);
+    /// database.write(&batch)?;
+    /// batch.clear();
+    /// assert!(batch.is_empty());
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn new() -> Self {
         Batch::default()
     }
 
     /// Makes an empty batch with memory for this many writes of this many bytes of keys and values altogether.
+    ///
+    /// ```
+    /// let mut batch = siltstone::Batch::with_capacity(1_000, 1_000 * 12);
+    /// for number in 0..1_000u32 {
+    ///     batch.put(number.to_be_bytes(), [0; 8])?;
+    /// }
+    /// assert_eq!(batch.len(), 1_000);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn with_capacity(writes: usize, bytes: usize) -> Self {
         Batch { bytes: Vec::with_capacity(bytes), entries: Vec::with_capacity(writes), refused: None }
     }
@@ -170,6 +192,16 @@ impl Batch {
     }
 
     /// Adds a put of a record that expires at `expires_at_ms`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.put_until("session:9", "token", 4_102_444_800_000)?;
+    /// database.write(&batch)?;
+    /// assert!(database.get_found("session:9")?.unwrap().expires_at().is_some());
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn put_until(
         &mut self,
         key: impl AsRef<[u8]>,

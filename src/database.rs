@@ -10,6 +10,7 @@ mod destroy;
 mod disk;
 mod latencies;
 mod lock;
+mod maintenance;
 mod ordered;
 mod place;
 mod repair;
@@ -30,11 +31,9 @@ pub use resources::Resources;
 pub use snapshot::{Iter, Snapshot};
 
 use crate::batch::{BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, TimestampMs, Write};
-use crate::damage::VerifyReport;
-use crate::engine::{Capabilities, Engine, Found, Step};
+use crate::engine::{Engine, Found};
 use crate::key::{Key, KeyHasher, RecordLayout, check_value};
-use crate::progress::Progress;
-use crate::stats::{Shape, Stats};
+use crate::stats::Shape;
 
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -100,12 +99,31 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// Sets the durability.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// use siltstone::{Durability, WriteOptions};
+    ///
+    /// database.put_with("key", "value", WriteOptions::default().durability(Durability::Synced))?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
     /// Sets the expiry time, in milliseconds since the Unix epoch.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// use siltstone::WriteOptions;
+    ///
+    /// database.put_with("key", "value", WriteOptions::default().expires_at_ms(4_102_444_800_000))?;
+    /// assert_eq!(database.get_found("key")?.unwrap().expires_at_ms, 4_102_444_800_000);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn expires_at_ms(mut self, expires_at_ms: TimestampMs) -> Self {
         self.expires_at_ms = expires_at_ms;
         self
@@ -135,6 +153,12 @@ impl WriteOptions {
 
 impl Database {
     /// Returns a builder for a database in the directory `path`.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::builder(directory.path().join("db")).memory_budget(64 << 20).open()?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
     }
@@ -157,6 +181,17 @@ impl Database {
     }
 
     /// Opens a database read-only: [`Builder::read_only`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// # database.put("key", "value")?;
+    /// # database.close()?;
+    /// let reader = siltstone::Database::open_read_only(directory.path().join("db"))?;
+    /// assert!(reader.contains("key")?);
+    /// assert!(reader.put("key", "other").is_err());
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
         Database::builder(path).read_only(true).open()
     }
@@ -172,11 +207,29 @@ impl Database {
 
     /// Returns the value of a key. Takes one flash read, rarely more; none if the record is young enough to be in
     /// memory.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// assert_eq!(database.get("key")?.as_deref(), Some(&b"value"[..]));
+    /// assert_eq!(database.get("other")?, None);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         Ok(self.get_found(key)?.map(|found| found.value))
     }
 
     /// Returns the value of a key with its expiry time.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// let found = database.get_found("key")?.unwrap();
+    /// assert_eq!((&found.value[..], found.expires_at()), (&b"value"[..], None));
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
         Found::read(|value| self.get_into(key, value))
     }
@@ -213,11 +266,29 @@ impl Database {
     }
 
     /// Returns whether the key exists. Costs as much as a get.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// assert!(database.contains("key")? && !database.contains("other")?);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }
 
     /// Returns the values of many keys, in their order, with overlapping reads.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("a", "1")?;
+    /// database.put("b", "2")?;
+    /// let values = database.get_many(&["b", "c", "a"])?;
+    /// assert_eq!(values, [Some("2".into()), None, Some("1".into())]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         let _measured = self.inner.latencies.measure(Operation::GetMany);
         let keys = self.inner.keys(keys)?;
@@ -227,16 +298,43 @@ impl Database {
     }
 
     /// Returns for each of many keys whether it exists, in their order.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("a", "1")?;
+    /// assert_eq!(database.contains_many(&["a", "b"])?, [true, false]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
         Ok(self.get_many(keys)?.into_iter().map(|found| found.is_some()).collect())
     }
 
     /// Sets the value of a key.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// database.put("key", [1, 2, 3])?;
+    /// assert_eq!(database.get("key")?.as_deref(), Some(&[1, 2, 3][..]));
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::default())
     }
 
     /// Like [`put`](Database::put), with its own durability or expiry time.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// use siltstone::{Durability, WriteOptions};
+    ///
+    /// let options = WriteOptions::default().durability(Durability::Synced);
+    /// database.put_with("order:1", "paid", options)?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -249,21 +347,58 @@ impl Database {
     }
 
     /// Removes a key, if it exists.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// database.delete("key")?;
+    /// assert!(!database.contains("key")?);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, WriteOptions::default())
     }
 
     /// Like [`delete`](Database::delete), with its own durability.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// use siltstone::{Durability, WriteOptions};
+    ///
+    /// database.delete_with("key", WriteOptions::default().durability(Durability::Synced))?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         self.apply(&[self.inner.hashed(Write::Delete { key: key.as_ref() })?], options)
     }
 
     /// Applies all writes of a batch or none.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.put("new", "value")?.delete("old")?;
+    /// database.write(&batch)?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn write(&self, batch: &Batch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
     }
 
     /// Like [`write`](Database::write), with its own durability. The expiry times are the batch's.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// use siltstone::{Batch, Durability, WriteOptions};
+    ///
+    /// let batch: Batch = [("a", "1"), ("b", "2")].into_iter().collect();
+    /// database.write_with(&batch, WriteOptions::default().durability(Durability::Buffered))?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         batch.check()?;
         let writes = batch.writes().map(|write| self.inner.hashed(write)).collect::<Result<Vec<_>>>()?;
@@ -282,106 +417,17 @@ impl Database {
         Ok(())
     }
 
-    /// Returns the approximate number of keys, with a standard error of at most 0.6 %, and less if most keys are in the
-    /// last store. The number is exact if nothing was written since a [`compact`](Database::compact), if each partition
-    /// has at most 512 records, and in an engine that keeps all data in memory; `iter()?.count()` is always exact.
-    /// Expired keys may be counted until they are merged.
-    ///
-    /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store, which takes
-    /// milliseconds. Takes as much memory as an iterator.
-    pub fn approximate_len(&self) -> Result<u64> {
-        self.engine().approximate_len(self.inner.clock.now_ms())
-    }
-
-    /// Makes all earlier writes durable: they survive a power failure.
-    pub fn sync(&self) -> Result<()> {
-        let _measured = self.inner.latencies.measure(Operation::Sync);
-        let _locked = self.inner.lock.to_write()?;
-        self.engine().sync()
-    }
-
-    /// Executes one bounded piece of background work. For databases without worker threads.
-    pub fn step(&self) -> Result<Step> {
-        let _locked = self.inner.lock.to_work()?;
-        self.engine().step(self.inner.clock.now_ms())
-    }
-
-    /// Returns when there is no background work left.
-    pub fn settle(&self) -> Result<()> {
-        self.inner.lock.check_process()?;
-        self.inner.workers.settle()
-    }
-
-    /// Merges everything into the last store and returns when that is done.
-    pub fn compact(&self) -> Result<()> {
-        let locked = self.inner.lock.to_write()?;
-        self.engine().request_compaction()?;
-        drop(locked);
-        self.settle()
-    }
-
-    /// Writes a consistent copy to the directory `target`, which must be empty or not exist. Immutable files are
-    /// hard-linked if the file system supports it. The copy is an independent database. Files that are not of the
-    /// database are not copied.
-    pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
-        let _locked = self.inner.lock.to_write()?;
-        let target = builder::create_empty_directory(target.as_ref())?;
-        // Before the engine's files, whose manifest completes the copy.
-        self.inner.usage.share_companions(&target)?;
-        self.engine().checkpoint(&target)
-    }
-
-    /// Reads everything and reports damage. For a database that cannot be opened, use
-    /// [`verify_closed`](Database::verify_closed); [`repair`](Database::repair) repairs it.
-    pub fn verify(&self) -> Result<VerifyReport> {
-        self.verify_with(&mut |_, _| true)
-    }
-
-    /// Like [`verify`](Database::verify). `progress` is called with the bytes read and the total, and returns whether
-    /// to continue.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`] if `progress` returns false.
-    pub fn verify_with(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        self.engine().verify(progress)
-    }
-
-    /// Returns the contents, counters and costs of the database.
-    pub fn stats(&self) -> Stats {
-        let mut stats = self.engine().stats();
-        (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
-        stats.latencies = self.inner.latencies.all();
-        stats.disk_bytes += self.inner.usage.file_bytes();
-        stats.usage = self.inner.usage.until(self.inner.clock.now_ms());
-        stats
-    }
-
-    /// Changes the [memory budget](Builder::memory_budget), in bytes. `None` removes the limit and the record cache.
-    /// Excess memory is freed at once, except for buffers in use; indexes and filters that fit again are loaded by
-    /// background work.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] if the budget is too small; the error names the minimum.
-    pub fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
-        self.inner.lock.check_process()?;
-        self.engine().set_memory_budget(bytes)?;
-        self.inner.workers.wake();
-        Ok(())
-    }
-
-    /// Resets the peak of the memory statistics.
-    pub fn reset_ram_peak(&self) {
-        self.engine().reset_ram_peak();
-    }
-
-    /// Returns the engine's optional features.
-    #[doc(hidden)]
-    pub fn capabilities(&self) -> Capabilities {
-        self.engine().capabilities()
-    }
-
     /// Waits for running calls, stops background work, makes everything durable and unlocks the directory, even if
     /// there are other handles. Later calls return [`Error::Closed`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// let other_handle = database.clone();
+    /// database.close()?;
+    /// assert!(matches!(other_handle.get("key"), Err(siltstone::Error::Closed)));
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn close(&self) -> Result<()> {
         match self.inner.close() {
             Err(Error::Closed) => Ok(()),

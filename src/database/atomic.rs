@@ -148,6 +148,20 @@ impl Database {
     }
 
     /// Like [`update`](Database::update), with its own durability.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// use siltstone::{Change, Durability, WriteOptions};
+    ///
+    /// let synced = WriteOptions::default().durability(Durability::Synced);
+    /// database.update_with("lock", synced, |found| match found {
+    ///     Some(_) => Ok(Change::Keep),
+    ///     None => Ok(Change::Put { value: "mine".into(), expires_at_ms: siltstone::NEVER }),
+    /// })?;
+    /// assert!(database.contains("lock")?);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn update_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -253,6 +267,24 @@ impl Database {
     }
 
     /// Like [`transact`](Database::transact), with its own durability. The expiry times are those of the changes.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// use siltstone::{Change, Durability, WriteOptions};
+    ///
+    /// database.put("from", "all")?;
+    /// let synced = WriteOptions::default().durability(Durability::Synced);
+    /// database.transact_with(&["from", "to"], synced, |found, changes| {
+    ///     if let Some(found) = &found[0] {
+    ///         changes[1] = Change::Put { value: found.value.clone(), expires_at_ms: found.expires_at_ms };
+    ///         changes[0] = Change::Delete;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(database.contains_many(&["from", "to"])?, [false, true]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn transact_with<K: AsRef<[u8]>>(
         &self,
         keys: &[K],

@@ -34,6 +34,45 @@ type OwnedProgress = dyn FnMut(u64, u64) -> bool + Send;
 /// ([`SiltSettings`](crate::SiltSettings), [`MicaSettings`](crate::MicaSettings)). `fixed`, `hashed_keys`, `expiring`,
 /// `partitions`, `block_bytes` and `compression` are fixed when a database is created; later they must be the same or
 /// be left out.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("db");
+/// use siltstone::{Access, Compression, Database, Durability, SiltSettings};
+///
+/// // How the records are stored.
+/// let database = Database::builder(&path)
+///     .engine(SiltSettings::default())
+///     .set("log_slots_min", 4096)
+///     .partitions(4)
+///     .compression(Compression::None)
+///     .fixed(8, 100)
+///     .hashed_keys()
+///     .expiring(true)
+///     .open()?;
+/// database.close()?;
+///
+/// // What a process may use, and what it observes.
+/// let builder = Database::builder(&path)
+///     .create(false)
+///     .durability(Durability::Synced)
+///     .access(Access::Buffered)
+///     .memory_budget(64 << 20)
+///     .open_files_max(1_000)
+///     .background_threads(2)
+///     .verify_checksums(true)
+///     .latencies(true)
+///     .progress(|done_bytes, all_bytes| {
+///         eprintln!("{done_bytes} of {all_bytes} bytes");
+///         true
+///     });
+/// # #[cfg(feature = "tracing")]
+/// # let builder = builder.slow_operations(std::time::Duration::from_millis(100));
+/// assert!(builder.open_files(1_000_000, 108) < 1_000);
+/// builder.open()?.put(7u64.to_le_bytes(), [0; 100])?;
+/// assert_eq!(Database::builder(&path).read_only(true).open()?.approximate_len()?, 1);
+/// # Ok::<(), siltstone::Error>(())
+/// ```
 pub struct Builder {
     path: PathBuf,
     engine: Option<Box<dyn EngineSettings>>,

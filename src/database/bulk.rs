@@ -74,6 +74,16 @@ impl Database {
     /// or none of its loaded records; with an engine that gets batches, any of these. To load the same records again is
     /// harmless. Other threads may read and write in the meantime. A write to a key that is being loaded takes effect
     /// before or after the load.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// let mut loader = database.bulk_loader().memory_bytes(64 << 20);
+    /// loader.put("key", "value")?;
+    /// loader.put_until("session:9", "token", 4_102_444_800_000)?;
+    /// assert_eq!(loader.finish()?, 2);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn bulk_loader(&self) -> BulkLoader<'_> {
         let progress = Box::new(|_, _| true);
         BulkLoader {

@@ -7,6 +7,25 @@ use bytes::Bytes;
 use std::ops::{Bound, RangeBounds};
 
 /// Access to a database in key order: [`Database::ordered`].
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// use siltstone::{Database, FlashKeySettings};
+///
+/// let settings = FlashKeySettings::default().ordered(true);
+/// let database = Database::builder(directory.path().join("db")).engine(settings).open()?;
+/// for user in ["user:1", "user:2", "user:3", "zone:1"] {
+///     database.put(user, "value")?;
+/// }
+/// let ordered = database.ordered().expect("the engine keeps the keys in order");
+/// let keys = |keys: siltstone::KeyIter| keys.collect::<siltstone::Result<Vec<_>>>();
+/// assert_eq!(keys(ordered.prefix_keys(b"user:")?)?, ["user:1", "user:2", "user:3"]);
+/// assert_eq!(keys(ordered.range_keys(&b"user:2"[..]..&b"zone:1"[..])?)?, ["user:2", "user:3"]);
+/// assert_eq!(keys(ordered.descending().limit(1).range_keys(..)?)?, ["zone:1"]);
+/// assert_eq!(ordered.prefix(b"user:")?.count(), 3);
+/// assert_eq!(ordered.range(&b"zone"[..]..)?.count(), 1);
+/// # Ok::<(), siltstone::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct OrderedDatabase<'a> {
     pub(super) database: &'a Database,

@@ -34,6 +34,16 @@ impl Database {
     /// Reads all of a database that is not open for writing, and reports damage. Also works if the database cannot be
     /// opened. Changes nothing and needs no write permission. `progress` receives the bytes read and the total.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// # database.put("key", "value")?;
+    /// # database.close()?;
+    /// let report = siltstone::Database::verify_closed(directory.path().join("db"), &mut |_done, _all| true)?;
+    /// assert!(report.damage.is_empty() && report.checked_records == 1);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Locked`] if the database is open, [`Error::NotFound`] if there is none, [`Error::Version`] if a newer
     /// program wrote it, [`Error::Interrupted`] if `progress` returns false, [`Error::Io`] if files cannot be read.

@@ -12,6 +12,18 @@ use std::sync::Arc;
 /// files of stores on disk, their indexes and filters in memory in addition to the [memory
 /// budget](crate::Builder::memory_budget), and a part of the log; with MICA a copy of all records.
 /// records.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let database = siltstone::Database::open(directory.path().join("db"))?;
+/// database.put("a", "1")?;
+/// let snapshot = database.snapshot()?;
+/// database.put("a", "2")?;
+/// assert_eq!(snapshot.get_many(&["a", "b"])?, [Some("1".into()), None]);
+/// assert_eq!(snapshot.get_found("a")?.unwrap().expires_at(), None);
+/// assert_eq!(snapshot.iter().count(), 1);
+/// # Ok::<(), siltstone::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Snapshot {
     snapshot: Arc<dyn engine::Snapshot>,
@@ -41,6 +53,17 @@ impl Database {
     }
 
     /// Returns an iterator over a [`snapshot`](Database::snapshot) of all records, in the engine's order.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// for record in database.iter()? {
+    ///     let record = record?;
+    ///     assert_eq!((&record.key[..], &record.value[..]), (&b"key"[..], &b"value"[..]));
+    /// }
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn iter(&self) -> Result<Iter> {
         Ok(self.snapshot()?.iter())
     }

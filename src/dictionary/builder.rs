@@ -20,6 +20,29 @@ const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// Configures the building of a [`Dictionary`], or an update of one. The dictionary stores what its records have in
 /// common (`fixed`, `hashed_keys`), and updates keep it.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("capitals.dict");
+/// # use siltstone::Dictionary;
+/// use siltstone::DictionaryIndex;
+///
+/// let mut writer = Dictionary::builder()
+///     .fixed(4, 8)
+///     .block_bytes(512)
+///     .index(DictionaryIndex::SparseTrie)
+///     .memory_bytes(16 << 20)
+///     .temporary_directory(directory.path())
+///     .refuse_duplicates()
+///     .progress(|_done, _all| true)
+///     .create(&path)?;
+/// for number in 0..1_000u32 {
+///     writer.put(number.to_be_bytes(), u64::from(number).to_be_bytes())?;
+/// }
+/// assert!(writer.heap_bytes() < 16 << 20);
+/// assert_eq!(writer.finish()?.len(), 1_000);
+/// # Ok::<(), siltstone::Error>(())
+/// ```
 pub struct DictionaryBuilder {
     base: Option<Dictionary>,
     fixed: Option<(usize, usize)>,

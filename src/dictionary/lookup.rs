@@ -40,6 +40,16 @@ impl Dictionary {
     /// Returns the values of many keys, in their order. Their reads overlap, and a block that several keys share is
     /// read once.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("capitals.dict");
+    /// # use siltstone::Dictionary;
+    /// let dictionary = Dictionary::builder().build(&path, [("France", "Paris"), ("Peru", "Lima")])?;
+    /// assert_eq!(dictionary.get_many(&["Peru", "Chad"])?, [Some("Lima".into()), None]);
+    /// assert_eq!(dictionary.contains_many(&["Chad", "France"])?, [false, true]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// See [`get`](Dictionary::get).
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {

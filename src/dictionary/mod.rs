@@ -143,6 +143,16 @@ enum LaterIndex {
 }
 
 /// How a dictionary is opened.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("capitals.dict");
+/// # use siltstone::Dictionary;
+/// Dictionary::builder().build(&path, [("France", "Paris")])?;
+/// let dictionary = Dictionary::options().without_index().queue_depth(64).open(&path)?;
+/// assert!(dictionary.contains("France")?);
+/// # Ok::<(), siltstone::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct DictionaryOptions {
     access: Access,
@@ -270,6 +280,15 @@ pub struct DictionaryInfo {
 
 impl DictionaryInfo {
     /// Returns the memory of the index per key, in bits; 0 if there are no keys.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("capitals.dict");
+    /// # use siltstone::Dictionary;
+    /// let dictionary = Dictionary::builder().build(&path, (0..10_000u32).map(|n| (n.to_be_bytes(), [0; 8])))?;
+    /// assert!(dictionary.info().bits_per_key() < 2.0);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn bits_per_key(&self) -> f64 {
         if self.records == 0 { 0.0 } else { self.index_bytes as f64 * 8.0 / self.records as f64 }
     }
@@ -324,6 +343,18 @@ impl Dictionary {
     }
 
     /// Returns all records, in the order of their hashes. Reads ahead by 256 KiB.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("capitals.dict");
+    /// # use siltstone::Dictionary;
+    /// let dictionary = Dictionary::builder().build(&path, [("France", "Paris"), ("Peru", "Lima")])?;
+    /// assert!(dictionary.len() == 2 && !dictionary.is_empty());
+    /// for record in dictionary.iter() {
+    ///     println!("{:?}", record?);
+    /// }
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     pub fn iter(&self) -> DictionaryIter {
         DictionaryIter { cursor: Some(self.cursor(Purpose::Iterate)) }
     }
@@ -354,6 +385,16 @@ impl Dictionary {
     }
 
     /// Reads and checks the complete file.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("capitals.dict");
+    /// # use siltstone::Dictionary;
+    /// let dictionary = Dictionary::builder().build(&path, [("France", "Paris")])?;
+    /// assert_eq!(dictionary.verify()?.checked_records, 1);
+    /// assert!(dictionary.io().total().read_bytes > 0);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be read. Damage is not an error; the report lists it.

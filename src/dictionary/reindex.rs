@@ -26,6 +26,19 @@ impl Dictionary {
     /// Readers that have the dictionary open keep using the previous index. `progress` receives the number of records
     /// processed and the total, and returns `false` to stop.
     ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("numbers.dict");
+    /// # use siltstone::Dictionary;
+    /// use siltstone::DictionaryIndex;
+    ///
+    /// let squares = (0..1_000u32).map(|number| (number.to_be_bytes(), (number * number).to_be_bytes()));
+    /// Dictionary::builder().fixed(4, 4).build(&path, squares)?;
+    /// let smaller = Dictionary::reindex(&path, DictionaryIndex::SparseTrie, &mut |_done, _all| true)?;
+    /// assert_eq!(smaller.info().index, DictionaryIndex::SparseTrie);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Setting`] for an index that does not suit the records; [`Error::Locked`] if another index is being
     /// written; [`Error::Interrupted`]; errors of reading and writing. The dictionary stays readable in any case.

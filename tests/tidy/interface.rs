@@ -25,6 +25,62 @@ const MEMBERS: [&str; 6] = [
 ];
 const KINDS: [&str; 8] = ["struct.", "enum.", "trait.", "fn.", "constant.", "static.", "type.", "macro."];
 
+/// The types whose methods users call.
+const OF_USERS: [&str; 13] = [
+    "Batch",
+    "Builder",
+    "BulkLoader",
+    "Database",
+    "Dictionary",
+    "DictionaryBuilder",
+    "DictionaryInfo",
+    "DictionaryOptions",
+    "DictionaryWriter",
+    "OrderedDatabase",
+    "Resources",
+    "Snapshot",
+    "WriteOptions",
+];
+
+/// Returns the type of the line that begins an inherent implementation.
+fn implemented(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("impl").filter(|line| !line.contains(" for "))?;
+    let line = if line.starts_with('<') { line.split_once("> ")?.1 } else { line };
+    line.trim_start().split(['<', ' ']).next()
+}
+
+#[test]
+fn every_method_that_users_call_is_called_in_an_example() {
+    let (mut files, mut examples, mut methods) = (Vec::new(), String::new(), Vec::new());
+    files_below(&root().join("src"), &mut files);
+    // Inner types may have the same names.
+    files.retain(|file| !file.starts_with(root().join("src/store")));
+    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
+        let (mut is_example, mut is_hidden, mut is_of_users) = (false, false, false);
+        for line in fs::read_to_string(file).unwrap().lines() {
+            if let Some(name) = implemented(line) {
+                is_of_users = OF_USERS.contains(&name);
+            }
+            let line = line.trim();
+            if let Some(line) = line.strip_prefix("///").or(line.strip_prefix("//!")) {
+                is_example ^= line.trim_start().starts_with("```");
+                examples += if is_example { line } else { "" };
+            } else if line == "#[doc(hidden)]" {
+                is_hidden = true;
+            } else if !line.starts_with("#[") {
+                let name = line.strip_prefix("pub fn ").and_then(|rest| rest.split(['(', '<']).next());
+                methods.extend(name.filter(|_| is_of_users && !is_hidden).map(str::to_owned));
+                is_hidden = false;
+            }
+        }
+    }
+    assert!(methods.len() > 100, "{} methods are found", methods.len());
+    let is_called =
+        |name: &str| examples.contains(&format!(".{name}(")) || examples.contains(&format!("::{name}("));
+    methods.retain(|name| !is_called(name));
+    assert!(methods.is_empty(), "called in no example: {methods:?}");
+}
+
 /// Counts an item and its members: variants, fields and methods.
 fn documented_items(page: &str) -> usize {
     let end = FOREIGN_SECTIONS.iter().filter_map(|section| page.find(section)).min().unwrap_or(page.len());

@@ -1,0 +1,211 @@
+//! What keeps a database in order, and what it says of itself: durability, background work, copies, examinations,
+//! statistics.
+
+use super::latencies::Operation;
+use super::{Database, builder};
+use crate::damage::VerifyReport;
+use crate::engine::{Capabilities, Step};
+use crate::error::Result;
+use crate::progress::Progress;
+use crate::stats::Stats;
+use std::path::Path;
+
+impl Database {
+    /// Returns the approximate number of keys, with a standard error of at most 0.6 %, and less if most keys are in the
+    /// last store. The number is exact if nothing was written since a [`compact`](Database::compact), if each partition
+    /// has at most 512 records, and in an engine that keeps all data in memory; `iter()?.count()` is always exact.
+    /// Expired keys may be counted until they are merged.
+    ///
+    /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store, which takes
+    /// milliseconds. Takes as much memory as an iterator.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.bulk_load((0..1_000u32).map(|n| (n.to_be_bytes(), "value")))?;
+    /// assert_eq!(database.approximate_len()?, 1_000);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn approximate_len(&self) -> Result<u64> {
+        self.engine().approximate_len(self.inner.clock.now_ms())
+    }
+
+    /// Makes all earlier writes durable: they survive a power failure.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// database.sync()?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn sync(&self) -> Result<()> {
+        let _measured = self.inner.latencies.measure(Operation::Sync);
+        let _locked = self.inner.lock.to_write()?;
+        self.engine().sync()
+    }
+
+    /// Executes one bounded piece of background work. For databases without worker threads.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use siltstone::{Database, engine::Step};
+    ///
+    /// let database = Database::builder(directory.path().join("db")).background_threads(0).open()?;
+    /// database.put("key", "value")?;
+    /// while database.step()? == Step::Worked {}
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn step(&self) -> Result<Step> {
+        let _locked = self.inner.lock.to_work()?;
+        self.engine().step(self.inner.clock.now_ms())
+    }
+
+    /// Returns when there is no background work left.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// database.settle()?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn settle(&self) -> Result<()> {
+        self.inner.lock.check_process()?;
+        self.inner.workers.settle()
+    }
+
+    /// Merges everything into the last store and returns when that is done.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "old")?;
+    /// database.put("key", "new")?;
+    /// database.compact()?;
+    /// assert_eq!(database.stats().records, 1);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn compact(&self) -> Result<()> {
+        let locked = self.inner.lock.to_write()?;
+        self.engine().request_compaction()?;
+        drop(locked);
+        self.settle()
+    }
+
+    /// Writes a consistent copy to the directory `target`, which must be empty or not exist. Immutable files are
+    /// hard-linked if the file system supports it. The copy is an independent database. Files that are not of the
+    /// database are not copied.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// database.checkpoint(directory.path().join("copy"))?;
+    /// let copy = siltstone::Database::open(directory.path().join("copy"))?;
+    /// assert!(copy.contains("key")?);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
+        let _locked = self.inner.lock.to_write()?;
+        let target = builder::create_empty_directory(target.as_ref())?;
+        // Before the engine's files, whose manifest completes the copy.
+        self.inner.usage.share_companions(&target)?;
+        self.engine().checkpoint(&target)
+    }
+
+    /// Reads everything and reports damage. For a database that cannot be opened, use
+    /// [`verify_closed`](Database::verify_closed); [`repair`](Database::repair) repairs it.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// let report = database.verify()?;
+    /// assert!(report.damage.is_empty() && report.checked_records == 1);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with(&mut |_, _| true)
+    }
+
+    /// Like [`verify`](Database::verify). `progress` is called with the bytes read and the total, and returns whether
+    /// to continue.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// let report = database.verify_with(&mut |done_bytes, all_bytes| {
+    ///     eprintln!("{done_bytes} of {all_bytes} bytes");
+    ///     true
+    /// })?;
+    /// assert!(report.damage.is_empty());
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if `progress` returns false.
+    pub fn verify_with(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        self.engine().verify(progress)
+    }
+
+    /// Returns the contents, counters and costs of the database.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// let stats = database.stats();
+    /// assert_eq!((stats.writes, stats.user_bytes), (1, 8));
+    /// println!("{stats}");
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.engine().stats();
+        (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
+        stats.latencies = self.inner.latencies.all();
+        stats.disk_bytes += self.inner.usage.file_bytes();
+        stats.usage = self.inner.usage.until(self.inner.clock.now_ms());
+        stats
+    }
+
+    /// Changes the [memory budget](Builder::memory_budget), in bytes. `None` removes the limit and the record cache.
+    /// Excess memory is freed at once, except for buffers in use; indexes and filters that fit again are loaded by
+    /// background work.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.set_memory_budget(Some(64 << 20))?;
+    /// database.set_memory_budget(None)?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the budget is too small; the error names the minimum.
+    pub fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
+        self.inner.lock.check_process()?;
+        self.engine().set_memory_budget(bytes)?;
+        self.inner.workers.wake();
+        Ok(())
+    }
+
+    /// Resets the peak of the memory statistics.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.reset_ram_peak();
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn reset_ram_peak(&self) {
+        self.engine().reset_ram_peak();
+    }
+
+    /// Returns the engine's optional features.
+    #[doc(hidden)]
+    pub fn capabilities(&self) -> Capabilities {
+        self.engine().capabilities()
+    }
+}
