@@ -48,6 +48,26 @@ def test_a_dictionary_works_after_a_fork(path):
     assert in_child(lambda: dictionary.get_many([b"a", b"b"])) == "[b'1', None]"
 
 
+def in_threads(*works):
+    """Runs each work on a thread of its own, all at the same time; raises what one of them raised."""
+    barrier, errors = threading.Barrier(len(works)), []
+
+    def run(work):
+        try:
+            barrier.wait()
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
 def look_up(store):
     """Runs in a worker."""
     return store[b"a"]
@@ -74,11 +94,7 @@ def test_threads_share_a_database(path):
                 db[f"{name}/{number}"] = b"x"
                 assert db.get(f"{name}/{number}") == b"x"
 
-        threads = [threading.Thread(target=count, args=(name,)) for name in "abcd"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(*(lambda name=name: count(name) for name in "abcd"))
         assert db["all"] == b"1200" and len(db) == 1201
 
 
@@ -90,12 +106,54 @@ def test_threads_share_an_iterator(path):
         def take():
             seen.extend(list(keys))
 
-        threads = [threading.Thread(target=take) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(take, take, take, take)
         assert sorted(seen) == list(range(20_000))
+
+
+def test_threads_share_batches_views_dictionaries_and_memoized_functions(path):
+    dictionary = siltstone.Dictionary.build(path + ".dict", ((f"{n}", n) for n in range(100)), keys="str", values="json")
+    with siltstone.open(path, keys="str", values="json") as db, db.write_batch() as batch:
+        view = db.items()
+
+        @db.memoize()
+        def square(number):
+            return number * number
+
+        def write(thread):
+            for number in range(200):
+                batch[f"{thread}/{number}"] = number
+                db.setdefault("first", thread)
+
+        def read():
+            for number in range(100):
+                assert square(number) == number * number
+                assert dictionary[str(number)] == number
+                assert dictionary.get_many([str(number), "absent"]) == [number, None]
+            assert all(isinstance(key, str) for key, _ in view)
+
+        in_threads(lambda: write(0), lambda: write(1), read, read)
+        assert len(batch) == 400 and db["first"] in (0, 1)
+    with siltstone.open(path, "r") as db:
+        assert all(db[f"{thread}/{number}"] == number for thread in (0, 1) for number in range(200))
+
+
+def test_a_thread_may_close_the_database_while_others_use_it(path):
+    for _ in range(5):
+        db = siltstone.open(path, keys="int")
+
+        def use():
+            try:
+                for number in range(100_000):
+                    db[number] = b"x"
+                    db.get_many(range(20))
+                    next(iter(db))
+            except siltstone.ClosedError:
+                return
+            raise AssertionError("the database was not closed")
+
+        in_threads(use, use, use, lambda: (db.get_many(range(2000)), db.close()))
+    with siltstone.open(path, "r") as db:
+        assert db.verify() is not False and len(db) > 0
 
 
 def test_other_threads_run_during_a_long_call(path):

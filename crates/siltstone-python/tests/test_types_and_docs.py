@@ -70,7 +70,7 @@ def test_the_types_are_strict(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     done = subprocess.run([*mypy, str(program)], cwd=tmp_path, capture_output=True, text=True)
-    revealed = [line.split('"')[1] for line in done.stdout.splitlines() if "Revealed" in line]
+    revealed = [line.split('"')[1].replace("builtins.", "") for line in done.stdout.splitlines() if "Revealed" in line]
     assert revealed == TYPES, done.stdout
     errors = {line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line}
     assert errors == {str(PROGRAM[: PROGRAM.index(text)].count("\n") + 1) for text in ('db["a"] = "text"', "db[1]")}
