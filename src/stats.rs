@@ -124,7 +124,7 @@ pub struct Usage {
     pub value_bytes: u64,
     /// The bytes written to the device, for all purposes.
     pub written_bytes: u64,
-    /// The number of keys at the last count, by [`approximate_len`](crate::Database::approximate_len). Keys are counted
+    /// The number of keys at the last count, by [`len`](crate::Database::len). Keys are counted
     /// when the file is written after puts and deletes of more than a hundredth of the keys.
     pub records: u64,
     /// The number of puts and deletes before the last count.

@@ -540,7 +540,7 @@ fn the_statistics_count_requests_and_their_cost() {
         database.compact().unwrap();
         let stats = database.stats();
         assert_eq!(stats.records, MANY, "{bed}: after merges each key counts once");
-        assert_eq!(database.approximate_len().unwrap(), MANY, "{bed}");
+        assert_eq!(database.len().unwrap(), MANY, "{bed}");
         assert!(stats.ram_peak.total_bytes() >= stats.ram.total_bytes(), "{bed}");
         database.reset_ram_peak();
         let reset = database.stats();

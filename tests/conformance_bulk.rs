@@ -33,7 +33,7 @@ fn a_load_fills_a_new_database() {
             assert_eq!(database.get(bed.key(7)).unwrap().unwrap(), bed.value(7, 0), "{bed}, {stage:?}");
         }
         assert!(database.verify().unwrap().damage.is_empty(), "{bed}");
-        assert_eq!(database.approximate_len().unwrap(), MANY, "{bed}");
+        assert_eq!(database.len().unwrap(), MANY, "{bed}");
         assert_eq!(database.stats().usage.puts, MANY, "{bed}");
     }
 }

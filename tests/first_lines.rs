@@ -72,7 +72,8 @@ fn records_are_removed_counted_and_seen_at_one_moment() -> io::Result<()> {
     let snapshot = database.snapshot()?;
     assert_eq!(database.remove("a")?.as_deref(), Some(&b"1"[..]));
     assert_eq!((database.get("a")?, snapshot.get("a")?.as_deref()), (None, Some(&b"1"[..])));
-    assert_eq!(database.approximate_len()?, 2);
+    assert_eq!((database.len()?, database.is_empty()?), (2, false));
+    assert_eq!(database.prefix("b")?.map(|record| record.unwrap().value).collect::<Vec<_>>(), ["2"]);
     let mut values = Vec::new();
     for record in &database {
         values.push(record?.value);

@@ -15,6 +15,7 @@ use crate::device::{Access, Directory, open_files_default};
 use crate::engine::CommonSettings;
 use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Opening};
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use std::time::Duration;
 const OPEN_FILES_MIN: u64 = 64;
 
 /// A [`Progress`](crate::Progress) that a builder keeps.
-type OwnedProgress = dyn FnMut(u64, u64) -> bool + Send;
+type OwnedProgress = Box<dyn FnMut(u64, u64) -> bool + Send>;
 
 /// Configures a [`Database`].
 ///
@@ -70,9 +71,10 @@ type OwnedProgress = dyn FnMut(u64, u64) -> bool + Send;
 /// # let builder = builder.slow_operations(std::time::Duration::from_millis(100));
 /// assert!(builder.open_files(1_000_000, 108) < 1_000);
 /// builder.open()?.put(7u64.to_le_bytes(), [0; 100])?;
-/// assert_eq!(Database::builder(&path).read_only(true).open()?.approximate_len()?, 1);
+/// assert_eq!(Database::builder(&path).read_only(true).open()?.len()?, 1);
 /// # Ok::<(), siltstone::Error>(())
 /// ```
+#[derive(Clone)]
 pub struct Builder {
     path: PathBuf,
     engine: Option<Box<dyn EngineSettings>>,
@@ -88,7 +90,7 @@ pub struct Builder {
     open_files_max: Option<u64>,
     seed: Option<[u64; 2]>,
     clock: Clock,
-    progress: Option<Box<OwnedProgress>>,
+    progress: Option<Arc<Mutex<OwnedProgress>>>,
     latencies: bool,
     slow: Option<Duration>,
     resources: Option<Resources>,
@@ -279,7 +281,7 @@ impl Builder {
     /// Sets a function that is called with the bytes processed and the total while the database is opened. It returns
     /// whether to continue.
     pub fn progress(mut self, progress: impl FnMut(u64, u64) -> bool + Send + 'static) -> Self {
-        self.progress = Some(Box::new(progress));
+        self.progress = Some(Arc::new(Mutex::new(Box::new(progress))));
         self
     }
 
@@ -426,17 +428,15 @@ impl Builder {
         let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };
         // Checked again: another process may have created a database before the lock was taken.
         let settings = self.examine_place(&directory)?;
-        let mut go_on = |_, _| true;
+        let progress = self.progress.take();
+        let mut report = |done, all| progress.as_ref().is_none_or(|progress| progress.lock()(done, all));
         let opening = Opening {
             directory: directory.clone(),
             common: &self.common,
             create: self.create,
             seed: self.seed,
             now_ms: self.clock.now_ms(),
-            progress: match &mut self.progress {
-                Some(progress) => &mut **progress,
-                None => &mut go_on,
-            },
+            progress: &mut report,
             disk: None,
         };
         let (engine, locks_of_disk) = disk::open(&*settings, opening)?;

@@ -23,11 +23,24 @@ impl Database {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let database = siltstone::Database::open(directory.path().join("db"))?;
     /// database.bulk_load((0..1_000u32).map(|n| (n.to_be_bytes(), "value")))?;
-    /// assert_eq!(database.approximate_len()?, 1_000);
+    /// assert_eq!(database.len()?, 1_000);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
-    pub fn approximate_len(&self) -> Result<u64> {
+    pub fn len(&self) -> Result<u64> {
         self.engine().approximate_len(self.inner.clock.now_ms())
+    }
+
+    /// Returns whether there is no record. Exact. Reads some blocks at most, unless most records are deleted or have
+    /// expired.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// assert!(database.is_empty()?);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> Result<bool> {
+        self.iter()?.next().transpose().map(|first| first.is_none())
     }
 
     /// Makes all earlier writes durable: they survive a power failure.
@@ -145,7 +158,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Interrupted`] if `progress` returns false.
+    /// [`Error::Interrupted`](crate::Error::Interrupted) if `progress` returns false.
     pub fn verify_with(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         self.engine().verify(progress)
     }
@@ -170,9 +183,9 @@ impl Database {
         stats
     }
 
-    /// Changes the [memory budget](Builder::memory_budget), in bytes. `None` removes the limit and the record cache.
-    /// Excess memory is freed at once, except for buffers in use; indexes and filters that fit again are loaded by
-    /// background work.
+    /// Changes the [memory budget](crate::Builder::memory_budget), in bytes. `None` removes the limit and the record
+    /// cache. Excess memory is freed at once, except for buffers in use; indexes and filters that fit again are loaded
+    /// by background work.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -183,7 +196,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Setting`] if the budget is too small; the error names the minimum.
+    /// [`Error::Setting`](crate::Error::Setting) if the budget is too small; the error names the minimum.
     pub fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
         self.inner.lock.check_process()?;
         self.engine().set_memory_budget(bytes)?;

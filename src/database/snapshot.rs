@@ -67,6 +67,30 @@ impl Database {
     pub fn iter(&self) -> Result<Iter> {
         Ok(self.snapshot()?.iter())
     }
+
+    /// Returns an iterator over the records whose keys begin with `prefix`, at one moment.
+    ///
+    /// If the engine keeps the [order of the keys](Database::ordered), this reads only these records, in ascending
+    /// order. Else it reads all records of the database.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.write(&[("user:1", "Ada"), ("user:2", "Bob"), ("zone:1", "north")].into_iter().collect())?;
+    /// assert_eq!(database.prefix("user:")?.count(), 2);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
+        let prefix = prefix.as_ref();
+        if let Some(ordered) = self.ordered() {
+            return ordered.prefix(prefix);
+        }
+        let prefix = prefix.to_vec();
+        let Iter { records, database } = self.iter()?;
+        let records = records
+            .filter(move |record| record.as_ref().map_or(true, |record| record.key.starts_with(&prefix)));
+        Ok(Iter { records: Box::new(records), database })
+    }
 }
 
 impl Snapshot {

@@ -157,6 +157,10 @@ struct BatchRead<'a> {
     offset: u64,
     buffer: &'a mut [u8],
     /// The descriptor that the system reads from, held during the read.
+    #[cfg_attr(
+        not(all(feature = "io-uring", target_os = "linux", target_pointer_width = "64")),
+        expect(dead_code, reason = "without io_uring, the trait of the file reads")
+    )]
     descriptor: Option<Descriptor<'a>>,
     /// The number of bytes read, once the read has completed.
     outcome: Option<io::Result<usize>>,

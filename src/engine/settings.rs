@@ -53,6 +53,10 @@ pub trait EngineSettings: fmt::Debug + Send + Sync {
     #[doc(hidden)]
     fn info(&self) -> &'static EngineInfo;
 
+    /// Returns a copy.
+    #[doc(hidden)]
+    fn copy(&self) -> Box<dyn EngineSettings>;
+
     /// Sets a setting by its name.
     ///
     /// # Errors
@@ -126,6 +130,12 @@ pub trait EngineSettings: fmt::Debug + Send + Sync {
 impl<S: EngineSettings + 'static> From<S> for Box<dyn EngineSettings> {
     fn from(settings: S) -> Self {
         Box::new(settings)
+    }
+}
+
+impl Clone for Box<dyn EngineSettings> {
+    fn clone(&self) -> Self {
+        (**self).copy()
     }
 }
 
@@ -251,6 +261,10 @@ macro_rules! by_table {
     ($info:expr) => {
         fn info(&self) -> &'static $crate::engine::EngineInfo {
             &$info
+        }
+
+        fn copy(&self) -> Box<dyn $crate::engine::EngineSettings> {
+            Box::new(self.clone())
         }
 
         fn set(&mut self, name: &str, value: &str) -> $crate::error::Result<()> {

@@ -126,7 +126,7 @@ pub unsafe extern "C" fn siltstone_set_memory_budget(
 /// Returns the approximate number of keys, with a standard error of at most 0.6 %. Reads some blocks of each store.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_approximate_length(database: *const Db, errptr: *mut *mut c_char) -> u64 {
-    body!(errptr, { Ok(handle(database)?.0.approximate_len()?) })
+    body!(errptr, { Ok(handle(database)?.0.len()?) })
 }
 
 /// Returns the statistics as one line of JSON, with the names of `siltstone stats --json`: engine, settings, records,

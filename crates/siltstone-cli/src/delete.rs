@@ -94,7 +94,7 @@ fn delete_prefix(
     interrupt: &Interrupt,
     deleted: &mut u64,
 ) -> anyhow::Result<()> {
-    let bar = item_bar("reading", database.approximate_len()?);
+    let bar = item_bar("reading", database.len()?);
     let mut step = |keys: &mut Vec<siltstone::Bytes>| -> anyhow::Result<()> {
         interrupt.check()?;
         *deleted += delete_found(database, keys, options)?;
@@ -102,7 +102,7 @@ fn delete_prefix(
         Ok(())
     };
     let mut keys = Vec::with_capacity(KEYS_PER_STEP);
-    for record in bar.wrap_iter(super::list::with_prefix(database, prefix)?) {
+    for record in bar.wrap_iter(database.prefix(prefix)?) {
         keys.push(record?.key);
         if keys.len() == KEYS_PER_STEP {
             step(&mut keys)?;

@@ -2,7 +2,6 @@
 
 use crate::input::ArgumentArgs;
 use crate::interrupt::Interrupt;
-use crate::list::with_prefix;
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::output::deliver;
@@ -66,8 +65,8 @@ fn export(
     let interrupt = Interrupt::listen()?;
     let prefix = args.prefix.as_ref().map(|prefix| args.typed.argument(prefix)).transpose()?;
     let mut sink = args.format.sink(BufWriter::with_capacity(1 << 20, target), args.typed.notation)?;
-    let bar = item_bar("exporting", database.approximate_len()?);
-    for record in bar.wrap_iter(with_prefix(database, &prefix.unwrap_or_default())?) {
+    let bar = item_bar("exporting", database.len()?);
+    for record in bar.wrap_iter(database.prefix(prefix.unwrap_or_default())?) {
         interrupt.check()?;
         sink.write(&record?)?;
         *written += 1;

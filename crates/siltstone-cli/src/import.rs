@@ -54,7 +54,8 @@ pub struct ImportArgs {
 
 pub fn run(args: ImportArgs) -> Result {
     let interrupt = Interrupt::listen()?;
-    args.source.check()?;
+    let wanted = if args.delete { Wanted::Keys } else { Wanted::Records };
+    args.source.check(wanted, &interrupt)?;
     let database = match args.delete {
         true => args.location.open_single("import")?,
         false => args.location.open_or_create("import", &args.creation)?,
@@ -70,7 +71,6 @@ pub fn run(args: ImportArgs) -> Result {
     };
     let mut import =
         Import { database: &database, mode, batch: Vec::new(), batch_bytes: 0, read: 0, done: 0 };
-    let wanted = if args.delete { Wanted::Keys } else { Wanted::Records };
     let bar = byte_bar("importing");
     let taken = args.source.for_each(wanted, &bar, &interrupt, |_, record| import.take(record));
     bar.finish_and_clear();

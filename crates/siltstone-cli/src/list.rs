@@ -102,20 +102,8 @@ pub fn run(args: ListArgs) -> Result {
     Ok(Outcome::Done)
 }
 
-/// Returns the records whose keys have a prefix, in the order of the keys if the database keeps it.
-pub fn with_prefix(database: &Database, prefix: &[u8]) -> Result<Records> {
-    if let Some(ordered) = database.ordered() {
-        return Ok(Box::new(ordered.prefix(prefix)?));
-    }
-    let prefix = prefix.to_vec();
-    let has_prefix = move |record: &siltstone::Result<Record>| {
-        record.as_ref().map_or(true, |record| record.key.starts_with(&prefix))
-    };
-    Ok(Box::new(database.iter()?.filter(has_prefix)))
-}
-
 /// Records that are read one after the other.
-pub type Records = Box<dyn Iterator<Item = siltstone::Result<Record>>>;
+type Records = Box<dyn Iterator<Item = siltstone::Result<Record>>>;
 
 /// Returns the records to list. Those without a value that is printed have none.
 fn records(args: &ListArgs, database: &Database) -> Result<Records> {
@@ -126,7 +114,7 @@ fn records(args: &ListArgs, database: &Database) -> Result<Records> {
         if from.is_some() || to.is_some() || args.reverse {
             return Err(no_order(database.stats().engine));
         }
-        return with_prefix(database, &prefix.unwrap_or_default());
+        return Ok(Box::new(database.prefix(prefix.unwrap_or_default())?));
     };
     let ordered = if args.reverse { ordered.descending() } else { ordered };
     let limit = args.limit.and_then(|limit| usize::try_from(limit).ok());

@@ -52,14 +52,14 @@ impl SourceArgs {
         !self.inputs.is_empty()
     }
 
-    /// Returns an error if an input does not exist or its format is not part of this build. To be called before a
-    /// database is created for the records.
-    pub fn check(&self) -> anyhow::Result<()> {
+    /// Returns an error if an input does not exist, begins as no records do, or has a format that is not part of this
+    /// build. To be called before a database is created for the records.
+    pub fn check(&self, wanted: Wanted, interrupt: &Interrupt) -> anyhow::Result<()> {
         for input in self.inputs.iter().filter(|input| input.as_os_str() != "-") {
             let named = || input.display().to_string();
-            fs::metadata(input).with_context(named)?;
-            if self.format.or(Format::of_name(input)) == Some(Format::Parquet) {
-                parquet::check_built().with_context(named)?;
+            // What is not a plain file can be read only once.
+            if fs::metadata(input).with_context(named)?.is_file() {
+                drop(self.records(input, wanted, &ProgressBar::hidden(), interrupt).with_context(named)?);
             }
         }
         match self.format {

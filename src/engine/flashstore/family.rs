@@ -29,6 +29,10 @@ impl EngineSettings for FlashStoreSettings {
         &INFO
     }
 
+    fn copy(&self) -> Box<dyn EngineSettings> {
+        Box::new(self.clone())
+    }
+
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         if let Some(name) = name.strip_prefix(OF_DISK) {
             self.disk = std::mem::take(&mut self.disk).set(name, value);

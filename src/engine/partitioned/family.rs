@@ -97,7 +97,7 @@ pub(in crate::engine) trait PartitionedEngineSettings: SettingsTable + Default {
     }
 }
 
-impl<S: PartitionedEngineSettings + Debug + Send + Sync> EngineSettings for S {
+impl<S: PartitionedEngineSettings + Clone + Debug + Send + Sync + 'static> EngineSettings for S {
     by_table!(*S::INFO);
 
     fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {

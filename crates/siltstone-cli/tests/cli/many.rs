@@ -80,7 +80,10 @@ fn an_import_skips_what_exists_or_deletes_what_it_names() {
     ends_with(3, here, &["import", "--delete", "--db", &missing, "rows.tsv"]);
     assert!(!here.join("nowhere").exists(), "deleting creates no database");
     ends_with(3, here, &["import", "--db", &missing, "no-rows.tsv"]);
-    assert!(!here.join("nowhere").exists(), "an input that does not exist creates no database");
+    fs::write(here.join("prose"), "no records\n").unwrap();
+    ends_with(3, here, &["import", "--db", &missing, "prose"]);
+    ends_with(3, here, &["import", "--db", &missing, "--key-column", "nope", "--format", "csv", "prose"]);
+    assert!(!here.join("nowhere").exists(), "an input that is missing or has no records creates no database");
 }
 
 #[test]

@@ -25,6 +25,10 @@ impl EngineSettings for AppendLogSettings {
         &INFO
     }
 
+    fn copy(&self) -> Box<dyn EngineSettings> {
+        Box::new(self.clone())
+    }
+
     fn set(&mut self, name: &str, _value: &str) -> Result<()> {
         let problem = format!("the engine `{}` has no setting `{name}`; leave it out", INFO.name);
         Err(Error::Setting { name: "set", problem })

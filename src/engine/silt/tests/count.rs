@@ -9,7 +9,7 @@ const ERROR_MAX: f64 = 0.02;
 
 fn check(database: &Database, expected: u64, when: &str) {
     assert_eq!(database.iter().unwrap().count() as u64, expected, "{when}");
-    let got = database.approximate_len().unwrap();
+    let got = database.len().unwrap();
     let error = (got as f64 - expected as f64) / expected as f64;
     assert!(error.abs() <= ERROR_MAX, "{when}: {got} instead of {expected}: {:.1} %", error * 100.0);
 }
@@ -41,14 +41,14 @@ fn the_number_of_keys_is_right_within_two_per_cent_at_any_time_and_exact_after_a
     check(&database, KEYS / 2, "opened again");
     assert!(database.stats().usage.records.abs_diff(KEYS / 2) <= KEYS / 100);
     database.compact().unwrap();
-    assert_eq!(database.approximate_len().unwrap(), KEYS / 2);
+    assert_eq!(database.len().unwrap(), KEYS / 2);
     assert!(database.stats().records == KEYS / 2 && database.stats().merged_records == KEYS / 2);
 }
 
 #[test]
 fn few_records_are_counted_exactly_wherever_they_are() {
     let (database, _) = open(&MemoryDirectory::default(), |builder| builder.partitions(2));
-    assert_eq!(database.approximate_len().unwrap(), 0);
+    assert_eq!(database.len().unwrap(), 0);
     for number in 0..900u64 {
         database.put(number.to_le_bytes(), "value").unwrap();
         if number % 3 == 0 {
@@ -56,7 +56,7 @@ fn few_records_are_counted_exactly_wherever_they_are() {
         }
     }
     let expected = database.iter().unwrap().count() as u64;
-    assert!(expected < 900 && database.approximate_len().unwrap() == expected);
+    assert!(expected < 900 && database.len().unwrap() == expected);
 }
 
 #[test]
