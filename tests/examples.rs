@@ -6,6 +6,8 @@ mod counters;
 mod dedup_index;
 #[path = "../examples/dictionary.rs"]
 mod dictionary;
+#[path = "../examples/neighbours.rs"]
+mod neighbours;
 #[path = "../examples/seen_set.rs"]
 mod seen_set;
 #[path = "../examples/sessions.rs"]
@@ -18,10 +20,31 @@ fn every_example_runs() {
     counters::main().unwrap();
     dedup_index::main().unwrap();
     dictionary::main().unwrap();
+    neighbours::main().unwrap();
     seen_set::main().unwrap();
     sessions::main().unwrap();
     tokio_gets::example::main().unwrap();
     assert_eq!(tokio_gets::measure_few().unwrap(), 4);
+}
+
+#[test]
+fn the_messages_of_a_user_are_read_without_those_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let messages = neighbours::open(&directory.path().join("messages")).unwrap();
+    for user in 0..200 {
+        for message in 0..user % 7 {
+            neighbours::post(&messages, user, message, &format!("{user}/{message}")).unwrap();
+        }
+    }
+    messages.compact().unwrap();
+    let reads = messages.stats().io.total().reads;
+    for user in 0..200 {
+        let mut texts = neighbours::of_user(&messages, user).unwrap();
+        texts.sort();
+        assert_eq!(texts, (0..user % 7).map(|message| format!("{user}/{message}")).collect::<Vec<_>>());
+    }
+    let reads = messages.stats().io.total().reads - reads;
+    assert!(reads <= 400, "{reads} reads for 200 users");
 }
 
 #[test]
