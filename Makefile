@@ -8,6 +8,8 @@ PLATFORMS := aarch64-unknown-linux-gnu i686-unknown-linux-gnu x86_64-apple-darwi
 PREFIX ?= /usr/local
 # Features of the command: parquet, af-xdp, count-heap.
 FEATURES ?=
+# Features that are off by default, tested and checked as well: those of the libraries.
+OPTIONAL := siltstone/serde,siltstone/tracing,siltstone-network/af-xdp
 PYTHON ?= python3
 SHARE := $(DESTDIR)$(PREFIX)/share
 CAPI := crates/siltstone-capi
@@ -61,10 +63,7 @@ demo: build ## Index the chunks of files of this machine, and print what that co
 	$(SILTSTONE) dedup --db $(DEMO_DB) "$$@"
 
 test: ## Run all tests
-	$(CARGO) test --workspace --features siltstone-cli/parquet
-	$(CARGO) test --package siltstone-network --features af-xdp --test af_xdp
-	$(CARGO) test --package siltstone --features serde,tracing --test observability --test events
-	$(CARGO) test --manifest-path fuzz/Cargo.toml --target-dir target
+	$(CARGO) test --workspace --features siltstone-cli/parquet,$(OPTIONAL)
 	crates/siltstone-python/test
 
 test-python: ## Build the Python package, and run its tests
@@ -86,10 +85,7 @@ lint: platforms ## Check the format, run clippy, and check the library for other
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test --test tidy -- --ignored
-	$(CARGO) clippy --package siltstone-network --features af-xdp --all-targets -- -D warnings
-	$(CARGO) clippy --package siltstone --features serde,tracing --all-targets -- -D warnings
-	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
-	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target --lib --test corpus -- -D warnings
+	$(CARGO) clippy --package siltstone --package siltstone-network --features $(OPTIONAL) --all-targets -- -D warnings
 
 platforms: ## Check the library for other platforms
 	rustup target add $(PLATFORMS)
