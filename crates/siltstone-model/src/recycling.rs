@@ -50,8 +50,11 @@ pub enum Missed {
     },
     /// Nothing is below. The user puts it.
     Put {
-        /// The share of all puts that are not rejected. A rejected one removes the record of its key.
+        /// The share of all puts that are not rejected. A rejected one removes the record of its key with a tombstone,
+        /// if there is one.
         admitted: f64,
+        /// The length of a tombstone, in records.
+        tombstone: f64,
     },
 }
 
@@ -60,10 +63,18 @@ impl Missed {
         matches!(self, Missed::Put { .. })
     }
 
+    /// Returns the length of a tombstone, in records.
+    fn tombstone(self) -> f64 {
+        match self {
+            Missed::Put { tombstone, .. } => tombstone,
+            _ => 0.0,
+        }
+    }
+
     /// Returns the share of puts that are not rejected.
     fn admitted(self) -> f64 {
         match self {
-            Missed::Put { admitted } => admitted,
+            Missed::Put { admitted, .. } => admitted,
             _ => 1.0,
         }
     }
@@ -90,6 +101,8 @@ pub struct Recycled {
     /// Records appended to the user log: 1, and those that users put because a get did not find them, without those
     /// that were rejected.
     pub user_appends: f64,
+    /// The tombstones of records that are removed because a put of their key was rejected.
+    pub tombstones: f64,
     /// Records that were found below and put to flash.
     pub promoted: f64,
     /// Records that were read, and are appended again.
@@ -191,6 +204,7 @@ impl Absent {
 struct Counts {
     puts: f64,
     user_appends: f64,
+    tombstones: f64,
     promoted: f64,
     moved: f64,
     /// The puts of keys that are not on flash.
@@ -231,6 +245,7 @@ impl SegmentRecycling {
         };
         Ok(Recycled {
             user_appends: counts.user_appends / counts.puts,
+            tombstones: counts.tombstones / counts.puts,
             promoted: counts.promoted / counts.puts,
             moved: counts.moved / counts.puts,
             destaged: destaged / counts.puts,
@@ -344,7 +359,10 @@ impl<'a> Run<'a> {
         let mut left = rounds * self.rules.room;
         // Without misses and moves, a step appends its puts.
         while left > 0.0 {
-            let appended = |run: &Run<'_>| run.counts.user_appends + run.counts.promoted + run.counts.moved;
+            let appended = |run: &Run<'_>| {
+                let Counts { user_appends, tombstones, promoted, moved, .. } = run.counts;
+                user_appends + tombstones * run.rules.missed.tombstone() + promoted + moved
+            };
             let before = appended(self);
             self.put();
             left -= appended(self) - before;
@@ -359,7 +377,7 @@ impl<'a> Run<'a> {
             Missed::Admitted { places } => self.first_misses_per_put / places,
             _ => 0.0,
         };
-        let (mut fills, mut missed) = (0.0, 0.0);
+        let (mut fills, mut missed, mut tombstones) = (0.0, 0.0, 0.0);
         let share = self.rules.missed.admitted();
         let mut put = vec![Live::default(); self.groups.len()];
         let mut promoted = put.clone();
@@ -371,23 +389,32 @@ impl<'a> Run<'a> {
         for (number, (group, rates)) in self.groups.iter().zip(&self.rates).enumerate() {
             let Rates { of_put, of_get, .. } = *rates;
             let (absent, live) = (&mut self.absent[number], &mut open.live[number]);
-            let elsewhere = group.keys - absent.keys() - live.unread - live.read;
+            let elsewhere = (group.keys - absent.keys() - live.unread - live.read).max(0.0);
             let is_not_put = if marks_puts { 1.0 - rates.is_put } else { 1.0 };
             let unread = live.unread * rates.is_unread * is_not_put;
             live.read += live.unread - unread;
             live.unread = unread;
             // Implicit, so that keys which come back within a step are counted once.
             let comes = match self.rules.missed {
-                Missed::Put { admitted } => admitted * of_get,
+                Missed::Put { admitted, .. } => admitted * of_get,
                 _ => 0.0,
             };
             let (notes, forgets) = match self.rules.missed {
                 Missed::Admitted { .. } => (of_get, replaced_by * step),
                 _ => (0.0, 0.0),
             };
-            let leaves = 1.0 + share * of_put + comes;
-            // others · (leaves + notes) = others before + forgets · noted; noted · (leaves + notes + forgets) = noted
-            // before + notes · others.
+            let put_again = elsewhere * rates.is_put;
+            let replaced = share * put_again;
+            // Rejected puts remove what is in the open segment, and what this step puts there, with a probability of
+            // 1 - stays. live' = (live + replaced + new) stays, and others' below has what is removed.
+            let stays = 1.0 / (1.0 + (1.0 - share) * of_put);
+            let removed = (1.0 - share) * put_again + (live.unread + live.read + replaced) * (1.0 - stays);
+            absent.others += removed;
+            live.unread *= stays;
+            live.read *= stays;
+            let leaves = 1.0 + (share * of_put + comes) * stays;
+            // others' · (leaves + notes) = others + forgets · noted'; noted' · (leaves + notes + forgets) = noted
+            // + notes · others', after the step.
             let determinant = (leaves + notes) * (leaves + notes + forgets) - notes * forgets;
             let others = (absent.others * (leaves + notes + forgets) + forgets * absent.noted) / determinant;
             let noted = (absent.noted * (leaves + notes) + notes * absent.others) / determinant;
@@ -395,9 +422,9 @@ impl<'a> Run<'a> {
             let keys = absent.keys();
             missed += keys * of_put;
             fills += keys * comes;
-            let put_again = elsewhere * rates.is_put;
-            let (replaced, new) = (share * put_again, keys * (share * of_put + comes));
-            absent.others += put_again - replaced;
+            let new = keys * (share * of_put + comes);
+            tombstones += removed + new * (1.0 - stays);
+            let (replaced, new) = (replaced * stays, new * stays);
             let came = replaced + new;
             let marked =
                 new * rates.is_read_after + replaced * if marks_puts { 1.0 } else { rates.is_read_after };
@@ -411,8 +438,9 @@ impl<'a> Run<'a> {
         self.first_misses_per_put = (missed * self.rules.gets_per_put - admitted) / step;
         self.counts.puts += step;
         self.counts.missed += missed;
-        let appends = share * step + fills;
-        self.counts.user_appends += appends;
+        self.counts.user_appends += share * step + fills;
+        self.counts.tombstones += tombstones;
+        let appends = share * step + fills + tombstones * self.rules.missed.tombstone();
         self.append(USER, put, appends);
         if self.rules.missed.is_put() {
             self.adjust_step(appends);
@@ -505,7 +533,9 @@ impl<'a> Run<'a> {
         let class = self.class_of_moved(&segment);
         if usize::from(segment.class) == USER {
             // Of a record in its middle.
-            let appends = self.counts.user_appends.max(1.0) / self.counts.puts.max(1.0);
+            let Counts { user_appends, tombstones, puts, .. } = self.counts;
+            let appends =
+                (user_appends + tombstones * self.rules.missed.tombstone()).max(1.0) / puts.max(1.0);
             self.user_age = self.puts - segment.order - self.capacity / appends / 2.0;
             self.counts.user_segments += 1.0;
             self.counts.user_ages += self.user_age;
@@ -529,7 +559,7 @@ impl<'a> Run<'a> {
     /// Returns the number of live records, and of entries of records that a younger one replaces.
     fn entries(&mut self) -> (f64, f64) {
         let (mut live, mut dead) = (0.0, 0.0);
-        let user_age = self.user_age;
+        let (user_age, admitted) = (self.user_age, self.rules.missed.admitted());
         for segment in self.open.iter_mut().chain(&mut self.finished) {
             segment.advance(&self.rates, self.puts);
             let of_user = usize::from(segment.class) == USER;
@@ -539,10 +569,12 @@ impl<'a> Run<'a> {
                 let replaced = (entered - alive).max(0.0);
                 let lately = (alive * (rates.put * user_age).exp_m1()).min(replaced);
                 // With two queues, a record that replaces another one is marked, and leaves after it.
-                dead += match of_user || lately == replaced || self.rules.queues > 1 {
-                    true => replaced,
-                    false => lately + long_replaced(alive, *entered, rates, user_age),
-                };
+                // A put that is rejected removes the entry of the record.
+                dead += admitted
+                    * match of_user || lately == replaced || self.rules.queues > 1 {
+                        true => replaced,
+                        false => lately + long_replaced(alive, *entered, rates, user_age),
+                    };
             }
         }
         (live, dead)

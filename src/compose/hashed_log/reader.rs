@@ -175,7 +175,7 @@ impl Reader {
                 wanted.map(|(&(number, ticket), units)| Wanted { number, key: keys[number], units, ticket });
             self.memory.account_for_read_buffers();
             let (asked, mut found_here) = (batch.len(), 0);
-            find_many(&view, wanted.collect(), &mut |wanted, unit, record| {
+            find_many(Purpose::Get, &view, wanted.collect(), &mut |wanted, unit, record| {
                 let segment = view.segment_of(unit);
                 self.logs.index.mark(wanted.key.hash().placement);
                 place(wanted.number, Place { unit, segment, bytes: self.logs.data.frame_bytes(record) });
@@ -194,6 +194,7 @@ impl Reader {
 /// Looks several keys up in a view, in rounds: each reads one record for every key that is not found yet, all of them
 /// in flight together. Passes the records of the keys to `show`, with their units.
 pub(super) fn find_many(
+    purpose: Purpose,
     view: &DataView,
     mut wanted: Vec<Wanted<'_>>,
     show: &mut dyn FnMut(&Wanted<'_>, Unit, &RecordView<'_>),
@@ -205,7 +206,7 @@ pub(super) fn find_many(
         }
         let units: Vec<Unit> = wanted.iter().map(|wanted| wanted.units[round]).collect();
         let mut is_found = vec![false; wanted.len()];
-        view.read_many(Purpose::Get, &units, &mut |number, record| {
+        view.read_many(purpose, &units, &mut |number, record| {
             if record.key == wanted[number].key.bytes() {
                 is_found[number] = true;
                 show(&wanted[number], units[number], record);

@@ -81,7 +81,7 @@ impl LogSnapshot {
         let wanted = keys.iter().zip(candidates).enumerate();
         let wanted =
             wanted.map(|(number, (key, units))| Wanted { number, key: *key, units, ticket: Ticket::NONE });
-        find_many(&self.view, wanted.collect(), &mut |wanted, _, record| {
+        find_many(Purpose::Get, &self.view, wanted.collect(), &mut |wanted, _, record| {
             let value = record.value.filter(|_| !record.is_gone(self.now_ms));
             found[wanted.number] = value.map_or(Sought::Gone, |value| {
                 Sought::Found((Bytes::copy_from_slice(value), record.expires_at_ms))

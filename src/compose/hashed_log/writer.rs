@@ -4,11 +4,12 @@ use super::commits::Commits;
 #[cfg(feature = "mistakes")]
 use super::indexed_logs::OwnedRecord;
 use super::indexed_logs::{CLEAN, IndexedLogs, Place};
+use super::reader::{Wanted, find_many};
 #[cfg(feature = "mistakes")]
 use super::settings::Mistake;
 use super::unconfirmed::YoungerKey;
 use crate::batch::{Durability, HashedWrite, Write};
-use crate::cache::{RecordCache, WriteGuard, cache_hash};
+use crate::cache::{RecordCache, Ticket, WriteGuard, cache_hash};
 use crate::compose::KeyStripes;
 use crate::device::{AlignedBuffer, Purpose, with_scratch};
 use crate::error::{Error, Result};
@@ -70,11 +71,13 @@ impl Writer {
         self.make_durable(durability, end)
     }
 
-    /// Removes the records of these writes' keys from the logs, and puts theirs to the record cache alone.
+    /// Removes the records of these writes' keys from the logs, and puts theirs to the record cache alone. A key of
+    /// which the logs have no record gets no tombstone.
     pub fn write_to_cache(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
-        let deletes: Vec<_> = writes.iter().map(|write| HashedWrite::delete(write.key())).collect();
         let end = self.with_keys(writes.iter().map(|write| write.key().hash()), || {
-            let end = self.append(&deletes, &[], durability)?;
+            let (deletes, places) = self.deletes_of_present(writes)?;
+            self.writes.fetch_add((writes.len() - deletes.len()) as u64, Relaxed);
+            let end = if deletes.is_empty() { None } else { self.append(&deletes, &places, durability)? };
             for write in writes {
                 let RecordView { key, value, expires_at_ms } = write.write().into();
                 self.cache.put(cache_hash(write.key().hash()), key, value, expires_at_ms);
@@ -82,6 +85,32 @@ impl Writer {
             Result::Ok(end)
         })?;
         self.make_durable(durability, end)
+    }
+
+    /// Returns deletes of those keys of which the logs have a record, which is read, and the places of these records.
+    /// With its place known, a record and its tombstone need no entry any longer.
+    fn deletes_of_present<'w>(
+        &self,
+        writes: &[HashedWrite<'w>],
+    ) -> Result<(Vec<HashedWrite<'w>>, Vec<Option<Place>>)> {
+        let keys: Vec<Key<'w>> = writes.iter().map(HashedWrite::key).collect();
+        let hashes: Vec<u64> = keys.iter().map(|key| key.hash().placement).collect();
+        let (units, view) = self.logs.look(|index| {
+            let lookups = index.look_up(&hashes)?;
+            lookups.iter().map(|lookup| index.candidates_of(lookup)).collect::<Result<Vec<_>>>()
+        })?;
+        let wanted = keys.iter().zip(units).enumerate();
+        let wanted =
+            wanted.map(|(number, (key, units))| Wanted { number, key: *key, units, ticket: Ticket::NONE });
+        let mut present = Vec::new();
+        find_many(Purpose::Put, &view, wanted.collect(), &mut |wanted, unit, record| {
+            if record.value.is_some() {
+                let bytes = self.logs.data.frame_bytes(record);
+                let place = Place { unit, segment: view.segment_of(unit), bytes };
+                present.push((HashedWrite::delete(keys[wanted.number]), Some(place)));
+            }
+        })?;
+        Ok(present.into_iter().unzip())
     }
 
     /// Runs `work` while no other write to these keys is possible.

@@ -131,8 +131,13 @@ impl FlashKeyLayout {
         Ok(FlashKeyStore { layout: self.clone(), keys, unit_bytes, frame_bytes })
     }
 
-    fn item_bytes(&self) -> f64 {
+    pub(crate) fn item_bytes(&self) -> f64 {
         self.key_bytes + self.value_bytes
+    }
+
+    /// Returns a tombstone in stream form.
+    fn tombstone_bytes(&self) -> f64 {
+        FLAGS_BYTES + if self.fixed { 0.0 } else { varint_bytes(self.key_bytes) } + self.key_bytes
     }
 
     fn record_layout(&self) -> RecordLayout {
@@ -204,6 +209,11 @@ impl FlashKeyStore {
 
     fn marker_bytes(&self) -> f64 {
         padded(MARKER_BYTES, self.unit_bytes)
+    }
+
+    /// Returns the bytes of a tombstone in the logs.
+    pub(crate) fn tombstone_bytes(&self) -> f64 {
+        padded(FRAME_CRC_BYTES + self.layout.tombstone_bytes(), self.unit_bytes)
     }
 
     /// Returns the records appended per put in the steady state: 1, and those that cleaning moves.

@@ -9,6 +9,8 @@ pub struct FlashStoreWrites {
     pub promoted: f64,
     /// The records that were read, and stay.
     pub moved: f64,
+    /// In a cache, the tombstones of records that are removed because a put of their key was rejected.
+    pub tombstones: f64,
     /// The headers of segments, and the markers of the logs.
     pub markers: f64,
     /// The changes of the index.
@@ -20,7 +22,7 @@ pub struct FlashStoreWrites {
 impl FlashStoreWrites {
     /// WA of the flash: the sum.
     pub fn total(&self) -> f64 {
-        self.puts + self.promoted + self.moved + self.markers + self.redo + self.saved_index
+        self.puts + self.tombstones + self.promoted + self.moved + self.markers + self.redo + self.saved_index
     }
 }
 

@@ -26,7 +26,7 @@ pub enum Below {
     Nothing,
     /// Nothing, and records are lost when they leave: a cache. A get that misses is followed by a put.
     Cache {
-        /// The share of puts that are admitted. The tombstones of those that are rejected are not counted.
+        /// The share of puts that are admitted.
         admitted: f64,
     },
     /// The engine SILT on a disk.
@@ -116,7 +116,10 @@ impl FlashStoreLayout {
         let frame_bytes = of_all.frame_bytes * (1.0 + markers);
         let recycled = match &self.below {
             Below::Nothing => None,
-            below => Some(self.recycling(below, frame_bytes, gets_per_put).steady(popularity)?),
+            below => {
+                let tombstone = of_all.tombstone_bytes() / frame_bytes;
+                Some(self.recycling(below, frame_bytes, tombstone, gets_per_put).steady(popularity)?)
+            }
         };
         let (logs, disk) = match (&recycled, &self.below) {
             (Some(recycled), below) => {
@@ -146,11 +149,17 @@ impl FlashStoreLayout {
         costs::places(self.flash_bytes as u64) as f64
     }
 
-    fn recycling(&self, below: &Below, frame_bytes: f64, gets_per_put: f64) -> SegmentRecycling {
+    fn recycling(
+        &self,
+        below: &Below,
+        frame_bytes: f64,
+        tombstone: f64,
+        gets_per_put: f64,
+    ) -> SegmentRecycling {
         let missed = match below {
             Below::Disk(_) if self.caches_reads => Missed::Admitted { places: self.places() },
             Below::Disk(_) => Missed::Stays,
-            Below::Cache { admitted } => Missed::Put { admitted: *admitted },
+            Below::Cache { admitted } => Missed::Put { admitted: *admitted, tombstone },
             Below::Nothing => Missed::Stays,
         };
         SegmentRecycling {
@@ -192,19 +201,20 @@ impl FlashStoreStore {
 
     /// Returns the writes to flash.
     pub fn writes(&self) -> Result<FlashStoreWrites, ModelError> {
-        let (user, promoted, writes) = match &self.recycled {
+        let (user, tombstones, promoted, writes) = match &self.recycled {
             Some(recycled) => {
                 let writes = self.logs.writes_of(&self.popularity, self.appends(recycled));
-                (recycled.user_appends, recycled.promoted, writes)
+                (recycled.user_appends, recycled.tombstones, recycled.promoted, writes)
             }
             None => {
                 let appends = self.logs.appends_per_put(&self.popularity)?;
-                (1.0, 0.0, self.logs.writes(&self.popularity, appends))
+                (1.0, 0.0, 0.0, self.logs.writes(&self.popularity, appends))
             }
         };
         let promoted = promoted * writes.puts;
         Ok(FlashStoreWrites {
             puts: user * writes.puts,
+            tombstones: tombstones * self.logs.tombstone_bytes() / self.layout.logs.item_bytes(),
             promoted,
             moved: user * writes.moved - promoted,
             markers: user * writes.markers,

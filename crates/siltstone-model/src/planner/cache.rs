@@ -69,8 +69,7 @@ pub struct CachePlan {
     pub flash_bytes: f64,
     /// Bytes written to flash per second.
     pub written_per_s: f64,
-    /// The share of puts that are admitted at most, so that the flash lasts as long as it has to: tombstones of
-    /// rejected ones are not counted.
+    /// The share of puts that are admitted at most, so that the flash lasts as long as it has to.
     pub admitted: f64,
     /// The lifetime of the flash, in seconds.
     pub lifetime_s: f64,

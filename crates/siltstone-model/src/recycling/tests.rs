@@ -30,7 +30,11 @@ fn one_queue_is_the_second_chance_of_the_paper() {
 fn what_comes_to_flash_is_what_leaves_it() {
     let popularity = Popularity::zipf(1_000_000, 0.8).unwrap();
     for queues in [1, 2] {
-        for missed in [Missed::Stays, Missed::Admitted { places: 65_536.0 }, Missed::Put { admitted: 1.0 }] {
+        for missed in [
+            Missed::Stays,
+            Missed::Admitted { places: 65_536.0 },
+            Missed::Put { admitted: 1.0, tombstone: 0.2 },
+        ] {
             let recycled = rules(3e5, queues, missed).steady(&popularity).unwrap();
             assert!(recycled.keys_on_flash < 3e5 && recycled.flash_gets > 0.4, "{recycled:?}");
             let misses = 1.0 - recycled.flash_gets;

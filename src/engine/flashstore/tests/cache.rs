@@ -122,3 +122,29 @@ fn a_cache_writes_no_more_than_its_budget_and_a_rejected_put_leaves_no_older_val
     }
     assert_eq!(run(2 * unlimited as u64).1, 0);
 }
+
+#[test]
+fn a_rejected_put_removes_the_entry_of_its_key_at_once_and_writes_one_tombstone() {
+    const KEYS: u32 = 2_000;
+    let clock = Arc::new(AtomicU64::new(1_000_000));
+    let database = open(FlashStoreSettings::default().write_bytes_per_s(1), &clock);
+    // Admitted: the budget is not exceeded yet.
+    (0..KEYS).for_each(|key| database.put(key_of(key), [1; 100]).unwrap());
+    assert_eq!((database.stats().records, detail(&database, "rejected")), (u64::from(KEYS), 0));
+    // As the budget is, no put is admitted now but one in 4,096.
+    for _ in 0..200 {
+        clock.fetch_add(1_000, Relaxed);
+        database.put("other", [1; 100]).unwrap();
+    }
+    let put_all = || {
+        let before = detail(&database, "rejected");
+        (0..KEYS).for_each(|key| database.put(key_of(key), [2; 100]).unwrap());
+        assert!(detail(&database, "rejected") - before >= u64::from(KEYS) - 10);
+        (database.stats().records, detail(&database, "log_bytes"))
+    };
+    let (records, log_bytes) = put_all();
+    assert!(records < 20, "{records}");
+    assert!(put_all().1.abs_diff(log_bytes) < 2_000, "{log_bytes}");
+    let is_absent = |key| database.get(key_of(key)).unwrap().is_none_or(|value| value[..] == [2; 100]);
+    assert!((0..KEYS).all(is_absent));
+}
