@@ -1,7 +1,7 @@
-//! Compares `siltstone_get` of the shared library, called as a C program calls it, with `Database::get` of Rust: both
-//! read the same database, in turn, and the median of the ratios of all repetitions is printed, with the least and the
-//! largest. Where a database has its memory depends on which of them was opened first, so that changes from repetition
-//! to repetition.
+//! Compares `siltstone_get` and `siltstone_get_into` of the shared library, called as a C program calls them, with
+//! `Database::get` and `Database::get_into` of Rust: both read the same database, in turn, and the median of the ratios
+//! of all repetitions is printed, with the least and the largest. Where a database has its memory depends on which of
+//! them was opened first, so that changes from repetition to repetition.
 //!
 //! `cargo bench --package siltstone-capi`
 
@@ -19,7 +19,7 @@ use std::time::Instant;
 const RECORDS: u64 = 200_000;
 const VALUE_BYTES: usize = 100;
 const GETS_PER_ROUND: u64 = 2_000;
-const PAIRS: u64 = 250;
+const PAIRS: u64 = 100;
 /// How often both are opened.
 const REPETITIONS: usize = 8;
 const MEMORY_BUDGET: &str = "128MiB";
@@ -28,9 +28,60 @@ type Open = unsafe extern "C" fn(*const c_char, *const capi::Options, *mut *mut 
 type Close = unsafe extern "C" fn(*mut capi::Db, *mut *mut c_char) -> bool;
 type Get =
     unsafe extern "C" fn(*const capi::Db, *const c_void, usize, *mut usize, *mut *mut c_char) -> *mut c_char;
+type GetInto = unsafe extern "C" fn(
+    *const capi::Db,
+    *const c_void,
+    usize,
+    *mut c_void,
+    usize,
+    *mut usize,
+    *mut *mut c_char,
+) -> bool;
 type Free = unsafe extern "C" fn(*mut c_void);
 type CreateOptions = extern "C" fn() -> *mut capi::Options;
 type SetOption = unsafe extern "C" fn(*mut capi::Options, *const c_char, *const c_char);
+
+/// The functions of the shared library.
+struct Interface<'l> {
+    open: Symbol<'l, Open>,
+    close: Symbol<'l, Close>,
+    get: Symbol<'l, Get>,
+    get_into: Symbol<'l, GetInto>,
+    free: Symbol<'l, Free>,
+    create_options: Symbol<'l, CreateOptions>,
+    set_option: Symbol<'l, SetOption>,
+}
+
+impl Interface<'_> {
+    fn of(library: &Library) -> Interface<'_> {
+        // SAFETY: the library is that of this package, whose functions have these types.
+        unsafe {
+            Interface {
+                open: library.get(b"siltstone_open").unwrap(),
+                close: library.get(b"siltstone_close").unwrap(),
+                get: library.get(b"siltstone_get").unwrap(),
+                get_into: library.get(b"siltstone_get_into").unwrap(),
+                free: library.get(b"siltstone_free").unwrap(),
+                create_options: library.get(b"siltstone_options_create").unwrap(),
+                set_option: library.get(b"siltstone_options_set").unwrap(),
+            }
+        }
+    }
+
+    fn open(&self, path: &Path, settings: &[(&str, &str)]) -> *mut capi::Db {
+        let path = CString::new(path.to_str().unwrap()).unwrap();
+        let options = (self.create_options)();
+        for (name, value) in settings {
+            let (name, value) = (CString::new(*name).unwrap(), CString::new(*value).unwrap());
+            // SAFETY: the options are new, and the texts end with a zero.
+            unsafe { (self.set_option)(options, name.as_ptr(), value.as_ptr()) };
+        }
+        // SAFETY: the options are not freed.
+        let database = unsafe { (self.open)(path.as_ptr(), options, null_mut()) };
+        assert!(!database.is_null());
+        database
+    }
+}
 
 /// Returns key number `n` of a round, in an order that looks random.
 fn key(number: u64) -> [u8; 8] {
@@ -65,45 +116,31 @@ fn fill(path: &Path) {
     database.close().unwrap();
 }
 
+/// Whether the value is allocated, or copied to a buffer of the caller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Get,
+    GetInto,
+}
+
 /// Returns the nanoseconds of a get in Rust and in C.
-fn measure(path: &Path, memory_budget: Option<&str>, rust_first: bool) -> (f64, f64) {
-    let library = library();
-    // SAFETY: the library is that of this package, whose functions have these types.
-    let library = unsafe { Library::new(library) }.unwrap();
-    // SAFETY: as before.
-    let (open, close, get, free, create_options, set_option) = unsafe {
-        let open: Symbol<'_, Open> = library.get(b"siltstone_open").unwrap();
-        let close: Symbol<'_, Close> = library.get(b"siltstone_close").unwrap();
-        let get: Symbol<'_, Get> = library.get(b"siltstone_get").unwrap();
-        let free: Symbol<'_, Free> = library.get(b"siltstone_free").unwrap();
-        let create: Symbol<'_, CreateOptions> = library.get(b"siltstone_options_create").unwrap();
-        let set: Symbol<'_, SetOption> = library.get(b"siltstone_options_set").unwrap();
-        (open, close, get, free, create, set)
-    };
-    let settings = [("read_only", Some("true")), ("memory_budget", memory_budget)];
-    let settings = || settings.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
+fn measure(path: &Path, call: Call, memory_budget: Option<&str>, rust_first: bool) -> (f64, f64) {
+    // SAFETY: the library is that of this package.
+    let library = unsafe { Library::new(library()) }.unwrap();
+    let interface = Interface::of(&library);
+    let settings: Vec<_> = [("read_only", Some("true")), ("memory_budget", memory_budget)]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect();
     let open_rust = || {
         let builder = Database::builder(path);
-        settings().fold(builder, |builder, (name, value)| builder.set(name, value)).open().unwrap()
-    };
-    let open_c = || {
-        let path = CString::new(path.to_str().unwrap()).unwrap();
-        let options = create_options();
-        for (name, value) in settings() {
-            let (name, value) = (CString::new(name).unwrap(), CString::new(value).unwrap());
-            // SAFETY: the options are new, and the texts end with a zero.
-            unsafe { set_option(options, name.as_ptr(), value.as_ptr()) };
-        }
-        // SAFETY: the options are not freed.
-        let c = unsafe { open(path.as_ptr(), options, null_mut()) };
-        assert!(!c.is_null());
-        c
+        settings.iter().fold(builder, |builder, (name, value)| builder.set(*name, value)).open().unwrap()
     };
     let (rust, c) = if rust_first {
         let rust = open_rust();
-        (rust, open_c())
+        (rust, interface.open(path, &settings))
     } else {
-        let c = open_c();
+        let c = interface.open(path, &settings);
         (open_rust(), c)
     };
     let mut get_in_rust = |key: &[u8; 8]| drop(black_box(rust.get(key).unwrap().unwrap()));
@@ -111,11 +148,38 @@ fn measure(path: &Path, memory_budget: Option<&str>, rust_first: bool) -> (f64, 
         let mut length = 0;
         // SAFETY: the database is open, and the key has this length; the value is freed once.
         unsafe {
-            let value = get(c, key.as_ptr().cast(), key.len(), &raw mut length, null_mut());
+            let value = (interface.get)(c, key.as_ptr().cast(), key.len(), &raw mut length, null_mut());
             assert!(!black_box(value).is_null() && length == VALUE_BYTES);
-            free(value.cast());
+            (interface.free)(value.cast());
         }
     };
+    let mut value = Vec::with_capacity(VALUE_BYTES);
+    let mut get_into_in_rust = |key: &[u8; 8]| {
+        value.clear();
+        assert!(rust.get_into(key, &mut value).unwrap().is_some() && black_box(&value).len() == VALUE_BYTES);
+    };
+    let mut buffer = [0_u8; VALUE_BYTES];
+    let mut get_into_in_c = |key: &[u8; 8]| {
+        let (mut length, buffer) = (0, black_box(&mut buffer));
+        let (to, capacity) = (buffer.as_mut_ptr().cast(), buffer.len());
+        // SAFETY: the database is open, and key and buffer have these lengths.
+        let found = unsafe {
+            (interface.get_into)(c, key.as_ptr().cast(), key.len(), to, capacity, &raw mut length, null_mut())
+        };
+        assert!(found && length == VALUE_BYTES);
+    };
+    let times = match call {
+        Call::Get => time_pairs(&mut get_in_rust, &mut get_in_c),
+        Call::GetInto => time_pairs(&mut get_into_in_rust, &mut get_into_in_c),
+    };
+    // SAFETY: nothing uses the database any more.
+    unsafe { (interface.close)(c, null_mut()) };
+    rust.close().unwrap();
+    times
+}
+
+/// Returns the median nanoseconds of a get in Rust and in C.
+fn time_pairs(mut get_in_rust: impl FnMut(&[u8; 8]), mut get_in_c: impl FnMut(&[u8; 8])) -> (f64, f64) {
     let mut times = (Vec::new(), Vec::new());
     for pair in 0..PAIRS + PAIRS / 10 {
         // Each of them is first once, and finds once what the other has read: a pair has both.
@@ -128,20 +192,17 @@ fn measure(path: &Path, memory_budget: Option<&str>, rust_first: bool) -> (f64, 
             times.1.push((c_first + c_second) / 2.0);
         }
     }
-    // SAFETY: nothing uses the database any more.
-    unsafe { close(c, null_mut()) };
-    rust.close().unwrap();
     (median(times.0), median(times.1))
 }
 
-fn compare(label: &str, path: &Path, memory_budget: Option<&str>) {
+fn compare(label: &str, path: &Path, call: Call, memory_budget: Option<&str>) {
     let times: Vec<_> =
-        (0..REPETITIONS).map(|number| measure(path, memory_budget, number % 2 == 0)).collect();
+        (0..REPETITIONS).map(|number| measure(path, call, memory_budget, number % 2 == 0)).collect();
     let (of_rust, of_c): (Vec<_>, Vec<_>) = times.iter().copied().unzip();
     let mut ratios: Vec<f64> = times.iter().map(|(of_rust, of_c)| of_c / of_rust).collect();
     ratios.sort_by(f64::total_cmp);
     let (of_rust, of_c, ratio) = (median(of_rust), median(of_c), median(ratios.clone()));
-    print!("{label:<24} Rust {of_rust:>7.0} ns   C {of_c:>7.0} ns   C/Rust {ratio:>6.3}");
+    print!("{label:<34} Rust {of_rust:>7.0} ns   C {of_c:>7.0} ns   C/Rust {ratio:>6.3}");
     println!("   of {:.3} to {:.3}", ratios[0], ratios[REPETITIONS - 1]);
 }
 
@@ -149,6 +210,8 @@ fn main() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     fill(&path);
-    compare("from the page cache", &path, None);
-    compare("from the record cache", &path, Some(MEMORY_BUDGET));
+    compare("get, from the page cache", &path, Call::Get, None);
+    compare("get_into, from the page cache", &path, Call::GetInto, None);
+    compare("get, from the record cache", &path, Call::Get, Some(MEMORY_BUDGET));
+    compare("get_into, from the record cache", &path, Call::GetInto, Some(MEMORY_BUDGET));
 }
