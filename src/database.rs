@@ -13,6 +13,7 @@ mod lock;
 mod maintenance;
 mod ordered;
 mod place;
+mod remove;
 mod repair;
 mod resources;
 mod scan;
@@ -407,12 +408,20 @@ impl Database {
 
     fn apply(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
         let _measured = self.inner.latencies.measure(Operation::Write);
-        let bytes = writes.iter().map(|write| write.write().user_bytes()).sum();
-        self.inner.workers.admit(bytes)?;
-        let locked = self.inner.lock.to_write()?;
+        self.admit(writes)?;
+        let _locked = self.inner.lock.to_write()?;
+        self.write_locked(writes, options)
+    }
+
+    /// Admits writes, possibly after a delay.
+    fn admit(&self, writes: &[HashedWrite<'_>]) -> Result<()> {
+        self.inner.workers.admit(writes.iter().map(|write| write.write().user_bytes()).sum())
+    }
+
+    /// Writes while the caller holds the lock of the directory.
+    fn write_locked(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.inner.durability);
         self.engine().write(writes, durability, &|| self.inner.clock.now_ms())?;
-        drop(locked);
         self.inner.usage.count_writes(writes.iter().map(HashedWrite::write));
         Ok(())
     }

@@ -85,7 +85,9 @@ impl Run<'_> {
             720..800 => self.write_batch(),
             800..840 => self.get_many(),
             840..850 => self.scan(),
-            850..990 => (0..=self.random.below(4)).for_each(|_| assert!(self.database.step().is_ok())),
+            850 => self.delete_prefix(),
+            851 => self.retain(),
+            852..990 => (0..=self.random.below(4)).for_each(|_| assert!(self.database.step().is_ok())),
             990..993 => self.database.sync().unwrap(),
             993..995 => self.compare_all(),
             995 => self.database.settle().unwrap(),
@@ -271,6 +273,29 @@ impl Run<'_> {
         let key = self.choose_key();
         let removed = self.database.remove(&key).unwrap();
         assert_eq!(removed.map(|value| value.to_vec()), self.model.remove(&key).map(|(value, _)| value));
+    }
+
+    /// Deletes the keys of up to 256 numbers, or rarely all.
+    fn delete_prefix(&mut self) {
+        let key = self.choose_key();
+        let length = match (self.random.below(20), self.bed.shape.hashed_keys) {
+            (0, _) => 0,
+            (_, true) => 1,
+            (_, false) => 7,
+        };
+        let before = self.model.len();
+        self.model.retain(|other, _| !other.starts_with(&key[..length]));
+        let deleted = self.database.delete_prefix(&key[..length]).unwrap();
+        assert_eq!(deleted as usize, before - self.model.len(), "{}", self.bed);
+    }
+
+    fn retain(&mut self) {
+        let salt = self.random.below(5) as u8;
+        let keeps = |value: &[u8]| value.first().is_none_or(|byte| byte % 5 != salt);
+        let before = self.model.len();
+        self.model.retain(|_, (value, _)| keeps(value));
+        let removed = self.database.retain(|record| keeps(&record.value)).unwrap();
+        assert_eq!(removed as usize, before - self.model.len(), "{}", self.bed);
     }
 
     fn write_batch(&mut self) {

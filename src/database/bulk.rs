@@ -241,8 +241,10 @@ impl<'a> BulkLoader<'a> {
         match self.way.take() {
             Some(Way::Sorted(load)) => {
                 let _locked = database.inner.lock.to_write()?;
-                load.finish(database.inner.clock.now_ms(), &mut *self.progress)?;
+                let outcome = load.finish(database.inner.clock.now_ms(), &mut *self.progress);
+                // Also after an error, which may leave some partitions loaded.
                 database.inner.usage.count_puts(self.records, self.key_bytes, self.value_bytes);
+                outcome?;
             }
             Some(Way::Written { batch, bytes, written_bytes }) => {
                 database.write(&batch)?;

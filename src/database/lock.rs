@@ -38,6 +38,19 @@ impl DirectoryLock {
         if self.read_only { Err(Error::ReadOnly) } else { self.to_work() }
     }
 
+    /// Allows the caller alone to write records until the guard is dropped. Returns `None` if others write or do
+    /// background work now.
+    pub fn to_write_alone(&self) -> Result<Option<impl Sized + '_>> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.check_process()?;
+        match self.held.try_write() {
+            Some(held) if held.is_none() => Err(Error::Closed),
+            held => Ok(held),
+        }
+    }
+
     /// Allows the caller to do background work until the guard is dropped. In a read-only database that work only loads
     /// indexes and filters, and changes nothing.
     pub fn to_work(&self) -> Result<impl Sized + '_> {

@@ -8,7 +8,10 @@ use crate::error::Result;
 use crate::names::COMPANION_NAMES;
 use crate::stats::Usage;
 use crate::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed},
+};
 
 /// The number of sets of counters. Threads are spread over them, so that few write to the same cache line.
 const STRIPES: usize = 16;
@@ -126,6 +129,11 @@ impl UsageCounters {
                 Write::Delete { .. } => self.count_delete(),
             }
         }
+    }
+
+    /// Returns the number of puts and deletes that were counted before anything that the caller reads afterwards.
+    pub fn writes(&self) -> u64 {
+        self.stripes.iter().map(|stripe| stripe.puts.load(Acquire) + stripe.deletes.load(Acquire)).sum()
     }
 
     fn operations(&self) -> u64 {

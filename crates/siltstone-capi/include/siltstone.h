@@ -855,6 +855,21 @@ bool siltstone_delete_with(const siltstone_t *database,
                            char **errptr);
 
 /**
+ * Deletes all keys that begin with a prefix; with an empty one, all keys. Returns how many there were; 0 on an error.
+ * Keys are deleted in batches of up to 1,024, each of them atomic, with a durability,
+ * `SILTSTONE_DURABILITY_...`. After each batch, `progress` is called with the number of deleted keys and the number of
+ * records or keys that were read; if it returns false, nothing more is deleted, and the error is
+ * `SILTSTONE_ERROR_INTERRUPTED`. It may be NULL. Reads all records, unless the database keeps the order of its keys.
+ */
+uint64_t siltstone_delete_prefix(const siltstone_t *database,
+                                 const void *prefix,
+                                 size_t prefix_length,
+                                 uint32_t durability,
+                                 siltstone_progress_fn progress,
+                                 void *state,
+                                 char **errptr);
+
+/**
  * Applies all writes of a batch or none, with a durability, `SILTSTONE_DURABILITY_...`. The batch stays as it is. If
  * one of its writes is not possible, returns its error and writes nothing.
  */

@@ -2,6 +2,7 @@
 
 use crate::border::{Failure, Outcome, body, bytes, disown, handle, handle_mut, own};
 use crate::database::Db;
+use crate::options::{Progress, ProgressFn, go_on};
 use siltstone::batch::{NEVER, Write};
 use siltstone::{Durability, WriteOptions};
 use std::ffi::{c_char, c_void};
@@ -117,6 +118,28 @@ pub unsafe extern "C" fn siltstone_delete_with(
         let options = write_options(durability, NEVER)?;
         handle(database)?.0.delete_with(bytes(key, key_length)?, options)?;
         Ok(true)
+    })
+}
+
+/// Deletes all keys that begin with a prefix; with an empty one, all keys. Returns how many there were; 0 on an error.
+/// Keys are deleted in batches of up to 1,024, each of them atomic, with a durability,
+/// `SILTSTONE_DURABILITY_...`. After each batch, `progress` is called with the number of deleted keys and the number of
+/// records or keys that were read; if it returns false, nothing more is deleted, and the error is
+/// `SILTSTONE_ERROR_INTERRUPTED`. It may be NULL. Reads all records, unless the database keeps the order of its keys.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_delete_prefix(
+    database: *const Db,
+    prefix: *const c_void,
+    prefix_length: usize,
+    durability: u32,
+    progress: ProgressFn,
+    state: *mut c_void,
+    errptr: *mut *mut c_char,
+) -> u64 {
+    body!(errptr, {
+        let (prefix, options) = (bytes(prefix, prefix_length)?, write_options(durability, NEVER)?);
+        let progress = &mut go_on(Progress::new(progress, state));
+        Ok(handle(database)?.0.delete_prefix_with(prefix, options, progress)?)
     })
 }
 

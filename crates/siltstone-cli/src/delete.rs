@@ -18,7 +18,7 @@ const EXAMPLES: &str = "
   siltstone delete --db DIR --prefix user:
   siltstone delete --db DIR --hex 00ff17";
 
-/// The number of keys that are deleted at a time.
+/// The number of given keys that are deleted at a time.
 const KEYS_PER_STEP: usize = 1024;
 
 /// Delete keys
@@ -86,7 +86,7 @@ pub fn delete_found<K: AsRef<[u8]>>(
     Ok(deleted)
 }
 
-/// Deletes the keys with a prefix that are there now.
+/// Deletes the keys with a prefix.
 fn delete_prefix(
     database: &Database,
     prefix: &[u8],
@@ -95,20 +95,13 @@ fn delete_prefix(
     deleted: &mut u64,
 ) -> anyhow::Result<()> {
     let bar = item_bar("reading", database.len()?);
-    let mut step = |keys: &mut Vec<siltstone::Bytes>| -> anyhow::Result<()> {
-        interrupt.check()?;
-        *deleted += delete_found(database, keys, options)?;
-        keys.clear();
-        Ok(())
-    };
-    let mut keys = Vec::with_capacity(KEYS_PER_STEP);
-    for record in bar.wrap_iter(database.prefix(prefix)?) {
-        keys.push(record?.key);
-        if keys.len() == KEYS_PER_STEP {
-            step(&mut keys)?;
-        }
-    }
-    step(&mut keys)?;
+    let outcome = database.delete_prefix_with(prefix, options, &mut |deleted_now, read| {
+        *deleted = deleted_now;
+        bar.set_position(read);
+        interrupt.check().is_ok()
+    });
     bar.finish_and_clear();
+    interrupt.check()?;
+    outcome?;
     Ok(())
 }

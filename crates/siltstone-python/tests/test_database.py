@@ -153,6 +153,33 @@ def test_many_keys_are_read_and_written_together(path):
             db.put_many([1, 2])
 
 
+@pytest.mark.parametrize("settings", [{}, {"engine": "flashkey", "ordered": True}])
+def test_keys_with_a_prefix_are_deleted(path, settings):
+    with siltstone.open(path, keys="str", **settings) as db:
+        db.put_many((f"user:{number}", b"x") for number in range(3_000))
+        db.put_many((f"zone:{number}", b"x") for number in range(7))
+        assert db.delete_prefix("user:1") == 1_111
+        assert "user:1" not in db and "user:2" in db and len(db) == 1_896
+        assert db.delete_prefix("user:", durability="synced") == 1_889
+        assert sorted(db) == [f"zone:{number}" for number in range(7)]
+        assert db.delete_prefix("none") == 0
+        with pytest.raises(siltstone.SettingError):
+            db.delete_prefix("zone:", durability="never")
+        with pytest.raises(TypeError):
+            db.delete_prefix(b"zone:")
+        db.clear()
+        assert not db
+
+
+def test_numbers_have_no_prefix_to_delete(path):
+    with siltstone.open(path, keys="int") as db:
+        db[1] = b"x"
+        with pytest.raises(siltstone.SettingError, match="prefix"):
+            db.delete_prefix(0)
+        db.clear()
+        assert len(db) == 0
+
+
 def test_records_expire(path):
     with siltstone.open(path, keys="str") as db:
         db.put("short", b"1", expire=0.05)

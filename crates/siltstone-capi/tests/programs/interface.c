@@ -221,6 +221,28 @@ static void atomic(siltstone_t *db) {
     CHECK(siltstone_remove(db, "to", 2, &length, &err) == NULL && length == 0 && err == NULL);
 }
 
+static bool stop_at_once(void *calls, uint64_t deleted, uint64_t read) {
+    CHECK(deleted > 0 && deleted <= read);
+    ++*(int *)calls;
+    return false;
+}
+
+static void prefixes(siltstone_t *db) {
+    char key[16];
+    int calls = 0;
+    for (int number = 0; number < 3000; number++) {
+        int length = snprintf(key, sizeof key, "prefix:%d", number);
+        CHECK(siltstone_put(db, key, (size_t)length, "", 0, &err));
+    }
+    CHECK(siltstone_delete_prefix(db, "prefix:1", 8, 0, NULL, NULL, &err) == 1111 && err == NULL);
+    CHECK(has(db, "prefix:1", NULL) && has(db, "prefix:2", ""));
+    CHECK(siltstone_delete_prefix(db, "prefix:1", 8, 0, NULL, NULL, &err) == 0 && err == NULL);
+    CHECK(siltstone_delete_prefix(db, "prefix:", 7, SILTSTONE_DURABILITY_SYNCED, stop_at_once, &calls, &err) == 0);
+    CHECK(failed(SILTSTONE_ERROR_INTERRUPTED, "") && calls == 1);
+    CHECK(siltstone_delete_prefix(db, "prefix:", 7, 0, NULL, NULL, &err) < 1889 && err == NULL);
+    CHECK(siltstone_delete_prefix(NULL, "", 0, 0, NULL, NULL, &err) == 0 && failed(SILTSTONE_ERROR_ARGUMENT, ""));
+}
+
 static int count(siltstone_iterator_t *records) {
     int found = 0;
     size_t length = 1;
@@ -302,6 +324,7 @@ static void silt(void) {
     many_records(db);
     batches(db);
     atomic(db);
+    prefixes(db);
     snapshots_and_iterators(db);
     maintenance(db);
     siltstone_iterator_t *records = siltstone_iterate(db, &err);

@@ -115,8 +115,8 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         return default
 
     def clear(self) -> None:
-        """Removes all records, those that a snapshot has now, in batches."""
-        self.delete_many(iter(self))
+        """Removes all records, in batches. Those that others put meanwhile may remain."""
+        self._clear()
 
     def update(self, records: Any = (), /, **named: Any) -> None:
         """Puts many records, in batches."""

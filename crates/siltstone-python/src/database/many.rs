@@ -1,7 +1,8 @@
 //! Operations on many keys, from iterables of Python.
 
 use super::Database;
-use crate::error::IntoPython;
+use crate::error::{IntoPython, setting_error};
+use crate::interrupt::with_progress;
 use crate::keys::KeyList;
 use crate::settings::write_options;
 use pyo3::exceptions::PyValueError;
@@ -155,5 +156,29 @@ impl Database {
             }
             Ok(())
         })
+    }
+
+    /// Removes all keys that begin with `prefix`, in batches of up to 1,024, each atomic, and returns their number.
+    /// Reads all records, unless the database keeps the order of keys.
+    #[pyo3(signature = (prefix, *, durability=None))]
+    fn delete_prefix(&self, prefix: &Bound<'_, PyAny>, durability: Option<&str>) -> PyResult<u64> {
+        let py = prefix.py();
+        if self.codecs.key.is_number() {
+            return Err(setting_error(py, "delete_prefix: numbers have no prefix".into()));
+        }
+        self.delete_all(py, self.codecs.encode_key(prefix)?.bytes()?, durability)
+    }
+
+    /// Removes all records.
+    fn _clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.delete_all(py, b"", None).map(drop)
+    }
+}
+
+impl Database {
+    /// Removes the keys with a prefix of bytes. Ctrl-C ends it between two batches.
+    fn delete_all(&self, py: Python<'_>, prefix: &[u8], durability: Option<&str>) -> PyResult<u64> {
+        let (handle, options) = (self.handle(py)?, write_options(py, None, durability)?);
+        with_progress(py, None, |progress| handle.delete_prefix_with(prefix, options, progress))
     }
 }
