@@ -95,6 +95,18 @@ fn flash_serves_about_as_many_gets_as_a_cache_of_its_size_and_is_written_more_th
 }
 
 #[test]
+fn the_drive_of_flashstore_is_read_and_written_in_four_patterns() {
+    let duration = Some(std::time::Duration::from_millis(2));
+    let settings = Settings { num: 300, threads: 2, duration, ..Settings::default() };
+    let found = figures(Experiment::FlashstoreDevice, &settings).unwrap();
+    assert_eq!(found.len(), 6);
+    assert!(found.iter().all(|figure| figure.measured.is_finite() && figure.measured > 0.0), "{found:?}");
+    let papers: Vec<_> = found.iter().filter_map(|figure| figure.paper).collect();
+    assert_eq!(papers, [3.0, 6.0]);
+    assert!(figures(Experiment::FlashstoreDevice, &Settings { threads: 0, ..settings }).is_err());
+}
+
+#[test]
 fn a_cache_on_flash_has_a_hit_ratio_and_writes() {
     let figures = figures(Experiment::FlashstoreCache, &flashstore(3_000)).unwrap();
     let hits = figures.iter().find(|figure| figure.what.contains("queues 2: hit ratio")).unwrap();

@@ -34,6 +34,8 @@ pub enum Experiment {
     FlashkeyYcsb,
     /// Cleaning by victim, classes, skew and space.
     FlashkeyCleaning,
+    /// Reads and writes of the drive: Figure 2.
+    FlashstoreDevice,
     /// Recycling by queues, skew and the size of flash.
     FlashstoreRecycling,
     /// A cache on flash without a disk.
@@ -56,10 +58,11 @@ pub enum Experiment {
 
 impl Experiment {
     /// All experiments.
-    pub const ALL: [Experiment; 12] = [
+    pub const ALL: [Experiment; 13] = [
         Experiment::FlashkeyWorkloads,
         Experiment::FlashkeyYcsb,
         Experiment::FlashkeyCleaning,
+        Experiment::FlashstoreDevice,
         Experiment::FlashstoreRecycling,
         Experiment::FlashstoreCache,
         Experiment::FlashstoreTraces,
@@ -77,6 +80,7 @@ impl Experiment {
             Experiment::FlashkeyWorkloads => "flashkey_workloads",
             Experiment::FlashkeyYcsb => "flashkey_ycsb",
             Experiment::FlashkeyCleaning => "flashkey_cleaning",
+            Experiment::FlashstoreDevice => "flashstore_device",
             Experiment::FlashstoreRecycling => "flashstore_recycling",
             Experiment::FlashstoreCache => "flashstore_cache",
             Experiment::FlashstoreTraces => "flashstore_traces",
@@ -95,6 +99,7 @@ impl Experiment {
             Experiment::FlashkeyWorkloads => "FlashKey: Table II's workloads; Figures 3 to 6, Tables V, VI",
             Experiment::FlashkeyYcsb => "FlashKey: YCSB A, B, C, F, D and E; Table III and Figure 7",
             Experiment::FlashkeyCleaning => "FlashKey: cleaning by victim, classes, skew and space",
+            Experiment::FlashstoreDevice => "FlashStore: reads and writes of the drive; Figure 2",
             Experiment::FlashstoreRecycling => "FlashStore: recycling by queues, skew and share; against LRU",
             Experiment::FlashstoreCache => {
                 "FlashStore: a cache on flash by queues, skew and share; against LRU"
@@ -119,7 +124,7 @@ named!(Experiment);
 /// The settings. Those that are not given are the experiment's.
 #[derive(Debug, Clone, Parser, Serialize)]
 pub struct Settings {
-    /// Number of keys; the paper has 50e6 [default: 100e3]
+    /// Number of keys, or of blocks of the drive; the paper has 50e6 keys [default: 100e3]
     #[arg(long, default_value_t = 100_000, value_parser = parse_whole::<u64>)]
     pub num: u64,
     /// Length of the keys, in bytes
@@ -169,7 +174,7 @@ pub struct Settings {
           default_values = ["skimpystash", "skimpystash_compacted", "bufferhash", "silt"])]
     #[serde(skip)]
     pub systems: Vec<String>,
-    /// FlashStore: threads that send the operations of a trace
+    /// FlashStore: threads that send the operations of a trace or to the drive
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     pub threads: usize,
     /// FlashStore: directory of the disk [default: a directory in that of the database]
@@ -271,6 +276,7 @@ pub fn run(
             }
             Ok(())
         }
+        Experiment::FlashstoreDevice => flashstore::device(settings, place, on_figure),
         Experiment::FlashstoreRecycling => flashstore::recycling(settings, place, on_figure),
         Experiment::FlashstoreCache => flashstore::cache(settings, place, on_figure),
         Experiment::FlashstoreTraces => flashstore::traces(settings, place, on_figure),

@@ -2,6 +2,7 @@
 
 mod cache;
 mod caches;
+mod device;
 mod driver;
 mod recycling;
 mod traces;
@@ -14,6 +15,7 @@ use siltstone::{Database, EngineKind, Stats};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) use cache::run as cache;
+pub(super) use device::run as device;
 pub(super) use recycling::run as recycling;
 pub(super) use traces::{shares, traces};
 
