@@ -291,11 +291,27 @@ impl Database {
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
+        let found = self.get_many_found(keys)?;
+        Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
+    }
+
+    /// Returns the values of many keys with their expiry times, in their order, with overlapping reads.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("a", "1")?;
+    /// let found = database.get_many_found(&["a", "b"])?;
+    /// assert_eq!(found[0].as_ref().unwrap().expires_at(), None);
+    /// assert_eq!(found[1], None);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn get_many_found<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Found>>> {
         let _measured = self.inner.latencies.measure(Operation::GetMany);
         let keys = self.inner.keys(keys)?;
         let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
         self.inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
-        Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
+        Ok(found)
     }
 
     /// Returns for each of many keys whether it exists, in their order.

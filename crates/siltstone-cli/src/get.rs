@@ -1,6 +1,6 @@
 //! `siltstone get`: prints the values of keys.
 
-use crate::lookup::{KeyArgs, print_many};
+use crate::lookup::{KeyArgs, PrintArgs, print_many};
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, help_with_arguments, wrong_usage};
 use crate::output::{deliver, print_value};
@@ -11,6 +11,7 @@ const EXAMPLES: &str = "
   siltstone get --db DIR user:17
   siltstone get --db DIR user:17 user:18
   siltstone get --db DIR --keys wanted.txt > found.tsv
+  siltstone get --db DIR --keys wanted.txt --json
   siltstone get --db DIR --hex 00ff17
   siltstone get --db DIR --output picture.png picture";
 
@@ -27,25 +28,24 @@ pub struct GetArgs {
     #[command(flatten)]
     keys: KeyArgs,
     /// Write the value of a single key to this file; an existing file is replaced when the output is complete
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["quiet", "json"])]
     output: Option<PathBuf>,
-    /// Write nothing; the exit code is 1 if a key is not found
-    #[arg(long, short, conflicts_with = "output")]
-    quiet: bool,
+    #[command(flatten)]
+    print: PrintArgs,
 }
 
 pub fn run(args: GetArgs) -> Result {
-    let Some(key) = args.keys.single()? else {
+    let Some(key) = args.print.single(&args.keys)? else {
         if args.output.is_some() {
             return Err(wrong_usage("--output takes the value of one key; for several, use `> FILE`"));
         }
-        return print_many(&args.location.open()?, &args.keys, args.quiet);
+        return print_many(&args.location.open()?, &args.keys, args.print);
     };
     let Some(value) = args.location.open()?.get(key)? else { return Ok(Outcome::Negative) };
     let notation = args.keys.typed.notation.typed();
     if let Some(path) = &args.output {
         deliver(Some(path), false, |out| Ok(out.write_all(&notation.bytes(&value))?))?;
-    } else if !args.quiet {
+    } else if !args.print.quiet {
         print_value(&value, notation)?;
     }
     Ok(Outcome::Done)

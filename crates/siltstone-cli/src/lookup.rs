@@ -2,8 +2,9 @@
 
 use crate::input::{ArgumentArgs, for_each_batch_of_keys};
 use crate::outcome::{Outcome, Result};
+use crate::transfer::write_line;
 use clap::Args;
-use siltstone::{Bytes, Database, Dictionary};
+use siltstone::{Bytes, Database, Dictionary, Found, NEVER, Record};
 use std::ffi::OsString;
 use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
@@ -46,13 +47,13 @@ impl KeyArgs {
 
 /// What keys are looked up in.
 pub trait Lookup {
-    fn get_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Bytes>>>;
+    fn get_many_found(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Found>>>;
     fn contains_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<bool>>;
 }
 
 impl Lookup for Database {
-    fn get_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Bytes>>> {
-        self.get_many(keys)
+    fn get_many_found(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Found>>> {
+        self.get_many_found(keys)
     }
 
     fn contains_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<bool>> {
@@ -61,8 +62,9 @@ impl Lookup for Database {
 }
 
 impl Lookup for Dictionary {
-    fn get_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Bytes>>> {
-        self.get_many(keys)
+    fn get_many_found(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Found>>> {
+        let found = |value| Found { value, expires_at_ms: NEVER };
+        Ok(self.get_many(keys)?.into_iter().map(|value| value.map(found)).collect())
     }
 
     fn contains_many(&self, keys: &[Vec<u8>]) -> siltstone::Result<Vec<bool>> {
@@ -70,19 +72,43 @@ impl Lookup for Dictionary {
     }
 }
 
-/// Prints a line for each key that is found: the key, a tab and the value. Returns whether all are found.
-pub fn print_many(source: &impl Lookup, keys: &KeyArgs, quiet: bool) -> Result {
+/// How the records that are found are printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct PrintArgs {
+    /// Print a line of JSON for each key found, as `export --format jsonl` does, also for a single key
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+    /// Write nothing; the exit code is 1 if a key is not found
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl PrintArgs {
+    /// Returns the key, if the bytes of its value are all that is printed.
+    pub fn single(self, keys: &KeyArgs) -> anyhow::Result<Option<Vec<u8>>> {
+        if self.json { Ok(None) } else { keys.single() }
+    }
+}
+
+/// Prints a line for each key that is found: the key, a tab and the value, or JSON. Returns whether all are found.
+pub fn print_many(source: &impl Lookup, keys: &KeyArgs, print: PrintArgs) -> Result {
     let notation = keys.typed.notation.listed();
     let mut out = BufWriter::new(stdout().lock());
     let mut has_all = true;
-    keys.for_each_batch(|keys| {
-        if quiet {
-            has_all &= source.contains_many(keys)?.into_iter().all(|is_there| is_there);
+    keys.for_each_batch(|keys_now| {
+        if print.quiet {
+            has_all &= source.contains_many(keys_now)?.into_iter().all(|is_there| is_there);
             return Ok(());
         }
-        for (key, value) in keys.iter().zip(source.get_many(keys)?) {
-            match value {
-                Some(value) => writeln!(out, "{}\t{}", notation.show(key), notation.show(&value))?,
+        for (key, found) in keys_now.iter().zip(source.get_many_found(keys_now)?) {
+            match found {
+                Some(Found { value, expires_at_ms }) if print.json => {
+                    let record = Record { key: Bytes::copy_from_slice(key), value, expires_at_ms };
+                    write_line(&mut out, &record, true, keys.typed.notation.is_hex())?;
+                }
+                Some(found) => {
+                    writeln!(out, "{}\t{}", notation.show(key), notation.show(&found.value))?;
+                }
                 None => has_all = false,
             }
         }

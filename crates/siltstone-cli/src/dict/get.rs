@@ -1,7 +1,7 @@
 //! `siltstone dict get`: prints the values of keys.
 
 use super::open;
-use crate::lookup::{KeyArgs, print_many};
+use crate::lookup::{KeyArgs, PrintArgs, print_many};
 use crate::outcome::{Outcome, Result, help_with_arguments};
 use crate::output::print_value;
 use clap::Args;
@@ -10,7 +10,8 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "
   siltstone dict get words.dict house
   siltstone dict get words.dict house tree water
-  siltstone dict get words.dict --keys wanted.txt > found.tsv";
+  siltstone dict get words.dict --keys wanted.txt > found.tsv
+  siltstone dict get words.dict --keys wanted.txt --json";
 
 /// Print the values of keys
 ///
@@ -28,16 +29,17 @@ pub struct GetArgs {
     /// Do not load the index, but search: fastest for a single key of a large dictionary
     #[arg(long)]
     without_index: bool,
-    /// Write nothing; the exit code is 1 if a key is not found
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    print: PrintArgs,
 }
 
 pub fn run(args: &GetArgs) -> Result {
     let dictionary = open(&args.path, args.without_index)?;
-    let Some(key) = args.keys.single()? else { return print_many(&dictionary, &args.keys, args.quiet) };
+    let Some(key) = args.print.single(&args.keys)? else {
+        return print_many(&dictionary, &args.keys, args.print);
+    };
     let Some(value) = dictionary.get(key)? else { return Ok(Outcome::Negative) };
-    if !args.quiet {
+    if !args.print.quiet {
         print_value(&value, args.keys.typed.notation.typed())?;
     }
     Ok(Outcome::Done)

@@ -1,8 +1,8 @@
 //! Commands on many keys at once.
 
-use crate::runner::{bytes, ends_with, objects, ok, path, result, run, run_with};
+use crate::runner::{bytes, code, ends_with, objects, ok, path, result, run, run_with};
 use flate2::{Compression, write::GzEncoder};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
 use tempfile::{TempDir, tempdir};
@@ -36,6 +36,34 @@ fn several_keys_are_looked_up_in_their_order_and_a_missing_one_is_exit_code_1() 
     ends_with(1, here, &["get", "--quiet", "a", "x"]);
     ends_with(2, here, &["get", "--keys", "keys", "a"]);
     ends_with(2, here, &["get", "--output", "file", "a", "b"]);
+}
+
+#[test]
+fn records_that_are_looked_up_in_json_are_those_of_an_export() {
+    let directory = letters();
+    let here = directory.path();
+    ok(here, &["put", "--expires-in", "1h", "a", "\u{fc}"]);
+    ok(here, &["put", "--hex", "00ff", "fe"]);
+    let mut exported = objects(here, &["export", "--format", "jsonl"]);
+    exported.retain(|line| line["key"] == "a" || line["key_base64"] == "AP8=");
+    exported.sort_by_key(|line| line["key"].is_string());
+    fs::write(here.join("keys"), "\\x00\\xff\na\nx\n").unwrap();
+    let output = run(here, &["get", "--json", "--escaped", "--keys", "keys"]);
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let found: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((output.status.code(), &found), (Some(1), &exported));
+    assert!(found[1]["expires_at_ms"].is_u64());
+    assert_eq!(objects(here, &["get", "--json", "b"]), [json!({ "key": "b", "value": "2" })]);
+    assert_eq!(
+        objects(here, &["get", "--json", "--hex", "00ff"]),
+        [json!({ "key_hex": "00ff", "value_hex": "fe" })]
+    );
+    assert_eq!((code(here, &["get", "--json", "x"]), code(here, &["get", "--json", "--quiet", "b"])), (1, 2));
+    assert_eq!(code(here, &["get", "--json", "--output", "file", "b"]), 2);
+    fs::write(here.join("rows.csv"), "a,1\nb,2\n").unwrap();
+    ok(here, &["dict", "build", "d.dict", "rows.csv"]);
+    let looked_up = objects(here, &["dict", "get", "d.dict", "--json", "b"]);
+    assert_eq!(looked_up, [json!({ "key": "b", "value": "2" })]);
 }
 
 #[test]
