@@ -386,7 +386,9 @@ fn a_saved_index_with_the_redo_log_that_follows_it() {
     // In memory, half on flash, on flash.
     for memory_shards in [2, 1, 0] {
         let (health, progress) = (&Arc::default(), &mut |_, _| true);
-        let to_open = IndexToOpen { settings, format, saved: Some(saved), redo_synced: 0, memory_shards };
+        let (saved, load_later_bytes) = (Some(saved), u64::MAX);
+        let to_open =
+            IndexToOpen { settings, format, saved, redo_synced: 0, memory_shards, load_later_bytes };
         let (opened, recovered) = LogIndex::open(&read, &to_open, health, progress).unwrap();
         assert_eq!(entries(&opened), wanted);
         assert_eq!((recovered.covered, recovered.operations), ([7_000, 4, 5, 6], 200));

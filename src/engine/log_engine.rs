@@ -182,21 +182,21 @@ impl Engine for LogEngine {
     }
 
     fn step(&self, now_ms: TimestampMs) -> Result<Step> {
-        if self.is_read_only() {
+        let has_worked = if self.is_read_only() {
             self.check_open()?;
-            return Ok(Step::Idle);
-        }
-        if self.check_writable().is_err() {
-            return Ok(Step::Idle);
-        }
-        Ok(if self.parts.jobs.step(now_ms)? { Step::Worked } else { Step::Idle })
+            self.parts.jobs.load_work().is_pending && self.parts.jobs.step_load()?
+        } else {
+            self.check_writable().is_ok() && self.parts.jobs.step(now_ms)?
+        };
+        Ok(if has_worked { Step::Worked } else { Step::Idle })
     }
 
     fn background(&self) -> Background {
-        if self.check_writable().is_err() {
-            return Background::default();
-        }
-        let work = self.parts.jobs.work();
+        let work = match self.is_read_only() {
+            true if self.check_open().is_ok() => self.parts.jobs.load_work(),
+            false if self.check_writable().is_ok() => self.parts.jobs.work(),
+            _ => return Background::default(),
+        };
         Background {
             has_work: work.is_pending,
             wants_thread: work.wants_thread,
@@ -269,6 +269,7 @@ impl Engine for LogEngine {
             ("unconfirmed", logs.unconfirmed() as f64),
             ("clean_records", logs.clean() as f64),
             ("index_shards_in_memory", index.memory_shards as f64),
+            ("index_shards_to_load", index.shards_to_load as f64),
             ("index_pages_on_flash", index.pages_on_flash as f64),
             ("index_changes_bytes", index.changes_bytes as f64),
             ("index_page_reads", logs.index_page_reads() as f64),

@@ -97,15 +97,22 @@ fn flush(index: &LogIndex) {
 fn open(directory: &Directory, settings: LogIndexSettings, saved: Option<SavedIndex>) {
     let files = IndexToExamine { directory, settings, format: FORMAT, saved, redo_synced: 0 };
     let examined = files.examine(&mut |_| true).expect("memory does not fail");
-    // In memory, where all pages are read, and on flash.
-    for memory_shards in [settings.shards(), 0] {
+    // In memory, where all pages are read, on flash, and in memory after the opening.
+    let shards = settings.shards();
+    for (memory_shards, load_later_bytes) in [(shards, u64::MAX), (0, u64::MAX), (shards, 0)] {
         let (health, progress) = (&Arc::default(), &mut |_, _| true);
-        let to_open = IndexToOpen { settings, format: FORMAT, saved, redo_synced: 0, memory_shards };
+        let to_open =
+            IndexToOpen { settings, format: FORMAT, saved, redo_synced: 0, memory_shards, load_later_bytes };
         let opened = LogIndex::open(directory, &to_open, health, progress);
         let Ok((index, _)) = opened else { continue };
         let unimportant = |damage: &siltstone::Damage| damage.lost.is_empty();
         let is_intact = examined.damage.iter().all(unimportant);
-        assert!(is_intact || memory_shards == 0, "{:?}", examined.damage);
+        let is_read = memory_shards > 0 && load_later_bytes > 0;
+        assert!(is_intact || !is_read, "{:?}", examined.damage);
+        if load(&index).is_err() {
+            assert!(!is_intact, "damage that an examination did not find");
+            continue;
+        }
         let mut entries = Vec::new();
         let push = &mut |hash, unit| {
             entries.push((hash, unit));
@@ -116,9 +123,20 @@ fn open(directory: &Directory, settings: LogIndexSettings, saved: Option<SavedIn
             continue;
         }
         // Redo that does not fit the entries is found only in memory.
-        assert!(entries.len() as u64 == index.len() || memory_shards == 0);
+        assert!(entries.len() as u64 == index.len() || !is_read);
         for (hash, unit) in entries.into_iter().take(50) {
             assert!(index.candidates(hash).is_ok_and(|units| units.contains(&unit)));
         }
     }
+}
+
+/// Loads the shards that the opening has left on flash.
+fn load(index: &LogIndex) -> siltstone::Result<()> {
+    while let Some(load) = index.start_load()? {
+        let mut load = Some(load);
+        while let Some(next) = load {
+            load = index.load_step(next)?;
+        }
+    }
+    Ok(())
 }

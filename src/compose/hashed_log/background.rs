@@ -7,17 +7,19 @@ use super::commits::{Commits, Ledger};
 use super::confirm::Confirming;
 use super::indexed_logs::IndexedLogs;
 use super::memory::Memory;
-use super::search::{Found, Search};
+use super::search::Search;
 use crate::batch::TimestampMs;
 use crate::compose::JobSlot;
-use crate::device::random_number;
 use crate::error::Result;
 use crate::store::data_logs::SegmentInfo;
-use crate::store::log_index::{IndexSave, SaveStep};
 use crate::store::ordered_keys::KeyMerge;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+
+mod saving;
+
+use saving::Saving;
 
 /// The changes of the index are written to redo after this many bytes of the user log, or segments if these are
 /// smaller, and after this many bytes of changes.
@@ -76,7 +78,7 @@ pub(crate) struct Jobs {
     cleanings: Cleanings,
     searching: JobSlot<Search>,
     confirming: JobSlot<ConfirmingOf>,
-    saving: JobSlot<(IndexSave, Found)>,
+    saving: JobSlot<Saving>,
     merging: JobSlot<KeyMerge>,
     compaction: Mutex<Compaction>,
     must_search: AtomicBool,
@@ -195,7 +197,7 @@ impl Jobs {
         let pending = [
             (unfinished > 0.0 || self.must_flush() || self.must_flush_keys(), self.finishing.is_running()),
             (cleans, self.cleanings.are_running(self.pressure_of_cleaning())),
-            (self.must_search.load(Relaxed), self.searching.is_running()),
+            (self.may_search(), self.searching.is_running()),
             (self.must_confirm(), self.confirming.is_running()),
             (self.must_save(), self.saving.is_running()),
             (self.must_merge_keys(), self.merging.is_running()),
@@ -279,10 +281,16 @@ impl Jobs {
             || self.merge_keys_requested.load(Relaxed)
     }
 
+    /// Returns whether overwritings have to be searched for: once the entries are where they are to be.
+    fn may_search(&self) -> bool {
+        self.must_search.load(Relaxed) && self.logs.index.shards_to_load() == 0
+    }
+
     fn must_save(&self) -> bool {
         f64::from_bits(self.redo_share.load(Relaxed)) > 1.0
             || f64::from_bits(self.changes_share.load(Relaxed)) > 1.0
             || self.must_move.load(Relaxed)
+            || self.logs.index.shards_to_load() > 0
             || self.save_requested.load(Relaxed)
             || self.is_saving.load(Relaxed)
     }
@@ -331,6 +339,10 @@ impl Jobs {
     /// Executes a step of the job that is furthest behind.
     fn step_most_urgent(&self, now_ms: TimestampMs) -> Result<bool> {
         let clean_pressure = f64::from_bits(self.clean_pressure.load(Relaxed));
+        // The other jobs look up entries.
+        if self.logs.index.shards_to_load() > 0 && self.step_save()? {
+            return Ok(true);
+        }
         let mut jobs = [
             (self.confirm_pressure(), Job::Confirm),
             (clean_pressure, Job::Clean),
@@ -401,7 +413,7 @@ impl Jobs {
     }
 
     fn step_search(&self) -> Result<bool> {
-        let start = || Ok(self.must_search.load(Relaxed).then(Search::default));
+        let start = || Ok(self.may_search().then(Search::default));
         self.searching.step(start, |search| {
             let search = search.step(&self.logs, self.unconfirmed_max.load(Relaxed))?;
             self.memory.search_bytes.store(search.as_ref().map_or(0, Search::heap_bytes) as u64, Relaxed);
@@ -471,40 +483,6 @@ impl Jobs {
             self.is_merging.store(false, Relaxed);
             self.key_merges.fetch_add(1, Relaxed);
             Ok(None)
-        })
-    }
-
-    fn step_save(&self) -> Result<bool> {
-        let start = || {
-            if !self.must_save() {
-                return Ok(None);
-            }
-            self.is_saving.store(true, Relaxed);
-            self.save_requested.store(false, Relaxed);
-            // So that everything before it can be released.
-            self.logs.index.redo().start_new_segment()?;
-            let save = self.logs.index.start_save(self.commits.take_number(), random_number()?)?;
-            Ok(Some((save, Found::default())))
-        };
-        self.saving.step(start, |(mut save, mut found)| {
-            let mut hashes = Vec::new();
-            let step = self.logs.index.save_step(&mut save, &mut |hash| hashes.push(hash))?;
-            found.add_hashes(&self.logs, &hashes)?;
-            self.memory.save_bytes.store((save.heap_bytes() + found.heap_bytes()) as u64, Relaxed);
-            match step {
-                SaveStep::Continues => {}
-                SaveStep::Flush => self.commits.run(Ledger::make_index_durable)?,
-                SaveStep::Written(saved) => {
-                    self.commits.run(|ledger| ledger.save(saved))?;
-                    found.note(&self.logs);
-                    self.memory.save_bytes.store(0, Relaxed);
-                    self.must_look.store(true, Relaxed);
-                    self.is_saving.store(false, Relaxed);
-                    self.saves.fetch_add(1, Relaxed);
-                    return Ok(None);
-                }
-            }
-            Ok(Some((save, found)))
         })
     }
 

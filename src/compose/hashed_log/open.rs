@@ -4,7 +4,7 @@
 //! the records of the user log that redo does not cover are indexed as they were when they were put. If keys are
 //! kept in order, the user log is also read from where their runs end. No other record is read.
 
-use super::background::Jobs;
+use super::background::{FLUSH_LOG_BYTES, Jobs};
 use super::below::Below;
 use super::commits::{Commits, saved_bytes};
 use super::indexed_logs::{CLEAN, IndexedLogs};
@@ -157,6 +157,7 @@ pub(crate) fn open(
         saved: live.index,
         redo_synced: live.redo_synced,
         memory_shards: memory_shards_at_opening(settings.index_in_memory, shards, memory_budget, saved_bytes),
+        load_later_bytes: FLUSH_LOG_BYTES.min(settings.segment_bytes),
     };
     // The redo log is appended to in long pieces, which a mapping does not make cheaper.
     let redo_directory = directory.clone().map_appends(false);

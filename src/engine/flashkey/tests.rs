@@ -1,4 +1,5 @@
 use super::FlashKeySettings;
+use crate::Database;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
@@ -100,6 +101,55 @@ fn no_step_works_once_no_work_is_pending() {
         }
         checked.check(1_000);
     }
+}
+
+/// Some of the openings are interrupted.
+#[test]
+fn a_database_serves_and_takes_changes_while_its_index_is_loaded_after_an_opening() {
+    let mut checked = Checked::create();
+    let keys = 3_000;
+    checked.put(0..keys, &[0; 20]);
+    checked.engine.request_compaction().unwrap();
+    checked.work();
+    let mut loaded = 0;
+    for round in 1..24u8 {
+        checked.open_again(&settings());
+        assert_eq!(checked.detail("index_shards_to_load"), 4.0);
+        assert_eq!(checked.detail("index_shards_in_memory"), 0.0);
+        checked.check(keys);
+        for step in 0..round {
+            let number = u32::from(round) * 32 + u32::from(step);
+            checked.put((0..keys).filter(|key| key % 97 == number % 97), &[round; 20]);
+            checked.delete((0..keys).filter(|key| key % 89 == number % 89));
+            (0..=round / 6).for_each(|_| _ = checked.engine.step(NOW_MS).unwrap());
+        }
+        checked.check(keys);
+        loaded += u32::from(checked.detail("index_shards_in_memory") == 4.0);
+    }
+    assert!((5..20).contains(&loaded), "{loaded} openings with the whole index in memory at the end");
+    checked.engine.request_compaction().unwrap();
+    checked.work();
+    assert_eq!(checked.engine.stats().records, checked.wanted.len() as u64);
+    checked.check(keys);
+}
+
+#[test]
+fn the_index_of_a_database_that_is_opened_read_only_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = || Database::builder(folder.path()).engine(settings()).background_threads(0);
+    let database = builder().open().unwrap();
+    (0..2_000u32).for_each(|key| database.put(key.to_be_bytes(), [7; 20]).unwrap());
+    database.compact().unwrap();
+    database.close().unwrap();
+    let database = Database::builder(folder.path()).read_only(true).background_threads(0).open().unwrap();
+    let to_load = || {
+        let details = database.stats().details;
+        details.iter().find(|(name, _)| *name == "index_shards_to_load").unwrap().1
+    };
+    let check = || (0..2_000u32).all(|key| database.get(key.to_be_bytes()).unwrap().is_some());
+    assert!(to_load() > 0.0 && check());
+    while database.step().unwrap() == Step::Worked {}
+    assert!(to_load() == 0.0 && check());
 }
 
 #[test]

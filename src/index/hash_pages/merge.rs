@@ -2,7 +2,8 @@
 //! entries of a page for each.
 
 use super::page::{Entry, Filling, HashPage, TAG_BITS_MAX};
-use super::{HashPages, PAGE_ENTRIES};
+use super::{Division, HashPages, PAGE_ENTRIES};
+use crate::index::BuildError;
 use std::sync::Arc;
 
 /// A change of the entries of a hash.
@@ -18,7 +19,7 @@ pub trait Change: Copy {
 /// A page with fewer changes than this share of its entries is changed entry by entry.
 const MERGED_SHARE: usize = 64;
 /// The maximum number of changes that are merged at once: their numbers are sorted in the bits that tags leave.
-const MERGED_MAX: usize = 1 << (64 - TAG_BITS_MAX);
+const MERGED_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << (64 - TAG_BITS_MAX) };
 
 impl HashPages {
     /// Applies changes, of which those of one hash apply in their order, that of the lists and in these. Returns
@@ -31,7 +32,7 @@ impl HashPages {
         while len > PAGE_ENTRIES * self.pages.len() as u64 && self.division.can_split() {
             self.split_next();
         }
-        let (sorted, ends) = self.by_page(changes);
+        let (sorted, ends) = by_page(self.division, changes);
         let mut merge = Merge::default();
         let mut start = 0;
         for (page, end) in ends.into_iter().enumerate() {
@@ -52,24 +53,68 @@ impl HashPages {
         true
     }
 
-    /// Returns the changes in the order of the pages, and for each page where its changes end.
-    fn by_page<C: Change>(&self, changes: &[&[C]]) -> (Vec<C>, Vec<usize>) {
-        let Some(any) = changes.iter().copied().flatten().next() else { return Default::default() };
-        let mut ends = vec![0; self.pages.len() + 1];
-        for change in changes.iter().copied().flatten() {
-            ends[self.division.home(change.hash()).0 + 1] += 1;
+    /// Writes all pages again. `apply` executes each change on the units of its hash, the youngest first; those of one
+    /// hash in their order, that of the lists and in these. Marks are lost.
+    ///
+    /// # Errors
+    /// None for hashes of the bits of this index.
+    pub fn rewrite<C: Change, A: FnMut(&mut Vec<u64>, &C)>(
+        &mut self,
+        changes: &[&[C]],
+        apply: &mut A,
+    ) -> Result<(), BuildError> {
+        let count: usize = changes.iter().map(|changes| changes.len()).sum();
+        match changes {
+            [only] if count > MERGED_MAX => {
+                let (first, second) = only.split_at(count / 2);
+                self.rewrite(&[first], apply)?;
+                return self.rewrite(&[second], apply);
+            }
+            _ if count > MERGED_MAX => {
+                let (first, second) = changes.split_at(changes.len() / 2);
+                self.rewrite(first, apply)?;
+                return self.rewrite(second, apply);
+            }
+            _ => {}
         }
-        for page in 1..ends.len() {
-            ends[page] += ends[page - 1];
+        let division = Division::for_entries(self.hash_bits(), self.len + count as u64);
+        let shift = 64 - self.hash_bits();
+        let (sorted, ends) = by_page(division, changes);
+        let mut before = self.entries().peekable();
+        let mut pages = Vec::with_capacity(division.pages());
+        let (mut order, mut units, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+        let mut start = 0;
+        for (number, end) in ends.into_iter().enumerate() {
+            let changes = &sorted[start..end];
+            start = end;
+            let number_bits = 64 - division.tag_bits(number);
+            order.clear();
+            order.extend(
+                changes.iter().zip(0..).map(|(one, rank)| division.home(one.hash()).1 << number_bits | rank),
+            );
+            order.sort_unstable();
+            entries.clear();
+            let entry = |(hash, unit): (u64, u64)| Entry { tag: division.home(hash).1, unit };
+            for of_tag in order.chunk_by(|one, other| one >> number_bits == other >> number_bits) {
+                let tag = of_tag[0] >> number_bits;
+                let hash = division.first_hash(number) | tag << shift;
+                entries.extend(std::iter::from_fn(|| before.next_if(|other| other.0 < hash)).map(entry));
+                units.clear();
+                units.extend(
+                    std::iter::from_fn(|| before.next_if(|other| other.0 == hash)).map(|each| each.1),
+                );
+                for numbered in of_tag {
+                    apply(&mut units, &changes[(numbered & ((1 << number_bits) - 1)) as usize]);
+                }
+                entries.extend(units.iter().map(|unit| Entry { tag, unit: *unit }));
+            }
+            let last = division.last_hash(number);
+            entries.extend(std::iter::from_fn(|| before.next_if(|other| other.0 <= last)).map(entry));
+            pages.push(HashPage::of(division.tag_bits(number), &entries));
         }
-        let mut sorted = vec![*any; changes.iter().map(|changes| changes.len()).sum()];
-        for change in changes.iter().copied().flatten() {
-            let end = &mut ends[self.division.home(change.hash()).0];
-            sorted[*end] = *change;
-            *end += 1;
-        }
-        ends.pop();
-        (sorted, ends)
+        drop(before);
+        *self = HashPages::from_pages(self.hash_bits(), pages)?;
+        Ok(())
     }
 
     /// Applies a change without a split.
@@ -96,6 +141,29 @@ impl HashPages {
         self.pages[number] = Arc::new(merged);
         true
     }
+}
+
+/// Returns the changes in the order of the pages, and for each page where its changes end.
+fn by_page<C: Change>(division: Division, changes: &[&[C]]) -> (Vec<C>, Vec<usize>) {
+    let mut ends = vec![0; division.pages() + 1];
+    let Some(any) = changes.iter().copied().flatten().next() else {
+        ends.pop();
+        return (Vec::new(), ends);
+    };
+    for change in changes.iter().copied().flatten() {
+        ends[division.home(change.hash()).0 + 1] += 1;
+    }
+    for page in 1..ends.len() {
+        ends[page] += ends[page - 1];
+    }
+    let mut sorted = vec![*any; changes.iter().map(|changes| changes.len()).sum()];
+    for change in changes.iter().copied().flatten() {
+        let end = &mut ends[division.home(change.hash()).0];
+        sorted[*end] = *change;
+        *end += 1;
+    }
+    ends.pop();
+    (sorted, ends)
 }
 
 /// The memory of merging the changes of one page after the other.

@@ -11,6 +11,8 @@
 //! flash; if it is moved or removed after a move, the change does not say which one it was.
 
 use super::Unit;
+use super::operations::{Kind, Operation};
+use crate::error::Result;
 use crate::index::hash_pages::{HashPages, MARK_BITS};
 
 /// A kind of change, in the low bits of a unit.
@@ -36,6 +38,94 @@ fn unit(change: u64) -> Unit {
     change >> MARK_BITS
 }
 
+/// The changes of one hash, the last one first.
+trait ChangesOfHash {
+    /// Adds a change before the others.
+    fn push(&mut self, change: u64);
+    /// Removes the oldest change like this one. Returns whether there was one.
+    fn take(&mut self, change: u64) -> bool;
+    /// Replaces the oldest change like this one. Returns whether there was one.
+    fn swap(&mut self, change: u64, by: u64) -> bool;
+    /// Returns the unit of the change after the first one like this, if there is one.
+    fn after(&self, change: u64) -> Option<Unit>;
+
+    fn note_insert(&mut self, unit: Unit) {
+        self.push(marked(INSERTED, unit));
+    }
+
+    fn note_remove(&mut self, unit: Unit) {
+        let is_known =
+            self.take(marked(INSERTED, unit)) || self.swap(marked(ONLY_MOVED, unit), marked(ONLY_REMOVED, 0));
+        if is_known {
+            return;
+        }
+        if let Some(from) = self.after(marked(MOVED_TO, unit)) {
+            self.take(marked(MOVED_TO, unit));
+            self.swap(marked(MOVED_FROM, from), marked(REMOVED, from));
+        } else {
+            self.push(marked(REMOVED, unit));
+        }
+    }
+
+    fn note_replace(&mut self, from: Unit, to: Unit, is_only: bool) {
+        let mut is_known = |kind| self.swap(marked(kind, from), marked(kind, to));
+        if is_known(INSERTED) || is_known(MOVED_TO) || is_known(ONLY_MOVED) {
+            return;
+        }
+        if is_only {
+            self.push(marked(ONLY_MOVED, to));
+        } else {
+            self.push(marked(MOVED_FROM, from));
+            self.push(marked(MOVED_TO, to));
+        }
+    }
+}
+
+/// The changes of a hash in the pages of all.
+struct OfHash<'a> {
+    pages: &'a mut HashPages,
+    hash: u64,
+}
+
+impl ChangesOfHash for OfHash<'_> {
+    fn push(&mut self, change: u64) {
+        self.pages.insert(self.hash, change);
+    }
+
+    fn take(&mut self, change: u64) -> bool {
+        self.pages.remove(self.hash, change)
+    }
+
+    fn swap(&mut self, change: u64, by: u64) -> bool {
+        self.pages.replace(self.hash, change, by)
+    }
+
+    fn after(&self, change: u64) -> Option<Unit> {
+        let mut changes = self.pages.candidates(self.hash);
+        changes.find(|other| *other == change)?;
+        changes.next().map(unit)
+    }
+}
+
+impl ChangesOfHash for Vec<u64> {
+    fn push(&mut self, change: u64) {
+        self.insert(0, change);
+    }
+
+    fn take(&mut self, change: u64) -> bool {
+        self.iter().rposition(|other| *other == change).map(|at| self.remove(at)).is_some()
+    }
+
+    fn swap(&mut self, change: u64, by: u64) -> bool {
+        self.iter_mut().rev().find(|other| **other == change).map(|found| *found = by).is_some()
+    }
+
+    fn after(&self, change: u64) -> Option<Unit> {
+        let at = self.iter().position(|other| *other == change)?;
+        self.get(at + 1).copied().map(unit)
+    }
+}
+
 /// The changes of all hashes of a shard since it was written.
 #[derive(Debug, Clone)]
 pub(super) struct Changes {
@@ -46,52 +136,47 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Makes an empty list for hashes of `hash_bits`, which an index may have.
-    pub fn new(hash_bits: u32) -> crate::error::Result<Changes> {
+    pub fn new(hash_bits: u32) -> Result<Changes> {
         Ok(Changes { pages: HashPages::new(hash_bits)?, added: 0 })
     }
 
     /// Notes an insertion.
     pub fn insert(&mut self, hash: u64, unit: Unit) {
-        self.pages.insert(hash, marked(INSERTED, unit));
+        OfHash { pages: &mut self.pages, hash }.note_insert(unit);
         self.added += 1;
     }
 
     /// Notes that an entry, which exists, was removed.
     pub fn remove(&mut self, hash: u64, unit: Unit) {
+        OfHash { pages: &mut self.pages, hash }.note_remove(unit);
         self.added -= 1;
-        let is_known = self.pages.remove(hash, marked(INSERTED, unit))
-            || self.pages.replace(hash, marked(ONLY_MOVED, unit), marked(ONLY_REMOVED, 0));
-        if is_known {
-            return;
-        }
-        let from = self.moved_from(hash, unit);
-        if let Some(from) = from {
-            self.pages.remove(hash, marked(MOVED_TO, unit));
-            self.pages.replace(hash, marked(MOVED_FROM, from), marked(REMOVED, from));
-        } else {
-            self.pages.insert(hash, marked(REMOVED, unit));
-        }
     }
 
     /// Notes that the unit of an entry, which exists, was replaced. If `is_only`, its hash has no other entry now.
     pub fn replace(&mut self, hash: u64, from: Unit, to: Unit, is_only: bool) {
-        let mut is_known = |kind| self.pages.replace(hash, marked(kind, from), marked(kind, to));
-        if is_known(INSERTED) || is_known(MOVED_TO) || is_known(ONLY_MOVED) {
-            return;
-        }
-        if is_only {
-            self.pages.insert(hash, marked(ONLY_MOVED, to));
-        } else {
-            self.pages.insert(hash, marked(MOVED_FROM, from));
-            self.pages.insert(hash, marked(MOVED_TO, to));
-        }
+        OfHash { pages: &mut self.pages, hash }.note_replace(from, to, is_only);
     }
 
-    /// Returns the unit of the entry that was moved to `to`, if one was.
-    fn moved_from(&self, hash: u64, to: Unit) -> Option<Unit> {
-        let mut changes = self.pages.candidates(hash);
-        changes.find(|change| *change == marked(MOVED_TO, to))?;
-        changes.next().map(unit)
+    /// Notes operations on entries that exist; those of one hash in their order, that of the lists and in these. Writes
+    /// all changes again, which costs less than to insert them one by one if these are not many more.
+    pub fn apply_all(&mut self, operations: &[&[Operation]]) -> Result<()> {
+        let mut added = 0;
+        self.pages.rewrite(operations, &mut |changes: &mut Vec<u64>, operation: &Operation| {
+            let (unit, replaced) = operation.units();
+            match operation.kind() {
+                Kind::Insert => {
+                    changes.note_insert(unit);
+                    added += 1;
+                }
+                Kind::Remove => {
+                    changes.note_remove(unit);
+                    added -= 1;
+                }
+                Kind::Replace => changes.note_replace(replaced.unwrap_or_default(), unit, false),
+            }
+        })?;
+        self.added += added;
+        Ok(())
     }
 
     /// Returns the changes of a hash.
@@ -193,6 +278,8 @@ mod tests {
             };
             let mut wanted = HashPages::new(20).unwrap();
             let mut layers = [Changes::new(20).unwrap(), Changes::new(20).unwrap()];
+            // The operations of the second layer, without what is known of them.
+            let mut operations = Vec::new();
             let mut base = wanted.clone();
             for step in 0..600u64 {
                 let hash = mix(random() % 40) >> 44 << 44;
@@ -204,21 +291,25 @@ mod tests {
                     continue;
                 }
                 let layer = (step / 200).checked_sub(1).map(|layer| &mut layers[layer as usize]);
+                let mut operate = |operation| operations.extend((step >= 400).then_some(operation));
                 match (random() % 4, chosen) {
                     (0, Some(from)) => {
                         wanted.replace(hash, from, unit);
+                        operate(Operation::replace(hash, from, unit));
                         if let Some(layer) = layer {
                             layer.replace(hash, from, unit, units.len() == 1 && random() % 2 == 0);
                         }
                     }
                     (1, Some(from)) => {
                         wanted.remove(hash, from);
+                        operate(Operation::remove(hash, from));
                         if let Some(layer) = layer {
                             layer.remove(hash, from);
                         }
                     }
                     _ => {
                         wanted.insert(hash, unit);
+                        operate(Operation::insert(hash, unit));
                         if let Some(layer) = layer {
                             layer.insert(hash, unit);
                         }
@@ -232,8 +323,16 @@ mod tests {
             assert_eq!(base.len() as i64 + added, wanted.len() as i64);
             let (mut first, mut both) = (Vec::new(), Vec::new());
             merge(base.entries(), layers[0].from(0), &mut first);
-            merge(first.into_iter(), layers[1].from(0), &mut both);
+            merge(first.iter().copied(), layers[1].from(0), &mut both);
             assert!(wanted.entries().eq(both.iter().copied()), "seed {seed}");
+            let mut at_once = Changes::new(20).unwrap();
+            let (few, many) = operations.split_at(7);
+            at_once.apply_all(&[few]).unwrap();
+            at_once.apply_all(&[&many[..90], &[], &many[90..]]).unwrap();
+            assert_eq!(at_once.added(), layers[1].added());
+            let mut same = Vec::new();
+            merge(first.iter().copied(), at_once.from(0), &mut same);
+            assert_eq!(same, both, "seed {seed}");
             for (hash, _) in both {
                 let on_flash: Vec<Unit> = base.candidates(hash).collect();
                 let first = changed(&on_flash, &layers[0].of(hash).collect::<Vec<_>>());

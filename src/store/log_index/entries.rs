@@ -88,9 +88,10 @@ impl Entries {
     /// Executes changes, of which those of one hash apply in their order, as [`apply`](Entries::apply). Returns `false`
     /// if an entry does not exist; some are executed then.
     pub fn apply_all(&mut self, operations: &[&[Operation]]) -> bool {
-        match (&mut self.place, &self.changes) {
+        match (&mut self.place, &mut self.changes) {
             (Place::Memory(pages), None) => pages.apply_all(operations),
-            _ => operations.iter().copied().flatten().all(|operation| self.apply(operation, false)),
+            (Place::Flash(_), None) => false,
+            (_, Some(changes)) => changes.apply_all(operations).is_ok(),
         }
     }
 

@@ -22,6 +22,7 @@ mod examine;
 mod flash;
 mod format;
 mod known;
+mod loading;
 mod lookup;
 mod opening;
 mod operations;
@@ -37,6 +38,7 @@ pub use examine::{ExaminedIndex, IndexToExamine};
 pub use flash::FLASH_PAGE_BYTES;
 pub use format::{CLASSES, Covered, REDO_HEADER_BYTES};
 pub use known::KnownEntries;
+pub use loading::IndexLoad;
 pub use lookup::Lookup;
 pub use opening::{IndexToOpen, RecoveredIndex};
 pub use operations::{OPERATION_BYTES, SlotEntries};
@@ -160,6 +162,9 @@ pub struct LogIndex {
     saved_bytes: AtomicU64,
     /// The first shards, as many as these, are to be in memory, the others on flash.
     memory_shards: AtomicUsize,
+    /// Of the shards before this one, which an opening left on flash, those from this one on are not in memory yet.
+    load_end: usize,
+    next_load: AtomicUsize,
     /// The number of pages that lookups have read.
     page_reads: AtomicU64,
     /// Entries in memory have marks.
@@ -291,6 +296,8 @@ impl LogIndex {
     pub fn residency(&self) -> Residency {
         let mut residency = Residency::default();
         let to_memory = self.memory_shards();
+        let to_load = self.to_load();
+        residency.shards_to_load = to_load.len();
         for (number, shard) in self.shards.iter().enumerate() {
             let shard = shard.read();
             let bytes = shard.entries.heap_bytes() as u64;
@@ -299,8 +306,10 @@ impl LogIndex {
             match shard.entries.flash() {
                 Some(pages) => {
                     residency.pages_on_flash += pages.places().len() as u64;
-                    residency.changes_bytes += shard.entries.changes_bytes() as u64;
-                    residency.is_moving |= number < to_memory;
+                    if !to_load.contains(&number) {
+                        residency.changes_bytes += shard.entries.changes_bytes() as u64;
+                        residency.is_moving |= number < to_memory;
+                    }
                 }
                 None => {
                     residency.memory_shards += 1;
@@ -347,14 +356,16 @@ pub struct Residency {
     pub memory_shards: usize,
     /// The number of pages of the others.
     pub pages_on_flash: u64,
+    /// Of the others, those that are loaded as they are since an opening.
+    pub shards_to_load: usize,
     /// The number of entries.
     pub entries: u64,
     /// The heap memory of all, in bytes.
     pub memory_bytes: u64,
     /// That of the shards in memory.
     pub shards_bytes: u64,
-    /// That of changes of entries on flash.
+    /// That of changes of entries on flash, without those of shards to load.
     pub changes_bytes: u64,
-    /// A shard is not where it is to be.
+    /// A shard is not where it is to be, and a save has to move it.
     pub is_moving: bool,
 }

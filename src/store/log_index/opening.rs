@@ -41,6 +41,8 @@ pub struct IndexToOpen {
     pub redo_synced: u64,
     /// The number of shards that are to be in memory, the first ones. The others are on flash, unless nothing is saved.
     pub memory_shards: usize,
+    /// They are loaded after the opening, if a saved index is as long as this or longer, in bytes.
+    pub load_later_bytes: u64,
 }
 
 /// What an opened index contains.
@@ -274,8 +276,8 @@ impl LogIndex {
     }
 
     /// Opens the index whose redo log was [begun](Log::begin) in a directory, from the saved index that the manifest
-    /// names, if there is one. Of the saved index it reads the entries of the shards that are to be in memory. In a
-    /// read-only directory nothing is changed.
+    /// names, if there is one. Of the saved index it reads the entries of the shards that are to be in memory, unless
+    /// they are [loaded](LogIndex::start_load) later. In a read-only directory nothing is changed.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if anything of this that was synced is damaged or missing; also those of
@@ -286,11 +288,12 @@ impl LogIndex {
         health: &Arc<Health>,
         progress: &mut Progress<'_>,
     ) -> Result<(LogIndex, RecoveredIndex)> {
-        let IndexToOpen { settings, format, saved, redo_synced, memory_shards } = *to_open;
+        let IndexToOpen { settings, format, saved, redo_synced, memory_shards, load_later_bytes } = *to_open;
         settings.check()?;
         let file = saved.map(|saved| SavedFile::open(directory, settings, &saved)).transpose()?;
+        let loads_later = file.as_ref().is_some_and(|file| file.length() >= load_later_bytes);
         let shards = match &file {
-            Some(file) => load(file, memory_shards, progress)?,
+            Some(file) => load(file, if loads_later { 0 } else { memory_shards }, progress)?,
             None => empty(settings)?,
         };
         let from = saved.map_or(0, |saved| saved.redo_from);
@@ -311,8 +314,9 @@ impl LogIndex {
         let recovered = RecoveredIndex { covered, operations, redo, slots };
         let redo = Redo::new(log, next, from);
         let saved_bytes = file.map_or(0, |file| file.length());
-        let index = LogIndex::assemble(directory, settings, shards, redo, saved_bytes);
+        let mut index = LogIndex::assemble(directory, settings, shards, redo, saved_bytes);
         index.set_memory_shards(memory_shards);
+        index.load_end = if loads_later { memory_shards } else { 0 };
         Ok((index, recovered))
     }
 
@@ -341,6 +345,8 @@ impl LogIndex {
             directory: directory.clone(),
             saved_bytes: AtomicU64::new(saved_bytes),
             memory_shards: AtomicUsize::new(settings.shards()),
+            load_end: 0,
+            next_load: AtomicUsize::new(0),
             page_reads: AtomicU64::new(0),
             keeps_marks: AtomicBool::new(false),
         }

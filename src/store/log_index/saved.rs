@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// The bytes of a write and of a read.
 pub const PIECE_BYTES: usize = 1 << 20;
 /// The bytes of pages that a step encodes: in tests those of a page, so that changes come in between.
-const STEP_BYTES: usize = if cfg!(test) { 1 } else { 1 << 20 };
+pub(super) const STEP_BYTES: usize = if cfg!(test) { 1 } else { 1 << 20 };
 
 /// What a step of saving has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ enum Source {
 }
 
 /// Entries on flash that are merged with changes and divided into pages again.
-struct Merging {
+pub(super) struct Merging {
     reader: PagesReader,
     changes: Changes,
     division: Division,
@@ -93,7 +93,7 @@ struct Merging {
 }
 
 impl Merging {
-    fn new(pages: &Arc<FlashPages>, changes: Changes) -> Merging {
+    pub fn new(pages: &Arc<FlashPages>, changes: Changes) -> Merging {
         let entries = pages.len().saturating_add_signed(changes.added());
         let division = Division::for_entries(pages.division().hash_bits(), entries);
         let reader = pages.read_from(0, Purpose::Index, PIECE_BYTES);
@@ -102,7 +102,7 @@ impl Merging {
 
     /// Returns the next page. Passes the hashes to `found` that got an entry and have several: the other entries of
     /// hashes with several were found when these got them.
-    fn next_page(&mut self, found: &mut dyn FnMut(u64)) -> Result<Option<HashPage>> {
+    pub fn next_page(&mut self, found: &mut dyn FnMut(u64)) -> Result<Option<HashPage>> {
         let number = self.next;
         if number == self.division.pages() {
             return Ok(None);
@@ -128,6 +128,12 @@ impl Merging {
         let entries: Vec<Entry> = self.ready.drain(..count).map(tagged).collect();
         self.next += 1;
         Ok(Some(HashPage::of(self.division.tag_bits(number), &entries)))
+    }
+
+    /// Returns the memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let ready = self.ready.capacity() * size_of::<(u64, Unit)>();
+        self.reader.heap_bytes() + self.changes.heap_bytes() + ready
     }
 }
 
@@ -190,10 +196,7 @@ impl IndexSave {
                 shard.loaded.iter().map(|page| page.heap_bytes() + size_of::<HashPage>()).sum();
             let source = match &shard.source {
                 Source::Memory { pages, .. } => size_of_val(pages.pages()),
-                Source::Flash(merging) => {
-                    let ready = merging.ready.capacity() * size_of::<(u64, Unit)>();
-                    merging.reader.heap_bytes() + merging.changes.heap_bytes() + ready
-                }
+                Source::Flash(merging) => merging.heap_bytes(),
             };
             places + loaded + source
         });
@@ -292,14 +295,9 @@ impl LogIndex {
     fn end_shard(&self, save: &mut IndexSave) -> Result<()> {
         let Some(written) = save.end_shard()? else { return Ok(()) };
         let hash_bits = self.settings.shard_hash_bits();
-        let shard = &self.shards[written.number];
         if written.to_memory {
             if matches!(written.source, Source::Flash(_)) {
-                let mut pages = HashPages::from_pages(hash_bits, written.loaded)?;
-                if self.keeps_marks.load(Ordering::Relaxed) {
-                    pages.keep_marks();
-                }
-                Arc::make_mut(&mut shard.write().entries).move_to_memory(pages);
+                self.move_to_memory(written.number, HashPages::from_pages(hash_bits, written.loaded)?);
             }
             return Ok(());
         }
@@ -308,7 +306,7 @@ impl LogIndex {
         }
         let (tag, entries) = (save.saved.tag, written.entries);
         let pages = FlashPages::new(&save.file, tag, hash_bits, entries, written.places);
-        Arc::make_mut(&mut shard.write().entries).move_to_flash(Arc::new(pages));
+        Arc::make_mut(&mut self.shards[written.number].write().entries).move_to_flash(Arc::new(pages));
         Ok(())
     }
 

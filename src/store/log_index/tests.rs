@@ -10,6 +10,8 @@ use crate::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod loading;
+
 const SETTINGS: LogIndexSettings = LogIndexSettings { hash_bits: 24, shards_log2: 3, slot_units: 1 << 30 };
 
 const FORMAT: LogFormat = LogFormat {
@@ -208,8 +210,19 @@ fn open_saved(
     saved: Option<SavedIndex>,
     memory_shards: usize,
 ) -> Result<(LogIndex, RecoveredIndex)> {
+    open_and_load(directory, settings, saved, memory_shards, u64::MAX)
+}
+
+fn open_and_load(
+    directory: &Directory,
+    settings: LogIndexSettings,
+    saved: Option<SavedIndex>,
+    memory_shards: usize,
+    load_later_bytes: u64,
+) -> Result<(LogIndex, RecoveredIndex)> {
     let health = &Arc::default();
-    let to_open = IndexToOpen { settings, format: FORMAT, saved, redo_synced: 0, memory_shards };
+    let to_open =
+        IndexToOpen { settings, format: FORMAT, saved, redo_synced: 0, memory_shards, load_later_bytes };
     LogIndex::open(directory, &to_open, health, &mut |_, _| true)
 }
 
@@ -228,6 +241,9 @@ struct Use {
     /// The end of the redo log after each flush that a crash may leave, with what the index then has to contain.
     flushes: Vec<(u64, Reference, Covered)>,
     save: Option<IndexSave>,
+    load: Option<IndexLoad>,
+    /// How many shards were loaded after an opening.
+    loaded: u32,
     committed: Option<SavedIndex>,
     saves: u64,
 }
@@ -237,7 +253,17 @@ impl Use {
         let index = LogIndex::create(directory, SETTINGS, &FORMAT, &Arc::default()).unwrap();
         let flushes = vec![(0, Reference::default(), Covered::default())];
         let (numbers, reference) = (Numbers(seed << 32), Reference::default());
-        Use { numbers, index, reference, flushes, save: None, committed: None, saves: 0 }
+        Use {
+            numbers,
+            index,
+            reference,
+            flushes,
+            save: None,
+            load: None,
+            loaded: 0,
+            committed: None,
+            saves: 0,
+        }
     }
 
     fn flush(&mut self) {
@@ -259,6 +285,7 @@ impl Use {
             }
             5 | 6 => self.flush(),
             7 => self.sync(),
+            _ if self.load.is_some() || self.save.is_none() && self.index.shards_to_load() > 0 => self.load(),
             _ => self.save(),
         }
         let wanted = self.reference.entries();
@@ -292,6 +319,12 @@ impl Use {
         }
     }
 
+    fn load(&mut self) {
+        let Some(load) = self.load.take().or_else(|| self.index.start_load().unwrap()) else { return };
+        self.load = self.index.load_step(load).unwrap();
+        self.loaded += u32::from(self.load.is_none());
+    }
+
     /// Ends the redo log somewhere after its synced part, and opens the index again.
     fn crash(&mut self, directory: &Directory) -> Directory {
         let (synced, end) = (self.index.redo().synced().max(self.flushes[0].0), self.index.redo().end());
@@ -300,21 +333,24 @@ impl Use {
         let kept = self.flushes.iter().rposition(|flush| flush.0 <= left).unwrap();
         self.flushes.drain(..kept);
         self.flushes.truncate(1);
+        let memory_shards = self.numbers.next() as usize % 9;
+        let later = [0, u64::MAX][self.numbers.next() as usize % 2];
         let (index, recovered) =
-            open_saved(&directory, SETTINGS, self.committed, self.numbers.next() as usize % 9).unwrap();
+            open_and_load(&directory, SETTINGS, self.committed, memory_shards, later).unwrap();
         let wanted = self.flushes[0].1.entries();
         assert_eq!(entries(&index.snapshot()), wanted);
         assert!(recovered.slots.counts().eq(slots(&wanted).counts()));
         assert_eq!(recovered.covered, self.flushes[0].2);
         assert_eq!((index.len(), index.pending_bytes()), (wanted.len() as u64, 0));
-        (self.index, self.reference, self.save) = (index, self.flushes[0].1.clone(), None);
+        (self.index, self.reference) = (index, self.flushes[0].1.clone());
+        (self.save, self.load) = (None, None);
         directory
     }
 }
 
 #[test]
 fn after_a_crash_the_index_is_that_of_the_last_flush_that_is_left_whatever_was_saved_meanwhile() {
-    let mut from_saved = 0;
+    let (mut from_saved, mut loaded) = (0, 0);
     for seed in 0..40 {
         let mut directory = directory();
         let mut used = Use::new(seed, &directory);
@@ -323,7 +359,9 @@ fn after_a_crash_the_index_is_that_of_the_last_flush_that_is_left_whatever_was_s
             directory = used.crash(&directory);
             from_saved += u32::from(used.committed.is_some());
         }
+        loaded += used.loaded;
     }
+    assert!(loaded > 60, "{loaded} shards that were loaded after an opening");
     assert!(from_saved > 30, "{from_saved} openings with a saved index");
 }
 

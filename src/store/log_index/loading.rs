@@ -1,0 +1,87 @@
+//! Loading: after an opening that left entries on flash which are to be in memory, they are read shard by shard, with
+//! their changes since. Until then lookups read their pages. Nothing on flash changes.
+
+use super::LogIndex;
+use super::entries::Frozen;
+use super::saved::{Merging, STEP_BYTES};
+use crate::error::Result;
+use crate::index::hash_pages::{HashPage, HashPages};
+use crate::sync::atomic::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A shard that is being loaded. It may be dropped: the shard stays on flash.
+pub struct IndexLoad {
+    number: usize,
+    /// The pages on flash with their changes at the begin.
+    merging: Merging,
+    loaded: Vec<HashPage>,
+}
+
+impl LogIndex {
+    /// Returns the shards that an opening left on flash and that are to be in memory.
+    pub(super) fn to_load(&self) -> Range<usize> {
+        self.next_load.load(Ordering::Relaxed)..self.load_end.min(self.memory_shards())
+    }
+
+    /// Returns how many shards have to be loaded.
+    pub fn shards_to_load(&self) -> usize {
+        self.to_load().len()
+    }
+
+    /// Begins to load the next shard. `None` if no shard has to be loaded. Only one load or save exists at a time.
+    pub fn start_load(&self) -> Result<Option<IndexLoad>> {
+        for number in self.to_load() {
+            let mut shard = self.shards[number].write();
+            let super::Shard { entries, pending } = &mut *shard;
+            let (frozen, _) = Arc::make_mut(entries).freeze(true, || pending.cut())?;
+            if let Frozen::Flash(pages, changes) = frozen {
+                return Ok(Some(IndexLoad {
+                    number,
+                    merging: Merging::new(&pages, changes),
+                    loaded: Vec::new(),
+                }));
+            }
+            // A save has moved it.
+            self.next_load.store(number + 1, Ordering::Relaxed);
+        }
+        Ok(None)
+    }
+
+    /// Loads some pages, about 1 MiB. Returns `None` once the shard is in memory. After an error the load is to be
+    /// dropped.
+    pub fn load_step(&self, mut load: IndexLoad) -> Result<Option<IndexLoad>> {
+        let mut bytes = 0;
+        while bytes < STEP_BYTES {
+            match load.merging.next_page(&mut |_| ())? {
+                Some(page) => {
+                    bytes += page.heap_bytes();
+                    load.loaded.push(page);
+                }
+                None => {
+                    let pages = HashPages::from_pages(self.settings.shard_hash_bits(), load.loaded)?;
+                    self.move_to_memory(load.number, pages);
+                    self.next_load.store(load.number + 1, Ordering::Relaxed);
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(load))
+    }
+
+    /// Takes the entries of a shard from memory, after they were read with everything before they were frozen.
+    pub(super) fn move_to_memory(&self, number: usize, mut pages: HashPages) {
+        if self.keeps_marks.load(Ordering::Relaxed) {
+            pages.keep_marks();
+        }
+        Arc::make_mut(&mut self.shards[number].write().entries).move_to_memory(pages);
+    }
+}
+
+impl IndexLoad {
+    /// Returns the memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let loaded: usize = self.loaded.iter().map(|page| page.heap_bytes() + size_of::<HashPage>()).sum();
+        loaded + self.merging.heap_bytes()
+    }
+}
