@@ -3,7 +3,7 @@
 use super::log_engine::LogEngine;
 use super::{Direction, Engine, KeyBounds, Keys, Ordered, Record, Records};
 use crate::batch::TimestampMs;
-use crate::compose::hashed_log::{LogSnapshot, RangeKeys, RangeRecords};
+use crate::compose::hashed_log::{LogSnapshot, RangeCache, RangeKeys, RangeRecords};
 use crate::error::Result;
 use crate::store::ordered_keys::OrderedRange;
 
@@ -14,11 +14,12 @@ impl LogEngine {
         (start, end): KeyBounds<'_>,
         direction: Direction,
         now_ms: TimestampMs,
-    ) -> Result<Option<(LogSnapshot, OrderedRange)>> {
+    ) -> Result<Option<(LogSnapshot, RangeCache, OrderedRange)>> {
         self.check_open()?;
         let bounds = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
         let taken = LogSnapshot::take_ordered(&self.parts.logs, now_ms)?;
-        Ok(taken.map(|(snapshot, keys)| (snapshot, keys.range(bounds, direction))))
+        let cache = RangeCache::new(&self.parts.logs, &self.parts.cache);
+        Ok(taken.map(|(snapshot, keys)| (snapshot, cache, keys.range(bounds, direction))))
     }
 }
 
@@ -35,8 +36,8 @@ impl Ordered for LogEngine {
         let taken = self.snapshot_of_range(bounds, direction, now_ms)?;
         let record = |(key, value, expires_at_ms)| Record { key, value, expires_at_ms };
         Ok(match taken {
-            Some((snapshot, range)) => {
-                Box::new(RangeRecords::new(snapshot, range, limit).map(move |read| read.map(record)))
+            Some((snapshot, cache, range)) => {
+                Box::new(RangeRecords::new(snapshot, cache, range, limit).map(move |read| read.map(record)))
             }
             None => Box::new(std::iter::empty()),
         })
@@ -50,7 +51,7 @@ impl Ordered for LogEngine {
         now_ms: TimestampMs,
     ) -> Result<Keys> {
         Ok(match self.snapshot_of_range(bounds, direction, now_ms)? {
-            Some((snapshot, range)) => Box::new(RangeKeys::new(snapshot, range, limit)),
+            Some((snapshot, cache, range)) => Box::new(RangeKeys::new(snapshot, cache, range, limit)),
             None => Box::new(std::iter::empty()),
         })
     }
@@ -61,13 +62,68 @@ mod tests {
     use crate::compose::hashed_log::Manifest;
     use crate::compose::hashed_log::live::LiveLogs;
     use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory};
+    use crate::device::{Access, Directory, Purpose};
     use crate::{Database, FlashKeySettings, Result, Step};
 
     fn open(files: &MemoryDirectory) -> Database {
         let settings = FlashKeySettings::default().segment_bytes(8192).ordered(true);
         let directory = Directory::new(files.clone(), Access::Buffered);
         Database::builder("db").engine(settings).background_threads(0).open_in(directory).unwrap()
+    }
+
+    fn open_with_cache() -> Database {
+        let settings = FlashKeySettings::default().ordered(true);
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        let builder = Database::builder("db").engine(settings).memory_budget(8 << 20);
+        builder.background_threads(0).open_in(directory).unwrap()
+    }
+
+    fn put_all(database: &Database, value: u8) {
+        (0..1_000u32).for_each(|key| database.put(key.to_be_bytes(), [value; 50]).unwrap());
+    }
+
+    /// Checks that all of these records have this value.
+    fn check(records: impl Iterator<Item = Result<crate::Record>>, count: usize, value: u8) {
+        let records: Vec<_> = records.collect::<Result<_>>().unwrap();
+        assert_eq!(records.len(), count);
+        assert!(records.iter().all(|record| *record.value == [value; 50]));
+    }
+
+    #[test]
+    fn records_of_a_range_that_was_read_before_come_from_the_record_cache() {
+        let database = open_with_cache();
+        put_all(&database, 1);
+        let reads = || database.stats().io.of(Purpose::Get).reads;
+        let range = || database.ordered().unwrap().limit(500).range(..).unwrap();
+        check(range(), 500, 1);
+        let before = reads();
+        check(range(), 500, 1);
+        assert_eq!(reads(), before);
+        // What ranges have inserted is replaced as what gets have.
+        put_all(&database, 2);
+        check(range(), 500, 2);
+        assert_eq!(reads(), before + 500);
+        let key = 7u32.to_be_bytes();
+        assert_eq!(*database.get(key).unwrap().unwrap(), [2; 50]);
+        assert_eq!(reads(), before + 500);
+    }
+
+    #[test]
+    fn a_range_has_the_records_of_its_moment_whatever_the_record_cache_has() {
+        let database = open_with_cache();
+        put_all(&database, 1);
+        check(database.ordered().unwrap().range(..).unwrap(), 1_000, 1);
+        let mut range = database.ordered().unwrap().range(..).unwrap();
+        check(range.by_ref().take(16), 16, 1);
+        put_all(&database, 2);
+        check(database.ordered().unwrap().range(..).unwrap(), 1_000, 2);
+        check(range, 984, 1);
+        // Nor does the cache take what the range has read.
+        check(database.ordered().unwrap().range(..).unwrap(), 1_000, 2);
+        let old = database.ordered().unwrap().range(..).unwrap();
+        database.close().unwrap();
+        drop(database);
+        check(old, 1_000, 2);
     }
 
     fn keys(database: &Database) -> Vec<Vec<u8>> {

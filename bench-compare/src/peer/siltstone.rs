@@ -106,7 +106,8 @@ fn silt(opening: &Opening) -> Builder {
 
 fn builder(opening: &Opening) -> Builder {
     let access = if opening.direct { Access::DirectOrBuffered } else { Access::Buffered };
-    Database::builder(&opening.directory).access(access)
+    let builder = Database::builder(&opening.directory).access(access);
+    if opening.ordered { builder.memory_budget(opening.cache_bytes) } else { builder }
 }
 
 fn open(builder: Builder) -> Result<Box<dyn Peer>> {
@@ -115,7 +116,12 @@ fn open(builder: Builder) -> Result<Box<dyn Peer>> {
 
 fn options(opening: &Opening, more: &str) -> String {
     let access = if opening.direct { ", direct I/O" } else { "" };
-    format!("{}: no cache of its own{access}{more}", env!("CARGO_PKG_VERSION"))
+    let cache = if opening.ordered {
+        format!("memory budget {} B", opening.cache_bytes)
+    } else {
+        "no cache of its own".to_owned()
+    };
+    format!("{}: {cache}{access}{more}", env!("CARGO_PKG_VERSION"))
 }
 
 struct Siltstone(Database);

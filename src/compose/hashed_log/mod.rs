@@ -49,6 +49,7 @@ mod memory;
 mod open;
 mod policy;
 mod range;
+mod range_cache;
 mod reader;
 mod recycle;
 mod repair;
@@ -69,6 +70,7 @@ pub(crate) use memory::check_budget;
 pub(crate) use open::{Opened, create, is_half_created, open};
 pub use policy::Victim;
 pub(crate) use range::{RangeKeys, RangeRecords};
+pub(crate) use range_cache::RangeCache;
 pub(crate) use reader::{FoundValue, Sought};
 pub(crate) use repair::repair;
 #[doc(hidden)]

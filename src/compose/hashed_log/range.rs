@@ -1,5 +1,6 @@
 //! Records in the order of their keys: the keys from the ordered set, their records from the logs, both of one moment.
 
+use super::range_cache::RangeCache;
 use super::reader::FoundValue;
 use super::snapshot::LogSnapshot;
 use crate::batch::TimestampMs;
@@ -16,6 +17,7 @@ const AHEAD_MAX: usize = 128;
 /// Keys that are read ahead.
 struct Ahead {
     snapshot: LogSnapshot,
+    cache: RangeCache,
     range: OrderedRange,
     count: usize,
     /// The records or keys that are still to be returned.
@@ -26,9 +28,9 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn new(snapshot: LogSnapshot, range: OrderedRange, limit: usize) -> Ahead {
+    fn new(snapshot: LogSnapshot, cache: RangeCache, range: OrderedRange, limit: usize) -> Ahead {
         let count = if limit < usize::MAX { AHEAD_MAX } else { AHEAD_MIN };
-        Ahead { snapshot, range, count, left: limit, has_more: true, keys: Vec::new() }
+        Ahead { snapshot, cache, range, count, left: limit, has_more: true, keys: Vec::new() }
     }
 
     /// Reads the next keys.
@@ -43,7 +45,7 @@ impl Ahead {
     fn values(&self, is_wanted: impl Fn(bool) -> bool) -> Result<Vec<Option<FoundValue>>> {
         let wanted = self.keys.iter().filter(|(_, is_expiring)| is_wanted(*is_expiring));
         let keys: Vec<_> = wanted.map(|(key, _)| self.snapshot.hasher().key(key)).collect();
-        if keys.is_empty() { Ok(Vec::new()) } else { self.snapshot.get_many(&keys) }
+        if keys.is_empty() { Ok(Vec::new()) } else { self.cache.get_many(&self.snapshot, &keys) }
     }
 }
 
@@ -55,8 +57,8 @@ pub(crate) struct RangeRecords {
 
 impl RangeRecords {
     /// `range` is of the moment of the snapshot.
-    pub fn new(snapshot: LogSnapshot, range: OrderedRange, limit: usize) -> RangeRecords {
-        RangeRecords { ahead: Ahead::new(snapshot, range, limit), ready: VecDeque::new() }
+    pub fn new(snapshot: LogSnapshot, cache: RangeCache, range: OrderedRange, limit: usize) -> RangeRecords {
+        RangeRecords { ahead: Ahead::new(snapshot, cache, range, limit), ready: VecDeque::new() }
     }
 
     fn read(&mut self) -> Result<()> {
@@ -92,8 +94,8 @@ pub(crate) struct RangeKeys {
 
 impl RangeKeys {
     /// `range` is of the moment of the snapshot.
-    pub fn new(snapshot: LogSnapshot, range: OrderedRange, limit: usize) -> RangeKeys {
-        RangeKeys { ahead: Ahead::new(snapshot, range, limit), ready: VecDeque::new() }
+    pub fn new(snapshot: LogSnapshot, cache: RangeCache, range: OrderedRange, limit: usize) -> RangeKeys {
+        RangeKeys { ahead: Ahead::new(snapshot, cache, range, limit), ready: VecDeque::new() }
     }
 
     fn read(&mut self) -> Result<()> {

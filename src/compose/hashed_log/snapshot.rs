@@ -21,10 +21,10 @@ const PIECE_BYTES: usize = 256 << 10;
 /// that are released keep their space.
 #[derive(Clone)]
 pub(crate) struct LogSnapshot {
-    index: Arc<IndexSnapshot>,
-    view: DataView,
+    pub(super) index: Arc<IndexSnapshot>,
+    pub(super) view: DataView,
     hasher: KeyHasher,
-    now_ms: TimestampMs,
+    pub(super) now_ms: TimestampMs,
 }
 
 impl LogSnapshot {
