@@ -66,7 +66,7 @@ fn look_up(
             }
         }
     }
-    find_many(&snapshot.view, wanted, &mut |wanted, _, record| {
+    find_many(Purpose::Get, &snapshot.view, wanted, &mut |wanted, _, record| {
         let Some(value) = record.value.filter(|_| !record.is_gone(snapshot.now_ms)) else { return };
         cache.insert(wanted.ticket, record.key, value, record.expires_at_ms);
         found[wanted.number] = Some((Bytes::copy_from_slice(value), record.expires_at_ms));
