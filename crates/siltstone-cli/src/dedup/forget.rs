@@ -26,6 +26,8 @@ const EXAMPLES: &str = "
 /// Forgets files at or below each PATH, streams by their names, files that no longer exist, or the files of runs. A
 /// file belongs to the last run that saw it, so the files of an earlier run are those that later runs did not see. The
 /// space of the records becomes free with later merges, or at once with `siltstone compact`. Reads the whole catalogue.
+///
+/// Exits with 1 if the index has no file at or below one of the paths.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ForgetArgs {
@@ -46,6 +48,7 @@ pub fn run(args: &ForgetArgs, mut index: Index, interrupt: &Interrupt, json: boo
         return Err(wrong_usage(format_args!("--run is {run}, but the index has {runs}, numbered from 1")));
     }
     let paths = args.paths.iter().map(|path| key_of(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut found = vec![false; paths.len()];
     let (before, watch, bar) = (index.now(), Stopwatch::start(), spinner("forgetting"));
     for record in index.catalogue.clone().iter()? {
         if interrupt.is_raised() {
@@ -54,10 +57,13 @@ pub fn run(args: &ForgetArgs, mut index: Index, interrupt: &Interrupt, json: boo
         let record = record?;
         let Some(file) = index::file_of(&record.key) else { continue };
         let entry = FileEntry::decode(&record.value)?;
-        if paths.iter().any(|path| is_within(file, path))
-            || args.run.contains(&entry.run)
-            || args.missing && is_missing(file)?
-        {
+        let mut is_named = false;
+        for (path, found) in paths.iter().zip(&mut found) {
+            if is_within(file, path) {
+                (is_named, *found) = (true, true);
+            }
+        }
+        if is_named || args.run.contains(&entry.run) || args.missing && is_missing(file)? {
             index.forget(&record.key, &entry)?;
             index.commit_if_due()?;
         }
@@ -69,7 +75,11 @@ pub fn run(args: &ForgetArgs, mut index: Index, interrupt: &Interrupt, json: boo
     if watch.is_long() {
         complain(format_args!("done{watch}"));
     }
-    Ok(if interrupt.is_raised() { Outcome::Interrupted } else { Outcome::Done })
+    Ok(match interrupt.is_raised() {
+        true => Outcome::Interrupted,
+        false if found.contains(&false) => Outcome::Negative,
+        false => Outcome::Done,
+    })
 }
 
 /// Returns the key of a file, of a directory, or of a stream. Links in the part of the path that exists are resolved.

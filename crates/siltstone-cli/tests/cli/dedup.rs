@@ -370,7 +370,8 @@ fn a_changed_file_and_a_forgotten_one_leave_only_what_other_files_have() {
     let forget = |args: &[&str]| -> Value {
         let args = [&["dedup", "forget", "--db", index.to_str().unwrap(), "--json"], args].concat();
         let (code, out, error) = files.siltstone(&args);
-        assert_eq!(code, Some(0), "{error}");
+        // Nothing is left at the end.
+        assert_eq!(code, Some(i32::from(args.ends_with(&["/"]))), "{error}");
         serde_json::from_str(&out).unwrap()
     };
     let forgotten = forget(&["--run", "1"]);
@@ -430,6 +431,11 @@ fn a_stream_is_indexed_by_its_name_and_the_next_one_replaces_it() {
     let (code, out, _) = files.siltstone(&["dedup", "forget", "--db", "index", "stream:tuesday"]);
     assert_eq!(code, Some(0));
     assert!(out.starts_with("forgot 1 file of 3145729 bytes"), "{out}");
+    // Of two names, the index has one.
+    let (code, out, _) =
+        files.siltstone(&["dedup", "forget", "--db", "index", "stream:tuesday", "stream:monday"]);
+    assert_eq!(code, Some(1));
+    assert!(out.starts_with("forgot 1 file of 5 bytes"), "{out}");
 }
 
 #[test]
