@@ -40,6 +40,9 @@ pub struct Tuning {
     /// (direct) or falls back (direct-or-buffered) if it is not supported
     #[arg(long, default_value = Access::default().name(), value_parser = by_name::<Access>())]
     pub access: Access,
+    /// Count the times of operations in histograms of the database
+    #[arg(long)]
+    pub latencies: bool,
 }
 
 /// Settings of an engine, by name.
@@ -72,7 +75,7 @@ impl Tuning {
         builder = with(builder, self.compression, Builder::compression);
         builder = with(builder, self.background_threads, Builder::background_threads);
         builder = with(builder, self.memory_budget.map(|bytes| bytes as u64), Builder::memory_budget);
-        builder.verify_checksums(self.checksums == Switch::On).access(self.access)
+        builder.verify_checksums(self.checksums == Switch::On).access(self.access).latencies(self.latencies)
     }
 }
 
