@@ -13,13 +13,9 @@
 //! most 32: a record further away goes to the next LogStore. A key that is written again keeps its slot if its older
 //! record is still in the same LogStore; if it has two slots, the later position applies.
 
-use crate::device::{AlignedBuffer, Purpose};
 use crate::error::{Error, Result};
 use crate::index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
-use crate::key::{KeyHash, PartitionHasher};
-use crate::store::log::LogView;
-use crate::store::merge::{Cursor, Entry};
-use crate::store::record::RecordSpan;
+use crate::key::KeyHash;
 use std::sync::Arc;
 
 /// The maximum number of tables per LogStore.
@@ -259,7 +255,7 @@ impl FrozenLog {
         &self.tables
     }
 
-    fn settings(&self) -> CuckooSettings {
+    pub(super) fn settings(&self) -> CuckooSettings {
         self.tables.first().map(|table| table.settings()).unwrap_or_default()
     }
 
@@ -291,130 +287,5 @@ impl FrozenLog {
     /// Returns the memory of the index, in bytes.
     pub fn heap_bytes(&self) -> usize {
         heap_bytes_of(&self.tables)
-    }
-}
-
-/// The records of a frozen LogStore in hash order. Loads one region of the index at a time: tags ascend with the
-/// hashes, so each record is read once, in its turn; only records with equal tags are read before, to compare their
-/// keys. The end of the log is usually in the page cache.
-pub struct LogCursor {
-    view: LogView,
-    frozen: Arc<FrozenLog>,
-    hasher: PartitionHasher,
-    purpose: Purpose,
-    next_region: u32,
-    /// Records follow the slots of the index, not their hashes.
-    in_slot_order: bool,
-    /// The remaining records of the region, the next one at the end.
-    order: Vec<Ordered>,
-    buffer: AlignedBuffer,
-    current: Option<(KeyHash, RecordSpan)>,
-}
-
-/// A record of the region: 8 bytes, since there are thousands of them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Ordered {
-    tag: u16,
-    /// The position as the index stores it.
-    packed: u32,
-}
-
-impl LogCursor {
-    /// Makes a cursor before the first record.
-    pub fn new(view: LogView, frozen: Arc<FrozenLog>, hasher: PartitionHasher, purpose: Purpose) -> Self {
-        LogCursor {
-            view,
-            frozen,
-            hasher,
-            purpose,
-            next_region: 0,
-            in_slot_order: false,
-            order: Vec::new(),
-            buffer: AlignedBuffer::default(),
-            current: None,
-        }
-    }
-
-    /// Returns the cursor with the records in the order of the slots of the index.
-    pub fn in_slot_order(self) -> LogCursor {
-        LogCursor { in_slot_order: true, ..self }
-    }
-
-    /// Loads the next region with records; of the first region only those from a tag on.
-    fn load_region(&mut self, mut first_tag: u16) -> Result<bool> {
-        let frozen = self.frozen.clone();
-        while self.order.is_empty() {
-            if frozen.tables.iter().all(|table| self.next_region >= table.region_count()) {
-                return Ok(false);
-            }
-            let slots: u32 = frozen.tables.iter().map(|table| table.settings().slots_per_region()).sum();
-            self.order.reserve_exact(slots.min(frozen.len()) as usize);
-            let slots = frozen.tables.iter().flat_map(|table| table.region_slots(self.next_region));
-            let ordered = slots.map(|(_, tag, packed)| Ordered { tag, packed });
-            self.order.extend(ordered.filter(|ordered| ordered.tag >= first_tag));
-            (self.next_region, first_tag) = (self.next_region + 1, 0);
-            if self.in_slot_order {
-                self.order.reverse();
-                continue;
-            }
-            self.order.sort_unstable_by(|one, two| two.cmp(one));
-            self.order_equal_tags()?;
-        }
-        Ok(true)
-    }
-
-    /// Sorts records with the same tag by hash, then by key, and those of a key from the youngest on.
-    fn order_equal_tags(&mut self) -> Result<()> {
-        let mut start = 0;
-        while start < self.order.len() {
-            let tag = self.order[start].tag;
-            let run = self.order[start..].iter().take_while(|ordered| ordered.tag == tag).count();
-            if run > 1 {
-                let mut keyed = Vec::with_capacity(run);
-                for &ordered in &self.order[start..start + run] {
-                    let position = self.frozen.position(ordered.packed);
-                    let span = self.view.read(self.purpose, position, &mut self.buffer)?;
-                    let record = span.view(&self.buffer);
-                    let hash = self.hasher.hash(record.key);
-                    keyed.push((hash, record.key.to_vec(), std::cmp::Reverse(position), ordered));
-                }
-                keyed.sort_unstable_by(|one, two| two.cmp(one));
-                for (slot, (.., ordered)) in self.order[start..].iter_mut().zip(keyed) {
-                    *slot = ordered;
-                }
-            }
-            start += run;
-        }
-        Ok(())
-    }
-}
-
-impl Cursor for LogCursor {
-    fn advance(&mut self) -> Result<bool> {
-        self.current = None;
-        if self.order.is_empty() && !self.load_region(0)? {
-            return Ok(false);
-        }
-        let Some(Ordered { packed, .. }) = self.order.pop() else { return Ok(false) };
-        let span = self.view.read(self.purpose, self.frozen.position(packed), &mut self.buffer)?;
-        let hash = self.hasher.hash(span.view(&self.buffer).key);
-        self.current = Some((hash, span));
-        Ok(true)
-    }
-
-    /// Reads at most the records with equal tags.
-    fn seek(&mut self, placement: u64) -> Result<()> {
-        let settings = self.frozen.settings();
-        self.next_region = settings.region_of(placement);
-        self.load_region(settings.tag_of(placement)).map(drop)
-    }
-
-    fn entry(&self) -> Option<Entry<'_>> {
-        let (hash, span) = self.current.as_ref()?;
-        Some(Entry { hash: *hash, record: span.view(&self.buffer) })
-    }
-
-    fn heap_bytes(&self) -> usize {
-        self.order.capacity() * size_of::<Ordered>() + self.buffer.heap_bytes()
     }
 }

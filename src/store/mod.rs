@@ -10,6 +10,8 @@ mod filter;
 pub mod hash_store;
 mod listing;
 pub mod log;
+mod log_batch;
+pub mod log_cursor;
 pub mod log_index;
 pub mod log_store;
 pub mod manifest;

@@ -10,7 +10,8 @@ use crate::device::random_number;
 use crate::error::{Error, Result};
 use crate::names::FileName;
 use crate::store::hash_store::{HashStoreFormat, HashStoreWriter};
-use crate::store::log_store::{FrozenLog, LogCursor};
+use crate::store::log_cursor::LogCursor;
+use crate::store::log_store::FrozenLog;
 use crate::store::merge::Cursor;
 use crate::store::ordered::OrderedTableSettings;
 use std::sync::Arc;
@@ -53,7 +54,11 @@ impl ConvertJob {
         };
         let writer = HashStoreWriter::create(&configuration.directory, &name, format, settings)?;
         let cursor = LogCursor::new(log.view(), frozen.clone(), configuration.hasher, Purpose::Convert);
-        let cursor = if format.is_in_slot_order() { cursor.in_slot_order() } else { cursor };
+        let cursor = match &configuration.settings.chain {
+            Some(_) => cursor.in_batches(partitions.len(), memory.transfer_bytes_max()),
+            None if format.is_in_slot_order() => cursor.in_slot_order(),
+            None => cursor,
+        };
         Ok(ConvertJob { partition, number, tag, frozen, cursor, writer })
     }
 

@@ -51,6 +51,8 @@ const BUFFERS_IN_FLIGHT: u64 = 2;
 const BATCH_SHARE: u64 = 16;
 /// A filter that is being built takes at most one part in this many of the budget.
 const FILTER_SHARE: u64 = 4;
+/// A batch of records of the log is in memory as many times: its frames, the piece that was read, and places.
+const BATCH_PARTS: u64 = 3;
 /// The memory per record of building a HashStore, in bytes: its hash, and its part of a filter that is being solved.
 const CONVERT_BYTES_PER_RECORD: u64 = 32;
 /// A piece in memory is larger than on flash by one part in this many.
@@ -182,7 +184,8 @@ impl MemoryBudget {
         self.keys.store(keys, Relaxed);
     }
 
-    fn transfer_bytes_max(&self) -> usize {
+    /// Returns the most bytes of a transfer, of the log's buffer, and of a batch of records of the log.
+    pub fn transfer_bytes_max(&self) -> usize {
         let bytes = (self.budget.load(Relaxed) / TRANSFER_SHARE).max(TRANSFER_BYTES_MIN);
         bytes.try_into().unwrap_or(usize::MAX)
     }
@@ -323,7 +326,11 @@ impl MemoryBudget {
             true => (1, 3),
             false => (0, 0),
         };
-        let convert = records * CONVERT_BYTES_PER_RECORD + (3 + writing) * transfer + 2 * block;
+        let batch = match &self.configuration.settings.chain {
+            Some(_) => BATCH_PARTS * self.transfer_bytes_max() as u64,
+            None => 0,
+        };
+        let convert = records * CONVERT_BYTES_PER_RECORD + (3 + writing) * transfer + 2 * block + batch;
         let merge = (5 + merging_streams) * transfer
             + (stores + 4) * 3 * block
             + 2 * sorted_bytes

@@ -15,7 +15,8 @@ use crate::index::run_columns::RunColumnsSettings;
 use crate::names::FileName;
 use crate::store::StoreFilter;
 use crate::store::chain::{self, AddedRun, Chain, ChainWriter, OLD_COLUMNS};
-use crate::store::log_store::{FrozenLog, LogCursor};
+use crate::store::log_cursor::LogCursor;
+use crate::store::log_store::FrozenLog;
 use crate::store::manifest::Header;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::ordered::{

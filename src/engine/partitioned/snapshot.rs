@@ -9,7 +9,7 @@ use crate::engine::{Found, Record, Records, Snapshot};
 use crate::error::Result;
 use crate::key::{Key, PartitionHasher};
 use crate::store::log::LogView;
-use crate::store::log_store::LogCursor;
+use crate::store::log_cursor::LogCursor;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::record::RecordView;
 use bytes::Bytes;

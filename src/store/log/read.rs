@@ -87,7 +87,7 @@ impl Log {
 
     /// Reads up to `wanted` bytes from `position` on into `buffer`; fewer at the end of a segment. Returns where they
     /// are there.
-    fn fetch(
+    pub(super) fn fetch(
         &self,
         segment: &Segment,
         purpose: Purpose,

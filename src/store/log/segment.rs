@@ -153,6 +153,26 @@ impl LogView {
         &self.log.format.layout
     }
 
+    /// Returns the parameters of the bytes.
+    pub(in crate::store) fn format(&self) -> &LogFormat {
+        &self.log.format
+    }
+
+    /// Reads up to `wanted` bytes from `position` on into `buffer`; fewer at the end of a segment. Returns where they
+    /// are there.
+    pub(in crate::store) fn read_bytes(
+        &self,
+        purpose: Purpose,
+        position: u64,
+        wanted: usize,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<Range<usize>> {
+        match self.segments.at(position) {
+            Some(segment) => self.log.fetch(segment, purpose, position, wanted, buffer),
+            None => Err(self.log.path_error(format!("position {position}, which was released"))),
+        }
+    }
+
     /// Reads the record at a position into `buffer`, and returns its place there. Takes one read, two for a large
     /// record of a database without fixed sizes, and none for a record that is not yet written.
     pub fn read(&self, purpose: Purpose, position: u64, buffer: &mut AlignedBuffer) -> Result<RecordSpan> {
