@@ -155,3 +155,25 @@ fn stores_are_compared_on_the_traces_of_bloomstore() {
     let svg = siltstone_bench::chart::to_svg(&charts).unwrap();
     assert!(svg.contains("skimpystash_compacted") && svg.contains("bloomstore, paper"));
 }
+
+#[test]
+fn growth_reports_memory_writes_and_reads_of_each_case() {
+    let settings = Settings { num: 20_000, ..Settings::default() };
+    let all = figures(Experiment::BloomstoreGrowth, &settings).unwrap();
+    for case in ["default", "expected_keys", "prefilter_bits"] {
+        let of_case = |what: &str| {
+            let found = all.iter().find(|figure| figure.source == case && figure.what.starts_with(what));
+            found.unwrap_or_else(|| panic!("{case}, {what}")).measured
+        };
+        let [mean, most] =
+            ["mean", "most"].map(|of| of_case(&format!("memory while growing from a 10th, {of}")));
+        assert!(0.0 < mean && mean < most, "{case}: {mean}, {most}");
+        assert!(of_case("bytes written per byte") > 1.0);
+        assert!((0.9..2.1).contains(&of_case("reads per get")));
+    }
+    let only = Settings { cases: vec!["expected_keys".to_owned()], ..settings };
+    let some = figures(Experiment::BloomstoreGrowth, &only).unwrap();
+    assert!(some.iter().all(|figure| figure.source == "expected_keys") && !some.is_empty());
+    let unknown = Settings { cases: vec!["unknown".to_owned()], ..only };
+    assert!(figures(Experiment::BloomstoreGrowth, &unknown).is_err());
+}

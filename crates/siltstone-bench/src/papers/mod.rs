@@ -52,6 +52,8 @@ pub enum Experiment {
     BloomstoreMemory,
     /// The prefilter of BloomStore: Figures 7 and 8.
     BloomstorePrefilter,
+    /// BloomStore while it grows: memory, writes, reads.
+    BloomstoreGrowth,
     /// BloomStore and other stores by memory per key: Figures 9 and 10, insertion.
     BloomstoreCompare,
 }
@@ -71,6 +73,7 @@ impl Experiment {
         Experiment::BloomstoreChains,
         Experiment::BloomstoreMemory,
         Experiment::BloomstorePrefilter,
+        Experiment::BloomstoreGrowth,
         Experiment::BloomstoreCompare,
     ];
 
@@ -89,6 +92,7 @@ impl Experiment {
             Experiment::BloomstoreChains => "bloomstore_chains",
             Experiment::BloomstoreMemory => "bloomstore_memory",
             Experiment::BloomstorePrefilter => "bloomstore_prefilter",
+            Experiment::BloomstoreGrowth => "bloomstore_growth",
             Experiment::BloomstoreCompare => "bloomstore_compare",
         }
     }
@@ -112,6 +116,7 @@ impl Experiment {
             Experiment::BloomstoreChains => "BloomStore: lookups by the lengths of chains and filters",
             Experiment::BloomstoreMemory => "BloomStore: memory by items; Tables II, III",
             Experiment::BloomstorePrefilter => "BloomStore: lookups with a prefilter; Figures 7, 8",
+            Experiment::BloomstoreGrowth => "BloomStore: memory, writes and reads while keys are added",
             Experiment::BloomstoreCompare => {
                 "BloomStore: lookups by memory per key, with other stores; Figures 9, 10"
             }
@@ -174,6 +179,10 @@ pub struct Settings {
           default_values = ["skimpystash", "skimpystash_compacted", "bufferhash", "silt"])]
     #[serde(skip)]
     pub systems: Vec<String>,
+    /// BloomStore's growth: the cases [default: default, expected_keys, prefilter_bits]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    #[serde(skip)]
+    pub cases: Vec<String>,
     /// FlashStore: threads that send the operations of a trace or to the drive
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<usize>)]
     pub threads: usize,
@@ -285,6 +294,7 @@ pub fn run(
         Experiment::BloomstoreChains => bloomstore::chains(settings, place, on_figure),
         Experiment::BloomstoreMemory => bloomstore::memory(settings, place, on_figure),
         Experiment::BloomstorePrefilter => bloomstore::prefilter(settings, place, on_figure),
+        Experiment::BloomstoreGrowth => bloomstore::growth(settings, place, on_figure),
         Experiment::BloomstoreCompare => bloomstore::compare(settings, place, on_figure),
     }
 }

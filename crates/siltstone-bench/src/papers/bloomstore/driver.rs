@@ -70,6 +70,11 @@ impl Engine {
     pub fn ram(&self) -> RamAccount {
         self.database.stats().ram
     }
+
+    /// Returns when no background work is left.
+    pub fn settle(&self) -> Result<()> {
+        Ok(self.database.settle()?)
+    }
 }
 
 impl Peer for Engine {
