@@ -194,6 +194,16 @@ pub struct FlashStoreStore {
 }
 
 impl FlashStoreStore {
+    /// Returns the same store with this many bits per key in the filter of the disk's last stores, 0 for none.
+    pub(crate) fn with_disk_filter(&self, bits: f64) -> Result<Self, ModelError> {
+        let mut store = self.clone();
+        if let Below::Disk(disk) = &mut store.layout.below {
+            disk.last_filter_bits = bits;
+            store.disk = Some(disk.silt(self.popularity.keys())?);
+        }
+        Ok(store)
+    }
+
     fn appends(&self, recycled: &Recycled) -> Appends {
         let user = recycled.user_appends;
         Appends { promoted: recycled.promoted / user, moved: recycled.moved / user, recycles: true }

@@ -10,8 +10,8 @@ use crate::popularity::Popularity;
 use crate::root::increasing_root;
 use siltstone::engine::flashstore::costs;
 
-/// There are at least this many puts per get, so that the model has a time.
-const PUTS_PER_GET_MIN: f64 = 0.01;
+/// There are at least this many puts per get, so that the model has a time. They hardly cost tombstones.
+const PUTS_PER_GET_MIN: f64 = 1e-4;
 /// Flash of less than this many segments gets smaller ones.
 const SEGMENTS_MIN: f64 = 128.0;
 const SEGMENT_BYTES_MIN: f64 = 65_536.0;

@@ -13,6 +13,9 @@ const FLASH_SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
 const DATA_SHARE_MAX: f64 = 2.0;
 /// Candidates for the number of queues.
 const QUEUES: [u8; 2] = [1, 2];
+/// Candidates for the bits of the disk's filter, if some gets are for missing keys, and if none are; 0 means no filter.
+const DISK_FILTER_BITS: [f64; 4] = [0.0, 4.0, 7.0, costs::DISK_FILTER_BITS as f64];
+const DISK_FILTER_BITS_OF_NO_MISS: [f64; 2] = [0.0, costs::DISK_FILTER_BITS as f64];
 /// Flash of less than this many segments gets smaller ones.
 const SEGMENTS_MIN: f64 = 128.0;
 const SEGMENT_BYTES_MIN: f64 = 65_536.0;
@@ -28,11 +31,17 @@ pub(super) fn candidates(demand: &Demand) -> Vec<Candidate> {
         for queues in QUEUES {
             for caches_reads in [true, false] {
                 let layout = FlashStoreLayout { queues, caches_reads, ..layout(demand, share * most) };
-                found.extend(of_layout(demand, &layout));
+                let Ok(store) = layout.store(&demand.popularity, demand.gets_per_put()) else { continue };
+                let with_filter = |bits: &f64| candidate(demand, &store.with_disk_filter(*bits).ok()?);
+                found.extend(disk_filter_bits(demand).iter().filter_map(with_filter));
             }
         }
     }
     found
+}
+
+fn disk_filter_bits(demand: &Demand) -> &'static [f64] {
+    if demand.missing_gets > 0.0 { &DISK_FILTER_BITS } else { &DISK_FILTER_BITS_OF_NO_MISS }
 }
 
 /// Returns the costs of this layout.

@@ -342,6 +342,23 @@ mod tests {
     }
 
     #[test]
+    fn the_filter_of_the_disk_is_as_large_as_missing_gets_and_memory_want_it() {
+        let best = |missing_gets, ram_bytes| {
+            let demand = Demand { missing_gets, ram_bytes, ..above_a_disk() };
+            let best = plan(&demand).unwrap().swap_remove(0);
+            assert_eq!((best.system, best.is_recommended()), (System::FLASHSTORE, true), "{best:#?}");
+            best
+        };
+        // 2.5 GB of filter do not fit.
+        let none = best(0.0, 3.5e9);
+        assert!(none.builder_call().ends_with(".set(\"disk.filter_last_store\", 0).open()?"), "{none:?}");
+        assert!(none.flags().ends_with(" --set disk.filter_last_store=0"), "{none:?}");
+        // Without it, the disk would be read for each missing key.
+        let all = best(0.5, 16e9);
+        assert!(!all.flags().contains("disk.filter_last_store=0"), "{all:?}");
+    }
+
+    #[test]
     fn what_a_disk_cannot_hold_or_serve_is_not_recommended() {
         let demand = above_a_disk();
         let unfit = |disk: Disk| {

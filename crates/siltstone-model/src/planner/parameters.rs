@@ -1,7 +1,7 @@
 //! The parameters of an engine, and the costs that its model computes for them.
 
 use crate::flashkey::FlashKeyLayout;
-use crate::flashstore::FlashStoreLayout;
+use crate::flashstore::{Below, FlashStoreLayout};
 use crate::silt::SiltLayout;
 
 /// Files that engines keep open besides their stores: directory, lock, manifest, and those of a command.
@@ -124,6 +124,11 @@ fn flashstore(layout: &FlashStoreLayout) -> Vec<(&'static str, Value)> {
     }
     if logs.segment_bytes != default.logs.segment_bytes {
         settings.push(("segment_bytes", count(logs.segment_bytes)));
+    }
+    if let (Below::Disk(disk), Below::Disk(default)) = (&layout.below, &default.below)
+        && disk.last_filter_bits != default.last_filter_bits
+    {
+        settings.push(("disk.filter_last_store", count(disk.last_filter_bits)));
     }
     settings
 }

@@ -150,12 +150,22 @@ fn is_of_builder(name: &str) -> bool {
     ["fixed", "partitions", "block_bytes", "memory_budget"].contains(&name)
 }
 
+/// Returns whether a setting is one of the engine on the disk, which the builder sets by its name.
+fn is_of_disk(name: &str) -> bool {
+    name.starts_with("disk.")
+}
+
 /// Returns the call that opens a database with these settings.
 pub(super) fn builder_call(system: System, settings: &[(&str, Value)]) -> String {
     let kind = system.kind();
     let calls = |of_builder: bool| -> String {
-        let settings = settings.iter().filter(|(name, _)| is_of_builder(name) == of_builder);
-        settings.map(|(name, value)| format!(".{name}({value})")).collect()
+        let settings =
+            settings.iter().filter(|(name, _)| (is_of_builder(name) || is_of_disk(name)) == of_builder);
+        let call = |(name, value): &(&str, Value)| match is_of_disk(name) {
+            true => format!(".set({name:?}, {value})"),
+            false => format!(".{name}({value})"),
+        };
+        settings.map(call).collect()
     };
     let engine = match calls(false) {
         settings if settings.is_empty() => format!("EngineKind::{kind:?}"),
