@@ -60,7 +60,7 @@ pub enum Experiment {
 
 impl Experiment {
     /// All experiments.
-    pub const ALL: [Experiment; 13] = [
+    pub const ALL: [Experiment; 14] = [
         Experiment::FlashkeyWorkloads,
         Experiment::FlashkeyYcsb,
         Experiment::FlashkeyCleaning,
