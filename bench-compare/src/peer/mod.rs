@@ -118,12 +118,12 @@ pub const KINDS: [Kind; 12] = [
     berkeleydb::BERKELEYDB,
 ];
 
-/// A store of the traces, with more settings than tables have.
-static OF_TRACES: [Kind; 1] = [siltstone::FLASHSTORE];
+/// Stores that run only where they are named: that of the traces has more settings than tables have.
+static BY_NAME: [Kind; 2] = [siltstone::FLASHSTORE, siltstone::BLOOMSTORE];
 
 /// Returns the store of this name.
 pub fn by_name(name: &str) -> Result<&'static Kind> {
-    match KINDS.iter().chain(&OF_TRACES).find(|kind| kind.name == name) {
+    match KINDS.iter().chain(&BY_NAME).find(|kind| kind.name == name) {
         Some(kind) => Ok(kind),
         None => {
             let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();

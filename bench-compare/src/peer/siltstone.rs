@@ -1,8 +1,11 @@
-//! Siltstone: the engine `silt` with its defaults and for records of one size with hashed keys, and the engine `flashkey`.
+//! Siltstone: the engine `silt` with its defaults and for records of one size with hashed keys, and the engines `flashkey`,
+//! `flashstore` and `bloomstore`.
 
 use super::{Kind, Opening, Peer};
 use anyhow::{Context, Result};
-use siltstone::{Access, Builder, Database, Disk, FlashKeySettings, FlashStoreSettings, SiltSettings};
+use siltstone::{
+    Access, BloomStoreSettings, Builder, Database, Disk, FlashKeySettings, FlashStoreSettings, SiltSettings,
+};
 use std::time::Instant;
 
 /// With its defaults.
@@ -21,6 +24,18 @@ pub const FIXED: Kind = Kind {
     has_direct: true,
     open: |opening| open(silt(opening).fixed(opening.key_size, opening.value_size).hashed_keys()),
     options: |opening| options(opening, ", fixed, hashed_keys"),
+};
+
+/// The engine `bloomstore` for records of one size whose keys are hashes.
+pub const BLOOMSTORE: Kind = Kind {
+    name: "bloomstore",
+    title: "Siltstone, BloomStore",
+    has_direct: true,
+    open: |opening| {
+        let builder = builder(opening).engine(BloomStoreSettings::default());
+        open(builder.fixed(opening.key_size, opening.value_size).hashed_keys())
+    },
+    options: |opening| options(opening, ", bloomstore, fixed, hashed_keys"),
 };
 
 /// The engine `flashkey` with its defaults, or within a given space.

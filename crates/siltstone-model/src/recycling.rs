@@ -342,7 +342,7 @@ impl<'a> Run<'a> {
         let keys: f64 = self.groups.iter().map(|group| group.keys).sum();
         let mut left = keys;
         while left > 0.0 {
-            let records = self.step.min(left);
+            let records = self.appends_per_step.min(left);
             let part = |group: &Group| Live { unread: group.keys * records / keys, read: 0.0 };
             let live: Vec<Live> = self.groups.iter().map(part).collect();
             for (absent, live) in self.absent.iter_mut().zip(&live) {

@@ -256,7 +256,7 @@ impl Case {
         let of = |name: &str| detail(&after, name) - detail(&before, name);
         found.compare("destaged", store.destaged_per_put(), of("disk_writes") / puts, TOLERANCE);
         found.compare("disk writes", store.disk_writes(), of("disk_write_bytes") / bytes, TOLERANCE);
-        // Tombstones that wait for older records to be confirmed take a part of the budget that the model does not have.
+        // The model does not have tombstones that wait until older records are confirmed.
         if let (true, Below::Cache { admitted }) = (self.rejects(), &self.layout.below) {
             let admits = 1.0 - of("rejected") / (puts + run.counted.fills);
             eprintln!("admitted         model {admitted:12.4} measured {admits:12.4}");

@@ -1,5 +1,5 @@
-//! Figure 2: sequential and random reads and writes of blocks of 4 KiB. The blocks are those of one file that is written
-//! once before, and each thread has one request in flight.
+//! Figure 2: sequential and random reads and writes of blocks of 4 KiB. The blocks are those of one file that is
+//! written once before, and each thread has one request in flight.
 
 use super::super::{Figure, OnFigure, Settings, report};
 use crate::place::Place;
