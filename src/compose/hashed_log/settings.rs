@@ -66,6 +66,8 @@ pub enum Mistake {
     RemovesBeforeDestage,
     /// A record that was found below is promoted later, although a younger one may exist then.
     PromotesOverNewer,
+    /// A put that a cache rejects leaves the older record of its key.
+    KeepsRejected,
 }
 
 impl LogSettings {

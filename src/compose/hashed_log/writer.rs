@@ -5,7 +5,6 @@ use super::commits::Commits;
 use super::indexed_logs::OwnedRecord;
 use super::indexed_logs::{CLEAN, IndexedLogs, Place};
 use super::reader::{Wanted, find_many};
-#[cfg(feature = "mistakes")]
 use super::settings::Mistake;
 use super::unconfirmed::YoungerKey;
 use crate::batch::{Durability, HashedWrite, Write};
@@ -93,6 +92,9 @@ impl Writer {
         &self,
         writes: &[HashedWrite<'w>],
     ) -> Result<(Vec<HashedWrite<'w>>, Vec<Option<Place>>)> {
+        if self.logs.settings.makes(Mistake::KeepsRejected) {
+            return Ok((Vec::new(), Vec::new()));
+        }
         let keys: Vec<Key<'w>> = writes.iter().map(HashedWrite::key).collect();
         let hashes: Vec<u64> = keys.iter().map(|key| key.hash().placement).collect();
         let (units, view) = self.logs.look(|index| {

@@ -3,7 +3,7 @@
 
 use super::bloomstore::{random_bloomstore, tiny_bloomstore};
 use super::flashkey::{random_flashkey, tiny_flashkey};
-use super::flashstore::random_flashstore;
+use super::flashstore::{random_cache, random_flashstore};
 use super::silt::{random_silt, tiny_silt};
 use super::{Draw, TestEngine};
 use siltstone::engine::{bloomstore, flashkey, flashstore, silt};
@@ -32,7 +32,7 @@ pub struct Mistaken {
 
 /// Returns the engines with each of their mistakes that simulations with one thread, or else with several, must find.
 pub fn mistaken(by: FoundBy) -> impl Iterator<Item = Mistaken> {
-    let all = of_silt().chain(of_bloomstore()).chain(of_flashkey()).chain(of_flashstore());
+    let all = of_silt().chain(of_bloomstore()).chain(of_flashkey()).chain(of_flashstore()).chain(of_cache());
     all.filter(move |mistaken| [by, FoundBy::Both].contains(&mistaken.found_by))
 }
 
@@ -118,5 +118,16 @@ fn of_flashstore() -> impl Iterator<Item = Mistaken> {
             Arc::new(move |random, common| random_flashstore(random, common).mistake(Some(mistake)).into());
         let engine = TestEngine { draw: draw.clone(), draw_tiny: draw, ..TestEngine::flashstore() };
         Mistaken { engine, mistake: format!("{mistake:?}"), found_by }
+    })
+}
+
+/// Those of FlashStore as a cache: in what its puts and deletes remove.
+fn of_cache() -> impl Iterator<Item = Mistaken> {
+    use flashstore::Mistake::{DropsDeletes, KeepsRejected};
+    [DropsDeletes, KeepsRejected].into_iter().map(|mistake| {
+        let draw: Draw =
+            Arc::new(move |random, common| random_cache(random, common).mistake(Some(mistake)).into());
+        let engine = TestEngine { draw: draw.clone(), draw_tiny: draw, ..TestEngine::flashstore_cache() };
+        Mistaken { engine, mistake: format!("{mistake:?}"), found_by: FoundBy::OneThread }
     })
 }
