@@ -49,6 +49,10 @@ fn builder_of(call: &str) -> Builder {
             "block_bytes" => builder.block_bytes(number() as u32),
             "memory_budget" => builder.memory_budget(number()),
             "disk" => builder.set("disk", "disk"),
+            "set" => {
+                let (name, value) = value.split_once(", ").unwrap();
+                builder.set(name.trim_matches('"'), value)
+            }
             name => builder.set(name, value),
         };
     }
