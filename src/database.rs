@@ -4,6 +4,7 @@ mod atomic;
 mod builder;
 mod bulk;
 mod clock;
+mod codec;
 #[doc(hidden)]
 pub mod compressed;
 mod destroy;
@@ -18,6 +19,7 @@ mod repair;
 mod resources;
 mod scan;
 mod snapshot;
+mod table;
 mod traits;
 mod usage;
 #[doc(hidden)]
@@ -26,10 +28,12 @@ mod workers;
 
 pub use builder::Builder;
 pub use bulk::BulkLoader;
+pub use codec::Codec;
 pub use ordered::{KeyIter, OrderedDatabase};
 pub use repair::RepairOptions;
 pub use resources::Resources;
 pub use snapshot::{Iter, Snapshot};
+pub use table::{Table, TableIter};
 
 use crate::batch::{BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, TimestampMs, Write};
 use crate::engine::{Engine, Found};

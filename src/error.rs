@@ -186,6 +186,20 @@ pub enum Error {
         /// The operation.
         operation: &'static str,
     },
+    /// A record of a table has a key or a value that is not of the table's type.
+    #[error(
+        "the table \"{table}\": the {part} of the record with the key \"{key}\" is not of the type {expected}; use the table with the types that it was written with"
+    )]
+    TableType {
+        /// The name of the table.
+        table: String,
+        /// The first 64 bytes of the key within the table, with non-printable bytes escaped.
+        key: String,
+        /// `key` or `value`.
+        part: &'static str,
+        /// The type of the table's keys or values.
+        expected: &'static str,
+    },
     /// The caller stopped a long operation.
     #[error("interrupted; completed work is kept")]
     Interrupted,

@@ -142,8 +142,8 @@ pub use database::compressed::file as compression_file;
 #[doc(hidden)]
 pub use database::usage_file;
 pub use database::{
-    Builder, BulkLoader, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Resources, Snapshot,
-    WriteOptions,
+    Builder, BulkLoader, Codec, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Resources, Snapshot,
+    Table, TableIter, WriteOptions,
 };
 pub use device::{Access, IoCount, IoSnapshot, Purpose};
 pub use dictionary::{

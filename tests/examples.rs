@@ -12,6 +12,8 @@ mod neighbours;
 mod seen_set;
 #[path = "../examples/sessions.rs"]
 mod sessions;
+#[path = "../examples/tables.rs"]
+mod tables;
 #[path = "../examples/tokio_gets.rs"]
 mod tokio_gets;
 
@@ -23,6 +25,7 @@ fn every_example_runs() {
     neighbours::main().unwrap();
     seen_set::main().unwrap();
     sessions::main().unwrap();
+    tables::main().unwrap();
     tokio_gets::example::main().unwrap();
     assert_eq!(tokio_gets::measure_few().unwrap(), 4);
 }

@@ -106,7 +106,7 @@ impl OrderedDatabase<'_> {
 
 /// Returns the lowest key above all keys with a prefix, if there is one: the last byte below 255 is incremented, and
 /// the bytes after it are cut off.
-fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;

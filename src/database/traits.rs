@@ -1,6 +1,6 @@
 //! What the types of the interface implement of the standard library's traits.
 
-use super::{Database, Iter, KeyIter, OrderedDatabase, Snapshot};
+use super::{Database, Iter, KeyIter, OrderedDatabase, Snapshot, Table, TableIter};
 use crate::batch::NEVER;
 use crate::engine::{Found, Record};
 use crate::error::{Error, Result};
@@ -38,6 +38,18 @@ impl fmt::Debug for KeyIter {
     }
 }
 
+impl<K: ?Sized, V: ?Sized> fmt::Debug for Table<K, V> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Table").field("name", &self.name()).field("database", &self.database).finish()
+    }
+}
+
+impl<K: ?Sized, V: ?Sized> fmt::Debug for TableIter<K, V> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("TableIter").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for OrderedDatabase<'_> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_struct("OrderedDatabase").field("database", &self.database).finish_non_exhaustive()
@@ -71,7 +83,7 @@ impl From<Error> for io::Error {
         let kind = match &error {
             Error::Io { source, .. } => source.kind(),
             Error::NotFound { .. } => io::ErrorKind::NotFound,
-            Error::Corrupt { .. } => io::ErrorKind::InvalidData,
+            Error::Corrupt { .. } | Error::TableType { .. } => io::ErrorKind::InvalidData,
             Error::Interrupted => io::ErrorKind::Interrupted,
             Error::ReadOnly => io::ErrorKind::ReadOnlyFilesystem,
             Error::Unsupported { .. } => io::ErrorKind::Unsupported,
@@ -99,6 +111,8 @@ mod tests {
         is_send::<Builder>();
         is_send::<Snapshot>();
         is_send::<Iter>();
+        is_send_and_sync::<Table<str, [u8]>>();
+        is_send::<TableIter<u64, String>>();
         #[derive(Debug)]
         struct Holder {
             _database: Database,
