@@ -9,6 +9,7 @@ use crate::{Error, Result};
 use siltstone::device::Purpose;
 use siltstone::{EngineKind, RamAccount};
 use siltstone_model::{BloomStoreLayout, ModelError};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -34,9 +35,46 @@ fn key_of(number: u64, seed: u64) -> [u8; 20] {
     key
 }
 
+/// Returns the items of the memory except the record cache, in bytes.
+fn items_but_cache(ram: &RamAccount) -> impl Iterator<Item = (&'static str, u64)> {
+    ram.items().iter().copied().filter(|(name, _)| *name != "record_cache")
+}
+
 /// Returns the memory except the record cache, in bytes.
 fn all_but_cache(ram: &RamAccount) -> u64 {
-    ram.items().iter().filter(|(name, _)| *name != "record_cache").map(|(_, bytes)| bytes).sum()
+    items_but_cache(ram).map(|(_, bytes)| bytes).sum()
+}
+
+/// The memory at each of some numbers of keys.
+#[derive(Default)]
+struct Samples(Vec<(u64, RamAccount)>);
+
+impl Samples {
+    /// Reports the mean and the most of all, and the mean of each item, in B per key, from this many keys on.
+    fn report(&self, first: u64, share: u64, print: &mut dyn FnMut(String, f64) -> Result<()>) -> Result<()> {
+        let since: Vec<_> = self.0.iter().filter(|(keys, _)| *keys >= first).collect();
+        let count = since.len().max(1) as f64;
+        let all: Vec<f64> =
+            since.iter().map(|(keys, ram)| all_but_cache(ram) as f64 / *keys as f64).collect();
+        print(
+            format!("memory while growing from a {share}th, mean, B per key"),
+            all.iter().sum::<f64>() / count,
+        )?;
+        print(
+            format!("memory while growing from a {share}th, most, B per key"),
+            all.iter().copied().fold(0.0, f64::max),
+        )?;
+        let mut items: BTreeMap<&str, f64> = BTreeMap::new();
+        for (keys, ram) in since {
+            for (name, bytes) in items_but_cache(ram) {
+                *items.entry(name).or_default() += bytes as f64 / *keys as f64 / count;
+            }
+        }
+        for (name, mean) in items.into_iter().filter(|(_, mean)| *mean > 0.0) {
+            print(format!("{name} while growing from a {share}th, mean, B per key"), mean)?;
+        }
+        Ok(())
+    }
 }
 
 /// Lets a database grow to the keys of the settings in each case.
@@ -78,7 +116,7 @@ fn grow(
     let mut print = |what: String, theory: Option<f64>, measured: f64| {
         report(on_figure, &Figure { source, what, paper: None, theory, measured })
     };
-    let (step, mut samples) = ((keys / SAMPLES).max(1), Vec::new());
+    let (step, mut samples) = ((keys / SAMPLES).max(1), Samples::default());
     let begun = Instant::now();
     let mut value = [0; 44];
     for number in 0..keys {
@@ -88,18 +126,13 @@ fn grow(
         value[..8].copy_from_slice(&number.to_be_bytes());
         engine.insert(&key_of(number, settings.seed), &value)?;
         if (number + 1) % step == 0 {
-            let per_key = all_but_cache(&engine.ram()) as f64 / (number + 1) as f64;
-            samples.push((number + 1, per_key));
+            samples.0.push((number + 1, engine.ram()));
         }
     }
     engine.settle()?;
     let seconds = begun.elapsed().as_secs_f64();
     for share in FIRST_SHARES {
-        let since = samples.iter().filter(|(count, _)| *count >= keys / share).map(|(_, per_key)| *per_key);
-        let mean = since.clone().sum::<f64>() / since.clone().count().max(1) as f64;
-        print(format!("memory while growing from a {share}th, mean, B per key"), None, mean)?;
-        let most = since.fold(0.0, f64::max);
-        print(format!("memory while growing from a {share}th, most, B per key"), None, most)?;
+        samples.report(keys / share, share, &mut |what, measured| print(what, None, measured))?;
     }
     print(
         "memory at the end, B per key".to_owned(),
