@@ -61,3 +61,15 @@ fn no_guarantee_is_broken_whatever_happens() {
         check(&engine, 2500);
     }
 }
+
+#[test]
+fn a_compaction_takes_what_a_cleaning_moves_meanwhile_to_the_disk() {
+    // These seeds of FlashStore compact while a cleaning that began before moves records.
+    let flashstore = TestEngine::simulated().find(|engine| engine.info.name == "flashstore");
+    let engine = flashstore.unwrap_or_else(|| panic!("there is no such engine"));
+    for seed in [84_003_056, 84_020_731] {
+        if let Err(failure) = simulate(&engine, &AtomicU64::new(seed), seed + 1) {
+            panic!("{failure}");
+        }
+    }
+}

@@ -440,11 +440,24 @@ impl Jobs {
         self.cleanings.step(self.pressure_of_cleaning(), start, |mut cleaning, number| {
             cleaning.compacts |= compacts;
             let buffered = &self.memory.clean_bytes[number];
+            let moves = cleaning.moves_what_may_leave(&self.logs);
             let step = cleaning.step(&self.logs, &self.commits, now_ms, buffered)?;
             self.confirmed.fetch_add(step.confirmed, Relaxed);
+            if moves && step.next.is_none() {
+                self.extend_compaction()?;
+            }
             self.must_look.fetch_or(step.next.is_none(), Relaxed);
             Ok(step.next)
         })
+    }
+
+    /// Lets a running compaction reach what a cleaning that began before it has moved behind its end.
+    fn extend_compaction(&self) -> Result<()> {
+        if self.is_compacting() {
+            self.logs.with_all_writers(|| self.logs.data.start_new_segments())?;
+            self.compaction.lock().extend(self.logs.data.ends());
+        }
+        Ok(())
     }
 
     /// Returns how far behind cleaning is, if two segments may be cleaned at once; records leave one segment at a time.

@@ -44,6 +44,13 @@ impl Compaction {
         self.to != [0; CLASSES]
     }
 
+    /// Lets a running compaction reach these ends of the logs.
+    pub fn extend(&mut self, to: [u64; CLASSES]) {
+        if self.is_running() {
+            self.to = to;
+        }
+    }
+
     /// Ends the compaction when nothing is left to clean, so that segments which are overwritten later are not cleaned
     /// at once. If overwritings are unconfirmed, such as those that a save of the index has found since, it first
     /// confirms all of them again, up to the `ends` of the logs.

@@ -111,6 +111,11 @@ impl Cleaning {
         }
     }
 
+    /// Returns whether it moves records that could leave to the store below.
+    pub fn moves_what_may_leave(&self, logs: &IndexedLogs) -> bool {
+        self.fate == Fate::Move && logs.settings.has_below && self.segment.class != CLEAN
+    }
+
     fn id(&self) -> SegmentId {
         (self.segment.class, self.segment.base)
     }
