@@ -176,7 +176,7 @@ pub struct Settings {
     pub trace: Vec<Synthetic>,
     /// BloomStore: the stores that are compared: skimpystash, skimpystash_compacted, bufferhash, and engines
     #[arg(long, value_delimiter = ',', value_name = "NAME,…",
-          default_values = ["skimpystash", "skimpystash_compacted", "bufferhash", "silt"])]
+          default_values = ["skimpystash", "skimpystash_compacted", "bufferhash", "bloomstore", "silt"])]
     #[serde(skip)]
     pub systems: Vec<String>,
     /// BloomStore's growth: the cases [default: default, expected_keys, prefilter_bits]
