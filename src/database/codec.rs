@@ -83,7 +83,7 @@ macro_rules! floating_point_numbers {
             }
         }
 
-        impl Ordered for $signed {
+        impl OrderedBits for $signed {
             fn ordered(self) -> $signed {
                 if self < 0 { self ^ <$signed>::MAX } else { self }
             }
@@ -92,7 +92,7 @@ macro_rules! floating_point_numbers {
 }
 
 /// The bits of a floating-point number as an integer with the order of the number, and back.
-trait Ordered {
+trait OrderedBits {
     fn ordered(self) -> Self;
 }
 
