@@ -12,7 +12,8 @@
 //! | [`perfect`] | 0.24 bits, 16 records per block | the one block (or slot) of a record of fixed size |
 //! | [`entropy_trie`] | 2.5 bits and less | the record's number, or its block, in hash order |
 //! | [`bloom`] | 20 bits for a false-positive rate of 2^-12 per set | which of up to 256 sets may have the key |
-//! | [`run_columns`] | 20 bits and more, on flash except for young runs | the blocks of a record, or none |
+//! | [`run_columns`] | 20 bits and more, on flash | the blocks of a record, or none |
+//! | [`run_fences`] | 0.4 bits, 60 records per block | the blocks that columns name |
 //! | [`prefilter`] | 4 bits for a false-positive rate of 0.18 | whether the key may be present; grows with its keys |
 //! | [`filter`] | 8 bits for a false-positive rate of 2^-8 | whether the key may be present |
 
@@ -27,6 +28,7 @@ pub mod partial_key_cuckoo;
 pub mod perfect;
 pub mod prefilter;
 pub mod run_columns;
+pub mod run_fences;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

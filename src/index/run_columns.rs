@@ -1,5 +1,6 @@
 //! The columns of a run: for each range of placements, a Bloom filter of the run's records there and the blocks that
-//! hold them (BloomStore, III-A). A chain has the columns of many runs side by side.
+//! hold them (BloomStore, III-A). A chain has the columns of many runs side by side. Of a run in no chain, only the fences
+//! are in memory ([`RunFences`](super::run_fences::RunFences)).
 //!
 //! All runs of a chain cut the placements into the same equal ranges. A *fence* of a block is the position within the
 //! range of the first record that has a byte in the block:
@@ -86,7 +87,7 @@ pub fn range_of(placement: u64, ranges: u32) -> (u32, u64) {
 
 /// Returns the part of a position that fences have.
 #[inline]
-fn prefix_of(position: u64) -> u16 {
+pub(super) fn prefix_of(position: u64) -> u16 {
     (position >> 48) as u16
 }
 

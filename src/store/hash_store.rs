@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Ribbon`](HashStoreFormat::Ribbon) | in hash order with fences, records of any size | a ribbon filter |
 //! | [`CopiedTags`](HashStoreFormat::CopiedTags) | the same | the tags of the LogStore |
-//! | [`Run`](HashStoreFormat::Run), of BloomStore | in hash order with columns, records of any size | the columns |
+//! | [`Run`](HashStoreFormat::Run), of BloomStore | the same, with columns for a chain | a ribbon filter, until the chain has the columns |
 //! | [`CuckooTable`](HashStoreFormat::CuckooTable), the paper's | in the order of the LogStore's slots | the same |
 //!
 //! Each is an [`OrderedTable`]. Deviation: a cuckoo table has no empty slots. Its tags count the taken slots before a
@@ -33,6 +33,9 @@ use std::sync::Arc;
 
 /// The maximum size of a copied tag, in bits.
 const TAG_BITS_MAX: u64 = 16;
+/// The maximum number of bits per record of the filter of a run that is in no chain: with 10, twelve such runs cost 0.012
+/// false reads per missing key. The columns have more bits, because a chain has more runs.
+pub const RUN_FILTER_BITS_MAX: u8 = 10;
 
 /// The form of HashStores in hash order: the only form with tombstones.
 pub const HASH_ORDER_FORM: BlockForm = BlockForm::Stream;
@@ -46,7 +49,8 @@ pub enum HashStoreFormat {
     CopiedTags,
     /// A table in hash order with a ribbon filter of this number of bits.
     Ribbon(u8),
-    /// A run of a chain: in hash order, with columns in place of fences and filter.
+    /// A run of a chain: in hash order, with columns in place of fences. Until the chain has the columns, its filter of at
+    /// most [`RUN_FILTER_BITS_MAX`] bits is in memory.
     Run(RunColumnsSettings),
 }
 
@@ -78,10 +82,8 @@ impl HashStoreFormat {
 /// Writes a HashStore: an immutable store of about ten thousand records, of which a partition has several.
 pub struct HashStoreWriter {
     writer: OrderedTableWriter,
-    /// `None` if the filter is copied from the LogStore, or if there is none.
+    /// `None` if the filter is copied from the LogStore.
     filter: Option<Box<RibbonBuilder>>,
-    /// Whether there is no filter besides the index.
-    is_run: bool,
     /// The size of the finished filter, in bytes.
     filter_bytes: usize,
 }
@@ -101,16 +103,14 @@ impl HashStoreWriter {
             return Err(Error::Setting { name: "hash_store", problem: problem.into() });
         }
         let writer = OrderedTableWriter::create(directory, name, format.form(), settings)?;
-        let (filter, filter_bits) = match format {
-            HashStoreFormat::CuckooTable | HashStoreFormat::CopiedTags => (None, TAG_BITS_MAX),
-            HashStoreFormat::Ribbon(bits) => {
-                (Some(Box::new(RibbonBuilder::new(expected_records, bits)?)), u64::from(bits))
-            }
-            HashStoreFormat::Run(_) => (None, 0),
+        let ribbon_bits = match format {
+            HashStoreFormat::CuckooTable | HashStoreFormat::CopiedTags => None,
+            HashStoreFormat::Ribbon(bits) => Some(bits),
+            HashStoreFormat::Run(columns) => Some(columns.filter_bits.min(RUN_FILTER_BITS_MAX)),
         };
-        let is_run = matches!(format, HashStoreFormat::Run(_));
-        let filter_bytes = (expected_records * filter_bits / 8) as usize;
-        Ok(HashStoreWriter { writer, filter, is_run, filter_bytes })
+        let filter = ribbon_bits.map(|bits| RibbonBuilder::new(expected_records, bits)).transpose()?;
+        let filter_bytes = (expected_records * ribbon_bits.map_or(TAG_BITS_MAX, u64::from) / 8) as usize;
+        Ok(HashStoreWriter { writer, filter: filter.map(Box::new), filter_bytes })
     }
 
     /// Adds the next record, in the order of the format.
@@ -124,9 +124,6 @@ impl HashStoreWriter {
     /// Writes the rest of the file, without syncing it. `tables` is the index of the LogStore, from which a format
     /// with copied tags takes them.
     pub fn finish(self, tables: &[Arc<PartialKeyCuckoo>]) -> Result<OrderedTable> {
-        if self.is_run {
-            return self.writer.finish(None);
-        }
         let filter = match (self.filter, tables) {
             (Some(filter), _) => StoreFilter::from(filter.finish()),
             (None, [table]) => CuckooFilter::from_index(table).into(),
@@ -136,7 +133,7 @@ impl HashStoreWriter {
                 return Err(Error::Setting { name: "tables of a LogStore", problem });
             }
         };
-        self.writer.finish(Some(filter))
+        Ok(self.writer.finish(Some(filter))?.without_columns())
     }
 
     /// Returns the heap memory, in bytes.

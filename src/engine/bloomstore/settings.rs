@@ -35,7 +35,7 @@ settings! {
     pub struct BloomStoreSettings {
         /// The most runs of a partition before they are merged into one (the paper's H): a get reads one page of the
         /// chain, whatever its length. A longer chain means fewer merges and more false reads.
-        chain_length: u32 = 96, 2..=192, kept;
+        chain_length: u32 = 112, 2..=192, kept;
         /// The runs that have as many records as there are keys. More runs are smaller, so LogStores take less memory,
         /// and a chain is full sooner.
         runs: u32 = 64, 2..=1_000, kept;
@@ -44,7 +44,7 @@ settings! {
         filter_bits: u8 = 22, 4..=32, kept;
         /// The youngest runs of a partition whose filters stay in memory. With half as many, chains are written twice
         /// as often.
-        buffered_filters: u32 = 8, 1..=64, kept;
+        buffered_filters: u32 = 12, 1..=64, kept;
         /// The bits per key of a filter of all keys in memory, 0 for none: with 4 bits, as in the paper, at most a
         /// fifth of the gets of missing keys read anything. They are the bits per key of a partition whose chain is
         /// full; with a quarter of these keys, each has two bits more. The paper advises against it where most gets

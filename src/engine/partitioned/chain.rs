@@ -1,5 +1,5 @@
-//! The job that writes chains (BloomStore, III-A): the columns of the youngest runs move from memory to the chain on
-//! flash. A chain that is damaged is made again of the columns that each run has in its file.
+//! The job that writes chains (BloomStore, III-A): the columns of the youngest runs move from their files to the
+//! chain. A chain that is damaged is made again of the columns that each run has in its file.
 
 use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::index::run_columns::RunColumnsBuilder;
 use crate::store::chain::{AddedRun, COLUMNS_MAX, Chain, ChainSettings, ChainWriter, OLD_COLUMNS};
 use crate::store::examine::is_damage;
-use crate::store::ordered::OrderedTable;
+use crate::store::ordered::{IndexKind, OrderedTable};
 use std::sync::Arc;
 
 /// The bytes that a step writes, about.
@@ -24,8 +24,6 @@ pub(super) struct ChainJob {
     tag: u64,
     /// The chain that it replaces.
     replaced: Option<(u64, Arc<Chain>)>,
-    /// The memory of columns that only this job has, in bytes.
-    loaded_bytes: usize,
     writer: ChainWriter,
     prefilter: Option<PrefilterJob>,
 }
@@ -48,7 +46,7 @@ impl ChainJob {
         let view = partitions.get(partition).view();
         let replaced = view.chain.clone();
         let kept = replaced.clone().map(|(_, chain)| chain).filter(|chain| !chain.is_damaged());
-        let Some((mut added, loaded_bytes)) = columns_to_add(&view, kept.as_deref())? else {
+        let Some(mut added) = columns_to_add(&view, kept.as_deref())? else {
             return Ok(None);
         };
         if configuration.settings.makes(Mistake::OmitsColumn)
@@ -76,7 +74,7 @@ impl ChainJob {
         let settings = ChainSettings { tag, purpose: Purpose::Convert, piece_bytes: memory.transfer_bytes() };
         let name = Role::Chain.file_name(number);
         let writer = ChainWriter::create(&configuration.directory, &name, settings, ranges, kept, added)?;
-        Ok(Some(ChainJob { partition, number, tag, replaced, loaded_bytes, writer, prefilter }))
+        Ok(Some(ChainJob { partition, number, tag, replaced, writer, prefilter }))
     }
 
     /// Reads some records for the prefilter, or writes some pages.
@@ -105,7 +103,7 @@ impl ChainJob {
     /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let prefilter = self.prefilter.as_ref().map_or(0, PrefilterJob::heap_bytes);
-        self.writer.heap_bytes() + self.loaded_bytes + prefilter
+        self.writer.heap_bytes() + self.writer.columns_bytes() + prefilter
     }
 
     /// Replaces the chain.
@@ -137,30 +135,21 @@ impl ChainJob {
     }
 }
 
-/// Returns the columns of the runs that the chain does not have, the oldest first, and the memory of those that were
-/// read for it; `None` if the columns of a run are damaged.
-fn columns_to_add(view: &View, chain: Option<&Chain>) -> Result<Option<(Vec<AddedRun>, usize)>> {
+/// Reads the columns of the runs that the chain does not have, the oldest first; `None` if those of a run are damaged.
+fn columns_to_add(view: &View, chain: Option<&Chain>) -> Result<Option<Vec<AddedRun>>> {
     let stores: Vec<(u64, &Arc<OrderedTable>)> =
         view.stores().map(|(number, _, store)| (number, store)).collect();
     let missing = stores.len().saturating_sub(chain.map_or(0, |chain| chain.runs().len()));
     let mut added = Vec::new();
-    let mut loaded_bytes = 0;
     for (number, store) in stores.into_iter().take(missing).rev() {
-        let columns = match store.columns() {
-            Some(columns) => columns.clone(),
-            None => match store.with_index() {
-                Ok(loaded) => {
-                    let Some(columns) = loaded.columns().cloned() else { return Ok(None) };
-                    loaded_bytes += loaded.index_bytes();
-                    columns
-                }
-                Err(error) if is_damage(&error) => return Ok(None),
-                Err(error) => return Err(error),
-            },
-        };
-        added.push(AddedRun { number, columns });
+        match store.read_columns(Purpose::Convert) {
+            Ok(Some(columns)) => added.push(AddedRun { number, columns: Arc::new(columns) }),
+            Ok(None) => return Ok(None),
+            Err(error) if is_damage(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(Some((added, loaded_bytes)))
+    Ok(Some(added))
 }
 
 /// Returns the number of ranges of the runs of a partition that was opened: that of its chain, or else of its oldest
@@ -174,7 +163,10 @@ pub(super) fn ranges_of(view: &mut View) -> u32 {
     match store.with_index() {
         Ok(loaded) => {
             *store = Arc::new(loaded);
-            store.columns().map_or(0, |columns| columns.ranges() / per_range)
+            match store.index().map(|index| index.kind()) {
+                Some(IndexKind::Columns(columns)) => columns.ranges / per_range,
+                _ => 0,
+            }
         }
         Err(_) => 0,
     }

@@ -21,6 +21,7 @@ pub use crate::index::perfect::BUCKET_KEYS;
 pub use crate::store::block::BLOCK_HEADER_BYTES;
 pub use crate::store::chain::{BLOCK_BYTES as CHAIN_BLOCK_BYTES, OLD_COLUMNS};
 pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
+pub use crate::store::hash_store::RUN_FILTER_BITS_MAX;
 pub use crate::store::log::format::FRAME_CRC_BYTES;
 pub use crate::store::log_store::LOG_TABLES_MAX;
 pub use crate::store::ordered::{

@@ -466,8 +466,9 @@ impl Partitions {
             let mut view = View { chain: Some((number, chain)), prefilter, ..view.clone() };
             let unchained = view.unchained();
             let stores = view.hash_stores.iter_mut().chain(&mut view.sorted);
-            for (_, store) in stores.skip(unchained).filter(|(_, store)| store.columns().is_some()) {
-                *store = Arc::new(store.without_index());
+            let is_in_memory = |store: &OrderedTable| store.index().is_some() || store.filter().is_some();
+            for (_, store) in stores.skip(unchained).filter(|(_, store)| is_in_memory(store)) {
+                *store = Arc::new(store.without_index().without_filter());
             }
             Some(view)
         })

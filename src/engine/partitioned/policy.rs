@@ -66,7 +66,7 @@ const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
 /// A partition may have this many runs more than the length of a chain before writers have to wait.
 const RUNS_EXCESS_MAX: u32 = 8;
 /// From this share of all runs on that partitions may have, the fullest one is merged.
-pub const RUNS_SHARE_MAX: f64 = 0.75;
+pub const RUNS_SHARE_MAX: f64 = 0.5;
 
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

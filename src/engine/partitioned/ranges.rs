@@ -7,8 +7,8 @@ use crate::index::prefilter::prefixes_for;
 use crate::index::run_columns::RANGES_MAX;
 use crate::store::chain::OLD_COLUMNS;
 
-/// The filters of a page of a full chain take about this many bytes, and their places the rest of 4.5 KiB.
-pub const PAGE_BYTES: f64 = 3_800.0;
+/// The filters of a page of a full chain take about this many bytes, and their places the rest of 6.5 KiB.
+pub const PAGE_BYTES: f64 = 6_000.0;
 
 /// Returns the records that the runs of a full chain have, besides this many keys in the oldest run of the partition.
 fn young_records(

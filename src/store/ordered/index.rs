@@ -12,6 +12,7 @@ use crate::index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
 use crate::index::fences::{Fences, FencesBuilder, FencesSettings};
 use crate::index::perfect::{PerfectIndex, PerfectOutline};
 use crate::index::run_columns::{RunColumns, RunColumnsBuilder, RunColumnsSettings};
+use crate::index::run_fences::RunFences;
 use crate::key::KeyHash;
 use crate::store::file::{StoreFile, StoreFooter};
 use std::ops::Range;
@@ -203,7 +204,10 @@ enum Structure {
     EntropyTrie(Box<EntropyTrie>),
     Fences(Fences),
     Perfect(PerfectIndex),
+    /// Of a run that was just written: its memory is released when the chain has the columns.
     Columns(Arc<RunColumns>),
+    /// Of a run whose columns are on flash only.
+    RunFences(RunFences),
 }
 
 impl StoreIndex {
@@ -220,7 +224,13 @@ impl StoreIndex {
         StoreIndex { structure: Structure::Columns(Arc::new(columns)), units_per_block: 1 }
     }
 
-    /// Returns the columns of a run.
+    /// Returns the fences of columns; `None` if these are damaged.
+    pub(super) fn fences_of(columns: &RunColumns) -> Option<StoreIndex> {
+        let structure = Structure::RunFences(RunFences::of(columns)?);
+        Some(StoreIndex { structure, units_per_block: 1 })
+    }
+
+    /// Returns the columns of a run, if they are in memory.
     pub fn run_columns(&self) -> Option<&Arc<RunColumns>> {
         match &self.structure {
             Structure::Columns(columns) => Some(columns),
@@ -274,12 +284,9 @@ impl StoreIndex {
             }
             SECTION_FENCES => StoreIndex::fences(Fences::decode(&bytes).map_err(damaged)?),
             SECTION_COLUMNS => {
-                let columns = RunColumns::decode(&bytes).map_err(damaged)?;
-                if columns.blocks() != file.footer().blocks {
-                    let expected = format!("columns of {} blocks", file.footer().blocks);
-                    return Err(file.file().corrupt(offset, expected, columns.blocks().to_string()));
-                }
-                StoreIndex::columns(columns)
+                let columns = decode_columns(file, &bytes)?;
+                let unordered = || file.file().corrupt(offset, "ascending fences", "others");
+                StoreIndex::fences_of(&columns).ok_or_else(unordered)?
             }
             kind => return Err(file.file().corrupt(offset, "an index", format!("a section of kind {kind}"))),
         };
@@ -310,6 +317,8 @@ impl StoreIndex {
                 columns.encode(&mut bytes);
                 (SECTION_COLUMNS, bytes, None)
             }
+            // They are never written: the file has the columns.
+            Structure::RunFences(_) => (SECTION_NONE, bytes, None),
         }
     }
 
@@ -337,6 +346,7 @@ impl StoreIndex {
             Structure::Perfect(_) if self.units_per_block > 1 => IndexKind::SlotPerfect,
             Structure::Perfect(_) => IndexKind::BlockPerfect,
             Structure::Columns(columns) => IndexKind::Columns(columns.settings()),
+            Structure::RunFences(fences) => IndexKind::Columns(fences.settings()),
         }
     }
 
@@ -344,7 +354,7 @@ impl StoreIndex {
     pub(in crate::store) fn outline(&self) -> Option<&PerfectOutline> {
         match &self.structure {
             Structure::Perfect(index) => Some(index.outline()),
-            Structure::EntropyTrie(_) | Structure::Fences(_) | Structure::Columns(_) => None,
+            _ => None,
         }
     }
 
@@ -370,6 +380,7 @@ impl StoreIndex {
             Structure::Fences(fences) => fences.locate(hash.placement),
             Structure::Perfect(index) => index.locate(hash.placement),
             Structure::Columns(columns) => columns.locate(hash.placement),
+            Structure::RunFences(fences) => fences.locate(hash.placement),
         }
     }
 
@@ -380,8 +391,29 @@ impl StoreIndex {
             Structure::Fences(fences) => fences.heap_bytes(),
             Structure::Perfect(index) => index.heap_bytes(),
             Structure::Columns(columns) => size_of_val(&**columns) + columns.heap_bytes(),
+            Structure::RunFences(fences) => fences.heap_bytes(),
         }
     }
+}
+
+/// Returns the columns that a file has in its index section; `None` if that is another index.
+pub(super) fn read_columns(file: &StoreFile, purpose: Purpose) -> Result<Option<RunColumns>> {
+    let section = &file.footer().index;
+    if section.kind != SECTION_COLUMNS {
+        return Ok(None);
+    }
+    decode_columns(file, &file.read_section(section, purpose)?).map(Some)
+}
+
+/// Returns the columns in the bytes of a file's index section.
+fn decode_columns(file: &StoreFile, bytes: &[u8]) -> Result<RunColumns> {
+    let offset = StoreFile::section_offset(&file.footer().index);
+    let columns = RunColumns::decode(bytes).map_err(Error::decode(file.file().path(), offset))?;
+    if columns.blocks() != file.footer().blocks {
+        let expected = format!("columns of {} blocks", file.footer().blocks);
+        return Err(file.file().corrupt(offset, expected, columns.blocks().to_string()));
+    }
+    Ok(columns)
 }
 
 /// Returns the number of units per block of a perfect index over blocks of this number of slots.

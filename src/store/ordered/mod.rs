@@ -49,7 +49,6 @@ use super::record::{RecordProblem, RecordShape, RecordView};
 use super::slots::CheckedSlots;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
-use crate::index::PlacementIndex;
 use crate::index::filter::{CuckooFilter, Filter};
 use crate::index::run_columns::RunColumns;
 use crate::key::KeyHash;
@@ -287,7 +286,21 @@ impl OrderedTable {
         self.index.as_ref()
     }
 
-    /// Returns the columns of a run, if they are in memory.
+    /// Returns the same run with its fences in memory in place of its columns, which its file has.
+    pub fn without_columns(&self) -> OrderedTable {
+        let fences = self.columns().and_then(|columns| StoreIndex::fences_of(columns)).map(Arc::new);
+        OrderedTable { index: fences.or_else(|| self.index.clone()), ..self.handle() }
+    }
+
+    /// Reads the columns of a run from its file; `None` if it is no run.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if they are damaged, and those of the device.
+    pub fn read_columns(&self, purpose: Purpose) -> Result<Option<RunColumns>> {
+        index::read_columns(&self.file, purpose)
+    }
+
+    /// Returns the columns of a run that was just written, if they are in memory.
     pub fn columns(&self) -> Option<&Arc<RunColumns>> {
         self.index.as_ref().and_then(|index| index.run_columns())
     }
@@ -446,7 +459,6 @@ impl OrderedTable {
     pub fn may_contain(&self, hash: KeyHash) -> bool {
         let KeyHash { placement, fingerprint } = hash;
         self.records() > 0
-            && self.columns().is_none_or(|columns| !columns.locate(placement).is_empty())
             && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
             && self.tags().is_none_or(|tags| tags.may_contain(placement, fingerprint))
     }

@@ -5,12 +5,11 @@
 use super::super::error::{ModelError, positive};
 use super::lookups::{Lookups, Rates};
 use super::partition::{Partition, Run};
-use crate::silt::{FILE_ALIGNMENT, FOOTER_BYTES, SiltLayout, log_tables};
+use crate::silt::{FILE_ALIGNMENT, FOOTER_BYTES, SiltLayout, ascending_bytes, log_tables, ribbon_bytes};
 use siltstone::BloomStoreSettings;
 use siltstone::engine::silt::costs;
 use siltstone::index::bloom::functions_of;
 use siltstone::index::prefilter::prefixes_for;
-use siltstone::index::run_columns::RunColumns;
 
 const PARTITION_BYTES: f64 = costs::PARTITION_BYTES as f64;
 const STORE_BYTES: f64 = costs::STORE_BYTES as f64;
@@ -28,11 +27,11 @@ const DIRECTORY_BYTES: f64 = 12.0;
 const CHAIN_RUN_BYTES: f64 = 12.0;
 const PLACE_BYTES: f64 = 4.0;
 const CHAIN_RUN_RAM_BYTES: f64 = 16.0;
-/// The columns of a run without filters, first blocks and fences: on flash, and in memory.
+/// The columns of a run on flash without filters, first blocks and fences.
 const COLUMNS_HEADER_BYTES: f64 = 20.0;
-const COLUMNS_RAM_BYTES: f64 = size_of::<RunColumns>() as f64;
-/// A fence, of which a run has one per block.
+/// A fence on flash, of which a run has one per block, and its numbers in a range.
 const FENCE_BYTES: f64 = 2.0;
+const FENCES_PER_RANGE: f64 = 65_536.0;
 /// The columns per range of the oldest run.
 const OLD_COLUMNS: f64 = costs::OLD_COLUMNS as f64;
 /// A partition is followed over as many flushes at most.
@@ -47,7 +46,7 @@ pub struct BloomStoreLayout {
     pub chain_length: f64,
     /// The bits of the filter of a run, per record.
     pub filter_bits: f64,
-    /// B: the runs of a partition whose filters stay in memory.
+    /// B: the runs of a partition that have filters in memory.
     pub buffered_filters: f64,
     /// The bits of the filter of the oldest run, per record.
     pub old_filter_bits: f64,
@@ -77,7 +76,7 @@ pub struct BloomStoreWrites {
 pub struct BloomStoreRam {
     /// The indexes of LogStores.
     pub log_stores: f64,
-    /// The columns of the youngest runs.
+    /// The filters and fences of the youngest runs.
     pub filters: f64,
     /// The places of the pages of chains.
     pub directories: f64,
@@ -222,10 +221,22 @@ impl BloomStoreLayout {
         columns * (8.0 * words + 4.0) + 4.0 + FENCE_BYTES * self.blocks(run.keys)
     }
 
+    /// Returns the bits of the filter in memory of a run that is in no chain.
+    pub(super) fn buffered_bits(&self) -> f64 {
+        self.filter_bits.min(costs::RUN_FILTER_BITS_MAX.into())
+    }
+
+    /// Returns the memory of the filter and the fences of a run that is in no chain, in bytes.
+    pub(super) fn buffered_bytes(&self, run: &Run, ranges: f64) -> f64 {
+        ribbon_bytes(run.keys, self.buffered_bits())
+            + ascending_bytes(self.blocks(run.keys), ranges * FENCES_PER_RANGE)
+    }
+
     /// Returns the length of a run's file.
     pub(super) fn run_bytes(&self, run: &Run, ranges: f64) -> f64 {
         let blocks = self.records.stream_blocks(run.keys);
-        self.records.file_bytes(blocks, COLUMNS_HEADER_BYTES + self.columns_bytes(run, ranges))
+        let filter = if run.is_old() { 0.0 } else { ribbon_bytes(run.keys, self.buffered_bits()) };
+        self.records.file_bytes(blocks, COLUMNS_HEADER_BYTES + self.columns_bytes(run, ranges) + filter)
     }
 
     /// Returns the length of a chain of these runs.
@@ -338,7 +349,7 @@ impl BloomStoreLayout {
         let mut ram = BloomStoreRam::default();
         let (mut get, mut miss, mut flash) = (0.0, 0.0, 0.0);
         for partition in partitions {
-            let of_partition = Lookups::new(partition, &mut rates);
+            let of_partition = Lookups::new(partition, self.buffered_bits(), &mut rates);
             get += of_partition.reads_of_all_keys;
             miss += of_partition.reads_per_miss / count;
             let slot_bytes = self.records.log_slot_bytes(partition.slots, self.records.log_record_bytes());
@@ -346,7 +357,7 @@ impl BloomStoreLayout {
             let allocated = (partition.logged / partition.room * tables).ceil().clamp(1.0, tables) / tables;
             ram.log_stores += partition.slots * slot_bytes * allocated;
             let buffered = partition.runs.iter().filter(|run| !run.in_chain);
-            let buffered = buffered.map(|run| COLUMNS_RAM_BYTES + self.columns_bytes(run, partition.ranges));
+            let buffered = buffered.map(|run| self.buffered_bytes(run, partition.ranges));
             ram.filters += buffered.sum::<f64>();
             let chained = partition.runs.iter().filter(|run| run.in_chain).count() as f64;
             ram.fixed += PARTITION_BYTES + STORE_BYTES * partition.runs.len() as f64;

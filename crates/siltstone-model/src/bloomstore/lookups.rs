@@ -24,7 +24,8 @@ pub(super) struct Lookups {
 }
 
 impl Lookups {
-    pub fn new(partition: &Partition, rates: &mut Rates) -> Self {
+    /// Of a partition whose runs have filters of `buffered_bits` before they are in the chain.
+    pub fn new(partition: &Partition, buffered_bits: f64, rates: &mut Rates) -> Self {
         // A key of a LogStore is read from the log.
         let mut reads_of_all_keys = partition.logged;
         // The pages and blocks that a missing key reads: of young runs, and of the chain.
@@ -32,7 +33,10 @@ impl Lookups {
         for run in partition.runs.iter().rev() {
             let page = f64::from(u8::from(run.in_chain));
             reads_of_all_keys += run.keys * (1.0 + page + of_young + of_chain);
-            let in_vain = rates.of(*run, run.keys / (partition.ranges * run.columns));
+            let in_vain = match run.in_chain {
+                true => rates.of(*run, run.keys / (partition.ranges * run.columns)),
+                false => (-buffered_bits).exp2(),
+            };
             *(if run.in_chain { &mut of_chain } else { &mut of_young }) += in_vain;
         }
         if partition.runs.iter().any(|run| run.in_chain) {

@@ -196,12 +196,12 @@ impl BloomStoreLayout {
         let full = cycles.iter().map(|cycle| self.after(&common, cycle, cycle.runs.len() - 1));
         let full: BloomStoreGrown = self.state(keys, &full.collect::<Vec<_>>(), BloomStoreWrites::default());
         let slot_bytes = records.log_slot_bytes(common.slots, records.log_record_bytes());
-        let columns_bytes = |run| self.columns_bytes(run, common.ranges);
-        let buffered = self.buffered_filters * columns_bytes(&common.run) * records.partitions;
+        let of_partition = self.buffered_filters * self.buffered_bytes(&common.run, common.ranges);
         let ram_peak = BloomStoreRam {
             // All tables, and those of LogStores that are being converted.
             log_stores: 1.25 * common.slots * slot_bytes * records.partitions,
-            filters: buffered + columns_bytes(&common.old),
+            // The merged run has its columns in memory until its chain is written.
+            filters: of_partition * records.partitions + self.columns_bytes(&common.old, common.ranges),
             ..full.ram
         };
         let most = cycles.iter().map(|cycle| cycle.runs.len()).max().unwrap_or(0);

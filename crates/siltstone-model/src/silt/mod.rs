@@ -10,7 +10,9 @@ mod sizes;
 
 pub use costs::{SiltRam, SiltWrites};
 pub use layout::SiltLayout;
-pub(crate) use sizes::{FILE_ALIGNMENT, FOOTER_BYTES, log_tables, varint_bytes};
+pub(crate) use sizes::{
+    FILE_ALIGNMENT, FOOTER_BYTES, ascending_bytes, log_tables, ribbon_bytes, varint_bytes,
+};
 
 use super::error::{ModelError, fraction, positive};
 use super::popularity::Popularity;

@@ -14,13 +14,18 @@ const FREEABLE_SHARE: f64 = 0.94;
 
 /// Returns the bytes of a ribbon filter: 0.036 bits per key over its rate, and some blocks of half-empty rows, as
 /// measured with 100 to 3,000 keys.
-pub(super) fn ribbon_bytes(keys: f64, bits: f64) -> f64 {
+pub(crate) fn ribbon_bytes(keys: f64, bits: f64) -> f64 {
     keys * (bits + 0.036) / 8.0 + (5.5 * bits + 40.0) * (keys / 600.0).powf(0.25)
 }
 
 /// Returns the bytes of Elias–Fano fences. On average each is 4 · records / blocks cells after the previous one.
 pub(super) fn fences_bytes(records: f64, blocks: f64) -> f64 {
-    FENCES_BYTES + blocks * (2.87 + (4.0 * records / blocks.max(1e-9)).max(1.0).log2()) / 8.0
+    ascending_bytes(blocks, 4.0 * records)
+}
+
+/// Returns the bytes of this many ascending numbers below an end, with Elias–Fano coding.
+pub(crate) fn ascending_bytes(count: f64, end: f64) -> f64 {
+    FENCES_BYTES + count * (2.87 + (end / count.max(1e-9)).max(1.0).log2()) / 8.0
 }
 
 /// Returns the bytes of the block-perfect index with b records in a block: the information, (log2 √(2πb)) / b bits per
