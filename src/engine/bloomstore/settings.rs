@@ -151,7 +151,7 @@ mod tests {
     fn expected_keys_are_never_merged_also_if_the_database_is_opened_often() {
         const KEYS: u64 = 9_500;
         // LogStores that are rounded to whole regions would have 512 slots of the 639 that they need.
-        let settings = BloomStoreSettings::default().chain_length(8).expected_keys(KEYS);
+        let settings = BloomStoreSettings::default().chain_length(8).buffered_filters(4).expected_keys(KEYS);
         let settings = settings.log_slots_min(64).region_slots_max(256);
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         for opening in 0..10 {

@@ -428,13 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn longer_chains_are_merged_less_and_more_buffered_filters_write_fewer_chains() {
+    fn shorter_chains_are_merged_more_and_more_buffered_filters_write_fewer_chains() {
         let layout = BloomStoreLayout::new(20.0, 44.0);
         let of = |layout: &BloomStoreLayout| layout.grown(3e7).unwrap();
-        let longer = of(&BloomStoreLayout { chain_length: 160.0, ..layout.clone() });
-        let buffered = of(&BloomStoreLayout { buffered_filters: 16.0, ..layout.clone() });
+        let shorter = of(&BloomStoreLayout { chain_length: 48.0, ..layout.clone() });
+        let buffered = of(&BloomStoreLayout { buffered_filters: 48.0, ..layout.clone() });
         let own = of(&layout);
-        assert!(longer.writes.merges < own.writes.merges && buffered.writes.chains < own.writes.chains);
+        assert!(shorter.writes.merges > own.writes.merges && buffered.writes.chains < own.writes.chains);
         assert!(own.ram.filters < buffered.ram.filters || own.ram.filters == 0.0, "{own:?}");
         let few_bits = of(&BloomStoreLayout { filter_bits: 8.0, ..layout });
         assert!(few_bits.reads_per_miss > 10.0 * (own.reads_per_miss - 1.0), "{few_bits:?}");
