@@ -241,6 +241,25 @@ impl Batch {
         self.entries.is_empty()
     }
 
+    /// Removes the writes after the first `len`, and keeps the memory: a savepoint is the number of writes that there
+    /// were. If there are fewer, nothing changes.
+    ///
+    /// ```
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.put("order:7", "paid")?;
+    /// let savepoint = batch.len();
+    /// batch.put("stock:3", "-1")?.delete("cart:9")?;
+    /// batch.truncate(savepoint);
+    /// assert_eq!(batch.len(), 1);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn truncate(&mut self, len: usize) {
+        let Some(first) = self.entries.get(len) else { return };
+        // The bytes of a write follow those of the write before.
+        self.bytes.truncate(first.key.start);
+        self.entries.truncate(len);
+    }
+
     /// Removes all writes and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -290,6 +309,22 @@ impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_truncated_batch_has_the_writes_before_its_savepoint_and_those_added_later() {
+        let mut batch = Batch::new();
+        batch.put(b"a", b"1").unwrap().put(b"b", b"22").unwrap().delete(b"c").unwrap();
+        batch.truncate(5);
+        assert_eq!(batch.len(), 3);
+        batch.truncate(1);
+        batch.put(b"dd", b"4").unwrap();
+        let keys: Vec<_> = batch.writes().map(|write| write.key()).collect();
+        assert_eq!(keys, [b"a" as &[u8], b"dd"]);
+        let values: usize = batch.writes().map(|write| write.user_bytes()).sum();
+        assert_eq!(values, 2 + 3);
+        batch.truncate(0);
+        assert!(batch.is_empty());
+    }
 
     #[test]
     fn a_batch_returns_its_writes_in_order() {

@@ -39,11 +39,11 @@ settings! {
         /// The runs that have as many records as there are keys. More runs are smaller, so LogStores take less memory,
         /// and a chain is full sooner.
         runs: u32 = 64, 2..=1_000, kept;
-        /// The bits of the filter of a run per record, on flash except for `buffered_filters` runs. With 22 bits, 96
-        /// runs cost 0.03 false reads per missing key, with the paper's 8 bits 2.1.
+        /// The bits of the filter of a run per record, in the chain on flash. With 22 bits, the runs of a chain cost
+        /// about 0.02 false reads per missing key, with the paper's 8 bits 2.1.
         filter_bits: u8 = 22, 4..=32, kept;
-        /// The youngest runs of a partition whose filters stay in memory. With half as many, chains are written twice
-        /// as often.
+        /// The most runs of a partition that are in no chain yet: each has a filter of at most 10 bits per record in
+        /// memory. With half as many, chains are written twice as often.
         buffered_filters: u32 = 12, 1..=64, kept;
         /// The bits per key of a filter of all keys in memory, 0 for none: with 4 bits, as in the paper, at most a
         /// fifth of the gets of missing keys read anything. They are the bits per key of a partition whose chain is
