@@ -1,6 +1,6 @@
 //! The columns of a run: for each range of placements, a Bloom filter of the run's records there and the blocks that
-//! hold them (BloomStore, III-A). A chain has the columns of many runs side by side. Of a run in no chain, only the fences
-//! are in memory ([`RunFences`](super::run_fences::RunFences)).
+//! hold them (BloomStore, III-A). A chain has the columns of many runs side by side. Of a run in no chain, only the
+//! fences are in memory ([`RunFences`](super::run_fences::RunFences)).
 //!
 //! All runs of a chain cut the placements into the same equal ranges. A *fence* of a block is the position within the
 //! range of the first record that has a byte in the block:

@@ -6,8 +6,8 @@
 //! numbers             0·2^16 + 20,  0·2^16 + 65,535,  1·2^16 + 30,  1·2^16 + 50
 //! ```
 //!
-//! They locate a record in the same blocks as the columns, and exclude none: 2 to 3 bytes per block, whatever the number
-//! of ranges.
+//! They locate a record in the same blocks as the columns, and exclude none: 2 to 3 bytes per block, whatever the
+//! number of ranges.
 
 use super::PlacementIndex;
 use super::elias_fano::{EliasFano, EliasFanoBuilder};

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Ribbon`](HashStoreFormat::Ribbon) | in hash order with fences, records of any size | a ribbon filter |
 //! | [`CopiedTags`](HashStoreFormat::CopiedTags) | the same | the tags of the LogStore |
-//! | [`Run`](HashStoreFormat::Run), of BloomStore | the same, with columns for a chain | a ribbon filter, until the chain has the columns |
+//! | [`Run`](HashStoreFormat::Run), of BloomStore | the same, with columns for a chain | a ribbon filter, which a chain replaces |
 //! | [`CuckooTable`](HashStoreFormat::CuckooTable), the paper's | in the order of the LogStore's slots | the same |
 //!
 //! Each is an [`OrderedTable`]. Deviation: a cuckoo table has no empty slots. Its tags count the taken slots before a
@@ -33,8 +33,8 @@ use std::sync::Arc;
 
 /// The maximum size of a copied tag, in bits.
 const TAG_BITS_MAX: u64 = 16;
-/// The maximum number of bits per record of the filter of a run that is in no chain: with 10, twelve such runs cost 0.012
-/// false reads per missing key. The columns have more bits, because a chain has more runs.
+/// The maximum number of bits per record of the filter of a run that is in no chain: with 10, twelve such runs cost
+/// 0.012 false reads per missing key. The columns have more bits, because a chain has more runs.
 pub const RUN_FILTER_BITS_MAX: u8 = 10;
 
 /// The form of HashStores in hash order: the only form with tombstones.
@@ -49,8 +49,8 @@ pub enum HashStoreFormat {
     CopiedTags,
     /// A table in hash order with a ribbon filter of this number of bits.
     Ribbon(u8),
-    /// A run of a chain: in hash order, with columns in place of fences. Until the chain has the columns, its filter of at
-    /// most [`RUN_FILTER_BITS_MAX`] bits is in memory.
+    /// A run of a chain: in hash order, with columns in place of fences. Until the chain has the columns, its filter of
+    /// at most [`RUN_FILTER_BITS_MAX`] bits is in memory.
     Run(RunColumnsSettings),
 }
 

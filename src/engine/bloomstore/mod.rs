@@ -14,8 +14,8 @@
 //! are the settings of BloomStore, and the engine in the table of engines.
 //!
 //! Deviations: LogStores and a log in place of a page of write buffer per instance, so a crash loses nothing that was
-//! acknowledged as durable; a filter per run and range of hashes in place of one per page, and a ribbon filter until it is
-//! in the chain; merges in place of garbage
+//! acknowledged as durable; a filter per run and range of hashes in place of one per page, and a ribbon filter until it
+//! is in the chain; merges in place of garbage
 //! collection from the log's head; a prefilter of sorted prefixes of hashes, which grows, in place of a Bloom filter.
 
 mod settings;

@@ -40,7 +40,7 @@ settings! {
         /// and a chain is full sooner.
         runs: u32 = 64, 2..=1_000, kept;
         /// The bits of the filter of a run per record, in the chain on flash. With 22 bits, the runs of a chain cost
-        /// about 0.02 false reads per missing key, with the paper's 8 bits 2.1.
+        /// about 0.02 false reads per missing key, with the paper's 8 bits about 1.
         filter_bits: u8 = 22, 4..=32, kept;
         /// The most runs of a partition that are in no chain yet: each has a filter of at most 10 bits per record in
         /// memory. With half as many, chains are written twice as often.

@@ -4,6 +4,7 @@
 //! flash except for its outline; a lookup then reads the seeds of one bucket ([`PagedIndex`]).
 
 use super::BlockForm;
+use super::columns::decode_columns;
 use super::pages::Pages;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::error::{Error, Result};
@@ -91,7 +92,7 @@ const SECTION_NONE: u8 = 0;
 const SECTION_ENTROPY_TRIE: u8 = 1;
 const SECTION_FENCES: u8 = 2;
 const SECTION_PERFECT: u8 = 4;
-const SECTION_COLUMNS: u8 = 7;
+pub(super) const SECTION_COLUMNS: u8 = 7;
 
 /// What an index is built with.
 #[derive(Debug, Clone, Copy)]
@@ -394,26 +395,6 @@ impl StoreIndex {
             Structure::RunFences(fences) => fences.heap_bytes(),
         }
     }
-}
-
-/// Returns the columns that a file has in its index section; `None` if that is another index.
-pub(super) fn read_columns(file: &StoreFile, purpose: Purpose) -> Result<Option<RunColumns>> {
-    let section = &file.footer().index;
-    if section.kind != SECTION_COLUMNS {
-        return Ok(None);
-    }
-    decode_columns(file, &file.read_section(section, purpose)?).map(Some)
-}
-
-/// Returns the columns in the bytes of a file's index section.
-fn decode_columns(file: &StoreFile, bytes: &[u8]) -> Result<RunColumns> {
-    let offset = StoreFile::section_offset(&file.footer().index);
-    let columns = RunColumns::decode(bytes).map_err(Error::decode(file.file().path(), offset))?;
-    if columns.blocks() != file.footer().blocks {
-        let expected = format!("columns of {} blocks", file.footer().blocks);
-        return Err(file.file().corrupt(offset, expected, columns.blocks().to_string()));
-    }
-    Ok(columns)
 }
 
 /// Returns the number of units per block of a perfect index over blocks of this number of slots.

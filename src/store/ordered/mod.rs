@@ -20,6 +20,7 @@
 //! locates blocks and not slots.
 
 mod bucket_cursor;
+mod columns;
 mod cursor;
 mod form;
 mod index;
@@ -50,7 +51,6 @@ use super::slots::CheckedSlots;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::index::filter::{CuckooFilter, Filter};
-use crate::index::run_columns::RunColumns;
 use crate::key::KeyHash;
 use std::ops::Range;
 use std::sync::Arc;
@@ -284,25 +284,6 @@ impl OrderedTable {
     /// Returns the index, if it is in memory.
     pub fn index(&self) -> Option<&Arc<StoreIndex>> {
         self.index.as_ref()
-    }
-
-    /// Returns the same run with its fences in memory in place of its columns, which its file has.
-    pub fn without_columns(&self) -> OrderedTable {
-        let fences = self.columns().and_then(|columns| StoreIndex::fences_of(columns)).map(Arc::new);
-        OrderedTable { index: fences.or_else(|| self.index.clone()), ..self.handle() }
-    }
-
-    /// Reads the columns of a run from its file; `None` if it is no run.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) if they are damaged, and those of the device.
-    pub fn read_columns(&self, purpose: Purpose) -> Result<Option<RunColumns>> {
-        index::read_columns(&self.file, purpose)
-    }
-
-    /// Returns the columns of a run that was just written, if they are in memory.
-    pub fn columns(&self) -> Option<&Arc<RunColumns>> {
-        self.index.as_ref().and_then(|index| index.run_columns())
     }
 
     /// Returns the filter, if it is in memory.

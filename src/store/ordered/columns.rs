@@ -1,0 +1,45 @@
+//! The columns of a run: the index section of its file. In memory are its fences, except while the run is written.
+
+use super::OrderedTable;
+use super::index::{SECTION_COLUMNS, StoreIndex};
+use crate::device::Purpose;
+use crate::error::{Error, Result};
+use crate::index::run_columns::RunColumns;
+use crate::store::file::StoreFile;
+use std::sync::Arc;
+
+impl OrderedTable {
+    /// Returns the same run with its fences in memory in place of its columns, which its file has.
+    pub fn without_columns(&self) -> OrderedTable {
+        let fences = self.columns().and_then(|columns| StoreIndex::fences_of(columns)).map(Arc::new);
+        OrderedTable { index: fences.or_else(|| self.index.clone()), ..self.handle() }
+    }
+
+    /// Reads the columns of a run from its file; `None` if it is no run.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if they are damaged, and those of the device.
+    pub fn read_columns(&self, purpose: Purpose) -> Result<Option<RunColumns>> {
+        let section = &self.file.footer().index;
+        if section.kind != SECTION_COLUMNS {
+            return Ok(None);
+        }
+        decode_columns(&self.file, &self.file.read_section(section, purpose)?).map(Some)
+    }
+
+    /// Returns the columns of a run that was just written, if they are in memory.
+    pub fn columns(&self) -> Option<&Arc<RunColumns>> {
+        self.index.as_ref().and_then(|index| index.run_columns())
+    }
+}
+
+/// Returns the columns in the bytes of a file's index section.
+pub(super) fn decode_columns(file: &StoreFile, bytes: &[u8]) -> Result<RunColumns> {
+    let offset = StoreFile::section_offset(&file.footer().index);
+    let columns = RunColumns::decode(bytes).map_err(Error::decode(file.file().path(), offset))?;
+    if columns.blocks() != file.footer().blocks {
+        let expected = format!("columns of {} blocks", file.footer().blocks);
+        return Err(file.file().corrupt(offset, expected, columns.blocks().to_string()));
+    }
+    Ok(columns)
+}
