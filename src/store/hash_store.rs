@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Ribbon`](HashStoreFormat::Ribbon) | in hash order with fences, records of any size | a ribbon filter |
 //! | [`CopiedTags`](HashStoreFormat::CopiedTags) | the same | the tags of the LogStore |
-//! | [`Run`](HashStoreFormat::Run), of BloomStore | the same, with columns for a chain | a ribbon filter, which a chain replaces |
+//! | [`Run`](HashStoreFormat::Run), of BloomStore | the same, with columns for a chain | a ribbon filter |
 //! | [`CuckooTable`](HashStoreFormat::CuckooTable), the paper's | in the order of the LogStore's slots | the same |
 //!
 //! Each is an [`OrderedTable`]. Deviation: a cuckoo table has no empty slots. Its tags count the taken slots before a

@@ -57,10 +57,22 @@ pub const FLASHSTORE: Kind = Kind {
     title: "Siltstone, FlashStore",
     has_direct: true,
     open: |opening| {
-        open(builder(opening).engine(flashstore(opening)).fixed(opening.key_size, opening.value_size))
+        let builder = builder(opening).memory_budget(flashstore_budget(opening));
+        open(builder.engine(flashstore(opening)).fixed(opening.key_size, opening.value_size))
     },
-    options: |opening| options(opening, ", flashstore"),
+    options: |opening| {
+        let budget = flashstore_budget(opening);
+        format!("{}: direct I/O, flashstore, memory budget {budget} B", env!("CARGO_PKG_VERSION"))
+    },
 };
+
+/// The memory of the index and of what a database takes besides its cache, in bytes per key.
+const BESIDES_CACHE_BYTES: u64 = 16;
+
+/// Returns the memory budget of `flashstore`: the cache that the others have, in addition to its index.
+fn flashstore_budget(opening: &Opening) -> u64 {
+    opening.cache_bytes + BESIDES_CACHE_BYTES * opening.keys
+}
 
 fn flashstore(opening: &Opening) -> FlashStoreSettings {
     let record_bytes = (opening.key_size + opening.value_size) as f64 + FRAME_BYTES;

@@ -1,11 +1,10 @@
 //! The columns of a run: the index section of its file. In memory are its fences, except while the run is written.
 
 use super::OrderedTable;
-use super::index::{SECTION_COLUMNS, StoreIndex};
+use super::index::{SECTION_COLUMNS, StoreIndex, decode_columns};
 use crate::device::Purpose;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::run_columns::RunColumns;
-use crate::store::file::StoreFile;
 use std::sync::Arc;
 
 impl OrderedTable {
@@ -31,15 +30,4 @@ impl OrderedTable {
     pub fn columns(&self) -> Option<&Arc<RunColumns>> {
         self.index.as_ref().and_then(|index| index.run_columns())
     }
-}
-
-/// Returns the columns in the bytes of a file's index section.
-pub(super) fn decode_columns(file: &StoreFile, bytes: &[u8]) -> Result<RunColumns> {
-    let offset = StoreFile::section_offset(&file.footer().index);
-    let columns = RunColumns::decode(bytes).map_err(Error::decode(file.file().path(), offset))?;
-    if columns.blocks() != file.footer().blocks {
-        let expected = format!("columns of {} blocks", file.footer().blocks);
-        return Err(file.file().corrupt(offset, expected, columns.blocks().to_string()));
-    }
-    Ok(columns)
 }

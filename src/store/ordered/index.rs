@@ -4,7 +4,6 @@
 //! flash except for its outline; a lookup then reads the seeds of one bucket ([`PagedIndex`]).
 
 use super::BlockForm;
-use super::columns::decode_columns;
 use super::pages::Pages;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::error::{Error, Result};
@@ -395,6 +394,17 @@ impl StoreIndex {
             Structure::RunFences(fences) => fences.heap_bytes(),
         }
     }
+}
+
+/// Returns the columns in the bytes of a file's index section.
+pub(super) fn decode_columns(file: &StoreFile, bytes: &[u8]) -> Result<RunColumns> {
+    let offset = StoreFile::section_offset(&file.footer().index);
+    let columns = RunColumns::decode(bytes).map_err(Error::decode(file.file().path(), offset))?;
+    if columns.blocks() != file.footer().blocks {
+        let expected = format!("columns of {} blocks", file.footer().blocks);
+        return Err(file.file().corrupt(offset, expected, columns.blocks().to_string()));
+    }
+    Ok(columns)
 }
 
 /// Returns the number of units per block of a perfect index over blocks of this number of slots.

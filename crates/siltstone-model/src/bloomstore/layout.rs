@@ -5,7 +5,8 @@
 use super::super::error::{ModelError, positive};
 use super::lookups::{Lookups, Rates};
 use super::partition::{Partition, Run};
-use crate::silt::{FILE_ALIGNMENT, FOOTER_BYTES, SiltLayout, ascending_bytes, log_tables, ribbon_bytes};
+use crate::silt::SiltLayout;
+use crate::silt::sizes::{FILE_ALIGNMENT, FOOTER_BYTES, ascending_bytes, log_tables, ribbon_bytes};
 use siltstone::BloomStoreSettings;
 use siltstone::engine::silt::costs;
 use siltstone::index::bloom::functions_of;

@@ -12,7 +12,7 @@ use super::super::error::ModelError;
 use super::layout::{BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreWrites, OCCUPANCY};
 use super::partition::{Partition, Run};
 use crate::popularity::Popularity;
-use crate::silt::log_tables;
+use crate::silt::sizes::log_tables;
 
 /// The partitions of the sample, at most.
 const PARTITIONS_SAMPLED: f64 = 16.0;

@@ -6,7 +6,7 @@ use super::index::IndexLayout;
 use crate::error::{ModelError, fraction, positive};
 use crate::popularity::Popularity;
 use crate::segments::{Saves, SegmentCleaning, Steady};
-use crate::silt::varint_bytes;
+use crate::silt::sizes::varint_bytes;
 use siltstone::engine::flashkey::costs;
 use siltstone::mica::RecordLayout;
 use siltstone::{FlashKeySettings, Victim};

@@ -6,13 +6,10 @@
 
 mod costs;
 mod layout;
-mod sizes;
+pub(crate) mod sizes;
 
 pub use costs::{SiltRam, SiltWrites};
 pub use layout::SiltLayout;
-pub(crate) use sizes::{
-    FILE_ALIGNMENT, FOOTER_BYTES, ascending_bytes, log_tables, ribbon_bytes, varint_bytes,
-};
 
 use super::error::{ModelError, fraction, positive};
 use super::popularity::Popularity;
