@@ -18,6 +18,7 @@ use crate::keys::ValueKind;
 use crate::named::{self, by_name};
 use crate::quantity::{parse_byte_rate, parse_time, parse_whole};
 use crate::tuning::Tuning;
+use crate::{Error, Result};
 use clap::Parser;
 use serde::Serialize;
 use siltstone::Durability;
@@ -104,6 +105,19 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip)]
     pub heap_bytes: Option<fn() -> u64>,
+}
+
+impl Settings {
+    /// Checks the numbers that are at least 1.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] that names them.
+    pub fn check(&self) -> Result<()> {
+        match self.threads == 0 || self.num == 0 || self.batch_size == Some(0) {
+            true => Err(Error::settings("threads, num and batch_size are at least 1")),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Default for Settings {

@@ -23,9 +23,7 @@ pub fn run(
     let mut on_report = |report: &Report| {
         on_report(report).map_err(|error| Error::System("cannot write the report".into(), error))
     };
-    if settings.threads == 0 || settings.num == 0 || settings.batch_size == Some(0) {
-        return Err(Error::settings("threads, num and batch_size are at least 1"));
-    }
+    settings.check()?;
     if !settings.use_existing_db {
         place.check_empty()?;
     }

@@ -45,6 +45,7 @@ fn help_with_benchmarks() -> String {
 
 pub fn run(args: DbArgs) -> Result {
     let DbArgs { mut settings, histogram, statistics, .. } = args;
+    settings.check()?;
     let place = Place::prepare(settings.db.as_deref())?;
     let records = format!("keys of {} bytes, values of {} bytes", settings.key_size, settings.value_size);
     let session = Session::begin(place, args.json, &records)?;
