@@ -3,6 +3,7 @@
 use crate::input;
 use crate::interrupt::Interrupt;
 use crate::notation::NotationArgs;
+use crate::outcome::complain;
 use crate::transfer::table::{Column, Columns};
 use crate::transfer::{Format, RecordSource, parquet};
 use anyhow::Context;
@@ -15,6 +16,9 @@ use std::path::{Path, PathBuf};
 
 /// The number of records between two checks for an interrupt.
 const RECORDS_PER_LOOK: u64 = 1024;
+
+/// Keys of a first row that has probably the names of the columns.
+const KEY_NAMES: [&[u8]; 2] = [b"key", b"id"];
 
 /// The options that select records.
 #[derive(Debug, Clone, Args)]
@@ -89,7 +93,10 @@ impl SourceArgs {
                 Err(_) if interrupt.is_raised() => return Err(siltstone::Error::Interrupted.into()),
                 records => records.with_context(named)?,
             };
-            for record in records {
+            for (row, record) in records.enumerate() {
+                if let (0, Ok(first)) = (row, &record) {
+                    self.note_names(input, first);
+                }
                 if number % RECORDS_PER_LOOK == 0 && interrupt.is_raised() {
                     return Err(siltstone::Error::Interrupted.into());
                 }
@@ -102,6 +109,16 @@ impl SourceArgs {
             }
         }
         Ok(())
+    }
+
+    /// Notes that the first row of a table has probably the names of its columns, if it is taken as a record.
+    fn note_names(&self, input: &Path, first: &Record) {
+        let is_table = matches!(self.format.or(Format::of_name(input)), Some(Format::Csv | Format::Tsv));
+        let has_names = self.header || matches!(self.key_column, Column::Name(_));
+        if is_table && !has_names && KEY_NAMES.iter().any(|name| first.key.eq_ignore_ascii_case(name)) {
+            let key = String::from_utf8_lossy(&first.key);
+            complain(format_args!("the first row is a record with the key {key}; --header skips it"));
+        }
     }
 
     /// Returns the total length of the files whose length is known, in bytes.

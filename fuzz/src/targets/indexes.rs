@@ -7,6 +7,7 @@ use siltstone::index::fences::Fences;
 use siltstone::index::hash_pages::HashPage;
 use siltstone::index::perfect::PerfectIndex;
 use siltstone::index::run_columns::RunColumns;
+use siltstone::index::run_fences::RunFences;
 
 /// The maximum ratio of a decoded index's memory to its bytes.
 const EXPANSION_MAX: usize = 64;
@@ -50,6 +51,10 @@ pub fn run_columns(data: &[u8]) {
     let Ok(columns) = RunColumns::decode(input.0) else { return };
     query(&columns, columns.blocks(), placement, data.len());
     assert!(columns.first_block_from(placement) <= columns.blocks());
+    // Fences that do not ascend are damage.
+    if let Some(fences) = RunFences::of(&columns) {
+        query(&fences, columns.blocks(), placement, data.len());
+    }
     let mut again = Vec::new();
     columns.encode(&mut again);
     assert_eq!(RunColumns::decode(&again).expect("what was encoded is decoded"), columns);

@@ -77,7 +77,7 @@ settings! {
         region_slots_max: u32 = 1_024;
         /// A longer manifest is rewritten, in bytes.
         manifest_bytes_max: u64 = 256 << 10;
-        /// The most memory for columns under a memory budget, in bytes.
+        /// The most memory for filters and fences under a memory budget, in bytes.
         resident_bytes_max: u64 = u64::MAX;
         /// A mistake that the engine makes; simulations must find it.
         #[cfg(feature = "mistakes")]

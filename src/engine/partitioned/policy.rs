@@ -244,7 +244,7 @@ impl Counts {
     }
 
     /// Returns the partition whose chain is written next, except for these: one whose chain is damaged, or the one with
-    /// most columns in memory, if these are as many as are kept there.
+    /// most runs that are in no chain, if these are as many as may be.
     pub fn choose_chain(&self, chain: &ChainSettings, except: &[Option<usize>]) -> Option<usize> {
         let numbered = self.partitions.iter().enumerate();
         let due = numbered.filter(|(number, counts)| {

@@ -166,6 +166,7 @@ impl View {
                 _ => (PieceKind::HashIndex, PieceKind::HashFilter),
             };
             let (saved_index, saved_filter) = store.saved_bytes();
+            let saved_index = store.fences_bytes().unwrap_or(saved_index);
             let index = Piece {
                 store: number,
                 kind: index_kind,

@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::index::run_columns::RunColumns;
 use std::sync::Arc;
 
+/// The approximate memory of a fence, in bytes.
+const FENCE_BYTES: u64 = 3;
+
 impl OrderedTable {
     /// Returns the same run with its fences in memory in place of its columns, which its file has.
     pub fn without_columns(&self) -> OrderedTable {
@@ -24,6 +27,12 @@ impl OrderedTable {
             return Ok(None);
         }
         decode_columns(&self.file, &self.file.read_section(section, purpose)?).map(Some)
+    }
+
+    /// Returns the approximate memory of the fences of a run, in bytes; `None` if it is no run.
+    pub fn fences_bytes(&self) -> Option<u64> {
+        let footer = self.file.footer();
+        (footer.index.kind == SECTION_COLUMNS).then_some(FENCE_BYTES * footer.blocks)
     }
 
     /// Returns the columns of a run that was just written, if they are in memory.

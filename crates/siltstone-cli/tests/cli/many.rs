@@ -39,6 +39,20 @@ fn several_keys_are_looked_up_in_their_order_and_a_missing_one_is_exit_code_1() 
 }
 
 #[test]
+fn a_table_that_seems_to_begin_with_names_is_imported_with_a_note() {
+    let directory = tempdir().unwrap();
+    let import = |options: &[&str]| {
+        let arguments = [&["import", "--format", "csv"], options].concat();
+        let output = run_with(directory.path(), "Key,value\na,1\n", &arguments);
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let message = import(&[]);
+    assert!(message.contains("--header") && message.contains("2 records imported"), "{message}");
+    assert_eq!(import(&["--header"]), "siltstone: 1 record imported\n");
+}
+
+#[test]
 fn records_that_are_looked_up_in_json_are_those_of_an_export() {
     let directory = letters();
     let here = directory.path();
