@@ -458,8 +458,8 @@ impl Partitions {
         })
     }
 
-    /// Replaces the chain by one of all stores but the youngest, whose filters and fences leave memory then. Returns the
-    /// view before.
+    /// Replaces the chain by one of all stores but the youngest. The filters and fences of its stores leave memory.
+    /// Returns the view before.
     pub fn install_chain(&self, partition: usize, installed: InstalledChain) -> Arc<View> {
         let InstalledChain { number, chain, prefilter } = installed;
         self.partitions[partition].change_view(|view| {
