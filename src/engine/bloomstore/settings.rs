@@ -134,7 +134,8 @@ impl PartitionedEngineSettings for BloomStoreSettings {
         if self.buffered_filters <= self.chain_length {
             return Ok(());
         }
-        let problem = format!("a chain of {} runs has no more filters than that", self.chain_length);
+        let (runs, length) = (self.buffered_filters, self.chain_length);
+        let problem = format!("{runs} runs cannot wait for a chain of {length}; use at most {length}");
         Err(Error::Setting { name: "buffered_filters", problem })
     }
 }
