@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use siltstone::device::{Access, Directory};
 use siltstone::{BloomStoreSettings, Database, Step};
+use siltstone_testing::{Call, FailingCall, SimulatedDirectory};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -100,4 +102,39 @@ fn a_damaged_chain_loses_no_key_and_is_made_again_in_the_background() {
     database.close().unwrap();
     let remade = files(&path, "chain");
     assert!(chains.iter().all(|damaged| !remade.contains(damaged)), "damaged chains are gone");
+}
+
+/// A chain is made of an older one. Whichever write of it fails, also the first after pages of the older one were read,
+/// is not damage of the older chain: nothing more is written.
+#[test]
+fn a_write_of_a_chain_that_fails_stops_all_later_writes() {
+    let mut failures = 0;
+    for after in 0..200 {
+        let device = SimulatedDirectory::new(1);
+        device.set_failing_call(Some(FailingCall {
+            call: Some(Call::Write),
+            name_part: ".chain",
+            after,
+            for_ever: false,
+        }));
+        let settings = BloomStoreSettings::default().chain_length(32).buffered_filters(2).runs(16);
+        let builder = Database::builder("simulated").engine(settings.log_slots_min(64)).partitions(1);
+        let directory = Directory::new(device.clone(), Access::Buffered);
+        let database = builder.seed([1, 2]).background_threads(0).open_in(directory).unwrap();
+        let put_all = || -> siltstone::Result<()> {
+            for key in 0..KEYS {
+                database.put(key.to_be_bytes(), [7; 20])?;
+                database.step()?;
+            }
+            database.settle()
+        };
+        let outcome = put_all();
+        assert_eq!(outcome.is_err(), device.failed_changes() > 0, "write {after}: {outcome:?}");
+        assert_eq!(database.put("a", "b").is_err(), outcome.is_err(), "write {after}");
+        failures += u32::from(outcome.is_err());
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    assert!(failures > 8, "{failures} writes of chains failed");
 }

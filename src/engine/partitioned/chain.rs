@@ -87,7 +87,8 @@ impl ChainJob {
         match self.writer.step(BYTES_PER_STEP) {
             Ok(true) => Ok(ChainStep::Complete(self)),
             Ok(false) => Ok(ChainStep::Working(self)),
-            Err(error) if is_damage(&error) => {
+            // An error of the new file has lost a write, so it must stop all others.
+            Err(error) if is_damage(&error) && self.writer.older_failed() => {
                 if let Some((_, chain)) = &self.replaced {
                     chain.note_damage();
                 }

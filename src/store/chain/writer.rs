@@ -39,6 +39,8 @@ pub struct ChainWriter {
     directory: PageDirectory,
     file: StoreFileWriter,
     page: Vec<u8>,
+    /// Whether the older chain could not be read.
+    older_failed: bool,
 }
 
 impl ChainWriter {
@@ -74,7 +76,7 @@ impl ChainWriter {
             StoreFileWriter::create(file, STORE_KIND, tag, BLOCK_BYTES, purpose, settings.piece_bytes)?;
         let first_blocks = Vec::with_capacity(ranges as usize + 1);
         let directory = PageDirectory { ranges, runs, first_blocks };
-        Ok(ChainWriter { settings, old, added, directory, file, page: Vec::new() })
+        Ok(ChainWriter { settings, old, added, directory, file, page: Vec::new(), older_failed: false })
     }
 
     /// Writes the next pages, about `bytes`. Returns whether all are written.
@@ -102,20 +104,32 @@ impl ChainWriter {
                 end += 1;
             }
             let blocks = start..old.directory.blocks_of(end - 1).end;
-            let bytes = old.file().read_blocks(self.settings.purpose, blocks, &mut buffer)?;
+            let read = old.file().read_blocks(self.settings.purpose, blocks, &mut buffer);
+            let bytes = self.of_older(read)?;
             for range in first..end {
                 let blocks = old.directory.blocks_of(range);
                 let block = |number: u64| ((number - start) * u64::from(BLOCK_BYTES)) as usize;
                 let page = bytes.get(block(blocks.start)..block(blocks.end)).unwrap_or_default();
-                let page = old.page(range, page, true)?;
+                let page = self.of_older(old.page(range, page, true))?;
                 let (offset, _) = old.file().extent_of(&blocks);
-                let page =
-                    PageBuilder::after(&page).map_err(Error::decode(old.file().file().path(), offset))?;
+                let page = PageBuilder::after(&page).map_err(Error::decode(old.file().file().path(), offset));
+                let page = self.of_older(page)?;
                 self.write_page(range, page)?;
                 written += self.page.len();
             }
         }
         Ok(self.next_range() == self.directory.ranges)
+    }
+
+    /// Returns what was read of the older chain.
+    fn of_older<T>(&mut self, read: Result<T>) -> Result<T> {
+        self.older_failed |= read.is_err();
+        read
+    }
+
+    /// Returns whether the older chain is the cause of an error of [`step`](Self::step).
+    pub fn older_failed(&self) -> bool {
+        self.older_failed
     }
 
     fn next_range(&self) -> u32 {
