@@ -299,10 +299,11 @@ impl MemoryBudget {
     /// Returns the memory that the engine requires now and at the peak of the work that it may start, in bytes.
     fn required_bytes(&self) -> u64 {
         let (converting, merging) = (self.convert_bytes.load(Relaxed), self.merge_bytes.load(Relaxed));
+        let chaining = self.chain_bytes.load(Relaxed);
         self.convert_peak.fetch_max(converting, Relaxed);
         self.merge_peak.fetch_max(merging, Relaxed);
         let (mut pieces, mut sorted_bytes, mut stores, mut records) = (0, 0, 0, 0);
-        let (mut table_bytes, mut growth, mut prefilter_bytes) = (0, 0, 0);
+        let (mut table_bytes, mut growth, mut prefilter_bytes, mut columns_bytes) = (0, 0, 0, 0);
         for partition in self.partitions.iter() {
             let view = partition.read(|state| {
                 let full = state.active.heap_bytes_max() as u64;
@@ -318,6 +319,10 @@ impl MemoryBudget {
             stores = stores.max(view.hash_stores.len() as u64);
             let prefilter = view.chain.as_ref().map_or(0, |(_, chain)| chain.prefilter_bytes());
             prefilter_bytes = prefilter_bytes.max(prefilter);
+            // The job of the chain reads the columns of all runs that are not in it.
+            let runs = view.stores().take(view.unchained()).map(|(.., store)| store);
+            let columns = runs.filter(|store| store.fences_bytes().is_some()).map(|run| run.saved_bytes().0);
+            columns_bytes = columns_bytes.max(columns.sum::<u64>());
         }
         let transfer = self.transfer_bytes() as u64;
         let block = u64::from(self.configuration.header.block_bytes);
@@ -337,7 +342,8 @@ impl MemoryBudget {
             + PREFILTERS_IN_THE_MAKING * prefilter_bytes;
         let cached = if self.cache.is_enabled() { self.cache.heap_bytes() as u64 } else { 0 };
         // The account may have changed since the pieces were counted.
-        let fixed = self.account().total_bytes().saturating_sub(pieces + cached + converting + merging);
+        let fixed =
+            self.account().total_bytes().saturating_sub(pieces + cached + converting + merging + chaining);
         self.read_bytes.store(scratch_bytes() + SLACK_BYTES as usize / 2, Relaxed);
         fixed
             + SLACK_BYTES
@@ -345,6 +351,7 @@ impl MemoryBudget {
             + table_bytes
             + convert.max(self.convert_peak.load(Relaxed))
             + merge.max(self.merge_peak.load(Relaxed))
+            + columns_bytes.max(chaining)
     }
 
     /// Decides what is in memory when `extra` more bytes are about to be taken. Returns the piece to read back next, if
