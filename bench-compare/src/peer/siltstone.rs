@@ -61,8 +61,8 @@ pub const FLASHSTORE: Kind = Kind {
         open(builder.engine(flashstore(opening)).fixed(opening.key_size, opening.value_size))
     },
     options: |opening| {
-        let budget = flashstore_budget(opening);
-        format!("{}: direct I/O, flashstore, memory budget {budget} B", env!("CARGO_PKG_VERSION"))
+        let cache = format!("memory budget {} B", flashstore_budget(opening));
+        described(opening, &cache, ", flashstore")
     },
 };
 
@@ -142,12 +142,16 @@ fn open(builder: Builder) -> Result<Box<dyn Peer>> {
 }
 
 fn options(opening: &Opening, more: &str) -> String {
-    let access = if opening.direct { ", direct I/O" } else { "" };
     let cache = if opening.ordered {
         format!("memory budget {} B", opening.cache_bytes)
     } else {
         "no cache of its own".to_owned()
     };
+    described(opening, &cache, more)
+}
+
+fn described(opening: &Opening, cache: &str, more: &str) -> String {
+    let access = if opening.direct { ", direct I/O" } else { "" };
     format!("{}: {cache}{access}{more}", env!("CARGO_PKG_VERSION"))
 }
 
