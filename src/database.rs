@@ -3,6 +3,8 @@
 mod atomic;
 mod builder;
 mod bulk;
+#[doc(hidden)]
+pub mod changes;
 mod clock;
 mod codec;
 #[doc(hidden)]
@@ -28,6 +30,7 @@ mod workers;
 
 pub use builder::Builder;
 pub use bulk::BulkLoader;
+pub use changes::{ChangePosition, Changes};
 pub use codec::Codec;
 pub use ordered::{KeyIter, OrderedDatabase};
 pub use repair::RepairOptions;
@@ -42,6 +45,7 @@ use crate::stats::Shape;
 
 use crate::error::{Error, Result};
 use bytes::Bytes;
+use changes::Feed;
 use clock::Clock;
 use latencies::{Latencies, Operation};
 use lock::DirectoryLock;
@@ -90,6 +94,7 @@ struct Inner {
     lock: Arc<DirectoryLock>,
     /// The directory, as it was named.
     path: PathBuf,
+    feed: Option<Feed>,
 }
 
 /// The options of a write that differ from the database's defaults.
@@ -441,7 +446,12 @@ impl Database {
     /// Writes while the caller holds the lock of the directory.
     fn write_locked(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.inner.durability);
+        let keys = writes.iter().map(|write| write.key().bytes());
+        let in_flight = self.inner.feed.as_ref().map(|feed| feed.append(keys, durability)).transpose()?;
         self.engine().write(writes, durability, &|| self.inner.clock.now_ms())?;
+        if let Some(in_flight) = in_flight {
+            in_flight.succeed();
+        }
         self.inner.usage.count_writes(writes.iter().map(HashedWrite::write));
         Ok(())
     }
@@ -501,7 +511,9 @@ impl Inner {
                 self.usage.save(now_ms, || self.engine.approximate_len(now_ms));
                 event!(info, path = %self.path.display(), "closing");
             }
-            self.engine.close()
+            let closed = self.engine.close();
+            // After the last write. The feed has at least the keys that the engine has, so it is closed in any case.
+            closed.and(self.feed.as_ref().filter(|_| was_open).map_or(Ok(()), Feed::close))
         })
     }
 }

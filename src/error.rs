@@ -200,6 +200,14 @@ pub enum Error {
         /// The type of the table's keys or values.
         expected: &'static str,
     },
+    /// The change feed does not have what was written since a position.
+    #[error(
+        "changes since the position are lost: {reason}; take a new position, read all records, then read the changes since that position"
+    )]
+    ChangesLost {
+        /// Why.
+        reason: String,
+    },
     /// The caller stopped a long operation.
     #[error("interrupted; completed work is kept")]
     Interrupted,

@@ -138,12 +138,14 @@ pub use bytes::Bytes;
 pub use compression::Compression;
 pub use damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
 #[doc(hidden)]
+pub use database::changes::state as change_feed_state;
+#[doc(hidden)]
 pub use database::compressed::file as compression_file;
 #[doc(hidden)]
 pub use database::usage_file;
 pub use database::{
-    Builder, BulkLoader, Codec, Database, Iter, KeyIter, OrderedDatabase, RepairOptions, Resources, Snapshot,
-    Table, TableIter, WriteOptions,
+    Builder, BulkLoader, ChangePosition, Changes, Codec, Database, Iter, KeyIter, OrderedDatabase,
+    RepairOptions, Resources, Snapshot, Table, TableIter, WriteOptions,
 };
 pub use device::{Access, IoCount, IoSnapshot, Purpose};
 pub use dictionary::{

@@ -22,6 +22,11 @@ pub const COMPANION_NAMES: [&str; 1] = ["CODECS"];
 /// The names of the dictionary of compressed values, and of its mirror.
 pub const COMPRESSION_NAMES: [&str; 2] = ["COMPRESSION", "COMPRESSION.mirror"];
 
+/// The name of the file that says what the change feed of a database has.
+pub const CHANGES_NAME: &str = "CHANGES";
+/// The name of that file until it replaces [`CHANGES_NAME`].
+pub const NEW_CHANGES_NAME: &str = "CHANGES.new";
+
 /// The name, followed by a number, of the subdirectories for damaged files.
 pub(crate) const SET_ASIDE: &str = "damaged";
 
@@ -32,6 +37,8 @@ pub enum LogClass {
     User,
     /// Records that were moved to free the space of dead ones, from 1 to [`LogClass::MOVED_MAX`].
     Moved(u8),
+    /// Keys that were written: the change feed, which belongs to the database and not to its engine.
+    Changes,
     /// Changes of an index.
     Redo,
 }
@@ -39,6 +46,7 @@ pub enum LogClass {
 impl LogClass {
     /// The number of classes of moved records.
     pub const MOVED_MAX: u8 = 3;
+    const CHANGES: u8 = 6;
     const REDO: u8 = 7;
 
     /// Returns the number of the class in files, of three bits.
@@ -46,6 +54,7 @@ impl LogClass {
         match self {
             LogClass::User => 0,
             LogClass::Moved(number) => number,
+            LogClass::Changes => Self::CHANGES,
             LogClass::Redo => Self::REDO,
         }
     }
@@ -55,6 +64,7 @@ impl LogClass {
         match number {
             0 => Some(LogClass::User),
             1..=Self::MOVED_MAX => Some(LogClass::Moved(number)),
+            Self::CHANGES => Some(LogClass::Changes),
             Self::REDO => Some(LogClass::Redo),
             _ => None,
         }
@@ -102,6 +112,7 @@ impl fmt::Display for FileName {
             FileName::Segment { class: LogClass::Moved(number), base } => {
                 write!(to, "moved{number}-{base:016x}")
             }
+            FileName::Segment { class: LogClass::Changes, base } => write!(to, "changes-{base:016x}"),
             FileName::Segment { class: LogClass::Redo, base } => write!(to, "redo-{base:016x}"),
             FileName::HashStore(number) => write!(to, "{number:08x}.hash"),
             FileName::SortedStore(number) => write!(to, "{number:08x}.sorted"),
@@ -141,10 +152,19 @@ impl FileName {
         self.segment_base(LogClass::User).is_some() || self.store_number().is_some()
     }
 
-    /// Returns whether this is a segment of a log of any class, a saved index or a run of keys: a file of a database
+    /// Returns whether this is a segment of a log of an engine, a saved index or a run of keys: a file of a database
     /// whose data is in logs.
     pub fn is_of_logs(self) -> bool {
-        matches!(self, FileName::Segment { .. } | FileName::SavedIndex(_) | FileName::KeyRun(_))
+        match self {
+            FileName::Segment { class, .. } => class != LogClass::Changes,
+            FileName::SavedIndex(_) | FileName::KeyRun(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns whether this is a segment of the change feed.
+    pub fn is_of_changes(self) -> bool {
+        self.segment_base(LogClass::Changes).is_some()
     }
 
     /// Returns the number of a store or a chain.
@@ -174,6 +194,7 @@ fn class_of_prefix(prefix: &str) -> Option<LogClass> {
             _ => None,
         },
         None if prefix == "log" => Some(LogClass::User),
+        None if prefix == "changes" => Some(LogClass::Changes),
         None if prefix == "redo" => Some(LogClass::Redo),
         None => None,
     }
@@ -199,7 +220,7 @@ mod tests {
         let segments = classes
             .flat_map(|class| numbers.map(|base| FileName::Segment { class, base }))
             .collect::<Vec<_>>();
-        assert_eq!(segments.len(), 5 * numbers.len());
+        assert_eq!(segments.len(), 6 * numbers.len());
         for name in numbered.chain(segments).chain(names) {
             assert_eq!(FileName::parse(&name.to_string()), Some(name));
         }
@@ -223,6 +244,8 @@ mod tests {
             "moved-0000000000000000",
             "redo-0",
             "redo0-0000000000000000",
+            "changes-0",
+            "CHANGES",
             "cafe.hash",
             "1.sorted",
             "1.index",

@@ -1,5 +1,6 @@
 //! Bulk loading, and the way from a dictionary to a database and back.
 
+use super::changes::{Feed, InFlight};
 use super::{Database, WriteOptions};
 use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
 use crate::dictionary::{Dictionary, DictionaryBuilder};
@@ -22,6 +23,8 @@ pub struct BulkLoader<'a> {
     memory_bytes: usize,
     progress: Box<OwnedProgress<'a>>,
     way: Option<Way<'a>>,
+    /// Hides all keys of a sorted load from the change feed.
+    hidden: Option<InFlight<'a>>,
     records: u64,
     key_bytes: u64,
     value_bytes: u64,
@@ -91,6 +94,7 @@ impl Database {
             memory_bytes: MEMORY_BYTES,
             progress,
             way: None,
+            hidden: None,
             records: 0,
             key_bytes: 0,
             value_bytes: 0,
@@ -201,6 +205,11 @@ impl<'a> BulkLoader<'a> {
         match &mut self.way {
             Some(Way::Sorted(load)) => {
                 let _locked = inner.lock.to_write()?;
+                if let Some(feed) = &inner.feed {
+                    // They stay hidden as long as the first one.
+                    let hidden = feed.append_of_load(key)?;
+                    self.hidden.get_or_insert(hidden);
+                }
                 load.put(inner.hasher.key(key), value, expires_at_ms, &mut *self.progress)?;
             }
             Some(Way::Written { batch, bytes, written_bytes }) => {
@@ -241,6 +250,7 @@ impl<'a> BulkLoader<'a> {
         match self.way.take() {
             Some(Way::Sorted(load)) => {
                 let _locked = database.inner.lock.to_write()?;
+                database.inner.feed.as_ref().map_or(Ok(()), Feed::end_load)?;
                 let outcome = load.finish(database.inner.clock.now_ms(), &mut *self.progress);
                 // Also after an error, which may leave some partitions loaded.
                 database.inner.usage.count_puts(self.records, self.key_bytes, self.value_bytes);

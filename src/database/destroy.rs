@@ -2,6 +2,7 @@
 
 use super::Database;
 use super::builder::remove_empty_directory;
+use super::changes;
 use super::compressed;
 use super::disk;
 use super::place::engine_of;
@@ -62,7 +63,8 @@ fn destroy_in(directory: &Directory) -> Result<()> {
     let is_companion = |name: &str| COMPANION_NAMES.contains(&name);
     let names = directory.list()?;
     let (manifests, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_of_manifest(name));
-    let is_own = |name: &str| usage_file::owns(name) || compressed::file::owns(name);
+    let is_own =
+        |name: &str| usage_file::owns(name) || compressed::file::owns(name) || changes::state::owns(name);
     let is_other = |name: &&&String| is_companion(name) || is_own(name) || engine.owns(name);
     for name in others.iter().filter(is_other) {
         directory.remove(name)?;

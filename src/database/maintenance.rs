@@ -1,6 +1,7 @@
 //! What keeps a database in order, and what it says of itself: durability, background work, copies, examinations,
 //! statistics.
 
+use super::changes::Feed;
 use super::latencies::Operation;
 use super::{Database, builder};
 use crate::damage::VerifyReport;
@@ -55,7 +56,12 @@ impl Database {
     pub fn sync(&self) -> Result<()> {
         let _measured = self.inner.latencies.measure(Operation::Sync);
         let _locked = self.inner.lock.to_write()?;
-        self.engine().sync()
+        let in_flight = self.inner.feed.as_ref().map(Feed::begin_sync);
+        self.engine().sync()?;
+        if let Some(in_flight) = in_flight {
+            in_flight.succeed();
+        }
+        Ok(())
     }
 
     /// Executes one bounded piece of background work. For databases without worker threads.
@@ -179,6 +185,11 @@ impl Database {
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
         stats.latencies = self.inner.latencies.all();
         stats.disk_bytes += self.inner.usage.file_bytes();
+        if let Some(feed) = &self.inner.feed {
+            stats.disk_bytes += feed.disk_bytes();
+            stats.ram.add("change_feed", feed.heap_bytes() as u64);
+            stats.settings.push(("change_feed", feed.bytes_max().to_string()));
+        }
         stats.usage = self.inner.usage.until(self.inner.clock.now_ms());
         stats
     }

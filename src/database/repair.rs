@@ -1,6 +1,7 @@
 //! Verifies and repairs databases that are not open, and reads the usage counters of one that may be open elsewhere.
 
 use super::Database;
+use super::changes;
 use super::compressed;
 use super::disk;
 use super::place::engine_of;
@@ -138,6 +139,10 @@ impl Database {
             progress(done, all)
         })?;
         compressed::file::repair(directory, &mut report)?;
+        if !report.found.damage.is_empty() && !directory.is_read_only() {
+            // Records are lost whose keys are not all known.
+            changes::end(directory)?;
+        }
         if let Some(disk) = disk::of_closed(&*engine, directory)? {
             let mut progress = |done, all| progress(bytes + done, bytes + all);
             disk::add_repaired(&mut report, Database::repair_in(&disk, &mut progress)?, &disk);

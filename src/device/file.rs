@@ -163,6 +163,11 @@ impl Directory {
         self.shared.counters.snapshot()
     }
 
+    /// Returns a number that differs between two starts of the system: [`DirectoryBackend::system_run`].
+    pub fn system_run(&self) -> Option<u128> {
+        self.backend.system_run()
+    }
+
     /// Returns the name of the directory in errors.
     pub fn path(&self) -> PathBuf {
         self.backend.path()

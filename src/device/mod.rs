@@ -223,6 +223,11 @@ pub trait DirectoryBackend: Send + Sync {
     fn is_read_only(&self) -> bool {
         false
     }
+    /// Returns a number that the system has chosen when it started. While it is the same, all that was written is in
+    /// the files, synced or not. `None` if the system has none.
+    fn system_run(&self) -> Option<u128> {
+        None
+    }
     /// Returns the name of the directory in errors.
     fn path(&self) -> PathBuf;
 }

@@ -2,6 +2,7 @@
 //! subcommand has its own file.
 
 mod bench;
+mod changes;
 mod checkpoint;
 mod compact;
 mod dedup;
@@ -62,6 +63,7 @@ enum Command {
     Put(put::PutArgs),
     Delete(delete::DeleteArgs),
     List(list::ListArgs),
+    Changes(changes::ChangesArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Stats(stats::StatsArgs),
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         Command::Put(args) => put::run(args),
         Command::Delete(args) => delete::run(args),
         Command::List(args) => list::run(args),
+        Command::Changes(args) => changes::run(args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::Stats(args) => stats::run(args),

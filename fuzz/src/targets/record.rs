@@ -1,11 +1,17 @@
-//! Records in stream form and in slot form, and usage counts: a decoded value is encoded to the same bytes.
+//! Records in stream form and in slot form, usage counts, the state of a change feed: a decoded value is encoded to the same bytes.
 
 use crate::input::Input;
 use crate::seal::with_crc;
+use siltstone::change_feed_state::State;
 use siltstone::usage_file::{self, USAGE_BYTES};
 
-/// Decodes usage counts, also with a corrected checksum.
+/// Decodes usage counts and the state of a change feed, also with a corrected checksum.
 pub fn counts(data: &[u8]) {
+    for bytes in [data, &with_crc(data)] {
+        if let Some(state) = State::decode(bytes) {
+            assert_eq!(state.encode(), bytes);
+        }
+    }
     let sealed = with_crc(&data[..data.len().min(USAGE_BYTES - 4)]);
     for bytes in [data, &sealed] {
         if let Some(counted) = usage_file::decode(bytes) {

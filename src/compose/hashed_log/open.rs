@@ -110,7 +110,7 @@ pub(crate) fn is_half_created(directory: &Directory) -> Result<bool> {
     let (mut has_redo, mut has_manifest) = (false, false);
     for name in &names {
         match FileName::parse(name) {
-            Some(FileName::Segment { class, base: 0 }) => {
+            Some(FileName::Segment { class, base: 0 }) if class != LogClass::Changes => {
                 let length = directory.open(name, Access::Buffered)?.length()?;
                 if length != 0 && length != SEGMENT_HEADER_BYTES as u64 {
                     return Ok(false);

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 type Set = fn(Builder, &str) -> Option<Builder>;
 
 /// The settings that every engine understands, by name, with what their values are.
-const COMMON: [(&str, &str, Set); 15] = [
+const COMMON: [(&str, &str, Set); 16] = [
     ("engine", "the name of an engine", |to, text| Some(to.engine(EngineKind::from_name(text)?))),
     ("create", "true or false", |to, text| Some(to.create(text.parse().ok()?))),
     ("read_only", "true or false", |to, text| Some(to.read_only(text.parse().ok()?))),
@@ -41,6 +41,9 @@ const COMMON: [(&str, &str, Set); 15] = [
     ("verify_checksums", "true or false", |to, text| Some(to.verify_checksums(text.parse().ok()?))),
     ("background_threads", "a number", |to, text| Some(to.background_threads(SettingValue::parse(text)?))),
     ("open_files_max", "a number", |to, text| Some(to.open_files_max(SettingValue::parse(text)?))),
+    ("change_feed", "a number of bytes, such as 64MiB, or 0", |to, text| {
+        Some(to.change_feed(SettingValue::parse(text)?))
+    }),
 ];
 
 impl Builder {
@@ -90,6 +93,7 @@ mod tests {
             ("verify_checksums", "true"),
             ("background_threads", "0"),
             ("open_files_max", "64"),
+            ("change_feed", "64MiB"),
         ];
         assert_eq!(COMMON.map(|(name, ..)| name), values.map(|(name, _)| name));
         for kind in EngineKind::ALL {
@@ -97,7 +101,7 @@ mod tests {
             names.for_each(|name| assert!(COMMON.iter().all(|(common, ..)| *common != name), "{name}"));
         }
         // What an engine in memory has no use for is refused, so these have an effect.
-        let files = ["block_bytes", "access", "open_files_max"];
+        let files = ["block_bytes", "access", "open_files_max", "change_feed"];
         let used = values.into_iter().filter(|(name, _)| !files.contains(name));
         let builder = used.fold(Database::builder(""), |builder, (name, value)| builder.set(name, value));
         let database = builder.set("record_bytes", 108).open_in_memory().unwrap();

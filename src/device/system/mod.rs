@@ -266,10 +266,18 @@ impl DirectoryBackend for SystemDirectory {
         Some(self.handle().as_fd())
     }
 
+    fn system_run(&self) -> Option<u128> {
+        let text = std::fs::read_to_string(SYSTEM_RUN).ok()?;
+        u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+    }
+
     fn path(&self) -> PathBuf {
         self.path.clone()
     }
 }
+
+/// The random number of the start of the system; only Linux has it.
+const SYSTEM_RUN: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Links a file of one directory into another, or copies it if that is impossible.
 fn share_below(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Result<()> {

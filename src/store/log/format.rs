@@ -145,7 +145,7 @@ impl LogFormat {
     /// Returns what writing the log is for.
     pub fn purpose(&self) -> Purpose {
         match self.class {
-            LogClass::User => Purpose::Log,
+            LogClass::User | LogClass::Changes => Purpose::Log,
             LogClass::Moved(_) => Purpose::Collect,
             LogClass::Redo => Purpose::Index,
         }

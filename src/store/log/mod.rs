@@ -238,6 +238,11 @@ impl Log {
         self.tail.look(Tail::end)
     }
 
+    /// Returns the position of the first frame that is kept.
+    pub fn start(&self) -> u64 {
+        self.segments.read().0.first().map_or(0, |segment| segment.base)
+    }
+
     /// Returns the health of the log, where the engine records its failures as well.
     pub(crate) fn health(&self) -> &Arc<Health> {
         &self.health

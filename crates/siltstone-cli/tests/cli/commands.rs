@@ -89,6 +89,39 @@ fn a_list_continues_at_the_cursor_of_the_page_before() {
 }
 
 #[test]
+fn changes_are_the_keys_since_the_position_that_the_call_before_wrote() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    ok(here, &["put", "before", "1"]);
+    let message = ends_with(2, here, &["changes"]);
+    assert!(message.contains("no change feed") && message.contains("change_feed"), "{message}");
+    ok(here, &["put", "before", "2", "--set", "change_feed=1MiB"]);
+    let first = ok(here, &["changes"]);
+    assert_eq!(ok(here, &["changes", "--next", "position"]), "");
+    assert_eq!(std::fs::read_to_string(here.join("position")).unwrap(), first);
+    ok(here, &["put", "a\tb", "1", "--escaped"]);
+    ok(here, &["delete", "before"]);
+    let since = |position: &str, more: &[&str]| {
+        run(here, &[&["changes", "--since", position.trim_end()][..], more].concat())
+    };
+    let changes = since(&first, &["--next", "position"]);
+    assert_eq!(String::from_utf8(changes.stdout).unwrap(), "a\\tb\nbefore\n");
+    let second = std::fs::read_to_string(here.join("position")).unwrap();
+    let none = since(&second, &["--json"]);
+    assert_eq!((none.stdout.len(), none.status.success()), (0, true));
+    let one = since(&first, &["--limit", "1", "--hex"]);
+    assert_eq!(String::from_utf8(one.stdout).unwrap(), "610962\n");
+    let message = String::from_utf8(one.stderr).unwrap();
+    let next = message.strip_prefix("siltstone: next position: ").unwrap();
+    assert_eq!(String::from_utf8(since(next, &["--json"]).stdout).unwrap(), "{\"key\":\"before\"}\n");
+    assert_eq!(code(here, &["changes", "--since", "latest"]), 2);
+    ok(here, &["put", "a", "1", "--set", "change_feed=0"]);
+    ok(here, &["put", "a", "1", "--set", "change_feed=1MiB"]);
+    let lost = String::from_utf8(since(&first, &[]).stderr).unwrap();
+    assert!(lost.contains("another feed") && lost.contains("read all records"), "{lost}");
+}
+
+#[test]
 fn records_expire() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();

@@ -51,6 +51,8 @@ pub(super) struct Disk {
     pub faults: Faults,
     pub failing_call: Option<FailingCall>,
     random: fastrand::Rng,
+    /// A number that every loss of power changes.
+    run: u64,
     next_inode: Inode,
     changes: u64,
     power_off_at: u64,
@@ -74,6 +76,7 @@ impl Disk {
             faults: Faults::default(),
             failing_call: None,
             random: fastrand::Rng::with_seed(seed),
+            run: seed,
             next_inode: 0,
             changes: 0,
             power_off_at: u64::MAX,
@@ -99,6 +102,10 @@ impl Disk {
     /// Returns a seed for what is not a part of the disk, without a draw from its random numbers.
     pub fn seed(&self) -> u64 {
         self.random.get_seed()
+    }
+
+    pub fn run(&self) -> u64 {
+        self.run
     }
 
     pub fn power_off_after(&mut self, operations: u64) {

@@ -280,6 +280,11 @@ impl DirectoryBackend for SimulatedDirectory {
         Ok(Box::new(others.get(path).cloned().ok_or(ErrorKind::NotFound)?))
     }
 
+    /// Differs after a power loss.
+    fn system_run(&self) -> Option<u128> {
+        Some(u128::from(self.disk.lock().run()) + 1)
+    }
+
     fn path(&self) -> PathBuf {
         PathBuf::from("simulated")
     }

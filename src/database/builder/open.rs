@@ -1,0 +1,272 @@
+//! Opens a database: examines the directory, takes its lock, and starts what an open database consists of.
+
+use super::{Builder, OPEN_FILES_MIN};
+use crate::database::changes::{FEED_BYTES_MIN, Feed};
+use crate::database::compressed;
+use crate::database::disk;
+use crate::database::latencies::Latencies;
+use crate::database::place::{Place, engine_of_number};
+use crate::database::{Database, Inner, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
+use crate::device::memory::MemoryDirectory;
+use crate::device::{Access, Directory, open_files_default};
+use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Opening};
+use crate::error::{Error, Result};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl Builder {
+    /// Opens or creates the database in its directory.
+    ///
+    /// Invalid settings leave nothing behind. A database that never held a record is created again if it was created
+    /// with other settings.
+    pub fn open(mut self) -> Result<Database> {
+        self = self.with_common_settings()?.with_shares()?;
+        self.common.check()?;
+        self.check_open_files()?;
+        let (path, access) = (self.path.clone(), self.access);
+        let opened = match (self.read_only, self.create) {
+            (true, _) => Directory::system_read_only(&path, access),
+            (false, false) => Directory::system(&path, access),
+            (false, true) => {
+                // The settings of an existing database are checked when it is opened.
+                if !path.exists() {
+                    let engine = self.choose_engine(None)?;
+                    self.check_effects(engine.info())?;
+                    engine.check(&self.common, true)?;
+                    self.engine = Some(engine);
+                }
+                Directory::create_system(&path, access)
+            }
+        };
+        let directory = opened.map_err(|error| not_opened(path, error))?;
+        if let Some(max) = self.open_files_max {
+            directory.limit_open_files(max);
+        }
+        self.open_in(directory)
+    }
+
+    /// Opens an empty database of an engine that keeps all data in memory, without a directory: what `path` was given
+    /// is not used.
+    ///
+    /// ```
+    /// use siltstone::{Database, MicaSettings};
+    ///
+    /// let database = Database::builder("").engine(MicaSettings::default()).open_in_memory()?;
+    /// database.put("key", "value")?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the engine keeps its data in files, and for invalid settings.
+    pub fn open_in_memory(mut self) -> Result<Database> {
+        self = self.with_common_settings()?;
+        let engine = self.choose_engine(None)?;
+        if engine.info().number.is_some() {
+            let name = engine.info().name;
+            let problem = format!("`{name}` keeps its data in files; open it in a directory, or use `mica`");
+            return Err(Error::Setting { name: "engine", problem });
+        }
+        self.engine = Some(engine);
+        self.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered))
+    }
+
+    /// Takes the shares of memory and open files from the resources.
+    fn with_shares(mut self) -> Result<Builder> {
+        let Some(resources) = &self.resources else { return Ok(self) };
+        let (memory_budget, open_files_max) = resources.shares();
+        for (name, share, own) in [
+            ("memory_budget", memory_budget, &mut self.common.memory_budget),
+            ("open_files_max", open_files_max, &mut self.open_files_max),
+        ] {
+            if share.is_some() && own.is_some() {
+                let problem =
+                    "the database has a share of what its resources limit; leave it out here".into();
+                return Err(Error::Setting { name, problem });
+            }
+            *own = own.or(share);
+        }
+        Ok(self)
+    }
+
+    /// Checks that the process may open enough files, if necessary after raising the limit.
+    fn check_open_files(&self) -> Result<()> {
+        let default = open_files_default();
+        let max = self.open_files_max.unwrap_or(default);
+        if (OPEN_FILES_MIN..=default.max(OPEN_FILES_MIN)).contains(&max) {
+            return Ok(());
+        }
+        let problem = format!(
+            "{max} is not within {OPEN_FILES_MIN} to {default}, three quarters of the limit on open files of this process; \
+             raise that limit (`ulimit -n`) for more"
+        );
+        Err(Error::Setting { name: "open_files_max", problem })
+    }
+
+    /// Opens the database in any directory of the module `device`.
+    #[doc(hidden)]
+    pub fn open_in(self, directory: Directory) -> Result<Database> {
+        self.with_common_settings()?.open_with_settings(directory)
+    }
+
+    fn open_with_settings(mut self, directory: Directory) -> Result<Database> {
+        let directory = directory.skip_checksums_on_get(!self.verify_checksums);
+        if self.read_only && !directory.is_read_only() {
+            let problem = "the directory was opened for writing; use `Directory::system_read_only`".into();
+            return Err(Error::Setting { name: "read_only", problem });
+        }
+        self.read_only = directory.is_read_only();
+        // Before the lock, which creates a file.
+        self.engine = Some(self.examine_place(&directory)?);
+        let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };
+        // Checked again: another process may have created a database before the lock was taken.
+        let settings = self.examine_place(&directory)?;
+        let progress = self.progress.take();
+        let mut report = |done, all| progress.as_ref().is_none_or(|progress| progress.lock()(done, all));
+        let opening = Opening {
+            directory: directory.clone(),
+            common: &self.common,
+            create: self.create,
+            seed: self.seed,
+            now_ms: self.clock.now_ms(),
+            progress: &mut report,
+            disk: None,
+        };
+        let (engine, locks_of_disk) = disk::open(&*settings, opening)?;
+        let is_persistent = engine.capabilities().persistent;
+        let compression = match is_persistent {
+            true => engine.shape().compression,
+            false => self.common.compression.unwrap_or_default(),
+        };
+        let place = compressed::Place {
+            compression,
+            sample_bytes: self.common.sample_bytes,
+            directory: is_persistent.then(|| directory.clone()),
+            path: self.path.clone(),
+        };
+        let engine = compressed::over(engine, place)?;
+        let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disk)), self.read_only));
+        let directory = is_persistent.then_some(directory);
+        let feed =
+            directory.as_ref().map_or(Ok(None), |directory| Feed::open(directory, self.change_feed))?;
+        let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
+        let Builder { path, durability, clock, background_threads, resources, .. } = self;
+        let latencies = Latencies::new(self.latencies, self.slow);
+        event_of_opening(&path, &*engine);
+        let workers = match &resources {
+            Some(resources) => {
+                Workers::join(engine.clone(), lock.clone(), clock.clone(), usage.clone(), &resources.pool)?
+            }
+            None => {
+                let (engine, lock, usage) = (engine.clone(), lock.clone(), usage.clone());
+                Workers::start(engine, lock, clock.clone(), usage, background_threads)?
+            }
+        };
+        let (shape, hasher) = (engine.shape(), engine.hasher());
+        let inner =
+            Inner { workers, engine, durability, clock, usage, latencies, shape, hasher, lock, path, feed };
+        Ok(Database { inner: Arc::new(inner) })
+    }
+
+    /// Checks that a directory has a database of the engine, or that one can be created there, with these settings.
+    /// Returns the engine.
+    fn examine_place(&mut self, directory: &Directory) -> Result<Box<dyn EngineSettings>> {
+        let path = directory.path();
+        let number = match Place::read(directory, self.engine.as_deref())? {
+            Place::Database(number) => Some(number),
+            Place::Occupied { file: found, is_data: true } => return Err(Error::NoManifest { path, found }),
+            Place::Occupied { file: found, is_data: false } => {
+                return Err(Error::NotADatabase { path, found });
+            }
+            Place::Free if self.create && !self.read_only => None,
+            Place::Free => return Err(Error::NotFound { path }),
+        };
+        let found = number.map(|number| engine_of_number(number, directory));
+        let engine = self.choose_engine(found)?;
+        if let Some(number) = number.filter(|number| engine.info().number != Some(*number)) {
+            let found = EngineKind::from_number(number)
+                .map_or_else(|| format!("with the number {number}"), |kind| format!("`{}`", kind.name()));
+            let problem = format!(
+                "the engine is `{}`, but the database in {} has the engine {found}; leave `engine` out",
+                engine.info().name,
+                path.display()
+            );
+            return Err(Error::Setting { name: "engine", problem });
+        }
+        self.common.check()?;
+        compressed::check(directory)?;
+        self.check_effects(engine.info())?;
+        engine.check(&self.common, number.is_none())?;
+        Ok(engine)
+    }
+
+    /// Returns the configured engine, else the one found, else the default, with the settings that were set by name.
+    fn choose_engine(
+        &mut self,
+        found: Option<Result<Box<dyn EngineSettings>>>,
+    ) -> Result<Box<dyn EngineSettings>> {
+        let mut engine = match (self.engine.take(), found) {
+            (Some(stated), _) => stated,
+            (None, Some(found)) => found?,
+            (None, None) => EngineKind::default().settings(),
+        };
+        for (name, value) in std::mem::take(&mut self.named_settings) {
+            engine.set(&name, &value)?;
+        }
+        Ok(engine)
+    }
+
+    /// Checks that each setting has an effect with this engine.
+    fn check_effects(&self, engine: &EngineInfo) -> Result<()> {
+        if let Some(bytes) = self.change_feed.filter(|bytes| (1..FEED_BYTES_MIN).contains(bytes)) {
+            let problem = format!("{bytes} bytes are less than {FEED_BYTES_MIN}; use more, or 0 for no feed");
+            return Err(Error::Setting { name: "change_feed", problem });
+        }
+        if engine.number.is_some() {
+            return Ok(());
+        }
+        if self.read_only {
+            return Err(Error::Unsupported { engine: engine.name, operation: "opening for reading only" });
+        }
+        let of_files = [
+            ("block_bytes", self.common.block_bytes.is_some()),
+            ("access", self.access != Access::default()),
+            ("verify_checksums", !self.verify_checksums),
+            ("open_files_max", self.open_files_max.is_some()),
+            ("change_feed", self.change_feed.is_some()),
+        ];
+        let set = of_files.into_iter().find(|(_, is_set)| *is_set);
+        set.map_or(Ok(()), |(name, _)| {
+            let problem = format!(
+                "the engine `{}` keeps all data in memory and has no such setting; leave it out or choose another engine",
+                engine.name
+            );
+            Err(Error::Setting { name, problem })
+        })
+    }
+}
+
+/// Emits the events of an opening: what was replayed from the log, and what was cut off.
+fn event_of_opening(path: &Path, engine: &dyn Engine) {
+    #[cfg(feature = "tracing")]
+    if tracing::enabled!(target: "siltstone", tracing::Level::WARN) {
+        let crate::stats::Stats { replayed_records, lost_tail_bytes, degraded, .. } = engine.stats();
+        let (path, engine) = (path.display(), engine.name());
+        event!(info, %path, engine, replayed_records, degraded_stores = degraded.len(), "opened");
+        if lost_tail_bytes > 0 {
+            event!(warn, %path, lost_tail_bytes, "the log ended with an incomplete write, which was cut off");
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (path, engine);
+}
+
+/// Returns the error for a directory that could not be opened.
+fn not_opened(path: PathBuf, error: Error) -> Error {
+    let Error::Io { source, .. } = &error else { return error };
+    match source.kind() {
+        ErrorKind::NotFound => Error::NotFound { path },
+        ErrorKind::NotADirectory if path.exists() => Error::NotADirectory { path },
+        _ => error,
+    }
+}

@@ -1,0 +1,397 @@
+//! The feed of an open database: a log of keys, written ahead of the engine.
+//!
+//! *Order.* A write appends its keys before the engine applies it, and they are visible once it has. So after a kill of
+//! the process the feed has the keys of all writes that the database has, and who reads a key from the feed reads the
+//! value of that write or a later one.
+//!
+//! *Kills.* A kill undoes buffered writes. Their keys stay hidden until a later write that is not buffered, or a sync,
+//! has returned: all engines have one log of writes, so these are in the files then. After a kill the rest of the keys
+//! are visible, so a follower reads again what was undone.
+//!
+//! *Power.* The feed is not synced with each write. After a loss of power the database may have writes whose keys the
+//! feed has lost. So a feed is continued only after it was closed, or in the same run of the system; else a new one
+//! begins, which has none of the old positions.
+//!
+//! *Openings.* A position has the number of the opening that it is of. It is valid if that opening's part of the log
+//! reaches it, so one of a copy of the files, or behind what was lost, is refused.
+
+use super::state::{FeedOpening, State, is_state};
+use super::{ChangePosition, Changes};
+use crate::batch::Durability;
+use crate::coding::checksum::Secret;
+use crate::coding::mix;
+use crate::device::{Directory, Purpose, random_number};
+use crate::error::{Error, Result};
+use crate::key::RecordLayout;
+use crate::names::{FileName, LogClass};
+use crate::store::log::format::LogFormat;
+use crate::store::log::{Log, LogSettings};
+use crate::store::record::RecordView;
+use crate::store::segment_bases;
+use crate::sync::Mutex;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// The minimum of [`Builder::change_feed`](crate::Builder::change_feed).
+pub const FEED_BYTES_MIN: u64 = 64 << 10;
+/// The size of a feed whose file `CHANGES` is damaged.
+const FEED_BYTES: u64 = 64 << 20;
+/// The log has this many segments, of which the oldest is removed.
+const SEGMENTS: u64 = 8;
+
+/// The change feed of an open database.
+pub struct Feed {
+    directory: Directory,
+    /// `None` if the database was opened for reading only and the feed cannot be continued.
+    log: Option<Arc<Log>>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    state: State,
+    /// Where the keys begin of writes that the engine has not yet applied.
+    in_flight: BTreeSet<u64>,
+    /// Where the first key begins of the buffered writes that have returned in an epoch.
+    buffered: BTreeMap<u64, u64>,
+    /// Ends when a write begins that is not buffered, or a sync. When that has returned, what was buffered in this
+    /// epoch or before is in the files.
+    epoch: u64,
+    /// Old segments are removed when the log has this end.
+    remove_at: u64,
+}
+
+impl Inner {
+    fn new(state: State, remove_at: u64) -> Mutex<Inner> {
+        let (in_flight, buffered) = Default::default();
+        Mutex::new(Inner { state, in_flight, buffered, epoch: 0, remove_at })
+    }
+
+    /// Ends the epoch, and returns it.
+    fn end_epoch(&mut self) -> u64 {
+        self.epoch += 1;
+        self.epoch - 1
+    }
+}
+
+/// A write or a sync that runs. It hides its keys until it is dropped.
+pub struct InFlight<'a> {
+    feed: &'a Feed,
+    start: Option<u64>,
+    /// The epoch that it ended; `None` if it is buffered.
+    epoch: Option<u64>,
+}
+
+impl InFlight<'_> {
+    /// Ends a write or a sync that has succeeded.
+    pub fn succeed(self) {
+        let mut inner = self.feed.inner.lock();
+        match (self.epoch, self.start) {
+            (Some(epoch), _) => inner.buffered.retain(|buffered_in, _| *buffered_in > epoch),
+            (None, Some(start)) => {
+                let now = inner.epoch;
+                let first = inner.buffered.entry(now).or_insert(start);
+                *first = start.min(*first);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if let Some(start) = self.start {
+            self.feed.inner.lock().in_flight.remove(&start);
+        }
+    }
+}
+
+impl Feed {
+    /// Opens the feed of a directory, or begins one. `bytes_max` is about how many bytes to keep: 0 removes the feed,
+    /// `None` keeps what there is. Returns `None` if there is no feed.
+    pub fn open(directory: &Directory, bytes_max: Option<u64>) -> Result<Option<Feed>> {
+        let found = State::read(directory)?;
+        let is_wanted = bytes_max.map_or(found.is_some(), |bytes| bytes > 0);
+        if !is_wanted {
+            return if directory.is_read_only() { Ok(None) } else { remove(directory).map(|()| None) };
+        }
+        let found = found.flatten();
+        let kept_bytes = found.as_ref().map_or(FEED_BYTES, |state| state.bytes_max);
+        let bytes_max = bytes_max.unwrap_or(kept_bytes);
+        if directory.is_read_only() {
+            return Feed::open_read_only(directory, found).map(Some);
+        }
+        let continued = found.map_or(Ok(None), |state| continue_log(directory, state, bytes_max))?;
+        let (log, mut state) = match continued {
+            Some(continued) => continued,
+            None => begin(directory, bytes_max)?,
+        };
+        // Before the first write of this opening, so that a crash finds this state.
+        state.openings.push(FeedOpening { number: random_number()?, end: u64::MAX });
+        state.intact_in_run = directory.system_run().unwrap_or(0);
+        state.write(directory, log.start())?;
+        let remove_at = log.start() + bytes_max;
+        let inner = Inner::new(state, remove_at);
+        Ok(Some(Feed { directory: directory.clone(), log: Some(log), inner }))
+    }
+
+    fn open_read_only(directory: &Directory, found: Option<State>) -> Result<Feed> {
+        let (log, state) = match found {
+            Some(state) => (open_log(directory, &state, state.bytes_max)?, state),
+            None => (None, new_state(0, 0)),
+        };
+        Ok(Feed { directory: directory.clone(), log, inner: Inner::new(state, u64::MAX) })
+    }
+
+    fn log(&self) -> Result<&Arc<Log>> {
+        self.log.as_ref().ok_or_else(|| Error::ChangesLost {
+            reason:
+                "the database was not closed before the system ended, so a new feed begins when it is opened \
+                     for writing"
+                    .into(),
+        })
+    }
+
+    /// Appends the keys of a write of this durability that begins.
+    pub fn append<'k>(
+        &self,
+        keys: impl ExactSizeIterator<Item = &'k [u8]> + Clone,
+        durability: Durability,
+    ) -> Result<InFlight<'_>> {
+        // Not buffered, whatever the write is: the engine may write its buffer at any time, and the feed must not have
+        // less than the engine.
+        let mut in_flight = self.append_as(keys, Durability::Written)?;
+        if durability != Durability::Buffered {
+            in_flight.epoch = Some(self.inner.lock().end_epoch());
+        }
+        Ok(in_flight)
+    }
+
+    /// Appends a key of a load, which is visible only when it ends. [`end_load`](Feed::end_load) writes the keys before
+    /// that.
+    pub fn append_of_load(&self, key: &[u8]) -> Result<InFlight<'_>> {
+        self.append_as([key].into_iter(), Durability::Buffered)
+    }
+
+    /// Begins a sync.
+    pub fn begin_sync(&self) -> InFlight<'_> {
+        InFlight { feed: self, start: None, epoch: Some(self.inner.lock().end_epoch()) }
+    }
+
+    fn append_as<'k>(
+        &self,
+        keys: impl ExactSizeIterator<Item = &'k [u8]> + Clone,
+        durability: Durability,
+    ) -> Result<InFlight<'_>> {
+        let log = self.log()?;
+        let mut inner = self.inner.lock();
+        let mut start = None;
+        let records = keys.map(|key| RecordView { key, value: None, expires_at_ms: 0 });
+        let appended = log.append(records, durability, |position| start = start.or(Some(position)));
+        let end = appended.inspect_err(|_| self.give_up(&mut inner))?;
+        // A position is visible only after the lock is released, so never before it is hidden.
+        inner.in_flight.extend(start);
+        if end >= inner.remove_at {
+            self.remove_oldest(log, &mut inner, end).inspect_err(|_| self.give_up(&mut inner))?;
+        }
+        drop(inner);
+        Ok(InFlight { feed: self, start, epoch: None })
+    }
+
+    /// Writes all keys of a load that is about to end.
+    pub fn end_load(&self) -> Result<()> {
+        self.log()?.write_buffered()
+    }
+
+    /// Removes the oldest segments, so that the log has the space for another one.
+    fn remove_oldest(&self, log: &Log, inner: &mut Inner, end: u64) -> Result<()> {
+        let bytes_max = inner.state.bytes_max;
+        let segment_bytes = segment_bytes(bytes_max);
+        // The log keeps segments that are not known to be durable.
+        log.sync_to(end)?;
+        log.release_before(end.saturating_sub(bytes_max - segment_bytes))?;
+        // A segment with a long batch may be longer; then not with every write.
+        inner.remove_at = (log.start() + bytes_max).max(end + segment_bytes / 2);
+        Ok(())
+    }
+
+    /// Makes the next opening begin a new feed, after an error: a part of this one may be lost. All writes fail until
+    /// then.
+    fn give_up(&self, inner: &mut Inner) {
+        inner.state.intact_in_run = 0;
+        // If this fails too, the device takes nothing any more, so later writes are not in the database either.
+        let _ = inner.state.write(&self.directory, 0);
+    }
+
+    /// Returns the position before which all keys are visible.
+    fn visible(&self, log: &Log) -> ChangePosition {
+        let inner = self.inner.lock();
+        let hidden = inner.in_flight.first().into_iter().chain(inner.buffered.values()).min();
+        let offset = hidden.copied().unwrap_or_else(|| log.end());
+        ChangePosition { opening: inner.state.openings.last().map_or(0, |last| last.number), offset }
+    }
+
+    /// Returns the present position.
+    pub fn position(&self) -> Result<ChangePosition> {
+        Ok(self.visible(self.log()?))
+    }
+
+    /// Returns different keys from a position on.
+    pub fn read(&self, since: ChangePosition, limit: usize) -> Result<Changes> {
+        let log = self.log()?;
+        let visible = self.visible(log);
+        self.check(since, visible)?;
+        let (mut keys, mut seen, mut end) = (Vec::new(), HashSet::new(), visible.offset);
+        let scanned = log.scan(since.offset, &mut |_, _| true, &mut |position, record| {
+            let is_new = !seen.contains(record.key);
+            if position >= visible.offset || is_new && keys.len() >= limit {
+                end = position.min(visible.offset);
+                // Ends the scan.
+                return Err(Error::Interrupted);
+            }
+            if is_new {
+                let key = Bytes::copy_from_slice(record.key);
+                keys.push(key.clone());
+                seen.insert(key);
+            }
+            Ok(())
+        });
+        match scanned {
+            Ok(()) | Err(Error::Interrupted) => {}
+            Err(Error::Corrupt { .. }) => return Err(lost("a part of the feed is damaged")),
+            Err(error) => return Err(error),
+        }
+        // Segments may have been removed before the scan began.
+        if log.start() > since.offset {
+            return Err(self.removed());
+        }
+        Ok(Changes { keys, next: ChangePosition { offset: end, ..visible } })
+    }
+
+    /// Checks that the feed has a position.
+    fn check(&self, since: ChangePosition, visible: ChangePosition) -> Result<()> {
+        let inner = self.inner.lock();
+        let opening = inner.state.openings.iter().find(|opening| opening.number == since.opening);
+        match opening {
+            Some(opening) if since.offset <= opening.end.min(visible.offset) => Ok(()),
+            _ => Err(lost(
+                "the position is of another feed; a new one begins if the system ends while the database is open, \
+                 after a repair, and in a copy",
+            )),
+        }
+    }
+
+    fn removed(&self) -> Error {
+        lost(&format!("the feed keeps only about {} bytes (`change_feed`)", self.bytes_max()))
+    }
+
+    /// Returns about how many bytes are kept.
+    pub fn bytes_max(&self) -> u64 {
+        self.inner.lock().state.bytes_max
+    }
+
+    /// Returns the bytes of the feed's files.
+    pub fn disk_bytes(&self) -> u64 {
+        self.log.as_ref().map_or(0, |log| log.disk_bytes())
+    }
+
+    /// Returns the memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.log.as_ref().map_or(0, |log| log.heap_bytes())
+    }
+
+    /// Makes the feed durable, so that it continues with the next opening. To be called when no write runs any more.
+    pub fn close(&self) -> Result<()> {
+        let Some(log) = self.log.as_ref().filter(|_| !self.directory.is_read_only()) else { return Ok(()) };
+        let mut inner = self.inner.lock();
+        log.sync_to(log.end())?;
+        log.end_append()?;
+        let end = log.end();
+        inner.state.openings.iter_mut().for_each(|opening| opening.end = opening.end.min(end));
+        (inner.state.synced, inner.state.intact_in_run) = (log.synced(), State::ALWAYS);
+        inner.state.write(&self.directory, log.start())
+    }
+}
+
+fn lost(reason: &str) -> Error {
+    Error::ChangesLost { reason: reason.to_owned() }
+}
+
+fn segment_bytes(bytes_max: u64) -> u64 {
+    bytes_max / SEGMENTS
+}
+
+fn new_state(log_id: u64, bytes_max: u64) -> State {
+    State { log_id, bytes_max, synced: 0, intact_in_run: 0, openings: Vec::new() }
+}
+
+fn format_of(state: &State) -> LogFormat {
+    let layout = RecordLayout { fixed: None, expiring: false };
+    LogFormat::new(layout, state.log_id, Secret::new(mix(state.log_id))).of(LogClass::Changes)
+}
+
+/// Removes all files of the feed.
+pub fn remove(directory: &Directory) -> Result<()> {
+    let names = directory.list()?;
+    let states = names.iter().filter(|name| is_state(name));
+    if states.clone().count() > 0 {
+        states.into_iter().try_for_each(|name| directory.remove(name))?;
+        // Later writes are not in the feed, so its state must not come back.
+        directory.sync(Purpose::Maintain)?;
+    }
+    remove_segments(directory)
+}
+
+/// Removes the segments of the log, the oldest first: what an interruption leaves is no log that ends too early.
+fn remove_segments(directory: &Directory) -> Result<()> {
+    let mut bases = segment_bases(directory, LogClass::Changes)?;
+    bases.sort_unstable();
+    let names = bases.into_iter().map(|base| FileName::Segment { class: LogClass::Changes, base });
+    names.into_iter().try_for_each(|name| directory.remove(&name.to_string()))
+}
+
+/// Makes the next opening of a database begin a new feed, if it has one.
+pub fn end(directory: &Directory) -> Result<()> {
+    let Some(Some(mut state)) = State::read(directory)? else { return Ok(()) };
+    state.intact_in_run = 0;
+    state.write(directory, 0)
+}
+
+/// Begins a new feed, without the log of an old one.
+fn begin(directory: &Directory, bytes_max: u64) -> Result<(Arc<Log>, State)> {
+    remove_segments(directory)?;
+    let state = new_state(random_number()?, bytes_max);
+    let log = Log::create(directory, format_of(&state), segment_bytes(bytes_max), 0)?;
+    Ok((Arc::new(log), state))
+}
+
+/// Opens the log that a state describes, and ends its last opening. Returns `None` if a part of it may be lost.
+fn continue_log(
+    directory: &Directory,
+    mut state: State,
+    bytes_max: u64,
+) -> Result<Option<(Arc<Log>, State)>> {
+    let Some(log) = open_log(directory, &state, bytes_max)? else { return Ok(None) };
+    let end = log.end();
+    state.openings.iter_mut().for_each(|opening| opening.end = opening.end.min(end));
+    state.bytes_max = bytes_max;
+    Ok(Some((log, state)))
+}
+
+fn open_log(directory: &Directory, state: &State, bytes_max: u64) -> Result<Option<Arc<Log>>> {
+    let is_intact = state.intact_in_run == State::ALWAYS
+        || state.intact_in_run != 0 && directory.system_run() == Some(state.intact_in_run);
+    let bases = segment_bases(directory, LogClass::Changes)?;
+    let Some(from) = bases.into_iter().min().filter(|_| is_intact) else { return Ok(None) };
+    let settings = LogSettings {
+        format: format_of(state),
+        segment_bytes: segment_bytes(bytes_max),
+        from,
+        durable: state.synced,
+    };
+    match Log::open(directory, &settings, &mut |_, _| true) {
+        Ok((log, _)) => Ok(Some(log)),
+        Err(Error::Corrupt { .. } | Error::Version { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
