@@ -47,7 +47,7 @@
 #define SILTSTONE_ERROR_ARGUMENT 1
 
 /**
- * There is no such database or file.
+ * There is no such database or file, or its change feed does not have the position.
  */
 #define SILTSTONE_ERROR_NOT_FOUND 2
 
@@ -562,6 +562,24 @@ siltstone_iterator_t *siltstone_scan(const siltstone_t *database,
                                      char **errptr);
 
 /**
+ * Returns the present position in the change feed, as text that can be kept. A database has a feed if the option
+ * "change_feed" was set.
+ */
+char *siltstone_change_position(const siltstone_t *database,
+                                char **errptr);
+
+/**
+ * Returns an iterator over up to `limit` different keys that were put or deleted since a position; their values are
+ * empty. Sets `*next` to the position of the next call, which the caller frees. A key may be returned although nothing
+ * has changed. If changes since the position are lost, returns `SILTSTONE_ERROR_NOT_FOUND`: read all records again.
+ */
+siltstone_iterator_t *siltstone_changes(const siltstone_t *database,
+                                        const char *since,
+                                        size_t limit,
+                                        char **next,
+                                        char **errptr);
+
+/**
  * Moves to the next record, at first to the first one, and returns true; false after the last one and on an error.
  */
 bool siltstone_iterator_next(siltstone_iterator_t *iterator,
@@ -613,8 +631,8 @@ void siltstone_options_destroy(siltstone_options_t *options);
  * - "expiring": "true" if records of fixed lengths may expire.
  * - "durability": what a write survives once it returns: "buffered", "written" (default) or "synced".
  * - "memory_budget": the most memory, in bytes, such as "64MiB".
- * - "partitions", "block_bytes", "access", "verify_checksums", "background_threads", "open_files_max", and the
- *   settings of the engine, which `siltstone engines` and docs/SETTINGS.md list.
+ * - "partitions", "block_bytes", "access", "verify_checksums", "background_threads", "open_files_max", "change_feed",
+ *   and the settings of the engine, which `siltstone engines` and docs/SETTINGS.md list.
  *
  * `siltstone_dictionary_create`, `siltstone_dictionary_update` and `siltstone_dictionary_open` list those of
  * dictionaries. A name or a value that is not possible is an error of the function that the options are given to.

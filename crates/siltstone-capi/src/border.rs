@@ -64,7 +64,7 @@ impl From<Error> for Failure {
             | Error::NotADictionary { .. }
             | Error::DuplicateKey { .. }
             | Error::Setting { .. } => crate::SILTSTONE_ERROR_ARGUMENT,
-            Error::NotFound { .. } => crate::SILTSTONE_ERROR_NOT_FOUND,
+            Error::NotFound { .. } | Error::ChangesLost { .. } => crate::SILTSTONE_ERROR_NOT_FOUND,
             Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 crate::SILTSTONE_ERROR_NOT_FOUND
             }

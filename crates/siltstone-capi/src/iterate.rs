@@ -1,10 +1,12 @@
-//! Snapshots, and iterators over all records, ranges of keys and pages of a scan.
+//! Snapshots, and iterators over all records, ranges of keys, pages of a scan and changes.
 
-use crate::border::{Failure, Outcome, body, bytes, disown, handle, handle_mut, optional_bytes, own, set};
+use crate::border::{
+    Failure, Outcome, body, bytes, disown, give_text, handle, handle_mut, optional_bytes, own, set, text,
+};
 use crate::database::Db;
 use crate::read::{self, Source};
 use bytes::Bytes;
-use siltstone::{OrderedDatabase, Record, Result};
+use siltstone::{ChangePosition, OrderedDatabase, Record, Result};
 use std::ffi::{c_char, c_void};
 use std::mem::replace;
 use std::ops::Bound;
@@ -192,6 +194,36 @@ pub unsafe extern "C" fn siltstone_scan(
         let page = handle(database)?.0.scan(position..=last, limit)?;
         set(next, page.next.unwrap_or(0));
         Ok(Iterator::own(page.records.into_iter().map(Ok)))
+    })
+}
+
+/// Returns the present position in the change feed, as text that can be kept. A database has a feed if the option
+/// "change_feed" was set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_change_position(
+    database: *const Db,
+    errptr: *mut *mut c_char,
+) -> *mut c_char {
+    body!(errptr, { give_text(&handle(database)?.0.change_position()?.to_string()) })
+}
+
+/// Returns an iterator over up to `limit` different keys that were put or deleted since a position; their values are
+/// empty. Sets `*next` to the position of the next call, which the caller frees. A key may be returned although nothing
+/// has changed. If changes since the position are lost, returns `SILTSTONE_ERROR_NOT_FOUND`: read all records again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_changes(
+    database: *const Db,
+    since: *const c_char,
+    limit: usize,
+    next: *mut *mut c_char,
+    errptr: *mut *mut c_char,
+) -> *mut Iterator {
+    body!(errptr, {
+        let since: ChangePosition = text("since", since)?.parse()?;
+        let changes = handle(database)?.0.changes(since, limit)?;
+        set(next, give_text(&changes.next.to_string())?);
+        let record = |key| Ok(Record { key, value: Bytes::new(), expires_at_ms: 0 });
+        Ok(Iterator::own(changes.keys.into_iter().map(record)))
     })
 }
 

@@ -34,7 +34,7 @@ pub const SILTSTONE_ABI_VERSION: u32 = 0;
 pub const SILTSTONE_OK: u32 = 0;
 /// An argument, a setting, a key or a value is not possible.
 pub const SILTSTONE_ERROR_ARGUMENT: u32 = 1;
-/// There is no such database or file.
+/// There is no such database or file, or its change feed does not have the position.
 pub const SILTSTONE_ERROR_NOT_FOUND: u32 = 2;
 /// Another process, or another handle of this one, has the database open.
 pub const SILTSTONE_ERROR_LOCKED: u32 = 3;

@@ -163,8 +163,8 @@ pub unsafe extern "C" fn siltstone_options_destroy(options: *mut Options) {
 /// - "expiring": "true" if records of fixed lengths may expire.
 /// - "durability": what a write survives once it returns: "buffered", "written" (default) or "synced".
 /// - "memory_budget": the most memory, in bytes, such as "64MiB".
-/// - "partitions", "block_bytes", "access", "verify_checksums", "background_threads", "open_files_max", and the
-///   settings of the engine, which `siltstone engines` and docs/SETTINGS.md list.
+/// - "partitions", "block_bytes", "access", "verify_checksums", "background_threads", "open_files_max", "change_feed",
+///   and the settings of the engine, which `siltstone engines` and docs/SETTINGS.md list.
 ///
 /// `siltstone_dictionary_create`, `siltstone_dictionary_update` and `siltstone_dictionary_open` list those of
 /// dictionaries. A name or a value that is not possible is an error of the function that the options are given to.

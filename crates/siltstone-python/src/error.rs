@@ -78,6 +78,7 @@ fn class_of(error: &Error) -> &'static str {
         | Error::ExpiryUnsupported
         | Error::DuplicateKey { .. } => "RecordError",
         Error::NotFound { .. } => "NotFoundError",
+        Error::ChangesLost { .. } => "ChangesLostError",
         Error::NotADatabase { .. }
         | Error::NotADirectory { .. }
         | Error::NotEmpty { .. }

@@ -270,6 +270,27 @@ def test_stats_verify_and_checkpoint(path):
         assert len(copy) == 5000
 
 
+def test_changes_are_the_keys_written_since_a_position(path):
+    with siltstone.open(path, keys="str", values="json", change_feed=1 << 20) as db:
+        keys, position = db.changes()
+        assert keys == []
+        db["a"] = 1
+        db.put_many({"b": 2, "c": 3})
+        del db["a"]
+        keys, after_two = db.changes(position, limit=2)
+        assert keys == ["a", "b"] and db.get_many(keys) == [None, 2]
+        assert db.changes(after_two)[0] == ["c", "a"]
+        with pytest.raises(siltstone.SettingError, match="is not a position"):
+            db.changes("yesterday")
+    with siltstone.open(path) as db:
+        assert db.changes(after_two)[0] == ["c", "a"]
+        with pytest.raises(siltstone.ChangesLostError, match="another feed") as lost:
+            db.changes("0000000000000007-7")
+        assert "read all records" in lost.value.remedy
+    with siltstone.open(path + ".none") as db, pytest.raises(siltstone.SettingError, match="no change feed"):
+        db.changes()
+
+
 def test_progress_can_stop_an_opening(path):
     with siltstone.open(path, keys="int") as db:
         db.put_many((number, b"x" * 100) for number in range(20_000))

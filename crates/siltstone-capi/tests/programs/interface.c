@@ -280,6 +280,19 @@ static void snapshots_and_iterators(siltstone_t *db) {
     CHECK(siltstone_delete(db, "none", 4, &err));
 }
 
+static void changes(siltstone_t *db) {
+    char *since = siltstone_change_position(db, &err), *next = NULL;
+    CHECK(err == NULL && since != NULL);
+    CHECK(siltstone_put(db, "fed", 3, "1", 1, &err) && siltstone_delete(db, "fed", 3, &err));
+    CHECK(count(siltstone_changes(db, since, 100, &next, &err)) == 1 && next != NULL);
+    siltstone_free(since);
+    CHECK(count(siltstone_changes(db, next, 100, &since, &err)) == 0);
+    siltstone_free(since);
+    siltstone_free(next);
+    CHECK(siltstone_changes(db, "0000000000000007-7", 100, &next, &err) == NULL);
+    CHECK(failed(SILTSTONE_ERROR_NOT_FOUND, "read all records"));
+}
+
 static void maintenance(siltstone_t *db) {
     bool intact = false, worked = true;
     int calls = 0;
@@ -316,6 +329,7 @@ static void silt(void) {
     siltstone_options_t *options = siltstone_options_create();
     int calls = 0;
     siltstone_options_set(options, "memory_budget", "16MiB");
+    siltstone_options_set(options, "change_feed", "1MiB");
     siltstone_options_set_progress(options, NULL, &calls);
     siltstone_t *db = siltstone_open(in("db"), options, &err);
     CHECK(db != NULL && err == NULL);
@@ -326,6 +340,7 @@ static void silt(void) {
     atomic(db);
     prefixes(db);
     snapshots_and_iterators(db);
+    changes(db);
     maintenance(db);
     siltstone_iterator_t *records = siltstone_iterate(db, &err);
     siltstone_snapshot_t *snapshot = siltstone_snapshot_create(db, &err);

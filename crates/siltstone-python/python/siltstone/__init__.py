@@ -16,6 +16,7 @@ from . import _siltstone
 from ._database import Database, open
 from ._dictionary import Dictionary
 from ._errors import (
+    ChangesLostError,
     ClosedError,
     CorruptError,
     DeviceError,
@@ -39,6 +40,7 @@ if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_siltstone.after_fork)
 
 __all__ = [
+    "ChangesLostError",
     "ClosedError",
     "CorruptError",
     "Database",

@@ -32,6 +32,10 @@ class NotFoundError(Error, FileNotFoundError):
     """The directory has no database, and the flag does not create one."""
 
 
+class ChangesLostError(Error, LookupError):
+    """The change feed does not have what was written since the position: read all records again."""
+
+
 class NotADatabaseError(Error):
     """The path has something else: other files, a file, a database of a newer version, no manifest."""
 

@@ -4,6 +4,7 @@ use super::Database;
 use crate::error::{IntoPython, setting_error, unsupported};
 use crate::records::{Part, Records, of_keys};
 use pyo3::prelude::*;
+use siltstone::{ChangePosition, Changes};
 use std::ops::Bound as KeyBound;
 
 /// The records that are counted between two looks at signals.
@@ -54,6 +55,25 @@ impl Database {
     fn approximate_len(&self, py: Python<'_>) -> PyResult<u64> {
         let handle = self.handle(py)?;
         py.detach(|| handle.len()).into_python(py)
+    }
+
+    /// Returns the keys that were written since a position in the change feed, and the next position.
+    #[pyo3(signature = (since=None, *, limit=None))]
+    fn changes<'py>(
+        &self,
+        py: Python<'py>,
+        since: Option<&str>,
+        limit: Option<usize>,
+    ) -> PyResult<(Vec<Bound<'py, PyAny>>, String)> {
+        let handle = self.handle(py)?;
+        let since = since.map(str::parse::<ChangePosition>).transpose().into_python(py)?;
+        let changes = py.detach(|| match since {
+            Some(since) => handle.changes(since, limit.unwrap_or(usize::MAX)),
+            None => handle.change_position().map(|next| Changes { keys: Vec::new(), next }),
+        });
+        let Changes { keys, next } = changes.into_python(py)?;
+        let keys = keys.iter().map(|key| self.codecs.decode_key(py, key)).collect::<PyResult<Vec<_>>>()?;
+        Ok((keys, next.to_string()))
     }
 
     /// Returns the records with `start <= key < stop`, or whose keys begin with `prefix`, in key order.

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use siltstone::Access;
 use siltstone::device::Directory;
-use siltstone::names::{COMPANION_NAMES, FileName};
+use siltstone::names::{CHANGES_NAME, COMPANION_NAMES, FileName};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +43,9 @@ pub fn remove_files(py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let directory = Directory::system(&path, Access::Buffered)?;
         let _lock = directory.lock()?;
         let is_ours = |name: &str| {
-            FileName::parse(name).is_some() || COMPANION_NAMES.contains(&name) || name == "USAGE"
+            FileName::parse(name).is_some()
+                || COMPANION_NAMES.contains(&name)
+                || ["USAGE", CHANGES_NAME].contains(&name)
         };
         directory.list()?.iter().filter(|name| is_ours(name)).try_for_each(|name| directory.remove(name))
     })
