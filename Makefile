@@ -10,6 +10,8 @@ PREFIX ?= /usr/local
 FEATURES ?=
 # Features that are off by default, tested and checked as well: those of the libraries.
 OPTIONAL := siltstone/serde,siltstone/tracing,siltstone-network/af-xdp
+# Those of all test programs: with others, the library would be built again.
+TESTED := siltstone-cli/parquet,$(OPTIONAL)
 PYTHON ?= python3
 SHARE := $(DESTDIR)$(PREFIX)/share
 CAPI := crates/siltstone-capi
@@ -63,7 +65,7 @@ demo: build ## Index the chunks of files of this machine, and print what that co
 	$(SILTSTONE) dedup --db $(DEMO_DB) "$$@"
 
 test: ## Run all tests
-	$(CARGO) test --workspace --features siltstone-cli/parquet,$(OPTIONAL)
+	$(CARGO) test --workspace --features $(TESTED)
 	crates/siltstone-python/test
 
 test-python: ## Build the Python package, and run its tests
@@ -83,9 +85,9 @@ sanitize: ## Run ThreadSanitizer and Shuttle on threads, and AddressSanitizer on
 
 lint: platforms ## Check the format, run clippy, and check the library for other platforms
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) test --test tidy -- --ignored
-	$(CARGO) clippy --package siltstone --package siltstone-network --features $(OPTIONAL) --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --features $(OPTIONAL) --all-targets -- -D warnings
+	$(CARGO) clippy --package siltstone --package siltstone-network -- -D warnings
+	$(CARGO) test --workspace --features $(TESTED) --test tidy -- --ignored
 
 platforms: ## Check the library for other platforms
 	rustup target add $(PLATFORMS)
