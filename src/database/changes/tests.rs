@@ -177,10 +177,8 @@ fn the_feed_keeps_about_its_size_and_refuses_positions_before_that() {
     // A key of 4 bytes takes 11 bytes at most.
     let most = kept[0].1 as u64;
     assert!((FEED_BYTES / 11 * 3 / 4..FEED_BYTES / 10).contains(&most), "{most} keys");
-    let kept_on_flash = database.stats().disk_bytes;
     drop(database);
     let database = Database::builder(directory.path()).change_feed(0).open().unwrap();
-    assert!(database.stats().disk_bytes < kept_on_flash);
     let refused = database.change_position().unwrap_err().to_string();
     assert!(refused.contains("no change feed"), "{refused}");
     let names = std::fs::read_dir(directory.path()).unwrap();
