@@ -96,10 +96,13 @@ fn measure(settings: &Settings, file: &File, pattern: Pattern) -> Result<f64> {
     let work = || {
         let mut buffer = AlignedBuffer::default();
         buffer.resize(BLOCK_BYTES as usize);
-        while begun.elapsed() < end && !settings.stop.load(Relaxed) {
+        // At least one request: a thread may get a processor only after the end.
+        loop {
             request(&mut buffer)?;
+            if begun.elapsed() >= end || settings.stop.load(Relaxed) {
+                return Ok::<(), siltstone::Error>(());
+            }
         }
-        Ok::<(), siltstone::Error>(())
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..settings.threads).map(|_| scope.spawn(work)).collect();
