@@ -5,8 +5,10 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Victim {
-    /// The segment whose dead bytes, times its age, are the most per live byte (Rosenblum and Ousterhout, SOSP 1991):
-    /// old segments are cleaned earlier, because they gain few dead bytes by waiting.
+    /// The segment that becomes cheaper to clean the slowest (Lomet and Luo, ICDE 2021). To free a byte, live / dead
+    /// bytes are moved. If its live bytes live as long again as the segment is old, this declines by
+    /// live · bytes / (dead² · age) per byte that is put. Compared to dead · age / live, the largest of which Rosenblum
+    /// and Ousterhout clean (SOSP 1991), old segments with few dead bytes wait longer.
     #[default]
     CostBenefit,
     /// The segment with the largest share of dead bytes (FlashKey, V-B).
@@ -37,7 +39,7 @@ pub fn choose(victim: Victim, segments: &[SegmentCounts]) -> Option<usize> {
     let score = |segment: &SegmentCounts| {
         let (dead, live) = (segment.dead as f64, segment.live().max(1) as f64);
         match victim {
-            Victim::CostBenefit => dead * segment.age.max(1) as f64 / live,
+            Victim::CostBenefit => dead * dead / segment.bytes as f64 * segment.age.max(1) as f64 / live,
             Victim::MostInvalid => dead / live,
             Victim::Oldest => segment.age as f64,
         }
@@ -123,6 +125,18 @@ mod tests {
         for victim in [Victim::CostBenefit, Victim::MostInvalid, Victim::Oldest] {
             assert_eq!(choose(victim, &segments[..1]), None);
             assert_eq!(choose(victim, &[segment(100, 100, 0), segments[0]]), Some(0));
+        }
+    }
+
+    #[test]
+    fn an_old_segment_with_few_dead_bytes_waits_and_the_size_of_segments_does_not_matter() {
+        // Twice as much of the second one is dead: it is chosen until the first one is more than 8 times as old.
+        let chosen = |age, bytes| {
+            let segments = [segment(3 * bytes, bytes, age), segment(300, 200, 100)];
+            choose(Victim::CostBenefit, &segments)
+        };
+        for bytes in [20, 100, 5000] {
+            assert_eq!([790, 810].map(|age| chosen(age, bytes)), [Some(1), Some(0)]);
         }
     }
 

@@ -484,9 +484,17 @@ impl FlashKeyStore {
     /// Returns the average memory of a store whose keys are overwritten with this popularity.
     pub fn ram_of_overwriting(&self, popularity: &Popularity) -> Result<FlashKeyRam, ModelError> {
         // The dead records in finished segments, without those that were replaced at once.
-        let dead = (1.0 - self.replaced_at_once(popularity)) * (self.layout.space - 1.0);
-        let unconfirmed = dead.min(self.layout.unconfirmed_share()) * self.keys;
-        let index = self.index().ram(self.keys + unconfirmed, self.steady(popularity)?.changes);
+        let dead = (1.0 - self.replaced_at_once(popularity)) * (self.layout.space - 1.0) * self.keys;
+        let most = self.layout.unconfirmed_share() * self.keys;
+        let Steady { appends_per_put, changes } = self.steady(popularity)?;
+        let unconfirmed = if dead > most {
+            // A segment is cleaned when the inverse of the appends is dead, and confirmed at about half of that: its
+            // notes go together.
+            (most - self.segment_frames() / appends_per_put / 4.0).max(most / 2.0)
+        } else {
+            dead
+        };
+        let index = self.index().ram(self.keys + unconfirmed, changes);
         Ok(FlashKeyRam { index, unconfirmed: notes_bytes(unconfirmed), ..self.ram() })
     }
 
