@@ -32,6 +32,7 @@ const fn reads(name: &'static str, formats: &'static [&'static str], run: fn(&[u
 pub const TARGETS: &[Target] = &[
     reads("record", &["record"], targets::record::run),
     reads("usage", &["usage"], targets::record::counts),
+    reads("changes", &["changes"], targets::record::changes),
     reads("compression", &["compression"], targets::compression::run),
     reads("log_frames", &["log"], targets::log_frames::run),
     reads("log", &["log"], targets::log::run),

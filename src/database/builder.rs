@@ -250,7 +250,7 @@ impl Builder {
     }
 
     /// Keeps a feed of the keys that are written, for followers: [`Database::changes`]. `bytes` is about how much of it
-    /// is kept on flash, at least 64 KiB; a write takes 6 bytes and the length of its key. The database keeps
+    /// is kept on flash, from 64 KiB to 1 PiB; a write takes 6 bytes and the length of its key. The database keeps
     /// this setting; 0 removes the feed. Default: what the database has, and no feed for a new one.
     ///
     /// Each write appends its keys to the feed first, also a [buffered](Durability::Buffered) one, which costs some

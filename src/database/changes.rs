@@ -15,7 +15,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub(super) use feed::{FEED_BYTES_MIN, Feed, InFlight, end};
+pub(super) use feed::{Feed, InFlight, end};
 
 use super::Database;
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 use crate::input::{Input, directory, put};
 use siltstone::Database;
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 12] = [
     "MANIFEST",
     "MANIFEST.new",
     "log-0000000000000000",
@@ -14,6 +14,8 @@ const NAMES: [&str; 10] = [
     "other",
     "MANIFEST.mirror",
     "USAGE",
+    "CHANGES",
+    "changes-0000000000000000",
 ];
 
 /// Runs the target.

@@ -5,13 +5,17 @@ use crate::seal::with_crc;
 use siltstone::change_feed_state::State;
 use siltstone::usage_file::{self, USAGE_BYTES};
 
-/// Decodes usage counts and the state of a change feed, also with a corrected checksum.
-pub fn counts(data: &[u8]) {
+/// Decodes the state of a change feed, also with a corrected checksum.
+pub fn changes(data: &[u8]) {
     for bytes in [data, &with_crc(data)] {
         if let Some(state) = State::decode(bytes) {
             assert_eq!(state.encode(), bytes);
         }
     }
+}
+
+/// Decodes usage counts, also with a corrected checksum.
+pub fn counts(data: &[u8]) {
     let sealed = with_crc(&data[..data.len().min(USAGE_BYTES - 4)]);
     for bytes in [data, &sealed] {
         if let Some(counted) = usage_file::decode(bytes) {

@@ -1,7 +1,8 @@
 //! Opens a database: examines the directory, takes its lock, and starts what an open database consists of.
 
 use super::{Builder, OPEN_FILES_MIN};
-use crate::database::changes::{FEED_BYTES_MIN, Feed};
+use crate::database::changes::Feed;
+use crate::database::changes::state::FEED_BYTES;
 use crate::database::compressed;
 use crate::database::disk;
 use crate::database::latencies::Latencies;
@@ -218,8 +219,9 @@ impl Builder {
 
     /// Checks that each setting has an effect with this engine.
     fn check_effects(&self, engine: &EngineInfo) -> Result<()> {
-        if let Some(bytes) = self.change_feed.filter(|bytes| (1..FEED_BYTES_MIN).contains(bytes)) {
-            let problem = format!("{bytes} bytes are less than {FEED_BYTES_MIN}; use more, or 0 for no feed");
+        if let Some(bytes) = self.change_feed.filter(|bytes| *bytes > 0 && !FEED_BYTES.contains(bytes)) {
+            let (least, most) = FEED_BYTES.into_inner();
+            let problem = format!("{bytes} is not within {least} to {most} bytes; 0 is for no feed");
             return Err(Error::Setting { name: "change_feed", problem });
         }
         if engine.number.is_some() {

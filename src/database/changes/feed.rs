@@ -24,7 +24,7 @@ use crate::device::{Directory, Purpose, random_number};
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
 use crate::names::{FileName, LogClass};
-use crate::store::log::format::LogFormat;
+use crate::store::log::format::{LogFormat, POSITION_MAX};
 use crate::store::log::{Log, LogSettings};
 use crate::store::record::RecordView;
 use crate::store::segment_bases;
@@ -33,10 +33,8 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// The minimum of [`Builder::change_feed`](crate::Builder::change_feed).
-pub const FEED_BYTES_MIN: u64 = 64 << 10;
 /// The size of a feed whose file `CHANGES` is damaged.
-const FEED_BYTES: u64 = 64 << 20;
+const FEED_BYTES_DEFAULT: u64 = 64 << 20;
 /// The log has this many segments, of which the oldest is removed.
 const SEGMENTS: u64 = 8;
 
@@ -116,7 +114,7 @@ impl Feed {
             return if directory.is_read_only() { Ok(None) } else { remove(directory).map(|()| None) };
         }
         let found = found.flatten();
-        let kept_bytes = found.as_ref().map_or(FEED_BYTES, |state| state.bytes_max);
+        let kept_bytes = found.as_ref().map_or(FEED_BYTES_DEFAULT, |state| state.bytes_max);
         let bytes_max = bytes_max.unwrap_or(kept_bytes);
         if directory.is_read_only() {
             return Feed::open_read_only(directory, found).map(Some);
@@ -382,7 +380,8 @@ fn open_log(directory: &Directory, state: &State, bytes_max: u64) -> Result<Opti
     let is_intact = state.intact_in_run == State::ALWAYS
         || state.intact_in_run != 0 && directory.system_run() == Some(state.intact_in_run);
     let bases = segment_bases(directory, LogClass::Changes)?;
-    let Some(from) = bases.into_iter().min().filter(|_| is_intact) else { return Ok(None) };
+    let first = bases.into_iter().min().filter(|first| is_intact && *first <= POSITION_MAX);
+    let Some(from) = first else { return Ok(None) };
     let settings = LogSettings {
         format: format_of(state),
         segment_bytes: segment_bytes(bytes_max),

@@ -6,6 +6,10 @@ use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::names::{CHANGES_NAME, FileName, NEW_CHANGES_NAME};
 use crate::store::examine::is_missing;
+use std::ops::RangeInclusive;
+
+/// The limits of [`Builder::change_feed`](crate::Builder::change_feed), in bytes.
+pub const FEED_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 50;
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -80,7 +84,7 @@ impl State {
             openings.push(FeedOpening { number: fields.u64()?, end: fields.u64()? });
         }
         let state = State { log_id, bytes_max, synced, intact_in_run, openings };
-        (bytes == state.encode()).then_some(state)
+        (bytes == state.encode() && FEED_BYTES.contains(&bytes_max)).then_some(state)
     }
 
     /// Reads the file of a directory: `None` if there is none, `Some(None)` if it is damaged.

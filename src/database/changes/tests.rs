@@ -279,9 +279,11 @@ fn a_destroyed_database_has_no_feed_left() {
 }
 
 #[test]
-fn a_size_that_is_too_small_and_an_engine_without_files_are_refused() {
-    let refused = Database::builder("nowhere").change_feed(1_000).open().unwrap_err().to_string();
-    assert!(refused.contains("less than 65536"), "{refused}");
+fn a_size_that_is_not_possible_and_an_engine_without_files_are_refused() {
+    for bytes in [1_000, u64::MAX] {
+        let refused = Database::builder("nowhere").change_feed(bytes).open().unwrap_err().to_string();
+        assert!(refused.contains("is not within 65536 to"), "{refused}");
+    }
     assert!(!Path::new("nowhere").exists());
     let builder = Database::builder("").engine(EngineKind::Mica).change_feed(FEED_BYTES);
     let refused = builder.open_in_memory().unwrap_err().to_string();
@@ -313,6 +315,9 @@ fn a_state_is_read_as_it_was_written_and_not_if_a_bit_differs() {
         assert_eq!(State::decode(&bad), None, "bit {bit}");
     }
     (0..bytes.len()).for_each(|length| assert_eq!(State::decode(&bytes[..length]), None));
+    for bytes_max in [0, FEED_BYTES - 1, u64::MAX] {
+        assert_eq!(State::decode(&State { bytes_max, ..state.clone() }.encode()), None);
+    }
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     assert_eq!(State::read(&directory).unwrap(), None);
     // What is before the start of the log is of no use.
