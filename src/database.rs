@@ -45,7 +45,7 @@ use crate::stats::Shape;
 
 use crate::error::{Error, Result};
 use bytes::Bytes;
-use changes::Feed;
+use changes::{Feed, InFlight};
 use clock::Clock;
 use latencies::{Latencies, Operation};
 use lock::DirectoryLock;
@@ -448,10 +448,8 @@ impl Database {
         let durability = options.durability.unwrap_or(self.inner.durability);
         let keys = writes.iter().map(|write| write.key().bytes());
         let in_flight = self.inner.feed.as_ref().map(|feed| feed.append(keys, durability)).transpose()?;
-        self.engine().write(writes, durability, &|| self.inner.clock.now_ms())?;
-        if let Some(in_flight) = in_flight {
-            in_flight.succeed();
-        }
+        let written = self.engine().write(writes, durability, &|| self.inner.clock.now_ms());
+        self.inner.end_in_feed(in_flight, written)?;
         self.inner.usage.count_writes(writes.iter().map(HashedWrite::write));
         Ok(())
     }
@@ -502,6 +500,21 @@ impl Inner {
         RecordLayout { fixed: self.shape.fixed, expiring: self.shape.expiring }.check(write)
     }
 
+    /// Ends a write or a sync in the change feed. After a failure the next opening may not find what followers have
+    /// read, so it begins a new feed.
+    fn end_in_feed(&self, in_flight: Option<InFlight<'_>>, outcome: Result<()>) -> Result<()> {
+        match (&self.feed, in_flight, &outcome) {
+            (Some(feed), _, Err(_))
+                if matches!(self.engine.check_writable(), Err(Error::Poisoned { .. })) =>
+            {
+                feed.give_up();
+            }
+            (_, Some(in_flight), Ok(())) => in_flight.succeed(),
+            _ => {}
+        }
+        outcome
+    }
+
     fn close(&self) -> Result<()> {
         self.lock.check_process()?;
         self.workers.stop();
@@ -511,9 +524,15 @@ impl Inner {
                 self.usage.save(now_ms, || self.engine.approximate_len(now_ms));
                 event!(info, path = %self.path.display(), "closing");
             }
+            let failed = matches!(self.engine.check_writable(), Err(Error::Poisoned { .. }));
             let closed = self.engine.close();
-            // After the last write. The feed has at least the keys that the engine has, so it is closed in any case.
-            closed.and(self.feed.as_ref().filter(|_| was_open).map_or(Ok(()), Feed::close))
+            match self.feed.as_ref().filter(|_| was_open) {
+                Some(feed) if failed || closed.is_err() => feed.give_up(),
+                // After the last write.
+                Some(feed) => feed.close()?,
+                None => {}
+            }
+            closed
         })
     }
 }

@@ -1,15 +1,17 @@
-//! The change feed after kills and losses of power, on a simulated device: a follower that reads it has what the
+//! The change feed after kills, losses of power and failures, on a simulated device: a follower that reads it has what the
 //! database has.
 
 use fastrand::Rng;
 use siltstone::device::{Access, Directory};
 use siltstone::engine::{Change, EngineKind, Step};
 use siltstone::{Batch, Bytes, ChangePosition, Database, Durability, Error, Result, WriteOptions};
-use siltstone_testing::{Crash, SimulatedDirectory};
+use siltstone_testing::{Call, Crash, FailingCall, SimulatedDirectory};
 use std::collections::BTreeMap;
 
 const ROUNDS: usize = 6;
 const SEEDS: u64 = 12;
+/// With this one, a failed write loses what a follower has read.
+const SEED_OF_LOSS: u64 = 266;
 
 /// What a follower has, and whether it had to read all records again.
 struct Follower {
@@ -57,6 +59,12 @@ fn open(kind: EngineKind, device: &SimulatedDirectory) -> Result<Database> {
     builder.open_in(Directory::new(device.clone(), Access::Buffered))
 }
 
+/// Returns a call that fails once, after some others.
+fn failing_call(random: &mut Rng) -> FailingCall {
+    let call = random.choice([Call::Write, Call::Sync, Call::SyncDirectory]);
+    FailingCall { call, name_part: "", after: random.u64(..80), for_ever: false }
+}
+
 /// Does one random operation.
 fn operate(database: &Database, random: &mut Rng, follower: &mut Follower) -> Result<()> {
     let durability = random.choice(Durability::ALL).unwrap_or(Durability::Written);
@@ -102,24 +110,28 @@ fn run(kind: EngineKind, seed: u64) -> Result<(usize, usize)> {
             "the feed lost changes without a loss of power: {what}"
         );
         losses = follower.losses;
-        if random.bool() {
-            device.power_off_after(random.u64(1..300));
+        match random.u8(..4) {
+            0..2 => device.power_off_after(random.u64(1..300)),
+            2 => device.set_failing_call(Some(failing_call(&mut random))),
+            _ => {}
         }
         for _ in 0..random.usize(..120) {
             if operate(&database, &mut random, &mut follower).is_err() {
-                assert!(device.is_off(), "{what}");
+                assert!(device.is_off() || device.failed_changes() > 0, "{what}");
                 break;
             }
         }
         let crash = Crash::random(&mut random);
-        may_lose = device.is_off() || crash != Crash::ProcessKilled;
-        if random.u8(..4) > 0 || device.is_off() {
+        // After a failed write or sync, what followers have read may be lost as well.
+        may_lose = device.is_off() || device.failed_changes() > 0 || crash != Crash::ProcessKilled;
+        if random.u8(..4) > 0 || device.is_off() || device.failed_changes() > 0 {
             let crashed = device.crash(crash, &mut random);
             drop(database);
             device = crashed;
             crashes += 1;
         } else {
             device.power_off_after(u64::MAX);
+            device.set_failing_call(None);
             database.close()?;
             may_lose = false;
         }
@@ -131,7 +143,7 @@ fn run(kind: EngineKind, seed: u64) -> Result<(usize, usize)> {
 fn a_follower_has_what_the_database_has_after_any_crash_and_loses_its_position_only_with_the_power() {
     for kind in EngineKind::ALL.iter().filter(|kind| kind.info().number.is_some()) {
         let (mut losses, mut crashes) = (0, 0);
-        for seed in 0..SEEDS {
+        for seed in (0..SEEDS).chain([SEED_OF_LOSS]) {
             let of_run = run(*kind, seed).unwrap();
             losses += of_run.0;
             crashes += of_run.1;

@@ -306,24 +306,23 @@ impl Database {
         let locked = inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(inner.durability);
         let mut in_flight = None;
-        self.engine().update_many(keys, durability, inner.clock.now_ms(), &mut |found, changes| {
-            change(found, changes)?;
-            let writes = || {
-                let changes = keys.iter().zip(&*changes);
-                changes.filter_map(|(key, change)| change.to_write(*key))
-            };
-            writes().try_for_each(|write| inner.check(&write.write()))?;
-            if let Some(feed) = &inner.feed {
-                let changed: Vec<&[u8]> = writes().map(|write| write.key().bytes()).collect();
-                in_flight = Some(feed.append(changed.into_iter(), durability)?);
-            }
-            inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
-            inner.usage.count_writes(writes().map(|write| write.write()));
-            Ok(())
-        })?;
-        if let Some(in_flight) = in_flight {
-            in_flight.succeed();
-        }
+        let updated =
+            self.engine().update_many(keys, durability, inner.clock.now_ms(), &mut |found, changes| {
+                change(found, changes)?;
+                let writes = || {
+                    let changes = keys.iter().zip(&*changes);
+                    changes.filter_map(|(key, change)| change.to_write(*key))
+                };
+                writes().try_for_each(|write| inner.check(&write.write()))?;
+                if let Some(feed) = &inner.feed {
+                    let changed: Vec<&[u8]> = writes().map(|write| write.key().bytes()).collect();
+                    in_flight = Some(feed.append(changed.into_iter(), durability)?);
+                }
+                inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
+                inner.usage.count_writes(writes().map(|write| write.write()));
+                Ok(())
+            });
+        inner.end_in_feed(in_flight, updated)?;
         drop(locked);
         Ok(())
     }

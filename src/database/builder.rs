@@ -255,9 +255,9 @@ impl Builder {
     ///
     /// Each write appends its keys to the feed first, also a [buffered](Durability::Buffered) one, which costs some
     /// percent of the writes per second. The feed survives a kill of the process. It is synced when it is closed, so if
-    /// the system ends while the database is open, a new feed begins, and followers read all records again. On systems
-    /// other than Linux a kill of the process counts as such an end. The feed takes up to 64 KiB of memory
-    /// in addition to the [`memory_budget`](Self::memory_budget).
+    /// the system ends while the database is open, a new feed begins, and followers read all records again; also after
+    /// a failed write. On systems other than Linux a kill of the process counts as such an end. The feed takes up to
+    /// 64 KiB of memory in addition to the [`memory_budget`](Self::memory_budget).
     pub fn change_feed(mut self, bytes: u64) -> Self {
         self.change_feed = Some(bytes);
         self

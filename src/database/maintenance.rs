@@ -57,11 +57,7 @@ impl Database {
         let _measured = self.inner.latencies.measure(Operation::Sync);
         let _locked = self.inner.lock.to_write()?;
         let in_flight = self.inner.feed.as_ref().map(Feed::begin_sync);
-        self.engine().sync()?;
-        if let Some(in_flight) = in_flight {
-            in_flight.succeed();
-        }
-        Ok(())
+        self.inner.end_in_feed(in_flight, self.engine().sync())
     }
 
     /// Executes one bounded piece of background work. For databases without worker threads.

@@ -186,11 +186,11 @@ impl Feed {
         let mut start = None;
         let records = keys.map(|key| RecordView { key, value: None, expires_at_ms: 0 });
         let appended = log.append(records, durability, |position| start = start.or(Some(position)));
-        let end = appended.inspect_err(|_| self.give_up(&mut inner))?;
+        let end = appended.inspect_err(|_| self.give_up_in(&mut inner))?;
         // A position is visible only after the lock is released, so never before it is hidden.
         inner.in_flight.extend(start);
         if end >= inner.remove_at {
-            self.remove_oldest(log, &mut inner, end).inspect_err(|_| self.give_up(&mut inner))?;
+            self.remove_oldest(log, &mut inner, end).inspect_err(|_| self.give_up_in(&mut inner))?;
         }
         drop(inner);
         Ok(InFlight { feed: self, start, epoch: None })
@@ -213,11 +213,15 @@ impl Feed {
         Ok(())
     }
 
-    /// Makes the next opening begin a new feed, after an error: a part of this one may be lost. All writes fail until
-    /// then.
-    fn give_up(&self, inner: &mut Inner) {
+    /// Makes the next opening begin a new feed, after an error: the feed may have lost keys, or the engine writes that
+    /// followers have read. No write succeeds until then.
+    pub fn give_up(&self) {
+        self.give_up_in(&mut self.inner.lock());
+    }
+
+    fn give_up_in(&self, inner: &mut Inner) {
         inner.state.intact_in_run = 0;
-        // If this fails too, the device takes nothing any more, so later writes are not in the database either.
+        // If this fails as well, nothing can be recorded. The error that led here is returned in any case.
         let _ = inner.state.write(&self.directory, 0);
     }
 
@@ -274,7 +278,7 @@ impl Feed {
             Some(opening) if since.offset <= opening.end.min(visible.offset) => Ok(()),
             _ => Err(lost(
                 "the position is of another feed; a new one begins if the system ends while the database is open, \
-                 after a repair, and in a copy",
+                 after a failed write, after a repair, and in a copy",
             )),
         }
     }
