@@ -1,5 +1,5 @@
-//! The change feed after kills, losses of power and failures, on a simulated device: a follower that reads it has what the
-//! database has.
+//! The change feed after kills, losses of power and failures, on a simulated device: a follower that reads it has what
+//! the database has.
 
 use fastrand::Rng;
 use siltstone::device::{Access, Directory};
