@@ -6,6 +6,8 @@ mod counters;
 mod dedup_index;
 #[path = "../examples/dictionary.rs"]
 mod dictionary;
+#[path = "../examples/follower.rs"]
+mod follower;
 #[path = "../examples/neighbours.rs"]
 mod neighbours;
 #[path = "../examples/seen_set.rs"]
@@ -22,12 +24,37 @@ fn every_example_runs() {
     counters::main().unwrap();
     dedup_index::main().unwrap();
     dictionary::main().unwrap();
+    follower::main().unwrap();
     neighbours::main().unwrap();
     seen_set::main().unwrap();
     sessions::main().unwrap();
     tables::main().unwrap();
     tokio_gets::example::main().unwrap();
     assert_eq!(tokio_gets::measure_few().unwrap(), 4);
+}
+
+#[test]
+fn a_copy_follows_from_where_it_stopped_or_from_the_beginning_if_changes_are_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("original");
+    let copy = siltstone::Database::open(directory.path().join("copy")).unwrap();
+    let original = follower::open(&path).unwrap();
+    original.put("a", "1").unwrap();
+    original.put("b", "1").unwrap();
+    assert_eq!(follower::follow(&original, &copy).unwrap(), 0, "the first time all records are read");
+    original.delete("a").unwrap();
+    drop(original);
+    let original = follower::open(&path).unwrap();
+    assert_eq!(follower::follow(&original, &copy).unwrap(), 1);
+    drop(original);
+    // A database without its feed may have lost keys that the copy has.
+    let original = siltstone::Database::builder(&path).change_feed(0).open().unwrap();
+    original.delete("b").unwrap();
+    original.put("c", "1").unwrap();
+    drop(original);
+    follower::follow(&follower::open(&path).unwrap(), &copy).unwrap();
+    let keys: Vec<_> = copy.iter().unwrap().map(|record| record.unwrap().key).collect();
+    assert!(keys.contains(&"c".into()) && keys.len() == 2, "{keys:?}");
 }
 
 #[test]
