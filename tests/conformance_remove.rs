@@ -8,8 +8,9 @@ mod beds;
 mod stage;
 
 use beds::{MANY, TestBed, all_beds, beds, contents, expected, fill};
-use siltstone::{Database, Durability, Error, Progress, Purpose, Result, WriteOptions};
+use siltstone::{Builder, Database, Durability, EngineKind, Error, Progress, Purpose, Result, WriteOptions};
 use stage::{STAGES, Stage, reach};
+use std::collections::BTreeMap;
 
 /// Returns the prefix of some 256 keys if they are numbers, and of fewer if they are hashes.
 fn prefix(bed: &TestBed, number: u64) -> Vec<u8> {
@@ -67,6 +68,80 @@ fn many_deletions_survive_another_opening() {
         assert_eq!(database.clear().unwrap(), left.len() as u64, "{bed}");
         drop(database);
         assert!(contents(&bed.open()).is_empty(), "{bed}");
+    }
+}
+
+/// The first and the last value of each key, and whether a filter refuses it.
+type Put = BTreeMap<Vec<u8>, ([Vec<u8>; 2], bool)>;
+
+/// Returns the builder of a bed without the order of keys, with which FlashKey takes no filter.
+fn unordered(bed: &TestBed) -> Builder {
+    let is_flashkey = bed.to_string().starts_with("flashkey");
+    if is_flashkey { bed.builder().set("ordered", false) } else { bed.builder() }
+}
+
+/// Puts two values of each key into a database with a filter that refuses every second key, or only its last value.
+fn filtered(bed: &TestBed, refuses_first: bool) -> (Database, Put) {
+    let of = |number| ([bed.value(number, 1), bed.value(number, 2)], number % 2 == 0);
+    let put: Put = (0..MANY).map(|number| (bed.key(number), of(number))).collect();
+    let known = put.clone();
+    let builder = unordered(bed).compaction_filter(move |key, value| {
+        let ([first, last], is_refused) = &known[key];
+        assert!(value == first || value == last, "a value that was put");
+        !is_refused || !refuses_first && value == first
+    });
+    let database = bed.open_with(builder).unwrap();
+    for (key, ([first, last], _)) in &put {
+        database.put(key, first).unwrap();
+        database.put(key, last).unwrap();
+    }
+    database.compact().unwrap();
+    (database, put)
+}
+
+#[test]
+fn records_that_a_compaction_filter_refuses_disappear_when_they_are_written_again_and_no_others_do() {
+    for bed in beds() {
+        let (database, put) = filtered(&bed, true);
+        let found = contents(&database);
+        assert!(found.iter().all(|(key, value)| *value == put[key].0[1]), "{bed}");
+        assert!(put.iter().all(|(key, (_, is_refused))| *is_refused || found.contains_key(key)), "{bed}");
+        // A segment without overwritten records is not cleaned, and the engine of the tests that only appends writes
+        // nothing again.
+        let left = found.keys().filter(|key| put[*key].1).count() as u64;
+        let rewrites = EngineKind::ALL.iter().any(|kind| kind.name() == database.stats().engine);
+        assert!(if rewrites { left * 50 < MANY } else { left * 2 == MANY }, "{bed}: {left} are left");
+        // Without the filter, what has disappeared is not found again.
+        drop(database);
+        let database = bed.open_with(unordered(&bed)).unwrap();
+        database.compact().unwrap();
+        assert!(contents(&database) == found, "{bed}");
+    }
+}
+
+#[test]
+fn a_compaction_filter_is_refused_in_memory_and_where_keys_are_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let flashkey = || Database::builder(&path).engine(EngineKind::FlashKey);
+    let refused =
+        flashkey().set("ordered", true).compaction_filter(|_, _| true).open().unwrap_err().to_string();
+    assert!(refused.starts_with("compaction_filter") && refused.contains("`retain`"), "{refused}");
+    assert!(!path.exists());
+    drop(flashkey().set("ordered", true).open().unwrap());
+    assert!(flashkey().compaction_filter(|_, _| true).open().is_err(), "the database keeps the order");
+    let mica = Database::builder("").engine(EngineKind::Mica).compaction_filter(|_, _| true);
+    let refused = mica.open_in_memory().unwrap_err().to_string();
+    assert!(refused.contains("compaction_filter") && refused.contains("mica"), "{refused}");
+}
+
+#[test]
+fn an_older_value_does_not_come_back_when_a_compaction_filter_refuses_the_last_one() {
+    for bed in beds() {
+        let (database, put) = filtered(&bed, false);
+        let found = contents(&database);
+        assert!(found.iter().all(|(key, value)| *value == put[key].0[1]), "{bed}");
+        assert!(put.iter().all(|(key, (_, is_refused))| *is_refused || found.contains_key(key)), "{bed}");
     }
 }
 

@@ -11,6 +11,7 @@ use crate::device::{Access, Directory};
 use crate::engine::CommonSettings;
 use crate::engine::{EngineKind, EngineSettings};
 use crate::error::{Error, Result};
+use crate::store::CompactionFilter;
 use crate::sync::Mutex;
 use std::fmt;
 use std::io::ErrorKind;
@@ -218,6 +219,39 @@ impl Builder {
     /// cache; 256 MiB for an engine that keeps all data in memory.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.common.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Sets a function that decides which records stay when background work writes them again: it gets a key and its
+    /// value, and returns whether the record stays. What it refuses disappears without a delete. For records that are
+    /// of no use any more by a rule of their own; [`retain`](Database::retain) removes such records at once, and an
+    /// expiry time hides them at once.
+    ///
+    /// - A record is written again when a partition is merged, or when a segment of a log with overwritten records is
+    ///   cleaned. Until then reads find it; [`compact`](Database::compact) merges and cleans only where something is
+    ///   young, overwritten or deleted. The record cache may return it somewhat longer. What FlashStore has on flash
+    ///   above a disk stays there.
+    /// - The function is called by background threads, often, so it must be quick, and must not use the database. It
+    ///   must refuse a record always or never, as long as the record is not written. If it panics, the database accepts
+    ///   no more writes.
+    /// - It is not kept in the database: state it at each opening. Records that disappear are not in the
+    ///   [change feed](Self::change_feed). It is refused for FlashKey with `ordered`, whose set of keys would keep
+    ///   theirs, and for an engine that keeps all data in memory.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use siltstone::Database;
+    ///
+    /// let path = directory.path().join("db");
+    /// let database = Database::builder(&path).compaction_filter(|key, _| !key.starts_with(b"v1:")).open()?;
+    /// database.put("v1:a", "old")?;
+    /// database.put("v2:a", "new")?;
+    /// database.compact()?;
+    /// assert!(!database.contains("v1:a")? && database.contains("v2:a")?);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn compaction_filter(mut self, keep: impl Fn(&[u8], &[u8]) -> bool + Send + Sync + 'static) -> Self {
+        self.common.compaction_filter = Some(CompactionFilter::new(keep));
         self
     }
 

@@ -4,6 +4,7 @@ use crate::coding::checksum::Secret;
 use crate::compression::Compression;
 use crate::device::random_number;
 use crate::key::{HASH_LENGTH_MIN, KeyHasher, RecordLayout, check_key_length, check_value_length};
+use crate::store::CompactionFilter;
 use crate::store::manifest::Header;
 
 use crate::error::{Error, Result};
@@ -34,6 +35,8 @@ pub struct CommonSettings {
     pub sample_bytes: Option<usize>,
     /// The limit on the memory, in bytes.
     pub memory_budget: Option<u64>,
+    /// Decides which records stay when background work writes them again.
+    pub compaction_filter: Option<CompactionFilter>,
 }
 
 fn refused<T>(name: &'static str, problem: String) -> Result<T> {

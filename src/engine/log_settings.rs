@@ -29,7 +29,21 @@ pub(super) trait LogEngineSettings: SettingsTable {
     /// Checks that a database can be created with these settings.
     fn check_creation(&self, common: &CommonSettings) -> Result<()> {
         self.check_limits()?;
+        self.check_filter(common)?;
         self.check_no_blocks(common)
+    }
+
+    /// Checks that there is no compaction filter if the keys are kept in order: their set would not lose the keys that
+    /// the filter refuses.
+    fn check_filter(&self, common: &CommonSettings) -> Result<()> {
+        if common.compaction_filter.is_some() && self.of_logs().ordered {
+            let problem =
+                "a database with `ordered` keeps the keys of all records; leave the filter out, and remove \
+                           records with `retain`"
+                    .into();
+            return Err(Error::Setting { name: "compaction_filter", problem });
+        }
+        Ok(())
     }
 
     /// Checks that no setting of blocks is given.
@@ -105,12 +119,16 @@ pub(super) trait LogEngineSettings: SettingsTable {
         let mut settings = self.clone();
         settings.adopt_kept(manifest.settings())?;
         settings.check_limits()?;
+        settings.check_filter(common)?;
         if let Some(budget) = common.memory_budget {
             hashed_log::check_budget(budget, 1 << header.partitions_log2, 0)?;
         }
         let (of_logs, to_keep) = (settings.of_logs(), settings.to_keep());
         let budget = common.memory_budget;
         let parts = hashed_log::open(directory, manifest, of_logs, &to_keep, budget, below, progress)?;
+        if let Some(filter) = &common.compaction_filter {
+            parts.logs.set_compaction_filter(filter.clone());
+        }
         let budget = settings.write_budget();
         Ok(LogEngine { info: Self::INFO, settings: settings.values(), parts, budget })
     }

@@ -14,6 +14,7 @@
 use crate::batch::TimestampMs;
 use crate::error::Result;
 use crate::key::KeyHash;
+use crate::store::CompactionFilter;
 use crate::store::record::RecordView;
 
 /// A record with the hash that places it.
@@ -55,6 +56,8 @@ pub struct MergeCursor {
     first_placement: u64,
     /// The time at which tombstones and expired records are dropped; `None` keeps them.
     drop_gone_at_ms: Option<TimestampMs>,
+    /// Decides which other records are dropped.
+    compaction_filter: Option<CompactionFilter>,
     last_key: Vec<u8>,
     /// The number of records taken from each source.
     taken: Vec<u64>,
@@ -79,9 +82,16 @@ impl MergeCursor {
             started: false,
             first_placement: 0,
             drop_gone_at_ms,
+            compaction_filter: None,
             last_key: Vec::new(),
             hidden: 0,
         }
+    }
+
+    /// Drops the records that a filter does not keep as well. Only for all stores of a partition: an older version of a
+    /// key in another store would be found again.
+    pub fn with_compaction_filter(self, compaction_filter: Option<CompactionFilter>) -> Self {
+        MergeCursor { compaction_filter, ..self }
     }
 
     /// Returns the number of records taken from all sources so far.
@@ -194,7 +204,8 @@ impl Cursor for MergeCursor {
         loop {
             self.leave()?;
             let Some(entry) = self.entry() else { return Ok(false) };
-            if self.drop_gone_at_ms.is_none_or(|now_ms| !entry.record.is_gone(now_ms)) {
+            let is_gone = self.drop_gone_at_ms.is_some_and(|now_ms| entry.record.is_gone(now_ms));
+            if !is_gone && self.compaction_filter.as_ref().is_none_or(|filter| filter.keeps(&entry.record)) {
                 return Ok(true);
             }
         }

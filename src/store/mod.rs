@@ -4,6 +4,7 @@
 
 pub mod block;
 pub mod chain;
+mod compaction_filter;
 pub mod data_logs;
 pub mod examine;
 mod filter;
@@ -24,6 +25,7 @@ pub mod sort;
 
 pub mod file;
 
+pub use compaction_filter::CompactionFilter;
 pub use file::{StoreFile, StoreFileWriter, StoreFooter};
 pub use filter::{FilterKind, StoreFilter};
 pub(crate) use listing::{list_files, segment_bases};

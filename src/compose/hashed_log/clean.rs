@@ -6,7 +6,7 @@ use super::indexed_logs::{CLEAN, IndexedLogs, OwnedRecord};
 use super::policy::class_of;
 use super::settings::Mistake;
 use super::unconfirmed::{Overwriting, SegmentId, YoungerKey};
-use crate::batch::{Durability, TimestampMs, has_expired};
+use crate::batch::{Durability, TimestampMs};
 use crate::device::Purpose;
 use crate::error::Result;
 use crate::store::data_logs::{Frames, SegmentInfo, USER, Unit};
@@ -260,7 +260,7 @@ impl Cleaning {
             // Overwritten since the piece was read.
             let Some(rank) = units.iter().position(|unit| *unit == live.unit) else { continue };
             let record = live.record.view();
-            let is_gone = record.value.is_none() || has_expired(record.expires_at_ms, now_ms);
+            let is_gone = record.is_gone(now_ms) || !logs.keeps(&record);
             // An older entry of this hash may be of the same key, and must not be found again.
             let is_oldest = rank + 1 == units.len();
             let hides_nothing = is_oldest && !logs.settings.has_below;

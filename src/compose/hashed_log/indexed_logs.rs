@@ -10,6 +10,7 @@ use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
+use crate::store::CompactionFilter;
 use crate::store::data_logs::{DataLogs, DataView, SegmentInfo, Unit};
 use crate::store::log_index::{LogIndex, Residency};
 use crate::store::manifest::Header;
@@ -17,7 +18,7 @@ use crate::store::ordered_keys::{KeyState, OrderedKeys};
 use crate::store::record::{RecordSpan, RecordView};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The class of records that the store below has as well. Only databases with such a store have it: in others it is one
 /// of moved records.
@@ -33,6 +34,8 @@ pub(crate) struct IndexedLogs {
     /// The keys in order, if the database keeps them.
     pub(super) keys: Option<OrderedKeys>,
     pub(super) unconfirmed: Unconfirmed,
+    /// Decides which records stay when they are moved. Set once, before there is background work.
+    compaction_filter: OnceLock<CompactionFilter>,
     /// The store to which records leave, if there is one.
     pub(super) below: Option<Arc<dyn Below>>,
     /// Held while records leave: from before they are written below until they have no entries.
@@ -73,6 +76,7 @@ impl IndexedLogs {
             index,
             keys,
             unconfirmed: Unconfirmed::default(),
+            compaction_filter: OnceLock::new(),
             below: None,
             leaving: Mutex::new(()),
             recycled_to: AtomicU64::new(0),
@@ -89,6 +93,17 @@ impl IndexedLogs {
     /// Sets the store to which records leave.
     pub fn over(self, below: Option<Arc<dyn Below>>) -> IndexedLogs {
         IndexedLogs { below, ..self }
+    }
+
+    /// Sets what decides which records stay when they are moved.
+    pub fn set_compaction_filter(&self, filter: CompactionFilter) {
+        // The opening sets it, once.
+        let _ = self.compaction_filter.set(filter);
+    }
+
+    /// Returns whether a record stays when it is moved.
+    pub fn keeps(&self, record: &RecordView<'_>) -> bool {
+        self.compaction_filter.get().is_none_or(|filter| filter.keeps(record))
     }
 
     pub fn health(&self) -> &Arc<Health> {

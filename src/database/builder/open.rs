@@ -122,6 +122,9 @@ impl Builder {
         let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };
         // Checked again: another process may have created a database before the lock was taken.
         let settings = self.examine_place(&directory)?;
+        let decoding = compressed::Decoding::default();
+        let of_stored = |filter| compressed::filter_of_stored(filter, &decoding);
+        self.common.compaction_filter = self.common.compaction_filter.take().map(of_stored);
         let progress = self.progress.take();
         let mut report = |done, all| progress.as_ref().is_none_or(|progress| progress.lock()(done, all));
         let opening = Opening {
@@ -144,6 +147,7 @@ impl Builder {
             sample_bytes: self.common.sample_bytes,
             directory: is_persistent.then(|| directory.clone()),
             path: self.path.clone(),
+            decoding,
         };
         let engine = compressed::over(engine, place)?;
         let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disk)), self.read_only));
@@ -236,6 +240,7 @@ impl Builder {
             ("verify_checksums", !self.verify_checksums),
             ("open_files_max", self.open_files_max.is_some()),
             ("change_feed", self.change_feed.is_some()),
+            ("compaction_filter", self.common.compaction_filter.is_some()),
         ];
         let set = of_files.into_iter().find(|(_, is_set)| *is_set);
         set.map_or(Ok(()), |(name, _)| {

@@ -13,14 +13,31 @@ use crate::compression::Compression;
 use crate::device::Directory;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::store::CompactionFilter;
 use crate::store::manifest::Header;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Checks that this program can read the values of the database in a directory, if there is one.
 pub(super) fn check(directory: &Directory) -> Result<()> {
     let compression = Header::read(directory)?.map_or(Compression::None, |header| header.compression);
     compression.check_feature(|| format!("the database in {} has", directory.path().display()))
+}
+
+/// Returns the value that a stored one of a key is; `None` if it is damaged.
+type Decode = dyn Fn(&[u8], &[u8]) -> Option<Vec<u8>> + Send + Sync;
+
+/// How the values of a database that is being opened are decoded: `None` if they are stored as they are.
+pub(super) type Decoding = Arc<OnceLock<Option<Box<Decode>>>>;
+
+/// Returns a filter of stored values for one of values. It keeps everything as long as the decoding is not known.
+pub(super) fn filter_of_stored(filter: CompactionFilter, decoding: &Decoding) -> CompactionFilter {
+    let decoding = decoding.clone();
+    CompactionFilter::new(move |key, stored| match decoding.get() {
+        None => true,
+        Some(None) => filter.keeps_value(key, stored),
+        Some(Some(decode)) => decode(key, stored).is_none_or(|value| filter.keeps_value(key, &value)),
+    })
 }
 
 /// What the coding of the values of a database depends on.
@@ -33,22 +50,34 @@ pub(super) struct Place {
     pub directory: Option<Directory>,
     /// The path in errors.
     pub path: PathBuf,
+    /// Is set to how values are decoded.
+    pub decoding: Decoding,
 }
 
 /// Returns the engine with the compression of its values.
 #[cfg(feature = "compression")]
 pub(super) fn over(engine: Arc<dyn Engine>, place: Place) -> Result<Arc<dyn Engine>> {
+    let decoding = place.decoding.clone();
     if place.compression == Compression::None {
+        decoding.get_or_init(|| None);
         return Ok(engine);
     }
-    let values = values::Values::open(&*engine, place)?;
+    let values = Arc::new(values::Values::open(&*engine, place)?);
+    let of_filter = values.clone();
+    decoding.get_or_init(|| {
+        Some(Box::new(move |key, stored| {
+            let mut value = Vec::new();
+            of_filter.decode_into(key, stored, &mut value).ok().map(|()| value)
+        }))
+    });
     Ok(Arc::new(over::Compressed::new(engine, values)))
 }
 
 /// Returns the engine, whose values are not compressed.
 #[cfg(not(feature = "compression"))]
 pub(super) fn over(engine: Arc<dyn Engine>, place: Place) -> Result<Arc<dyn Engine>> {
-    let Place { compression, sample_bytes: _, directory: _, path } = place;
+    let Place { compression, sample_bytes: _, directory: _, path, decoding } = place;
+    decoding.get_or_init(|| None);
     compression.check_feature(|| format!("the database in {} has", path.display()))?;
     Ok(engine)
 }

@@ -44,8 +44,8 @@ pub struct Compressed {
 }
 
 impl Compressed {
-    pub fn new(engine: Arc<dyn Engine>, values: Values) -> Compressed {
-        Compressed { engine, values: Arc::new(values) }
+    pub fn new(engine: Arc<dyn Engine>, values: Arc<Values>) -> Compressed {
+        Compressed { engine, values }
     }
 
     /// Decodes what was found of keys, in their order.

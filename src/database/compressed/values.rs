@@ -48,7 +48,7 @@ impl Values {
     /// Reads the dictionary of a database, if there is one, and otherwise begins to collect samples: the records that
     /// the database has, and those that are put.
     pub fn open(engine: &dyn Engine, place: Place) -> Result<Values> {
-        let Place { compression, sample_bytes, directory, path } = place;
+        let Place { compression, sample_bytes, directory, path, .. } = place;
         let codec = Codec::new(compression);
         let is_read_only = directory.as_ref().is_some_and(Directory::is_read_only);
         let mut collects = compression.has_dictionary() && !is_read_only;

@@ -4,6 +4,7 @@ use super::settings::PartitionedSettings;
 use crate::device::Directory;
 use crate::engine::EngineInfo;
 use crate::key::{Key, KeyHash, PartitionHasher};
+use crate::store::CompactionFilter;
 use crate::store::manifest::Header;
 
 pub(super) struct Configuration {
@@ -15,6 +16,7 @@ pub(super) struct Configuration {
     pub settings: PartitionedSettings,
     pub header: Header,
     pub hasher: PartitionHasher,
+    pub compaction_filter: Option<CompactionFilter>,
 }
 
 /// Where a key belongs.

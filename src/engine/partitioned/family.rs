@@ -82,6 +82,7 @@ pub(in crate::engine) trait PartitionedEngineSettings: SettingsTable + Default {
             settings: settings.of_partitions(),
             to_keep: settings.to_keep(),
             memory_budget: common.memory_budget,
+            compaction_filter: common.compaction_filter.clone(),
         };
         PartitionedEngine::open(directory, manifest, opening, progress)
     }

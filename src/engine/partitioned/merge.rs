@@ -181,7 +181,8 @@ impl MergeJob {
             next_part: 0,
             loads_over,
             new_key_ratio,
-            cursor: MergeCursor::new(sources, Some(now_ms)),
+            cursor: MergeCursor::new(sources, Some(now_ms))
+                .with_compaction_filter(configuration.compaction_filter.clone()),
             filter: last_filter(context, settings.expected_records)?,
             prefilter: prefilter(context, settings.expected_records),
             replaced: view.chain.clone(),

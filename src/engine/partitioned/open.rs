@@ -18,6 +18,7 @@ use crate::engine::EngineInfo;
 use crate::error::{Error, Result};
 use crate::names::FileName;
 use crate::progress::Progress;
+use crate::store::CompactionFilter;
 use crate::store::chain::Chain;
 use crate::store::hash_store::HASH_ORDER_FORM;
 use crate::store::list_files;
@@ -45,6 +46,7 @@ pub(super) struct PartitionedOpening {
     /// The settings that the database keeps from now on.
     pub to_keep: KeptSettings,
     pub memory_budget: Option<u64>,
+    pub compaction_filter: Option<CompactionFilter>,
 }
 
 impl PartitionedEngine {
@@ -55,7 +57,8 @@ impl PartitionedEngine {
         opening: PartitionedOpening,
         progress: &mut Progress<'_>,
     ) -> Result<PartitionedEngine> {
-        let PartitionedOpening { info, named_settings, settings, to_keep, memory_budget } = opening;
+        let PartitionedOpening { info, named_settings, settings, to_keep, memory_budget, compaction_filter } =
+            opening;
         let mut manifest = manifest.rewrite_beyond(settings.manifest_bytes_max);
         let header = *manifest.header();
         let settings = with_expected_keys(settings, 1 << header.partitions_log2);
@@ -96,6 +99,7 @@ impl PartitionedEngine {
             settings,
             header,
             hasher: header.records().hasher,
+            compaction_filter,
         });
         let partitions = Partitions::new(&configuration, &log, partitions, slots_max);
         let lost_tail_bytes = recovered.lost_tail_bytes;

@@ -58,6 +58,7 @@ impl Configuration {
             compression: None,
             sample_bytes: None,
             memory_budget: None,
+            compaction_filter: None,
         };
         draw_compression(&mut common, &mut fastrand::Rng::with_seed(random.get_seed()));
         let collides = hashed_keys && random.bool();
