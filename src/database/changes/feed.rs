@@ -220,9 +220,11 @@ impl Feed {
     }
 
     fn give_up_in(&self, inner: &mut Inner) {
-        inner.state.intact_in_run = 0;
-        // If this fails as well, nothing can be recorded. The error that led here is returned in any case.
-        let _ = inner.state.write(&self.directory, 0);
+        let run = std::mem::take(&mut inner.state.intact_in_run);
+        // If this fails as well, the next failure tries it again. The error that led here is returned in any case.
+        if run != 0 && inner.state.write(&self.directory, 0).is_err() {
+            inner.state.intact_in_run = run;
+        }
     }
 
     /// Returns the position before which all keys are visible.
