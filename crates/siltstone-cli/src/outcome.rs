@@ -170,6 +170,9 @@ fn describe(error: &anyhow::Error) -> String {
     text
 }
 
+/// Settings of a database that no command has an option for.
+const WITHOUT_OPTION: [&str; 3] = ["change_feed", "open_files_max", "verify_checksums"];
+
 fn translated(error: &Error) -> String {
     match error {
         Error::NotFound { path } => format!(
@@ -188,6 +191,9 @@ fn translated(error: &Error) -> String {
             "the key has {got} bytes, but the keys of this database are hashes of {HASH_LENGTH_MIN} bytes or more; \
              create a database without --hashed-keys for other keys"
         ),
+        Error::Setting { name, problem } if WITHOUT_OPTION.contains(name) => {
+            format!("--set {name}: {problem}")
+        }
         Error::Setting { name, problem } => format!("--{}: {problem}", name.replace('_', "-")),
         other => other.to_string(),
     }
@@ -212,5 +218,9 @@ mod tests {
         assert!(message.contains("--expiring") && !message.contains("Builder"), "{message}");
         let message = describe(&Error::NotFound { path: "/nowhere".into() }.into());
         assert!(message.contains("/nowhere") && message.contains("--db"), "{message}");
+        for (name, shown) in [("change_feed", "--set change_feed: "), ("block_bytes", "--block-bytes: ")] {
+            let message = describe(&Error::Setting { name, problem: "too small".into() }.into());
+            assert_eq!(message, format!("{shown}too small"));
+        }
     }
 }
