@@ -94,7 +94,7 @@ struct Inner {
     lock: Arc<DirectoryLock>,
     /// The directory, as it was named.
     path: PathBuf,
-    feed: Option<Feed>,
+    feed: Option<Arc<Feed>>,
 }
 
 /// The options of a write that differ from the database's defaults.
@@ -447,7 +447,7 @@ impl Database {
     fn write_locked(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.inner.durability);
         let keys = writes.iter().map(|write| write.key().bytes());
-        let in_flight = self.inner.feed.as_ref().map(|feed| feed.append(keys, durability)).transpose()?;
+        let in_flight = self.inner.feed.as_deref().map(|feed| feed.append(keys, durability)).transpose()?;
         let written = self.engine().write(writes, durability, &|| self.inner.clock.now_ms());
         self.inner.end_in_feed(in_flight, written)?;
         self.inner.usage.count_writes(writes.iter().map(HashedWrite::write));
@@ -504,11 +504,7 @@ impl Inner {
     /// read, so it begins a new feed.
     fn end_in_feed(&self, in_flight: Option<InFlight<'_>>, outcome: Result<()>) -> Result<()> {
         match (&self.feed, in_flight, &outcome) {
-            (Some(feed), _, Err(_))
-                if matches!(self.engine.check_writable(), Err(Error::Poisoned { .. })) =>
-            {
-                feed.give_up();
-            }
+            (Some(feed), _, Err(_)) => feed.give_up_if_failed(&*self.engine),
             (_, Some(in_flight), Ok(())) => in_flight.succeed(),
             _ => {}
         }
@@ -526,7 +522,7 @@ impl Inner {
             }
             let failed = matches!(self.engine.check_writable(), Err(Error::Poisoned { .. }));
             let closed = self.engine.close();
-            match self.feed.as_ref().filter(|_| was_open) {
+            match self.feed.as_deref().filter(|_| was_open) {
                 Some(feed) if failed || closed.is_err() => feed.give_up(),
                 // After the last write.
                 Some(feed) => feed.close()?,

@@ -250,11 +250,12 @@ impl<'a> BulkLoader<'a> {
         match self.way.take() {
             Some(Way::Sorted(load)) => {
                 let _locked = database.inner.lock.to_write()?;
-                database.inner.feed.as_ref().map_or(Ok(()), Feed::end_load)?;
+                database.inner.feed.as_deref().map_or(Ok(()), Feed::end_load)?;
                 let outcome = load.finish(database.inner.clock.now_ms(), &mut *self.progress);
                 // Also after an error, which may leave some partitions loaded.
                 database.inner.usage.count_puts(self.records, self.key_bytes, self.value_bytes);
-                outcome?;
+                // Its keys are visible when the loader is dropped.
+                database.inner.end_in_feed(None, outcome)?;
             }
             Some(Way::Written { batch, bytes, written_bytes }) => {
                 database.write(&batch)?;

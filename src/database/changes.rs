@@ -67,7 +67,7 @@ impl Database {
     /// [change feed](crate::Builder::change_feed); no key if there was no write. Reads what was written since, up to
     /// there, in pieces of some hundred kilobytes.
     ///
-    /// - The feed has every write that a get has returned or that was acknowledged. A get after this call returns the
+    /// - The feed has every write that was acknowledged, once its keys are visible. A get after this call returns the
     ///   value of that write or of a later one.
     /// - It may also have keys of writes that failed, and keys that were read before: what a follower does with a key
     ///   must be correct if nothing has changed.
@@ -126,7 +126,7 @@ impl Database {
     }
 
     fn feed(&self) -> Result<&Feed> {
-        self.inner.feed.as_ref().ok_or_else(|| Error::Setting {
+        self.inner.feed.as_deref().ok_or_else(|| Error::Setting {
             name: "change_feed",
             problem: "the database has no change feed; open it with `change_feed`, the bytes to keep".into(),
         })

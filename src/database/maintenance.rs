@@ -56,7 +56,7 @@ impl Database {
     pub fn sync(&self) -> Result<()> {
         let _measured = self.inner.latencies.measure(Operation::Sync);
         let _locked = self.inner.lock.to_write()?;
-        let in_flight = self.inner.feed.as_ref().map(Feed::begin_sync);
+        let in_flight = self.inner.feed.as_deref().map(Feed::begin_sync);
         self.inner.end_in_feed(in_flight, self.engine().sync())
     }
 
@@ -73,7 +73,11 @@ impl Database {
     /// ```
     pub fn step(&self) -> Result<Step> {
         let _locked = self.inner.lock.to_work()?;
-        self.engine().step(self.inner.clock.now_ms())
+        let outcome = self.engine().step(self.inner.clock.now_ms());
+        if let (Some(feed), Err(_)) = (&self.inner.feed, &outcome) {
+            feed.give_up_if_failed(self.engine());
+        }
+        outcome
     }
 
     /// Returns when there is no background work left.

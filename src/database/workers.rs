@@ -12,6 +12,7 @@
 //!  writers   run freely | sleep      | wait for a step
 //!  ```
 
+use super::changes::Feed;
 use super::clock::Clock;
 use super::lock::DirectoryLock;
 use super::resources::{Member, Pool, Turn};
@@ -61,6 +62,7 @@ struct Shared {
     lock: Arc<DirectoryLock>,
     clock: Clock,
     usage: Arc<UsageCounters>,
+    feed: Option<Arc<Feed>>,
     threads: usize,
     /// The threads that other databases use as well. If there are none, those of [`Workers`].
     pool: Option<Arc<Pool>>,
@@ -87,9 +89,10 @@ impl Workers {
         lock: Arc<DirectoryLock>,
         clock: Clock,
         usage: Arc<UsageCounters>,
+        feed: Option<Arc<Feed>>,
         threads: usize,
     ) -> Result<Workers> {
-        Workers::start_with(engine, lock, clock, usage, threads, |thread, body| thread.spawn(body))
+        Workers::start_with(engine, lock, clock, usage, feed, threads, |thread, body| thread.spawn(body))
     }
 
     /// Leaves the work to the threads of a pool.
@@ -98,9 +101,11 @@ impl Workers {
         lock: Arc<DirectoryLock>,
         clock: Clock,
         usage: Arc<UsageCounters>,
+        feed: Option<Arc<Feed>>,
         pool: &Arc<Pool>,
     ) -> Result<Workers> {
-        let shared = Arc::new(Shared::new(engine, lock, clock, usage, pool.thread_count, Some(pool.clone())));
+        let shared =
+            Arc::new(Shared::new(engine, lock, clock, usage, feed, pool.thread_count, Some(pool.clone())));
         let member = Some(pool.add(shared.clone())?);
         Ok(Workers { shared, threads: Mutex::default(), member })
     }
@@ -111,10 +116,11 @@ impl Workers {
         lock: Arc<DirectoryLock>,
         clock: Clock,
         usage: Arc<UsageCounters>,
+        feed: Option<Arc<Feed>>,
         threads: usize,
         mut spawn: impl FnMut(thread::Builder, Body) -> io::Result<JoinHandle<()>>,
     ) -> Result<Workers> {
-        let shared = Arc::new(Shared::new(engine, lock, clock, usage, threads, None));
+        let shared = Arc::new(Shared::new(engine, lock, clock, usage, feed, threads, None));
         let workers = Workers { shared, threads: Mutex::default(), member: None };
         for number in 0..threads {
             let shared = workers.shared.clone();
@@ -217,6 +223,7 @@ impl Shared {
         lock: Arc<DirectoryLock>,
         clock: Clock,
         usage: Arc<UsageCounters>,
+        feed: Option<Arc<Feed>>,
         threads: usize,
         pool: Option<Arc<Pool>>,
     ) -> Shared {
@@ -225,6 +232,7 @@ impl Shared {
             lock,
             clock,
             usage,
+            feed,
             threads,
             pool,
             turns: RwLock::default(),
@@ -252,8 +260,18 @@ impl Shared {
     fn fail(&self) {
         let cause = "a background thread panicked, which is a defect of siltstone".to_owned();
         self.engine.poison(&cause);
+        self.feed.iter().for_each(|feed| feed.give_up_if_failed(&*self.engine));
         *self.progress.lock() = Some(Error::Poisoned { cause });
         self.progressed.notify_all();
+    }
+
+    /// Executes a step.
+    fn step(&self) -> Result<Step> {
+        let outcome = self.engine.step(self.clock.now_ms());
+        if let (Some(feed), Err(_)) = (&self.feed, &outcome) {
+            feed.give_up_if_failed(&*self.engine);
+        }
+        outcome
     }
 
     /// Executes a step. Returns whether it worked, or `None` if it failed, and how long it took.
@@ -263,7 +281,7 @@ impl Shared {
             self.usage.save(now_ms, || self.engine.approximate_len(now_ms));
         }
         let began = Instant::now();
-        let outcome = self.engine.step(self.clock.now_ms());
+        let outcome = self.step();
         let worked = outcome.as_ref().ok().map(|step| *step == Step::Worked);
         *self.progress.lock() = outcome.err();
         self.progressed.notify_all();
@@ -327,7 +345,7 @@ impl Shared {
     /// its rate, waits a little.
     fn step_or_yield(&self) -> Result<()> {
         let locked = self.lock.to_work()?;
-        let outcome = self.engine.step(self.clock.now_ms())?;
+        let outcome = self.step()?;
         drop(locked);
         match outcome {
             Step::Idle if self.engine.background().is_limited => thread::sleep(LIMITED_PATIENCE),
@@ -437,7 +455,7 @@ mod tests {
             if started < 3 { thread.spawn(body) } else { Err(io::ErrorKind::WouldBlock.into()) }
         };
         let lock = Arc::new(DirectoryLock::new(Box::new(()), false));
-        let outcome = Workers::start_with(engine.clone(), lock, Clock::default(), usage, 4, spawn);
+        let outcome = Workers::start_with(engine.clone(), lock, Clock::default(), usage, None, 4, spawn);
         assert!(matches!(outcome, Err(Error::Io { operation: "start", .. })));
         // A running thread would hold a reference to the engine.
         assert_eq!((started, Arc::strong_count(&engine)), (3, 1));

@@ -152,19 +152,22 @@ impl Builder {
         let engine = compressed::over(engine, place)?;
         let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disk)), self.read_only));
         let directory = is_persistent.then_some(directory);
-        let feed =
-            directory.as_ref().map_or(Ok(None), |directory| Feed::open(directory, self.change_feed))?;
+        let feed = directory
+            .as_ref()
+            .map_or(Ok(None), |directory| Feed::open(directory, self.change_feed))?
+            .map(Arc::new);
         let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
         let Builder { path, durability, clock, background_threads, resources, .. } = self;
         let latencies = Latencies::new(self.latencies, self.slow);
         event_of_opening(&path, &*engine);
         let workers = match &resources {
             Some(resources) => {
-                Workers::join(engine.clone(), lock.clone(), clock.clone(), usage.clone(), &resources.pool)?
+                let (engine, lock, usage, feed) = (engine.clone(), lock.clone(), usage.clone(), feed.clone());
+                Workers::join(engine, lock, clock.clone(), usage, feed, &resources.pool)?
             }
             None => {
-                let (engine, lock, usage) = (engine.clone(), lock.clone(), usage.clone());
-                Workers::start(engine, lock, clock.clone(), usage, background_threads)?
+                let (engine, lock, usage, feed) = (engine.clone(), lock.clone(), usage.clone(), feed.clone());
+                Workers::start(engine, lock, clock.clone(), usage, feed, background_threads)?
             }
         };
         let (shape, hasher) = (engine.shape(), engine.hasher());

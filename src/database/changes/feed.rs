@@ -21,6 +21,7 @@ use crate::batch::Durability;
 use crate::coding::checksum::Secret;
 use crate::coding::mix;
 use crate::device::{Directory, Purpose, random_number};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
 use crate::names::{FileName, LogClass};
@@ -217,6 +218,13 @@ impl Feed {
     /// followers have read. No write succeeds until then.
     pub fn give_up(&self) {
         self.give_up_in(&mut self.inner.lock());
+    }
+
+    /// [Gives up](Feed::give_up) if the engine has failed.
+    pub fn give_up_if_failed(&self, engine: &dyn Engine) {
+        if matches!(engine.check_writable(), Err(Error::Poisoned { .. })) {
+            self.give_up();
+        }
     }
 
     fn give_up_in(&self, inner: &mut Inner) {
