@@ -345,8 +345,8 @@ fn format_of(state: &State) -> LogFormat {
 /// Removes all files of the feed.
 pub fn remove(directory: &Directory) -> Result<()> {
     let names = directory.list()?;
-    let states = names.iter().filter(|name| is_state(name));
-    if states.clone().count() > 0 {
+    let states: Vec<_> = names.iter().filter(|name| is_state(name)).collect();
+    if !states.is_empty() {
         states.into_iter().try_for_each(|name| directory.remove(name))?;
         // Later writes are not in the feed, so its state must not come back.
         directory.sync(Purpose::Maintain)?;
@@ -358,8 +358,8 @@ pub fn remove(directory: &Directory) -> Result<()> {
 fn remove_segments(directory: &Directory) -> Result<()> {
     let mut bases = segment_bases(directory, LogClass::Changes)?;
     bases.sort_unstable();
-    let names = bases.into_iter().map(|base| FileName::Segment { class: LogClass::Changes, base });
-    names.into_iter().try_for_each(|name| directory.remove(&name.to_string()))
+    let mut names = bases.into_iter().map(|base| FileName::Segment { class: LogClass::Changes, base });
+    names.try_for_each(|name| directory.remove(&name.to_string()))
 }
 
 /// Makes the next opening of a database begin a new feed, if it has one.
