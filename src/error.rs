@@ -156,6 +156,14 @@ pub enum Error {
         /// The first failure.
         cause: String,
     },
+    /// A batch failed when a part of it was visible already. Nothing is read or written until the database is reopened.
+    #[error(
+        "a batch failed when a part of it was visible ({cause}); nothing is read until the database is reopened, which recovers all durable data"
+    )]
+    Torn {
+        /// The failure.
+        cause: String,
+    },
     /// A setting is invalid or contradicts other settings or the database.
     #[error("{name}: {problem}")]
     Setting {
