@@ -218,6 +218,10 @@ fn a_batch_whose_read_fails_is_visible_completely_or_not_at_all() {
             check(seen(&open()).unwrap(), "opened again");
         }
         // The engine of the example keeps its records in memory.
-        assert!(failed > 0 || engine.info.name == "append-log", "{}: no batch read anything", engine.info.name);
+        assert!(
+            failed > 0 || engine.info.name == "append-log",
+            "{}: no batch read anything",
+            engine.info.name
+        );
     }
 }

@@ -163,7 +163,11 @@ impl Cleaning {
         }
         // The records were in the user log before the segment ended or, if it has moved records, before its order. Both
         // may be later than what the manifest states, but they came from finished segments.
-        let end = if self.segment.class == USER { self.segment.base + self.segment.bytes } else { self.segment.order };
+        let end = if self.segment.class == USER {
+            self.segment.base + self.segment.bytes
+        } else {
+            self.segment.order
+        };
         below.expect(end.min(commits.finished_to()[usize::from(USER)]))?;
         let is_synced = !logs.settings.makes(Mistake::DestagesWithoutSync);
         below.write(&writes, if is_synced { Durability::Synced } else { Durability::Buffered }, now_ms)

@@ -281,7 +281,8 @@ impl Engine for Tiered {
         report.add(of_disk);
         let parts = &self.logs.parts;
         let logs = &parts.logs;
-        let claim = parts.commits.look(|manifest| claim::examine(&logs.directory, &self.disk.directory, manifest))?;
+        let claim =
+            parts.commits.look(|manifest| claim::examine(&logs.directory, &self.disk.directory, manifest))?;
         report.damage.extend(claim);
         Ok(report)
     }
