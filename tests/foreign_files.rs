@@ -7,13 +7,18 @@
 mod beds;
 
 use beds::{TestBed, beds, contents, expected};
-use siltstone::{DamagedPart, Database, Disk, Error, FlashStoreSettings, RepairOptions};
+use siltstone::{DamagedPart, Database, Disk, EngineKind, Error, FlashStoreSettings, RepairOptions};
 use std::path::{Path, PathBuf};
 
 const KEYS: u64 = 200;
 
 fn in_files() -> impl Iterator<Item = TestBed> {
-    let is_wanted = |bed: &TestBed| bed.path().is_some() && bed.shape.name == "variable";
+    // The engine of the example has no manifest.
+    let is_wanted = |bed: &TestBed| {
+        bed.path().is_some()
+            && bed.shape.name == "variable"
+            && EngineKind::from_name(bed.engine.info.name).is_some()
+    };
     beds().filter(is_wanted)
 }
 
@@ -33,13 +38,14 @@ fn damaged_files(path: &Path) -> Vec<(String, DamagedPart)> {
     report.damage.iter().map(|damage| (name(&damage.file), damage.part)).collect()
 }
 
-/// With a manifest and a mirror of two databases, whichever is the foreign one, and of every pair of engines.
+/// With a manifest and a mirror of two databases, whichever is the foreign one, of the same engine and of another one.
 #[test]
 fn of_two_manifests_the_one_to_which_the_files_belong_is_right() {
-    for bed in in_files() {
-        for other in in_files() {
+    let all: Vec<TestBed> = in_files().collect();
+    for (number, bed) in all.iter().enumerate() {
+        for other in [bed, &all[(number + 1) % all.len()]] {
             for (foreign, own) in [("MANIFEST", "MANIFEST.mirror"), ("MANIFEST.mirror", "MANIFEST")] {
-                let (bed, other) = (TestBed::in_files(bed.engine.clone(), bed.shape), &other);
+                let bed = TestBed::in_files(bed.engine.clone(), bed.shape);
                 let path = create(&bed);
                 let another = TestBed::in_files(other.engine.clone(), other.shape);
                 let from = create(&another).join(foreign);
@@ -78,14 +84,14 @@ struct TwoMoments {
 impl TwoMoments {
     fn create(engine: &str) -> TwoMoments {
         let moments = TwoMoments { folder: tempfile::tempdir().unwrap() };
-        let settings = FlashStoreSettings::default().flash_bytes(128 << 10).segment_bytes(4 << 10);
+        let settings = FlashStoreSettings::default().flash_bytes(64 << 10).segment_bytes(4 << 10);
         let disk = Disk::at("../disk").set("engine", engine);
         let database =
             Database::builder(moments.path("flash")).engine(settings.disk(disk)).background_threads(0);
         let database = database.open().unwrap();
         for moment in ["before", "now"] {
             // Enough to let records leave flash: at each moment other versions of some, and some that are new.
-            let range = if moment == "before" { 0..1_500u32 } else { 700..2_500 };
+            let range = if moment == "before" { 0..700u32 } else { 300..1_200 };
             for number in range {
                 database.put(number.to_be_bytes(), format!("{moment} {number:0100}")).unwrap();
             }
@@ -151,7 +157,7 @@ fn an_older_copy_of_one_of_two_directories_is_refused_and_a_repair_goes_on_with_
         moments.go_back("disk");
         let database = moments.open().unwrap();
         let records = database.iter().unwrap().map(|record| record.unwrap());
-        assert_eq!(records.filter(|record| record.value.starts_with(b"before")).count(), 1_500, "{engine}");
+        assert_eq!(records.filter(|record| record.value.starts_with(b"before")).count(), 700, "{engine}");
     }
 }
 
