@@ -440,7 +440,11 @@ impl Database {
 
     /// Admits writes, possibly after a delay.
     fn admit(&self, writes: &[HashedWrite<'_>]) -> Result<()> {
-        self.inner.workers.admit(writes.iter().map(|write| write.write().user_bytes()).sum())
+        self.inner.workers.admit(writes.iter().map(|write| write.write().user_bytes()).sum())?;
+        match put_bytes(writes.iter().map(HashedWrite::write)) {
+            0 => Ok(()),
+            bytes => self.inner.workers.admit_put(bytes),
+        }
     }
 
     /// Writes while the caller holds the lock of the directory.
@@ -542,6 +546,15 @@ impl Drop for Inner {
             Err(_) => self.workers.abandon(),
         }
     }
+}
+
+/// The bytes that a record takes besides its key and its value, at most.
+const RECORD_OVERHEAD_BYTES: u64 = 32;
+
+/// Returns the bytes that the puts among these writes take.
+fn put_bytes<'a>(writes: impl Iterator<Item = Write<'a>>) -> u64 {
+    let puts = writes.filter(|write| matches!(write, Write::Put { .. }));
+    puts.map(|write| write.user_bytes() as u64 + RECORD_OVERHEAD_BYTES).sum()
 }
 
 #[cfg(test)]

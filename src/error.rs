@@ -227,6 +227,19 @@ pub enum Error {
         /// The bytes that the records would take.
         needed: u64,
     },
+    /// The file system has too little free space for a put. Nothing was written, and deletes are accepted.
+    #[error(
+        "{}: the file system has {free} free bytes, of which {reserve} are reserved for deletes and background work; delete records, or free some space",
+        path.display()
+    )]
+    NoSpace {
+        /// The directory of the database.
+        path: PathBuf,
+        /// The free bytes of its file system.
+        free: u64,
+        /// The bytes that puts leave free.
+        reserve: u64,
+    },
     /// A store in memory is full.
     #[error(transparent)]
     Full(#[from] Full),

@@ -1,7 +1,7 @@
 //! Operations that read and write in one atomic step.
 
 use super::latencies::Operation;
-use super::{Database, WriteOptions};
+use super::{Database, WriteOptions, put_bytes};
 use crate::batch::NEVER;
 use crate::engine::{Change, Changing, Found};
 use crate::error::{Error, Result};
@@ -303,6 +303,11 @@ impl Database {
         let inner = &self.inner;
         let _measured = inner.latencies.measure(Operation::Update);
         inner.workers.admit(keys.iter().map(|key| key.bytes().len()).sum())?;
+        match inner.workers.admit_put(keys.len() as u64) {
+            // Unless it only deletes, which is allowed.
+            Ok(()) | Err(Error::NoSpace { .. }) => {}
+            Err(error) => return Err(error),
+        }
         let locked = inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(inner.durability);
         let mut in_flight = None;
@@ -314,6 +319,10 @@ impl Database {
                     changes.filter_map(|(key, change)| change.to_write(*key))
                 };
                 writes().try_for_each(|write| inner.check(&write.write()))?;
+                match put_bytes(writes().map(|write| write.write())) {
+                    0 => {}
+                    bytes => self.engine().check_space(bytes, 0)?,
+                }
                 if let Some(feed) = &inner.feed {
                     let changed: Vec<&[u8]> = writes().map(|write| write.key().bytes()).collect();
                     in_flight = Some(feed.append(changed.into_iter(), durability)?);

@@ -51,6 +51,9 @@ impl LogEngine {
     /// [`Engine::checkpoint`] of a copy that keeps these settings instead of other values.
     pub fn checkpoint_with(&self, target: &Directory, settings: &KeptSettings) -> Result<()> {
         self.check_writable()?;
+        if self.parts.logs.directory.shares_file_system(target) {
+            self.check_space(self.parts.logs.bytes_to_copy(&self.parts.commits), 0)?;
+        }
         hashed_log::checkpoint(&self.parts.logs, &self.parts.commits, target, settings)
     }
 
@@ -217,6 +220,10 @@ impl Engine for LogEngine {
         self.parts.logs.health().check()
     }
 
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+        self.parts.logs.check_space(bytes, owed)
+    }
+
     fn poison(&self, cause: &str) {
         self.parts.logs.health().poison(cause);
     }
@@ -266,6 +273,7 @@ impl Engine for LogEngine {
             ("partitions", logs.shards() as f64),
             ("log_bytes", logs.data_bytes() as f64),
             ("live_bytes", logs.live_bytes() as f64),
+            ("reserve_bytes", logs.reserve_bytes() as f64),
             ("unconfirmed", logs.unconfirmed() as f64),
             ("clean_records", logs.clean() as f64),
             ("index_shards_in_memory", index.memory_shards as f64),

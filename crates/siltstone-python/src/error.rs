@@ -93,7 +93,7 @@ fn class_of(error: &Error) -> &'static str {
         Error::ReadOnly => "ReadOnlyError",
         Error::Forked { .. } => "ForkedError",
         Error::Unsupported { .. } => "UnsupportedError",
-        Error::NoRoom { .. } | Error::Full(_) => "FullError",
+        Error::NoRoom { .. } | Error::NoSpace { .. } | Error::Full(_) => "FullError",
         _ => "Error",
     }
 }

@@ -551,7 +551,8 @@ impl Jobs {
         self.memory.keep_within_budget();
         let index = &self.logs.index;
         let residency = index.residency();
-        let saved_at = self.flush_bytes().max(residency.memory_bytes).max(index.saved_bytes());
+        let least = self.flush_bytes().min(FLUSH_SEGMENTS * self.logs.data.segment_bytes());
+        let saved_at = least.max(residency.memory_bytes).max(index.saved_bytes());
         let redo_share = index.redo_bytes() as f64 / saved_at as f64;
         self.redo_share.store(redo_share.to_bits(), Relaxed);
         let least = CHANGES_BYTES_MIN + CHANGES_BYTES_MIN_PER_SHARD * index.shards() as u64;

@@ -12,6 +12,11 @@ use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
 pub const EXCESS_MAX: f64 = 0.05;
 pub const EXCESS_SEGMENTS_MAX: u64 = 4;
 
+/// If the file system is short of space, a segment is cleaned from this share of dead bytes on, and from the second one
+/// on, writes wait for it.
+const SHORT_DEAD_MIN: f64 = 0.125;
+const SHORT_DEAD_WAITED_FOR: f64 = 0.25;
+
 /// The logs have space if they may grow by this many segments before records leave: a recycling frees up to one.
 const SPACE_SEGMENTS: u64 = 2;
 
@@ -113,9 +118,16 @@ impl Choice {
     ) -> Choice {
         let mut choice = Choice::default();
         let segments = choice.finished(logs, commits, compaction);
+        let is_short = logs.is_short();
         match logs.settings.recycling {
-            Some(recycling) => choice.choose_to_leave(logs, &segments, compaction, &recycling, is_index_full),
+            Some(recycling) => {
+                let is_full = is_index_full || is_short;
+                choice.choose_to_leave(logs, &segments, compaction, &recycling, is_full)
+            }
             None => choice.choose_victim(logs, &segments, compaction),
+        }
+        if is_short && choice.victim.is_none() {
+            choice.choose_deadest(&segments);
         }
         let is_possible = |finished: &&Finished| !finished.is_held && finished.unconfirmed > 0;
         choice.of_compaction = choice.to_confirm.is_some();
@@ -180,6 +192,18 @@ impl Choice {
         }
     }
 
+    /// Chooses the segment whose cleaning frees most space, if it frees some.
+    fn choose_deadest(&mut self, segments: &[Finished]) {
+        let Some((segment, share)) = deadest(segments) else { return };
+        if share >= SHORT_DEAD_MIN {
+            self.victim = Some(segment);
+            self.fate = Fate::Move;
+        }
+        if share >= SHORT_DEAD_WAITED_FOR {
+            self.clean_pressure = self.clean_pressure.max(1.0);
+        }
+    }
+
     /// Chooses a segment whose records leave: the oldest one of a queue.
     fn choose_to_leave(
         &mut self,
@@ -207,7 +231,10 @@ impl Choice {
         };
         // What a compaction lets leave must not move behind its end.
         let cleans = is_excess && !compaction.is_running();
-        let deadest = if cleans { deadest(segments, recycling.queues) } else { None };
+        let is_worth = |(segment, share): (SegmentInfo, f64)| {
+            is_mostly_dead(recycling.queues, share, 1.0).then_some(segment)
+        };
+        let deadest = if cleans { deadest(segments).and_then(is_worth) } else { None };
         if deadest.is_some() {
             self.victim = deadest;
         } else if is_excess {
@@ -228,12 +255,10 @@ impl Choice {
     }
 }
 
-/// Returns the segment with the largest share of dead bytes, if that is so large that the segment is cleaned although
-/// records leave.
-fn deadest(segments: &[Finished], queues: u8) -> Option<SegmentInfo> {
+/// Returns the segment with the largest share of dead bytes that no job works on, and this share.
+fn deadest(segments: &[Finished]) -> Option<(SegmentInfo, f64)> {
     let share = |finished: &Finished| finished.counts.dead as f64 / finished.counts.bytes.max(1) as f64;
     let possible = segments.iter().filter(|finished| !finished.is_held);
-    let deadest = possible.max_by(|one, other| share(one).total_cmp(&share(other)))?;
-    let SegmentCounts { dead, bytes, .. } = deadest.counts;
-    is_mostly_dead(queues, dead as f64, bytes as f64).then_some(deadest.segment)
+    let shares = possible.map(|finished| (finished.segment, share(finished)));
+    shares.max_by(|(_, one), (_, other)| one.total_cmp(other))
 }

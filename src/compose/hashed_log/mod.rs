@@ -24,6 +24,7 @@
 //! | `live`, `commits` | what is live, as the manifest has it; redo before release |
 //! | `background`, `choice`, `memory` | which job runs next, on which segment; the memory account and its limit |
 //! | `snapshot`, `checkpoint`, `verify` | reads of everything |
+//! | `space` | the reserve of free space |
 //! | `range` | records in the order of their keys |
 //! | `open`, `keys`, `settings` | creating and opening |
 //! | `costs` | the constants from which a model computes what a database costs |
@@ -56,6 +57,7 @@ mod repair;
 mod search;
 mod settings;
 mod snapshot;
+mod space;
 mod survey;
 mod unconfirmed;
 mod verify;

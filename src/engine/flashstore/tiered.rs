@@ -228,6 +228,12 @@ impl Engine for Tiered {
         self.disk.engine.check_writable()
     }
 
+    /// What is on flash alone still has to get to the disk.
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+        self.logs.check_space(bytes, owed)?;
+        self.disk.engine.check_space(bytes, owed + self.logs.parts.logs.dirty_bytes())
+    }
+
     fn poison(&self, cause: &str) {
         self.logs.poison(cause);
         self.disk.engine.poison(cause);

@@ -296,6 +296,12 @@ impl DataLogs {
         self.shared.slots.units_per_slot()
     }
 
+    /// Returns the length at which a segment is complete now, in bytes: a share of the data, so that what is not yet
+    /// removed of small databases is little, and at most that of the settings.
+    pub fn segment_bytes(&self) -> u64 {
+        self.shared.slots.segment_bytes()
+    }
+
     /// Returns the bytes of all segments on flash, with the space that is reserved for appending.
     pub fn disk_bytes(&self) -> u64 {
         self.shared.logs.iter().map(|log| log.disk_bytes()).sum()

@@ -45,7 +45,13 @@ pub(in crate::store) struct SlotTable {
     version: AtomicU64,
     /// The number of segments that are complete and not finished.
     unfinished: AtomicU64,
+    /// The length at which a segment is complete.
+    segment_bytes: AtomicU64,
 }
+
+/// A segment has at most this share of all bytes of the logs, or as many as a slot, or the minimum.
+const SEGMENTS: u64 = 64;
+const SEGMENT_LENGTH_MIN: u64 = 2 << 20;
 
 /// The segments at one moment.
 #[derive(Default)]
@@ -67,7 +73,13 @@ impl SlotTable {
             list: RwLock::default(),
             version: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
+            segment_bytes: AtomicU64::new(segment_bytes.min(SEGMENT_LENGTH_MIN)),
         }
+    }
+
+    /// Returns the length at which a segment is complete, although a longer one would fit into its slots.
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the number of units of a slot.
@@ -189,6 +201,9 @@ impl SlotTable {
         }
         let version = list.version + 1;
         *list = Arc::new(SlotList { version, parts });
+        let lengths = list.segments().map(|segment| segment.end().map_or(0, |end| end - segment.base));
+        let share = lengths.sum::<u64>() / SEGMENTS;
+        self.segment_bytes.store(share.max(SEGMENT_LENGTH_MIN).min(self.capacity(1)), Ordering::Relaxed);
         self.version.store(version, Ordering::Release);
     }
 

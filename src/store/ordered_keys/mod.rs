@@ -228,6 +228,11 @@ impl OrderedKeys {
         state.runs.extend(flushed.0);
     }
 
+    /// Returns the memory at which the table is written to a run, in bytes: about as many as the run has.
+    pub fn table_bytes_max(&self) -> u64 {
+        self.table_bytes_max.load(Relaxed) as u64
+    }
+
     fn piece_bytes(&self) -> usize {
         let share = self.table_bytes_max.load(Relaxed) / PIECE_SHARE;
         share.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
