@@ -173,9 +173,9 @@ impl Engine for LogEngine {
         self.parts.logs.settings.ordered.then_some(self)
     }
 
-    fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {
+    fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
         self.check_open()?;
-        Ok(self.parts.logs.approximate_len())
+        Ok(hashed_log::count_keys(&self.parts.logs, 0, now_ms)?.max(0) as u64)
     }
 
     fn sync(&self) -> Result<()> {
@@ -256,7 +256,7 @@ impl Engine for LogEngine {
             settings: self.settings.clone(),
             shape: logs.header.shape(),
             records: logs.entries(),
-            merged_records: logs.approximate_len(),
+            merged_records: logs.probable_keys(),
             writes: writer.writes.load(Relaxed),
             user_bytes: writer.user_bytes.load(Relaxed),
             io: logs.directory.io(),
@@ -288,6 +288,7 @@ impl Engine for LogEngine {
             ("key_merges", jobs.key_merges.load(Relaxed) as f64),
             ("key_runs", logs.key_runs().0 as f64),
             ("keys_in_runs", logs.key_runs().1 as f64),
+            ("deleted_keys_passed", logs.deleted_keys_passed() as f64),
             ("pressure", jobs.work().pressure),
             ("record_cache_records", cache.len() as f64),
             ("record_cache_hits", hits as f64),

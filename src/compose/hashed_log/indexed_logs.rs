@@ -170,14 +170,19 @@ impl IndexedLogs {
         self.keys.as_ref().map_or((0, 0), OrderedKeys::run_counts)
     }
 
+    /// Returns how many deleted keys ranges in key order have passed.
+    pub fn deleted_keys_passed(&self) -> u64 {
+        self.keys.as_ref().map_or(0, OrderedKeys::passed)
+    }
+
     /// Returns the bytes of the logs of data on flash.
     pub fn data_bytes(&self) -> u64 {
         self.data.disk_bytes()
     }
 
-    /// Returns about how many keys there are: the entries, without those that are probably of a key that has a younger
-    /// one.
-    pub fn approximate_len(&self) -> u64 {
+    /// Returns the number of entries without those that are probably of a key that has a younger one. Reads nothing, and
+    /// counts tombstones and what has expired.
+    pub fn probable_keys(&self) -> u64 {
         self.index.len().saturating_sub(self.unconfirmed() + self.clean())
     }
 

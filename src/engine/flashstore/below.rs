@@ -16,6 +16,11 @@ impl Below for DiskBelow {
         self.0.may_contain(key, 0).unwrap_or(true)
     }
 
+    fn contain(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<bool>> {
+        let found = self.0.get_many(keys, now_ms)?;
+        Ok(found.into_iter().map(|found| found.is_some()).collect())
+    }
+
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()> {
         self.0.write(writes, durability, &|| now_ms)
     }

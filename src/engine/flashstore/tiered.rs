@@ -8,7 +8,7 @@ use super::claim::{self, CLAIM_BYTES};
 use super::records::{TieredSnapshot, add_missing, scan};
 use super::settings::DISK_ID;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::compose::hashed_log::{FoundValue, LogSnapshot, Sought};
+use crate::compose::hashed_log::{FoundValue, LogSnapshot, Sought, count_keys};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::log_engine::{LogEngine, to_found};
@@ -181,7 +181,11 @@ impl Engine for Tiered {
     }
 
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
-        Ok(self.logs.approximate_len(now_ms)? + self.disk.engine.approximate_len(now_ms)?)
+        self.check_open()?;
+        // Keys of both count once.
+        let of_disk = self.disk.engine.approximate_len(now_ms)?;
+        let added = count_keys(&self.logs.parts.logs, of_disk, now_ms)?;
+        Ok(of_disk.saturating_add_signed(added))
     }
 
     fn sync(&self) -> Result<()> {
