@@ -23,6 +23,7 @@ mod scan;
 mod snapshot;
 mod table;
 mod traits;
+mod uniformity;
 mod usage;
 #[doc(hidden)]
 pub mod usage_file;
@@ -52,6 +53,7 @@ use lock::DirectoryLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use uniformity::Uniformity;
 use usage::UsageCounters;
 use workers::Workers;
 
@@ -95,6 +97,8 @@ struct Inner {
     /// The directory, as it was named.
     path: PathBuf,
     feed: Option<Arc<Feed>>,
+    /// If the keys are hashes.
+    uniformity: Option<Uniformity>,
 }
 
 /// The options of a write that differ from the database's defaults.
@@ -492,7 +496,19 @@ impl Inner {
     /// Checks a write and hashes its key.
     fn hashed<'a>(&self, write: Write<'a>) -> Result<HashedWrite<'a>> {
         self.check(&write)?;
-        Ok(HashedWrite::new(write, &self.hasher))
+        let is_put = matches!(write, Write::Put { .. });
+        let write = HashedWrite::new(write, &self.hasher);
+        if is_put {
+            self.note_put(write.key());
+        }
+        Ok(write)
+    }
+
+    /// Notes a key that is put.
+    fn note_put(&self, key: Key<'_>) {
+        if let Some(uniformity) = &self.uniformity {
+            uniformity.note(key.hash());
+        }
     }
 
     /// Checks a write against the limits and the record format.

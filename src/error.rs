@@ -70,6 +70,16 @@ pub enum Error {
         /// The length of the given key, in bytes.
         got: usize,
     },
+    /// Too many keys of a database whose keys are hashes begin with the same bits.
+    #[error(
+        "{keys} keys begin with the same {bits} bits, but the keys of this database are uniform hashes; create a database without `hashed_keys` for keys such as UUIDv7, ULID, Snowflake or counters"
+    )]
+    HashClustered {
+        /// The keys with these bits.
+        keys: usize,
+        /// The bits that are compared.
+        bits: u32,
+    },
     /// A record with an expiry time was put into a fixed-size database that has no expiry times.
     #[error(
         "this fixed-size database was created without expiry times; create it with `Builder::expiring(true)` to use them"

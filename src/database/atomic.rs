@@ -2,7 +2,7 @@
 
 use super::latencies::Operation;
 use super::{Database, WriteOptions, put_bytes};
-use crate::batch::NEVER;
+use crate::batch::{NEVER, Write};
 use crate::engine::{Change, Changing, Found};
 use crate::error::{Error, Result};
 use crate::key::{Key, check_value};
@@ -323,6 +323,8 @@ impl Database {
                     0 => {}
                     bytes => self.engine().check_space(bytes, 0)?,
                 }
+                let puts = writes().filter(|write| matches!(write.write(), Write::Put { .. }));
+                puts.for_each(|write| inner.note_put(write.key()));
                 if let Some(feed) = &inner.feed {
                     let changed: Vec<&[u8]> = writes().map(|write| write.key().bytes()).collect();
                     in_flight = Some(feed.append(changed.into_iter(), durability)?);

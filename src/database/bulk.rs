@@ -211,6 +211,7 @@ impl<'a> BulkLoader<'a> {
                     let hidden = feed.append_of_load(key)?;
                     self.hidden.get_or_insert(hidden);
                 }
+                inner.note_put(inner.hasher.key(key));
                 load.put(inner.hasher.key(key), value, expires_at_ms, &mut *self.progress)?;
             }
             Some(Way::Written { batch, bytes, written_bytes }) => {

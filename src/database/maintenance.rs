@@ -183,6 +183,9 @@ impl Database {
     /// ```
     pub fn stats(&self) -> Stats {
         let mut stats = self.engine().stats();
+        if let Some(uniformity) = &self.inner.uniformity {
+            stats.details.push(("keys_clustered", f64::from(u8::from(uniformity.is_clustered()))));
+        }
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
         stats.latencies = self.inner.latencies.all();
         stats.disk_bytes += self.inner.usage.file_bytes();

@@ -57,6 +57,7 @@ impl From<Error> for Failure {
             | Error::ValueLength { .. }
             | Error::RecordSize { .. }
             | Error::HashLength { .. }
+            | Error::HashClustered { .. }
             | Error::ExpiryUnsupported
             | Error::NotADirectory { .. }
             | Error::NotADatabase { .. }

@@ -7,7 +7,9 @@ use crate::database::compressed;
 use crate::database::disk;
 use crate::database::latencies::Latencies;
 use crate::database::place::{Place, engine_of_number};
-use crate::database::{Database, Inner, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
+use crate::database::{
+    Database, Inner, lock::DirectoryLock, uniformity::Uniformity, usage::UsageCounters, workers::Workers,
+};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, open_files_default};
 use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Opening};
@@ -171,8 +173,21 @@ impl Builder {
             }
         };
         let (shape, hasher) = (engine.shape(), engine.hasher());
-        let inner =
-            Inner { workers, engine, durability, clock, usage, latencies, shape, hasher, lock, path, feed };
+        let uniformity = shape.hashed_keys.then(Uniformity::default);
+        let inner = Inner {
+            workers,
+            engine,
+            durability,
+            clock,
+            usage,
+            latencies,
+            shape,
+            hasher,
+            lock,
+            path,
+            feed,
+            uniformity,
+        };
         Ok(Database { inner: Arc::new(inner) })
     }
 
