@@ -20,7 +20,7 @@ struct Bed {
 
 fn builder(settings: &[(&'static str, &str)]) -> Builder {
     let builder = Database::builder("db").memory_budget(BUDGET).background_threads(0).partitions(4);
-    settings.iter().fold(builder, |builder, (name, value)| builder.set(name, value))
+    settings.iter().fold(builder, |builder, (name, value)| builder.set(*name, *value))
 }
 
 fn describe(stats: &Stats) -> String {

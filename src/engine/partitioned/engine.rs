@@ -18,7 +18,7 @@ use super::verify::verify;
 use super::writer::{Writer, WriterParts};
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::RecordCache;
-use crate::compose::{Space, reserve_bytes};
+use crate::compose::Space;
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::{
@@ -104,15 +104,6 @@ impl PartitionedEngine {
         self.log.health()
     }
 
-    /// Returns how many bytes puts leave free. A merge writes a partition before it frees what it replaces, and the log
-    /// is freed after all of its records were written to stores.
-    fn reserve_bytes(&self) -> u64 {
-        let sizes = || self.partitions.iter().map(|partition| partition.view().disk_bytes());
-        let log_bytes = self.log.end() - self.log.start();
-        let merged = sizes().max().unwrap_or(0);
-        reserve_bytes(sizes().sum::<u64>() + log_bytes, merged + log_bytes)
-    }
-
     /// Adds what only this engine counts.
     fn add_details(&self, stats: &mut Stats) {
         let on_flash = |is_on_flash: fn(&DegradedStore) -> bool| {
@@ -128,7 +119,7 @@ impl PartitionedEngine {
             ("merges", self.scheduler.merges.load(Relaxed) as f64),
             ("full_tables", full.tables.load(Relaxed) as f64),
             ("full_table_occupancy", if slots > 0.0 { records / slots } else { 0.0 }),
-            ("reserve_bytes", self.reserve_bytes() as f64),
+            ("reserve_bytes", self.partitions.reserve_bytes() as f64),
             ("pressure", self.scheduler.background().pressure),
             ("indexes_on_flash", indexes),
             ("filters_on_flash", filters),
@@ -267,7 +258,7 @@ impl Engine for PartitionedEngine {
     }
 
     fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
-        let reserve = || self.reserve_bytes().saturating_add(owed);
+        let reserve = || self.partitions.reserve_bytes().saturating_add(owed);
         self.space.check(&self.configuration.directory, bytes, reserve)
     }
 
