@@ -41,6 +41,8 @@ impl LogEngine {
         look_below: &LookBelow<'_>,
     ) -> Result<()> {
         self.check_writable()?;
+        let key_bytes = keys.iter().map(|key| key.bytes().len() as u64).sum();
+        self.parts.memory.note_writes(keys.len() as u64, key_bytes);
         let writer = &self.parts.writer;
         let hashes = keys.iter().map(|key| key.hash());
         let end = writer.with_keys(hashes, || self.change(keys, durability, now_ms, change, look_below))?;
@@ -134,6 +136,8 @@ impl Engine for LogEngine {
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: &Now<'_>) -> Result<()> {
         self.check_writable()?;
+        let key_bytes = writes.iter().map(|write| write.key().bytes().len() as u64).sum();
+        self.parts.memory.note_writes(writes.len() as u64, key_bytes);
         let written = || self.parts.logs.directory.io().total().write_bytes;
         match &self.budget {
             // An older record must not be found.

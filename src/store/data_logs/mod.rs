@@ -251,6 +251,11 @@ impl DataLogs {
         self.shared.logs.iter().for_each(|log| log.limit_buffer(bytes));
     }
 
+    /// Limits the bytes of a sequential read. The default and maximum is 512 KiB.
+    pub fn limit_reads(&self, bytes: usize) {
+        self.shared.slots.limit_reads(bytes);
+    }
+
     /// Ends the last segments where their frames end, for logs that are closed.
     pub fn end_append(&self) -> Result<()> {
         self.shared.logs.iter().try_for_each(|log| log.end_append())

@@ -10,7 +10,7 @@ use super::format::Slots;
 use super::segment::Segment;
 use crate::error::{Error, Result};
 use crate::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::iter;
@@ -47,7 +47,12 @@ pub(in crate::store) struct SlotTable {
     unfinished: AtomicU64,
     /// The length at which a segment is complete.
     segment_bytes: AtomicU64,
+    /// The bytes of a sequential read of segments.
+    pub read_bytes: AtomicUsize,
 }
+
+/// The most bytes of a sequential read of segments: while a step works on the records of one, the next one is read.
+const READ_BYTES: usize = 512 << 10;
 
 /// A segment has at most this share of all bytes of the logs, or as many as a slot, or the minimum.
 const SEGMENTS: u64 = 64;
@@ -74,7 +79,13 @@ impl SlotTable {
             version: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
             segment_bytes: AtomicU64::new(segment_bytes.min(SEGMENT_LENGTH_MIN)),
+            read_bytes: AtomicUsize::new(READ_BYTES),
         }
+    }
+
+    /// Limits the bytes of a sequential read of segments.
+    pub fn limit_reads(&self, bytes: usize) {
+        self.read_bytes.store(bytes.min(READ_BYTES), Ordering::Relaxed);
     }
 
     /// Returns the length at which a segment is complete, although a longer one would fit into its slots.

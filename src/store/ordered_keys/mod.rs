@@ -307,7 +307,10 @@ impl OrderedKeys {
         let range = self.to_merge(&keys, records, all)?;
         self.passed_before.store(self.passed(), Relaxed);
         let (older, merged) = (&runs[..range.start], &runs[range]);
-        Some(KeyMerge::begin(&self.directory, merged, older, added, self.piece_bytes()))
+        // Keys that were read take several times as much as their bytes on flash.
+        let share = self.table_bytes_max() as usize / merged.len().max(1) / 8;
+        let piece_bytes = self.piece_bytes().min(share.max(PIECE_BYTES_MIN));
+        Some(KeyMerge::begin(&self.directory, merged, older, added, piece_bytes))
     }
 
     /// Replaces merged runs by the new one, after a commit, and removes their files.
