@@ -128,7 +128,10 @@ fn flashkey_with_ordered_keys_keeps_its_memory_budget() {
 
 #[test]
 fn flashkey_with_an_index_on_flash_keeps_its_memory_budget() {
-    keeps_its_budget("on flash", &[("engine", "flashkey"), ("index_in_memory", "0"), ("segment_bytes", "1048576")]);
+    keeps_its_budget(
+        "on flash",
+        &[("engine", "flashkey"), ("index_in_memory", "0"), ("segment_bytes", "1048576")],
+    );
 }
 
 #[test]
@@ -150,11 +153,7 @@ fn a_cache_on_flash_keeps_its_memory_budget() {
 #[test]
 fn flashstore_over_a_disk_keeps_its_memory_budget() {
     let disk = Path::new("disk").display().to_string();
-    let settings = [
-        ("engine", "flashstore"),
-        ("segment_bytes", "262144"),
-        ("flash_bytes", "6291456"),
-        ("disk", &*disk),
-    ];
+    let settings =
+        [("engine", "flashstore"), ("segment_bytes", "262144"), ("flash_bytes", "6291456"), ("disk", &*disk)];
     keeps_its_budget("tiered", &settings);
 }

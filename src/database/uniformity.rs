@@ -48,7 +48,10 @@ impl Uniformity {
         let is_clustered = is_clustered(sample.values().copied().collect());
         drop(sample);
         if is_clustered && !self.is_clustered.swap(true, Relaxed) {
-            event!(warn, "the keys are not uniform hashes: the database is slow; create it without `hashed_keys`");
+            event!(
+                warn,
+                "the keys are not uniform hashes: the database is slow; create it without `hashed_keys`"
+            );
         }
     }
 
@@ -60,7 +63,8 @@ impl Uniformity {
 
 fn is_clustered(mut placements: Vec<u64>) -> bool {
     placements.sort_unstable();
-    let shares = |bits: u32| placements.chunk_by(move |one, other| one >> (64 - bits) == other >> (64 - bits));
+    let shares =
+        |bits: u32| placements.chunk_by(move |one, other| one >> (64 - bits) == other >> (64 - bits));
     let fullest = shares(FEW_BITS).map(<[u64]>::len).max().unwrap_or(0);
     let together: usize = shares(MANY_BITS).map(<[u64]>::len).filter(|count| *count > 1).sum();
     fullest >= CLUSTERED || together >= CLUSTERED

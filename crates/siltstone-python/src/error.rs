@@ -75,7 +75,7 @@ fn class_of(error: &Error) -> &'static str {
         | Error::ValueLength { .. }
         | Error::RecordSize { .. }
         | Error::HashLength { .. }
-            | Error::HashClustered { .. }
+        | Error::HashClustered { .. }
         | Error::ExpiryUnsupported
         | Error::DuplicateKey { .. } => "RecordError",
         Error::NotFound { .. } => "NotFoundError",

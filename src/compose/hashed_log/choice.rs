@@ -106,6 +106,20 @@ struct Finished {
     is_held: bool,
 }
 
+impl IndexedLogs {
+    /// Returns by how much the finished segments may exceed their space, in bytes, before writes wait for cleaning.
+    fn excess_max(&self, allowed: f64) -> f64 {
+        (EXCESS_MAX * allowed).max((EXCESS_SEGMENTS_MAX * self.data.segment_bytes()) as f64)
+    }
+
+    /// Returns the most bytes that the logs take with this many live ones: their space, what it may be exceeded by, and
+    /// a segment of each log that grows.
+    pub(super) fn most_bytes(&self, live: u64) -> f64 {
+        let allowed = live as f64 * self.settings.space;
+        allowed + self.excess_max(allowed) + (CLASSES as u64 * self.data.segment_bytes()) as f64
+    }
+}
+
 impl Choice {
     /// Examines all segments. `must_confirm` is whether too many overwritings are unconfirmed, `is_index_full` whether
     /// the index takes more memory than its share.
@@ -186,9 +200,8 @@ impl Choice {
         let possible: Vec<&Finished> = segments.iter().filter(is_possible).collect();
         let counts: Vec<SegmentCounts> = possible.iter().map(|finished| finished.counts).collect();
         if let Some(chosen) = choose(settings.victim, &counts) {
-            let limit = (EXCESS_MAX * allowed).max((EXCESS_SEGMENTS_MAX * settings.segment_bytes) as f64);
             self.victim = Some(possible[chosen].segment);
-            self.clean_pressure = excess.max(0.0) / limit;
+            self.clean_pressure = excess.max(0.0) / logs.excess_max(allowed);
         }
     }
 

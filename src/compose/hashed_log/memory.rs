@@ -28,7 +28,7 @@ const WRITE_BYTES: u64 = 192;
 const TRANSFER_SHARE: u64 = 128;
 const TRANSFER_BYTES_MIN: u64 = 4 << 10;
 /// The operations that are not in redo take at most this share of the budget.
-const PENDING_SHARE: u64 = 32;
+const PENDING_SHARE: u64 = 64;
 
 /// There is at most one unconfirmed overwriting for this many bytes of a budget: its note and the second entry of the
 /// key take an eighth of them.

@@ -172,7 +172,7 @@ impl Writer {
         let frames = writes
             .iter()
             .map(|write| u64::from(self.logs.data.frame_bytes(&RecordView::from(write.write()))));
-        let needed = (self.logs.live_bytes() + frames.sum::<u64>()) as f64 * settings.space;
+        let needed = self.logs.most_bytes(self.logs.live_bytes() + frames.sum::<u64>());
         if needed <= settings.capacity as f64 {
             return Ok(());
         }

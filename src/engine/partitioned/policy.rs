@@ -230,9 +230,7 @@ impl Counts {
         let frozen_max = (self.partitions.len() / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN);
         let convert = frozen as f64 / frozen_max as f64;
         let merge = match &settings.chain {
-            Some(chain) => {
-                (self.most_runs() - f64::from(chain.chain_length)) / f64::from(RUNS_EXCESS_MAX)
-            }
+            Some(chain) => (self.most_runs() - f64::from(chain.chain_length)) / f64::from(RUNS_EXCESS_MAX),
             None => (self.hash_records() / self.hash_records_max(settings) - 1.0) / EXCESS_MAX,
         };
         let frees = self.partitions.iter().any(|partition| self.frees_space(partition, 2.0));

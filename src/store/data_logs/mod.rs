@@ -251,6 +251,11 @@ impl DataLogs {
         self.shared.logs.iter().for_each(|log| log.limit_buffer(bytes));
     }
 
+    /// Limits the length at which a segment is complete.
+    pub fn limit_segments(&self, bytes: u64) {
+        self.shared.slots.limit_segments(bytes);
+    }
+
     /// Limits the bytes of a sequential read. The default and maximum is 512 KiB.
     pub fn limit_reads(&self, bytes: usize) {
         self.shared.slots.limit_reads(bytes);

@@ -291,9 +291,7 @@ impl Log {
         self.tail.run(|tail| {
             // A batch never spans segments: the segment changes only between batches.
             match &self.slots {
-                None if tail.end() - tail.segment.base >= tail.length_max => {
-                    self.start_segment(tail, 0)?
-                }
+                None if tail.end() - tail.segment.base >= tail.length_max => self.start_segment(tail, 0)?,
                 None => {}
                 Some(_) => self.make_room(tail, order, records.clone())?,
             }

@@ -45,8 +45,9 @@ pub(in crate::store) struct SlotTable {
     version: AtomicU64,
     /// The number of segments that are complete and not finished.
     unfinished: AtomicU64,
-    /// The length at which a segment is complete.
+    /// The length at which a segment is complete, and the most that it may be.
     segment_bytes: AtomicU64,
+    length_max: AtomicU64,
     /// The bytes of a sequential read of segments.
     pub read_bytes: AtomicUsize,
 }
@@ -79,8 +80,15 @@ impl SlotTable {
             version: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
             segment_bytes: AtomicU64::new(segment_bytes.min(SEGMENT_LENGTH_MIN)),
+            length_max: AtomicU64::new(u64::MAX),
             read_bytes: AtomicUsize::new(READ_BYTES),
         }
+    }
+
+    /// Limits the length at which a segment is complete.
+    pub fn limit_segments(&self, bytes: u64) {
+        self.length_max.store(bytes, Ordering::Relaxed);
+        self.segment_bytes.fetch_min(bytes, Ordering::Relaxed);
     }
 
     /// Limits the bytes of a sequential read of segments.
@@ -214,7 +222,8 @@ impl SlotTable {
         *list = Arc::new(SlotList { version, parts });
         let lengths = list.segments().map(|segment| segment.end().map_or(0, |end| end - segment.base));
         let share = lengths.sum::<u64>() / SEGMENTS;
-        self.segment_bytes.store(share.max(SEGMENT_LENGTH_MIN).min(self.capacity(1)), Ordering::Relaxed);
+        let length = share.max(SEGMENT_LENGTH_MIN).min(self.length_max.load(Ordering::Relaxed));
+        self.segment_bytes.store(length.min(self.capacity(1)), Ordering::Relaxed);
         self.version.store(version, Ordering::Release);
     }
 

@@ -291,7 +291,9 @@ impl LogIndex {
         drop(shard);
         let source = match frozen {
             Frozen::Memory(pages) => Source::Memory { pages, next: 0 },
-            Frozen::Flash(pages, changes) => Source::Flash(Box::new(Merging::new(&pages, changes, self.piece_bytes()))),
+            Frozen::Flash(pages, changes) => {
+                Source::Flash(Box::new(Merging::new(&pages, changes, self.piece_bytes())))
+            }
         };
         save.begin_shard(source, lsn, to_memory);
         Ok(())

@@ -192,7 +192,8 @@ impl OrderedKeys {
     pub fn fullness(&self) -> f64 {
         let share = self.active_bytes.load(Relaxed) as f64 / self.table_bytes_max.load(Relaxed).max(1) as f64;
         // Those that ranges pass have to get into a run, where a merge finds them.
-        let deleted_max = if self.newly_passed() >= PASSED_MIN { PASSED_MIN as usize } else { TABLE_DELETED_MAX };
+        let deleted_max =
+            if self.newly_passed() >= PASSED_MIN { PASSED_MIN as usize } else { TABLE_DELETED_MAX };
         share.max(self.active_deleted.load(Relaxed) as f64 / deleted_max as f64)
     }
 
