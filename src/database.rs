@@ -23,6 +23,7 @@ mod scan;
 mod snapshot;
 mod table;
 mod traits;
+mod uniformity;
 mod usage;
 #[doc(hidden)]
 pub mod usage_file;
@@ -56,6 +57,7 @@ use lock::DirectoryLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use uniformity::Uniformity;
 use usage::UsageCounters;
 use workers::Workers;
 
@@ -101,6 +103,8 @@ struct Inner {
     /// The directory, and those of its disks. Empty if all data is in memory.
     directories: Vec<Directory>,
     feed: Option<Arc<Feed>>,
+    /// If the keys are hashes.
+    uniformity: Option<Uniformity>,
 }
 
 /// The options of a write that differ from the database's defaults.
@@ -475,7 +479,11 @@ impl Database {
 
     /// Admits writes, possibly after a delay.
     fn admit(&self, writes: &[HashedWrite<'_>]) -> Result<()> {
-        self.inner.workers.admit(writes.iter().map(|write| write.write().user_bytes()).sum())
+        self.inner.workers.admit(writes.iter().map(|write| write.write().user_bytes()).sum())?;
+        match put_bytes(writes.iter().map(HashedWrite::write)) {
+            0 => Ok(()),
+            bytes => self.inner.workers.admit_put(bytes),
+        }
     }
 
     /// Writes while the caller holds the lock of the directory.
@@ -524,7 +532,19 @@ impl Inner {
     /// Checks a write and hashes its key.
     fn hashed<'a>(&self, write: Write<'a>) -> Result<HashedWrite<'a>> {
         self.check(&write)?;
-        Ok(HashedWrite::new(write, &self.hasher))
+        let is_put = matches!(write, Write::Put { .. });
+        let write = HashedWrite::new(write, &self.hasher);
+        if is_put {
+            self.note_put(write.key());
+        }
+        Ok(write)
+    }
+
+    /// Notes a key that is put.
+    fn note_put(&self, key: Key<'_>) {
+        if let Some(uniformity) = &self.uniformity {
+            uniformity.note(key.hash());
+        }
     }
 
     /// Checks a write against the limits and the record format.
@@ -589,6 +609,15 @@ impl Drop for Inner {
             Err(_) => self.workers.abandon(),
         }
     }
+}
+
+/// The bytes that a record takes besides its key and its value, at most.
+const RECORD_OVERHEAD_BYTES: u64 = 32;
+
+/// Returns the bytes that the puts among these writes take.
+fn put_bytes<'a>(writes: impl Iterator<Item = Write<'a>>) -> u64 {
+    let puts = writes.filter(|write| matches!(write, Write::Put { .. }));
+    puts.map(|write| write.user_bytes() as u64 + RECORD_OVERHEAD_BYTES).sum()
 }
 
 #[cfg(test)]

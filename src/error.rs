@@ -78,6 +78,16 @@ pub enum Error {
         /// The length of the given key, in bytes.
         got: usize,
     },
+    /// Too many keys of a database whose keys are hashes begin with the same bits.
+    #[error(
+        "{keys} keys begin with the same {bits} bits, but the keys of this database are uniform hashes; create a database without `hashed_keys` for keys such as UUIDv7, ULID, Snowflake or counters"
+    )]
+    HashClustered {
+        /// The keys with these bits.
+        keys: usize,
+        /// The bits that are compared.
+        bits: u32,
+    },
     /// A record with an expiry time was put into a fixed-size database that has no expiry times.
     #[error(
         "this fixed-size database was created without expiry times; create it with `Builder::expiring(true)` to use them"
@@ -254,6 +264,19 @@ pub enum Error {
         capacity: u64,
         /// The bytes that the records would take.
         needed: u64,
+    },
+    /// The file system has too little free space for a put. Nothing was written, and deletes are accepted.
+    #[error(
+        "{}: the file system has {free} free bytes, of which {reserve} are reserved for deletes and background work; delete records, or free some space",
+        path.display()
+    )]
+    NoSpace {
+        /// The directory of the database.
+        path: PathBuf,
+        /// The free bytes of its file system.
+        free: u64,
+        /// The bytes that puts leave free.
+        reserve: u64,
     },
     /// A store in memory is full.
     #[error(transparent)]

@@ -1,16 +1,33 @@
-//! Full file systems: a small ext4 in a file, and a small tmpfs. Mounting them requires root. Where they cannot be
-//! mounted the tests are skipped and report that on standard error.
+//! Full file systems: a simulated device that states how much is free, a small ext4 in a file, and a small tmpfs. Mounting
+//! the last two requires root. Where they cannot be mounted the tests are skipped and report that on standard error.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and prints")]
 
-use siltstone::{Access, Database, Durability, Error, WriteOptions};
+use siltstone::device::Directory;
+use siltstone::{Access, Batch, Builder, Database, Durability, Error, WriteOptions};
+use siltstone_testing::simulated::{Faults, SimulatedDirectory};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
 /// The size of the file systems, in bytes.
-const SIZE: u64 = 8 << 20;
+const SIZE: u64 = 40 << 20;
+/// The engines with files, by their settings. A FlashStore has its disk in the same file system.
+const ENGINES: [&[(&str, &str)]; 6] = [
+    &[("engine", "silt")],
+    &[("engine", "bloomstore")],
+    &[("engine", "flashkey")],
+    &[("engine", "flashkey"), ("ordered", "true")],
+    &[("engine", "flashstore")],
+    &[
+        ("engine", "flashstore"),
+        ("disk", "disk"),
+        ("disk.engine", "silt"),
+        ("flash_bytes", "4194304"),
+        ("segment_bytes", "65536"),
+    ],
+];
 
 /// A mounted file system, unmounted when it is dropped.
 struct Mounted {
@@ -70,69 +87,159 @@ impl Drop for Mounted {
     }
 }
 
-fn open(directory: &Path, access: Access, background_threads: usize) -> siltstone::Result<Database> {
-    let builder =
-        Database::builder(directory.join("db")).access(access).partitions(2).set("log_slots_min", 64);
-    builder.background_threads(background_threads).open()
+fn builder(path: &Path, settings: &[(&'static str, &str)]) -> Builder {
+    let builder = Database::builder(path);
+    settings.iter().fold(builder, |builder, (name, value)| match *name {
+        "disk" => builder.set("disk", path.with_file_name(value).display().to_string()),
+        name => builder.set(name, *value),
+    })
 }
 
 fn key(number: u32) -> [u8; 4] {
-    number.to_be_bytes()
+    number.wrapping_mul(0x9e37_79b9).to_be_bytes()
 }
 
-/// Fills the disk, and checks that everything acknowledged can be read, before and after space was freed.
-fn fill_and_recover(directory: &Path, access: Access, background_threads: usize) {
-    // A merge that begins when the space is free again needs as much as a partition, half of the data.
-    let ballast = directory.join("ballast");
-    std::fs::write(&ballast, vec![1; SIZE as usize / 2]).unwrap();
-    let database = open(directory, access, background_threads).unwrap();
+fn value(number: u32) -> Vec<u8> {
+    vec![number as u8; 30 + (number % 9 * 40) as usize]
+}
+
+/// Puts until a put is refused, and returns how many were acknowledged, and the error.
+fn fill(database: &Database) -> (u32, Error) {
     let mut acknowledged = 0;
-    let failure = loop {
-        let durability = [Durability::Written, Durability::Synced][acknowledged as usize % 100 / 99];
+    loop {
+        let durability = [Durability::Written, Durability::Synced][acknowledged as usize % 1000 / 999];
         let options = WriteOptions::default().durability(durability);
-        match database.put_with(key(acknowledged), vec![acknowledged as u8; 1000], options) {
+        match database.put_with(key(acknowledged), value(acknowledged), options) {
             Ok(()) => acknowledged += 1,
-            Err(error) => break error.to_string(),
+            Err(error) => break (acknowledged, error),
         }
-        assert!(u64::from(acknowledged) * 1000 < SIZE, "more than the disk holds was acknowledged");
-    };
-    assert!(failure.contains("No space left on device"), "{failure}");
-    let again = database.put(key(0), "again").unwrap_err();
-    assert!(
-        matches!(again, Error::Poisoned { .. }) && again.to_string().contains("No space left"),
-        "{again}"
-    );
-    assert!(again.to_string().contains("reopening recovers"), "{again}");
-    assert!(database.sync().is_err() && database.compact().is_err());
-    let check = |database: &Database| {
-        for number in 0..acknowledged {
-            let found = database.get(key(number)).unwrap();
-            assert!(found.is_some_and(|value| *value == [number as u8; 1000]), "{number} of {acknowledged}");
-        }
-    };
-    check(&database);
-    assert!(database.close().is_err());
+        assert!(u64::from(acknowledged) * 30 < SIZE, "more than the disk holds was acknowledged");
+    }
+}
+
+fn check(database: &Database, acknowledged: u32) {
+    for number in 0..acknowledged {
+        let found = database.get(key(number)).unwrap();
+        assert!(found.is_some_and(|found| *found == value(number)), "{number} of {acknowledged}");
+    }
+}
+
+/// Everything but a put works, and nothing has to be freed by hand.
+fn fill_and_empty(open: &dyn Fn() -> Database) {
+    let database = open();
+    let (acknowledged, refused) = fill(&database);
+    let Error::NoSpace { free, reserve, .. } = refused else { panic!("{refused}") };
+    assert!(free < reserve + 1000, "{free} {reserve}");
+    let text = refused.to_string();
+    assert!(text.contains(&reserve.to_string()) && text.contains("delete records"), "{text}");
+    // All ways to put are refused, and nothing is written by them.
+    let long = vec![7; SIZE as usize / 4];
+    let batch: Batch = [("new", &long[..])].into_iter().collect();
+    let outcomes = [
+        database.put("new", &long),
+        database.write(&batch),
+        database.insert_if_absent("new", &long).map(drop),
+        database
+            .update("new", |_| Ok(siltstone::Change::Put { value: long.clone().into(), expires_at_ms: 0 })),
+        database.bulk_load((0..SIZE / 1000).map(|number| (number.to_be_bytes(), [5; 1000]))).map(drop),
+    ];
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(Error::NoSpace { .. })), "{outcome:?}");
+    }
+    // The database accepts deletes without being opened again, also those of updates.
+    database.delete(key(0)).unwrap();
+    database.update(key(1), |_| Ok(siltstone::Change::Delete)).unwrap();
+    database.sync().unwrap();
+    database.close().unwrap();
     drop(database);
+    // Nor is space needed for an opening.
+    let database = open();
+    assert!(!database.contains(key(0)).unwrap() && !database.contains(key(1)).unwrap());
+    database.put(key(0), "").map_or_else(|error| assert!(matches!(error, Error::NoSpace { .. })), drop);
+    for number in (2..acknowledged).step_by(97) {
+        assert_eq!(database.get(key(number)).unwrap().unwrap(), value(number));
+    }
+    database.clear().unwrap();
+    database.compact().unwrap();
+    database.settle().unwrap();
+    assert_eq!(database.iter().unwrap().count(), 0);
+    // As many fit again.
+    let (again, _) = fill(&database);
+    assert!(again > acknowledged / 10 * 9, "{again} after {acknowledged}");
+    check(&database, again);
+    database.close().unwrap();
+}
+
+#[test]
+fn a_simulated_device_that_is_full_can_be_emptied() {
+    for settings in ENGINES {
+        for background_threads in [0, 1] {
+            let device = SimulatedDirectory::new(1);
+            let open = || {
+                let builder = builder(Path::new("db"), settings).background_threads(background_threads);
+                builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap()
+            };
+            drop(open());
+            device.set_faults(Faults {
+                capacity_bytes: Some(SIZE / 2),
+                states_free_bytes: true,
+                ..Faults::default()
+            });
+            fill_and_empty(&open);
+        }
+    }
+}
+
+#[test]
+fn a_full_tmpfs_can_be_emptied() {
+    for settings in ENGINES {
+        let Some(mounted) = Mounted::tmpfs() else { return };
+        fill_and_empty(&|| builder(&mounted.path().join("db"), settings).open().unwrap());
+    }
+}
+
+#[test]
+fn a_full_ext4_can_be_emptied() {
+    for (settings, access) in
+        ENGINES.iter().zip([Access::Buffered, Access::DirectOrBuffered].into_iter().cycle())
+    {
+        let Some(mounted) = Mounted::ext4() else { return };
+        fill_and_empty(&|| builder(&mounted.path().join("db"), settings).access(access).open().unwrap());
+    }
+}
+
+/// Another program takes the reserve as well.
+fn fill_by_others_and_recover(directory: &Path, settings: &[(&'static str, &str)]) {
+    let open = || builder(&directory.join("db"), settings).open().unwrap();
+    let database = open();
+    (0..20_000).for_each(|number| database.put(key(number), value(number)).unwrap());
+    let ballast = directory.join("ballast");
+    let mut file = std::fs::File::create(&ballast).unwrap();
+    while file.write_all(&[1; 4096]).is_ok() {}
+    let refused = (20_000..).find_map(|number| database.put(key(number), value(number)).err()).unwrap();
+    assert!(matches!(refused, Error::NoSpace { free: 0..4096, .. }), "{refused}");
+    check(&database, 20_000);
+    // Deletes find what logs have reserved; what fails in the end fails as any write, and is not lost by an opening.
+    let failed = (0..20_000).find_map(|number| database.delete(key(number)).err());
+    if let Some(failed) = failed.or_else(|| database.sync().err()).or_else(|| database.compact().err()) {
+        let text = failed.to_string();
+        assert!(text.contains("No space left on device") && text.contains("reopen"), "{text}");
+        assert!(matches!(database.delete("again"), Err(Error::Poisoned { .. })));
+        assert!(database.close().is_err());
+    }
+    drop(database);
+    drop(file);
     std::fs::remove_file(ballast).unwrap();
-    let database = open(directory, access, background_threads).unwrap();
-    check(&database);
+    let database = open();
     assert!(database.verify().unwrap().damage.is_empty());
     database.put("more", "space").unwrap();
     database.close().unwrap();
 }
 
 #[test]
-fn on_a_full_tmpfs_no_acknowledged_write_is_lost() {
-    for background_threads in [0, 1] {
+fn a_file_system_that_others_have_filled_loses_nothing_and_recovers() {
+    for settings in ENGINES {
         let Some(mounted) = Mounted::tmpfs() else { return };
-        fill_and_recover(&mounted.path(), Access::Buffered, background_threads);
-    }
-}
-
-#[test]
-fn on_a_full_ext4_no_acknowledged_write_is_lost() {
-    for access in [Access::Buffered, Access::DirectOrBuffered] {
-        let Some(mounted) = Mounted::ext4() else { return };
-        fill_and_recover(&mounted.path(), access, 1);
+        fill_by_others_and_recover(&mounted.path(), settings);
     }
 }

@@ -1,7 +1,7 @@
 //! Operations that read and write in one atomic step.
 
 use super::latencies::Operation;
-use super::{Database, WriteOptions};
+use super::{Database, WriteOptions, put_bytes};
 use crate::batch::{NEVER, Write, check_batch};
 use crate::engine::{Change, Changing, Found};
 use crate::error::{Error, Result};
@@ -340,6 +340,11 @@ impl Database {
         let inner = &self.inner;
         let _measured = inner.latencies.measure(Operation::Update);
         inner.workers.admit(keys.iter().map(|key| key.bytes().len()).sum())?;
+        match inner.workers.admit_put(keys.len() as u64) {
+            // Unless it only deletes, which is allowed.
+            Ok(()) | Err(Error::NoSpace { .. }) => {}
+            Err(error) => return Err(error),
+        }
         let locked = inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(inner.durability);
         inner.check_present_for(durability)?;
@@ -358,6 +363,12 @@ impl Database {
                 };
                 writes().try_for_each(|write| inner.check(&write.write()))?;
                 check_batch(writes().map(|write| write.write()))?;
+                match put_bytes(writes().map(|write| write.write())) {
+                    0 => {}
+                    bytes => self.engine().check_space(bytes, 0)?,
+                }
+                let puts = writes().filter(|write| matches!(write.write(), Write::Put { .. }));
+                puts.for_each(|write| inner.note_put(write.key()));
                 if let Some(feed) = &inner.feed {
                     let changed: Vec<&[u8]> = writes().map(|write| write.key().bytes()).collect();
                     in_flight = Some(feed.append(changed.into_iter(), durability)?);

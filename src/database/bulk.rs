@@ -205,11 +205,13 @@ impl<'a> BulkLoader<'a> {
         match &mut self.way {
             Some(Way::Sorted(load)) => {
                 let _locked = inner.lock.to_write()?;
+                inner.engine.check_space((key.len() + value.len()) as u64, 0)?;
                 if let Some(feed) = &inner.feed {
                     // They stay hidden as long as the first one.
                     let hidden = feed.append_of_load(key)?;
                     self.hidden.get_or_insert(hidden);
                 }
+                inner.note_put(inner.hasher.key(key));
                 load.put(inner.hasher.key(key), value, expires_at_ms, &mut *self.progress)?;
             }
             Some(Way::Written { batch, bytes, written_bytes }) => {
@@ -250,6 +252,8 @@ impl<'a> BulkLoader<'a> {
         match self.way.take() {
             Some(Way::Sorted(load)) => {
                 let _locked = database.inner.lock.to_write()?;
+                // Besides what is in temporary files.
+                database.inner.engine.check_space(self.key_bytes + self.value_bytes, 0)?;
                 database.inner.feed.as_deref().map_or(Ok(()), Feed::end_load)?;
                 let outcome = load.finish(database.inner.clock.now_ms(), &mut *self.progress);
                 // Also after an error, which may leave some partitions loaded.

@@ -14,11 +14,13 @@ use std::path::Path;
 impl Database {
     /// Returns the approximate number of keys, with a standard error of at most 0.6 %, and less if most keys are in the
     /// last store. The number is exact if nothing was written since a [`compact`](Database::compact), if each partition
-    /// has at most 512 records, and in an engine that keeps all data in memory; [`len`](Database::len) is always exact.
+    /// has at most 512 records (with FlashKey and FlashStore, if all together are at most 8,192), and in an engine that
+    /// keeps all data in memory; [`len`](Database::len) is always exact.
     /// Expired keys may be counted until they are merged.
     ///
     /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store, which takes
-    /// milliseconds. Takes as much memory as an iterator.
+    /// milliseconds. With FlashKey and FlashStore it reads some 8,192 records one by one, and up to 65,536 if much is
+    /// deleted or overwritten. Takes as much memory as an iterator.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -217,6 +219,9 @@ impl Database {
     /// ```
     pub fn stats(&self) -> Stats {
         let mut stats = self.engine().stats();
+        if let Some(uniformity) = &self.inner.uniformity {
+            stats.details.push(("keys_clustered", f64::from(u8::from(uniformity.is_clustered()))));
+        }
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
         stats.latencies = self.inner.latencies.all();
         stats.disk_bytes += self.inner.usage.file_bytes();

@@ -87,9 +87,14 @@ impl OrderedDatabase<'_> {
     /// # Errors
     /// See [`Database::iter`].
     pub fn prefix_keys(&self, prefix: &[u8]) -> Result<KeyIter> {
+        self.prefix_keys_after(prefix, None)
+    }
+
+    /// Returns those after a key, if one is given.
+    pub(super) fn prefix_keys_after(&self, prefix: &[u8], after: Option<&[u8]>) -> Result<KeyIter> {
         let end = prefix_end(prefix);
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        self.keys_within((Bound::Included(prefix), end))
+        self.keys_within((after.map_or(Bound::Included(prefix), Bound::Excluded), end))
     }
 
     fn keys_within(&self, bounds: KeyBounds<'_>) -> Result<KeyIter> {

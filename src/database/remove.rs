@@ -85,33 +85,33 @@ impl Database {
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
         options.check_without_expiry()?;
-        let Some(ordered) = self.ordered() else {
+        if self.ordered().is_none() {
             return self.remove_by_page(progress, &mut |records, _| {
                 let keys = records.iter().map(|record| &record.key[..]);
                 self.delete_all(keys.filter(|key| key.starts_with(prefix)), options)
             });
-        };
+        }
         drop(self.inner.lock.to_write()?);
-        let mut keys = ordered.prefix_keys(prefix)?;
-        let mut deleted = 0;
-        loop {
+        let (mut deleted, mut last) = (0, None);
+        // Nothing is held between two batches: what is deleted gives its space back meanwhile.
+        while let Some(ordered) = self.ordered() {
             let (mut batch, mut bytes) = (Vec::new(), 0);
-            while let Some(key) = (batch.len() < BATCH.records && bytes < BATCH.bytes)
-                .then(|| keys.next())
-                .flatten()
-                .transpose()?
-            {
+            for key in ordered.limit(BATCH.records).prefix_keys_after(prefix, last.as_deref())? {
+                let key = key?;
                 bytes += key.len();
                 batch.push(key);
+                if bytes >= BATCH.bytes {
+                    break;
+                }
             }
-            if batch.is_empty() {
-                return Ok(deleted);
-            }
+            let Some(key) = batch.last() else { break };
+            last = Some(key.to_vec());
             deleted += self.delete_all(batch.iter().map(|key| &key[..]), options)?;
             if !progress(deleted, deleted) {
                 return Err(Error::Interrupted);
             }
         }
+        Ok(deleted)
     }
 
     /// Deletes all keys, and returns how many there were. Costs and guarantees what

@@ -147,6 +147,26 @@ impl Workers {
         if pressure <= PRESSURE_SLOW { Ok(()) } else { self.shared.slow(pressure, bytes) }
     }
 
+    /// Admits puts of this many bytes: while the file system has too little space, waits for background work, which may
+    /// free some.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there is too little when the work is done.
+    pub fn admit_put(&self, bytes: u64) -> Result<()> {
+        let shared = &self.shared;
+        loop {
+            match shared.engine.check_space(bytes, 0) {
+                Err(Error::NoSpace { .. })
+                    if shared.engine.background().has_work && !shared.stopping.load(Relaxed) =>
+                {
+                    shared.lock.check_process()?;
+                    shared.wait_for_progress()?;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Wakes a sleeping worker.
     pub fn wake(&self) {
         if self.shared.threads > 0 && self.shared.engine.background().wants_thread {

@@ -158,6 +158,20 @@ impl Directory {
         if leaves_drive { SHARED_WRITEBACK_BYTES } else { WRITEBACK_BYTES }
     }
 
+    /// Returns the bytes of the file system that are free for this process; `None` if that is unknown.
+    pub fn free_bytes(&self) -> Result<Option<u64>> {
+        self.backend.free_bytes().map_err(Error::io("measure", self.path()))
+    }
+
+    /// Returns whether another directory takes its space from the same file system, as far as that is known.
+    pub fn shares_file_system(&self, other: &Directory) -> bool {
+        let system = |directory: &Directory| {
+            let handle = directory.backend.handle()?;
+            rustix::fs::fstat(handle).ok().map(|state| state.st_dev)
+        };
+        system(self) == system(other)
+    }
+
     /// Returns the counts of all files of this directory.
     pub fn io(&self) -> IoSnapshot {
         self.shared.counters.snapshot()

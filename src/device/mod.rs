@@ -215,6 +215,10 @@ pub trait DirectoryBackend: Send + Sync {
     fn open_files(&self) -> Option<(u64, u64)> {
         None
     }
+    /// Returns the bytes of the file system that are free for this process; `None` if that is unknown.
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
     /// Returns the descriptor of the directory, if it is one of the operating system.
     fn handle(&self) -> Option<BorrowedFd<'_>> {
         None

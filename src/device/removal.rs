@@ -169,11 +169,13 @@ impl Removals {
 
     /// Frees a step, and further steps in proportion to the bytes written since the last call. Returns whether
     /// there was anything to free; false if another thread is freeing. With `is_idle` there is no other work: if
-    /// nothing was written since the last such call, retired files are freed too. `remove` removes a name.
+    /// nothing was written since the last such call, retired files are freed too. With `is_short` all is freed. `remove`
+    /// removes a name.
     pub fn free(
         &self,
         counters: &IoCounters,
         is_idle: bool,
+        is_short: bool,
         remove: impl Fn(&str) -> io::Result<()>,
     ) -> io::Result<bool> {
         let Some(mut progress) = self.progress.try_lock() else { return Ok(false) };
@@ -184,9 +186,10 @@ impl Removals {
         if is_idle {
             progress.written_bytes_when_idle = written_bytes;
         }
-        self.give_up_retired(is_unused, remove)?;
+        self.give_up_retired(is_unused || is_short, remove)?;
         let step_bytes = progress.step_bytes(counters);
-        let steps = (FREED_PER_WRITTEN * written).div_ceil(step_bytes).max(1);
+        let wanted = if is_short { self.bytes() } else { FREED_PER_WRITTEN * written };
+        let steps = wanted.div_ceil(step_bytes).max(1);
         for done in 0..steps {
             let Some(file) = self.next() else { return Ok(done > 0) };
             let before = file.length()?;

@@ -5,6 +5,9 @@ use super::{Directory, File};
 use crate::error::{Error, Result};
 use std::sync::atomic::Ordering::Relaxed;
 
+/// With less free space than this many times what can be freed, all of that is freed at once.
+const FREE_PER_UNFREED: u64 = 8;
+
 impl Directory {
     /// Removes a file of this name that is open as `file`. When `file` is dropped, [`free_removed`](Self::free_removed)
     /// frees its space in steps. Until then it may be read; nothing may read it through another handle after that.
@@ -55,10 +58,14 @@ impl Directory {
 
     /// Frees some space of removed files that are not read any more: at least as much as was written since the last
     /// call, in short steps. Frees [retired](Self::retire) files only if `is_idle`, and nothing was written since the
-    /// last call with `is_idle`. Returns whether there was any.
+    /// last call with `is_idle`. Frees all of it at once if the file system is nearly full. Returns whether there was
+    /// any.
     pub fn free_removed(&self, is_idle: bool) -> Result<bool> {
         let remove = |name: &str| self.backend.remove(name);
-        let outcome = self.shared.removals.free(&self.shared.counters, is_idle, remove);
+        let unfreed = self.unfreed_bytes();
+        let is_short =
+            unfreed > 0 && self.free_bytes()?.is_some_and(|free| free / FREE_PER_UNFREED < unfreed);
+        let outcome = self.shared.removals.free(&self.shared.counters, is_idle, is_short, remove);
         outcome.map_err(Error::io("truncate", self.path_of("a removed file")))
     }
 

@@ -41,6 +41,8 @@ impl LogEngine {
         look_below: &LookBelow<'_>,
     ) -> Result<()> {
         self.check_writable()?;
+        let key_bytes = keys.iter().map(|key| key.bytes().len() as u64).sum();
+        self.parts.memory.note_writes(keys.len() as u64, key_bytes);
         let writer = &self.parts.writer;
         let hashes = keys.iter().map(|key| key.hash());
         let end = writer.with_keys(hashes, || self.change(keys, durability, now_ms, change, look_below))?;
@@ -51,6 +53,9 @@ impl LogEngine {
     /// [`Engine::checkpoint`] of a copy that keeps these settings instead of other values.
     pub fn checkpoint_with(&self, target: &Directory, settings: &KeptSettings) -> Result<()> {
         self.check_writable()?;
+        if self.parts.logs.directory.shares_file_system(target) {
+            self.check_space(self.parts.logs.bytes_to_copy(&self.parts.commits), 0)?;
+        }
         hashed_log::checkpoint(&self.parts.logs, &self.parts.commits, target, settings)
     }
 
@@ -131,6 +136,8 @@ impl Engine for LogEngine {
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: &Now<'_>) -> Result<()> {
         self.check_writable()?;
+        let key_bytes = writes.iter().map(|write| write.key().bytes().len() as u64).sum();
+        self.parts.memory.note_writes(writes.len() as u64, key_bytes);
         let written = || self.parts.logs.directory.io().total().write_bytes;
         match &self.budget {
             // An older record must not be found.
@@ -170,9 +177,9 @@ impl Engine for LogEngine {
         self.parts.logs.settings.ordered.then_some(self)
     }
 
-    fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {
+    fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
         self.check_open()?;
-        Ok(self.parts.logs.approximate_len())
+        Ok(hashed_log::count_keys(&self.parts.logs, 0, now_ms)?.max(0) as u64)
     }
 
     fn sync(&self) -> Result<()> {
@@ -217,6 +224,10 @@ impl Engine for LogEngine {
         self.parts.logs.health().check()
     }
 
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+        self.parts.logs.check_space(bytes, owed)
+    }
+
     fn poison(&self, cause: &str) {
         self.parts.logs.health().poison(cause);
     }
@@ -249,7 +260,7 @@ impl Engine for LogEngine {
             settings: self.settings.clone(),
             shape: logs.header.shape(),
             records: logs.entries(),
-            merged_records: logs.approximate_len(),
+            merged_records: logs.probable_keys(),
             writes: writer.writes.load(Relaxed),
             user_bytes: writer.user_bytes.load(Relaxed),
             io: logs.directory.io(),
@@ -266,6 +277,7 @@ impl Engine for LogEngine {
             ("partitions", logs.shards() as f64),
             ("log_bytes", logs.data_bytes() as f64),
             ("live_bytes", logs.live_bytes() as f64),
+            ("reserve_bytes", logs.reserve_bytes() as f64),
             ("unconfirmed", logs.unconfirmed() as f64),
             ("clean_records", logs.clean() as f64),
             ("index_shards_in_memory", index.memory_shards as f64),
@@ -280,6 +292,7 @@ impl Engine for LogEngine {
             ("key_merges", jobs.key_merges.load(Relaxed) as f64),
             ("key_runs", logs.key_runs().0 as f64),
             ("keys_in_runs", logs.key_runs().1 as f64),
+            ("deleted_keys_passed", logs.deleted_keys_passed() as f64),
             ("pressure", jobs.work().pressure),
             ("record_cache_records", cache.len() as f64),
             ("record_cache_hits", hits as f64),

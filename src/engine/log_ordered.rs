@@ -131,6 +131,41 @@ mod tests {
         keys.map(|key| key.map(|key| key.to_vec())).collect::<Result<_>>().unwrap()
     }
 
+    fn detail(database: &Database, name: &str) -> f64 {
+        database.stats().details.iter().find(|(other, _)| *other == name).unwrap().1
+    }
+
+    /// Put at the tail, deleted at the head.
+    #[test]
+    fn the_head_of_a_queue_is_found_without_passing_all_that_was_deleted() {
+        let files = MemoryDirectory::default();
+        let directory = Directory::new(files, Access::Buffered);
+        let settings = FlashKeySettings::default().ordered(true);
+        let builder = Database::builder("db").engine(settings).background_threads(0);
+        let database = builder.open_in(directory).unwrap();
+        // Other records lie on both sides.
+        (0..5_000u64).for_each(|key| {
+            database.put([&[key as u8 & 1 | 2], &key.to_be_bytes()[..]].concat(), "x").unwrap()
+        });
+        database.settle().unwrap();
+        let key = |number: u64| [&[2, 9], &number.to_be_bytes()[..]].concat();
+        let mut most = 0.0f64;
+        for number in 0..100_000u64 {
+            database.put(key(number), [7; 10]).unwrap();
+            if number >= 100 {
+                database.delete(key(number - 100)).unwrap();
+            }
+            if number % 1_000 == 999 {
+                let before = detail(&database, "deleted_keys_passed");
+                let mut first = database.ordered().unwrap().limit(1).prefix_keys(&[2, 9]).unwrap();
+                assert_eq!(first.next().unwrap().unwrap(), key(number - 99));
+                most = most.max(detail(&database, "deleted_keys_passed") - before);
+                database.settle().unwrap();
+            }
+        }
+        assert!(most > 0.0 && most < 12_000.0, "{most} deleted keys were passed");
+    }
+
     #[test]
     fn keys_whose_runs_are_gone_are_found_in_the_records() {
         let files = MemoryDirectory::default();

@@ -277,6 +277,16 @@ pub trait Engine: Send + Sync {
     /// Returns the reason as an error if the engine accepts no more writes. Cheap.
     fn check_writable(&self) -> Result<()>;
 
+    /// Returns an error if puts of this many bytes do not fit into the free space besides the reserve of deletes and
+    /// background work, and `owed` bytes that the caller puts later. Cheap. Default: never, for an engine without files.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+        let _ = (bytes, owed);
+        Ok(())
+    }
+
     /// Accepts no more writes, for the given cause: a failure that the engine could not see, such as a panic of a
     /// worker thread.
     fn poison(&self, cause: &str);

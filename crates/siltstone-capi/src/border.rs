@@ -57,6 +57,7 @@ impl From<Error> for Failure {
             | Error::ValueLength { .. }
             | Error::RecordSize { .. }
             | Error::HashLength { .. }
+            | Error::HashClustered { .. }
             | Error::ExpiryUnsupported
             | Error::NotADirectory { .. }
             | Error::NotADatabase { .. }
@@ -79,7 +80,7 @@ impl From<Error> for Failure {
                 crate::SILTSTONE_ERROR_UNSUPPORTED
             }
             Error::Interrupted => crate::SILTSTONE_ERROR_INTERRUPTED,
-            Error::NoRoom { .. } | Error::Full(_) => crate::SILTSTONE_ERROR_FULL,
+            Error::NoRoom { .. } | Error::NoSpace { .. } | Error::Full(_) => crate::SILTSTONE_ERROR_FULL,
             _ => crate::SILTSTONE_ERROR_INTERNAL,
         };
         Failure { code, message: error.to_string() }

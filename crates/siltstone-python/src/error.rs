@@ -75,6 +75,7 @@ fn class_of(error: &Error) -> &'static str {
         | Error::ValueLength { .. }
         | Error::RecordSize { .. }
         | Error::HashLength { .. }
+        | Error::HashClustered { .. }
         | Error::ExpiryUnsupported
         | Error::DuplicateKey { .. } => "RecordError",
         Error::NotFound { .. } => "NotFoundError",
@@ -93,7 +94,7 @@ fn class_of(error: &Error) -> &'static str {
         Error::ReadOnly => "ReadOnlyError",
         Error::Forked { .. } => "ForkedError",
         Error::Unsupported { .. } => "UnsupportedError",
-        Error::NoRoom { .. } | Error::Full(_) => "FullError",
+        Error::NoRoom { .. } | Error::NoSpace { .. } | Error::Full(_) => "FullError",
         _ => "Error",
     }
 }

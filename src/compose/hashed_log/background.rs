@@ -189,7 +189,7 @@ impl Jobs {
     pub fn work(&self) -> Work {
         let unfinished = self.logs.data.unfinished() as f64 / WAITING_SEGMENTS_MAX;
         let uncovered = self.commits.uncovered_bytes() as f64 / self.flush_bytes() as f64;
-        let pending = self.pending_bytes.load(Relaxed) as f64 / FLUSH_CHANGE_BYTES as f64;
+        let pending = self.pending_bytes.load(Relaxed) as f64 / self.flush_change_bytes() as f64;
         let unflushed = uncovered.max(pending) / WAITING_FLUSHES_MAX;
         let clean = f64::from_bits(self.clean_pressure.load(Relaxed));
         // The segment to which records were moved may make the share of dead bytes small before a cleaning ends.
@@ -256,7 +256,11 @@ impl Jobs {
 
     fn must_flush(&self) -> bool {
         self.commits.uncovered_bytes() >= self.flush_bytes()
-            || self.pending_bytes.load(Relaxed) >= FLUSH_CHANGE_BYTES
+            || self.pending_bytes.load(Relaxed) >= self.flush_change_bytes()
+    }
+
+    fn flush_change_bytes(&self) -> u64 {
+        FLUSH_CHANGE_BYTES.min(self.memory.pending_bytes_max())
     }
 
     /// Returns how many times as many keys are in memory as should be, or bytes of the user log that an opening reads
@@ -441,7 +445,8 @@ impl Jobs {
             cleaning.compacts |= compacts;
             let buffered = &self.memory.clean_bytes[number];
             let moves = cleaning.moves_what_may_leave(&self.logs);
-            let step = cleaning.step(&self.logs, &self.commits, now_ms, buffered)?;
+            let piece_bytes = self.memory.transfer_bytes() as usize;
+            let step = cleaning.step(&self.logs, &self.commits, now_ms, piece_bytes, buffered)?;
             self.confirmed.fetch_add(step.confirmed, Relaxed);
             if moves && step.next.is_none() {
                 self.extend_compaction()?;
@@ -551,7 +556,8 @@ impl Jobs {
         self.memory.keep_within_budget();
         let index = &self.logs.index;
         let residency = index.residency();
-        let saved_at = self.flush_bytes().max(residency.memory_bytes).max(index.saved_bytes());
+        let least = self.flush_bytes().min(FLUSH_SEGMENTS * self.logs.data.segment_bytes());
+        let saved_at = least.max(residency.memory_bytes).max(index.saved_bytes());
         let redo_share = index.redo_bytes() as f64 / saved_at as f64;
         self.redo_share.store(redo_share.to_bits(), Relaxed);
         let least = CHANGES_BYTES_MIN + CHANGES_BYTES_MIN_PER_SHARD * index.shards() as u64;

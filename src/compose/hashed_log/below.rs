@@ -13,6 +13,9 @@ pub(crate) trait Below: Send + Sync {
     /// end before it, an older copy, are recognized.
     fn expect(&self, position: u64) -> Result<()>;
 
+    /// Returns of each key whether the store has a record, expired ones aside. Reads them.
+    fn contain(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<bool>>;
+
     /// Applies the writes, the later ones of a key after the earlier ones. Returns when they have this durability.
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()>;
 

@@ -12,6 +12,11 @@ use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
 pub const EXCESS_MAX: f64 = 0.05;
 pub const EXCESS_SEGMENTS_MAX: u64 = 4;
 
+/// If the file system is short of space, a segment is cleaned from this share of dead bytes on, and from the second one
+/// on, writes wait for it.
+const SHORT_DEAD_MIN: f64 = 0.125;
+const SHORT_DEAD_WAITED_FOR: f64 = 0.25;
+
 /// The logs have space if they may grow by this many segments before records leave: a recycling frees up to one.
 const SPACE_SEGMENTS: u64 = 2;
 
@@ -101,6 +106,20 @@ struct Finished {
     is_held: bool,
 }
 
+impl IndexedLogs {
+    /// Returns by how much the finished segments may exceed their space, in bytes, before writes wait for cleaning.
+    fn excess_max(&self, allowed: f64) -> f64 {
+        (EXCESS_MAX * allowed).max((EXCESS_SEGMENTS_MAX * self.data.segment_bytes()) as f64)
+    }
+
+    /// Returns the most bytes that the logs take with this many live ones: their space, what it may be exceeded by, and
+    /// a segment of each log that grows.
+    pub(super) fn most_bytes(&self, live: u64) -> f64 {
+        let allowed = live as f64 * self.settings.space;
+        allowed + self.excess_max(allowed) + (CLASSES as u64 * self.data.segment_bytes()) as f64
+    }
+}
+
 impl Choice {
     /// Examines all segments. `must_confirm` is whether too many overwritings are unconfirmed, `is_index_full` whether
     /// the index takes more memory than its share.
@@ -113,9 +132,16 @@ impl Choice {
     ) -> Choice {
         let mut choice = Choice::default();
         let segments = choice.finished(logs, commits, compaction);
+        let is_short = logs.is_short();
         match logs.settings.recycling {
-            Some(recycling) => choice.choose_to_leave(logs, &segments, compaction, &recycling, is_index_full),
+            Some(recycling) => {
+                let is_full = is_index_full || is_short;
+                choice.choose_to_leave(logs, &segments, compaction, &recycling, is_full)
+            }
             None => choice.choose_victim(logs, &segments, compaction),
+        }
+        if is_short && choice.victim.is_none() {
+            choice.choose_deadest(&segments);
         }
         let is_possible = |finished: &&Finished| !finished.is_held && finished.unconfirmed > 0;
         choice.of_compaction = choice.to_confirm.is_some();
@@ -174,9 +200,20 @@ impl Choice {
         let possible: Vec<&Finished> = segments.iter().filter(is_possible).collect();
         let counts: Vec<SegmentCounts> = possible.iter().map(|finished| finished.counts).collect();
         if let Some(chosen) = choose(settings.victim, &counts) {
-            let limit = (EXCESS_MAX * allowed).max((EXCESS_SEGMENTS_MAX * settings.segment_bytes) as f64);
             self.victim = Some(possible[chosen].segment);
-            self.clean_pressure = excess.max(0.0) / limit;
+            self.clean_pressure = excess.max(0.0) / logs.excess_max(allowed);
+        }
+    }
+
+    /// Chooses the segment whose cleaning frees most space, if it frees some.
+    fn choose_deadest(&mut self, segments: &[Finished]) {
+        let Some((segment, share)) = deadest(segments) else { return };
+        if share >= SHORT_DEAD_MIN {
+            self.victim = Some(segment);
+            self.fate = Fate::Move;
+        }
+        if share >= SHORT_DEAD_WAITED_FOR {
+            self.clean_pressure = self.clean_pressure.max(1.0);
         }
     }
 
@@ -207,7 +244,10 @@ impl Choice {
         };
         // What a compaction lets leave must not move behind its end.
         let cleans = is_excess && !compaction.is_running();
-        let deadest = if cleans { deadest(segments, recycling.queues) } else { None };
+        let is_worth = |(segment, share): (SegmentInfo, f64)| {
+            is_mostly_dead(recycling.queues, share, 1.0).then_some(segment)
+        };
+        let deadest = if cleans { deadest(segments).and_then(is_worth) } else { None };
         if deadest.is_some() {
             self.victim = deadest;
         } else if is_excess {
@@ -228,12 +268,10 @@ impl Choice {
     }
 }
 
-/// Returns the segment with the largest share of dead bytes, if that is so large that the segment is cleaned although
-/// records leave.
-fn deadest(segments: &[Finished], queues: u8) -> Option<SegmentInfo> {
+/// Returns the segment with the largest share of dead bytes that no job works on, and this share.
+fn deadest(segments: &[Finished]) -> Option<(SegmentInfo, f64)> {
     let share = |finished: &Finished| finished.counts.dead as f64 / finished.counts.bytes.max(1) as f64;
     let possible = segments.iter().filter(|finished| !finished.is_held);
-    let deadest = possible.max_by(|one, other| share(one).total_cmp(&share(other)))?;
-    let SegmentCounts { dead, bytes, .. } = deadest.counts;
-    is_mostly_dead(queues, dead as f64, bytes as f64).then_some(deadest.segment)
+    let shares = possible.map(|finished| (finished.segment, share(finished)));
+    shares.max_by(|(_, one), (_, other)| one.total_cmp(other))
 }

@@ -144,11 +144,12 @@ impl Cleaning {
         logs: &IndexedLogs,
         commits: &Commits,
         now_ms: TimestampMs,
+        piece_bytes: usize,
         buffered: &AtomicU64,
     ) -> Result<Cleaned> {
         self.write_late(logs, commits, now_ms)?;
         self.take_notes(logs);
-        let (piece, has_more) = self.read(logs)?;
+        let (piece, has_more) = self.read(logs, piece_bytes)?;
         let records = piece.records.iter().map(|(_, _, record)| record.heap_bytes() + size_of::<Live>());
         let notes = self.notes.capacity() * size_of::<Overwriting>();
         buffered.store((records.sum::<usize>() + self.frames.heap_bytes() + notes) as u64, Relaxed);
@@ -173,9 +174,9 @@ impl Cleaning {
     }
 
     /// Reads the next piece. Returns its records, except those without an entry, and whether there may be more.
-    fn read(&mut self, logs: &IndexedLogs) -> Result<(Piece, bool)> {
+    fn read(&mut self, logs: &IndexedLogs, bytes_max: usize) -> Result<(Piece, bool)> {
         // Small segments are read in several steps as well.
-        let piece_bytes = PIECE_BYTES.min(logs.settings.segment_bytes as usize / STEPS_MIN);
+        let piece_bytes = PIECE_BYTES.min(logs.settings.segment_bytes as usize / STEPS_MIN).min(bytes_max);
         let (mut piece, mut passed) = (Piece::default(), 0);
         let (first_unit, notes) = (self.first_unit, &self.notes);
         let has_more = self.frames.next_piece(piece_bytes, &mut |unit, record, bytes| {

@@ -9,6 +9,8 @@ use crate::store::data_logs::Unit;
 pub(crate) struct Groups {
     /// The records with their placements; also tombstones, and records that have expired.
     pub records: Vec<(u64, OwnedRecord)>,
+    /// The hashes of all entries that were read, as far as the index keeps them.
+    pub hashes: Vec<u64>,
     /// The placement with which the next ones begin; `None` at the end.
     pub next: Option<u64>,
 }
@@ -36,6 +38,7 @@ impl Groups {
             }
             records[start..].sort_by_key(|(placement, _)| *placement);
         }
-        Ok(Groups { records, next: range.next })
+        let hashes = range.entries.iter().map(|(hash, _)| *hash).collect();
+        Ok(Groups { records, hashes, next: range.next })
     }
 }

@@ -5,7 +5,7 @@ use super::left::Left;
 use super::settings::LogSettings;
 use super::unconfirmed::{Unconfirmed, YoungerKey};
 use crate::batch::NEVER;
-use crate::compose::with_locks;
+use crate::compose::{Space, with_locks};
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::health::Health;
@@ -51,6 +51,7 @@ pub(crate) struct IndexedLogs {
     /// The records that have left, of a cache, and what becomes of records.
     pub(super) left: Left,
     pub counts: Counts,
+    pub(super) space: Space,
     /// The bytes of frames that entries point to, and on average.
     indexed_bytes: AtomicU64,
     frame_bytes: AtomicU64,
@@ -85,6 +86,7 @@ impl IndexedLogs {
             writers,
             left,
             counts: Counts::default(),
+            space: Space::default(),
             indexed_bytes: AtomicU64::new(0),
             frame_bytes: AtomicU64::new(0),
         }
@@ -168,14 +170,19 @@ impl IndexedLogs {
         self.keys.as_ref().map_or((0, 0), OrderedKeys::run_counts)
     }
 
+    /// Returns how many deleted keys ranges in key order have passed.
+    pub fn deleted_keys_passed(&self) -> u64 {
+        self.keys.as_ref().map_or(0, OrderedKeys::passed)
+    }
+
     /// Returns the bytes of the logs of data on flash.
     pub fn data_bytes(&self) -> u64 {
         self.data.disk_bytes()
     }
 
-    /// Returns about how many keys there are: the entries, without those that are probably of a key that has a younger
-    /// one.
-    pub fn approximate_len(&self) -> u64 {
+    /// Returns the number of entries without those that are probably of a key that has a younger one. Reads nothing, and
+    /// counts tombstones and what has expired.
+    pub fn probable_keys(&self) -> u64 {
         self.index.len().saturating_sub(self.unconfirmed() + self.clean())
     }
 
@@ -307,6 +314,11 @@ impl IndexedLogs {
     pub fn live_bytes(&self) -> u64 {
         let replaced = self.unconfirmed() * self.frame_bytes.load(Relaxed);
         self.indexed_bytes.load(Relaxed).saturating_sub(replaced)
+    }
+
+    /// Returns the bytes of live frames that the store below does not have, about.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.live_bytes().saturating_sub(self.clean() * self.frame_bytes.load(Relaxed))
     }
 }
 

@@ -18,8 +18,17 @@ const UNLIMITED: u64 = u64::MAX;
 /// The smallest budget, in bytes, and the addition for each shard.
 const BUDGET_MIN: u64 = 256 << 10;
 const BUDGET_MIN_PER_SHARD: u64 = 4 << 10;
-/// Memory for changes between two decisions, in bytes.
-const SLACK_BYTES: u64 = 32 << 10;
+/// Memory for changes between two decisions, in bytes: at least, and as a share of the budget. Another decision is made
+/// when what was written may have taken it.
+const SLACK_BYTES_MIN: u64 = 32 << 10;
+const SLACK_SHARE: u64 = 32;
+/// The most memory that a write takes besides its key, in bytes: an entry, a note, two operations, a key in order.
+const WRITE_BYTES: u64 = 192;
+/// A read or a write of background work, and a buffer of a log, take at most one part in this many of the budget.
+const TRANSFER_SHARE: u64 = 128;
+const TRANSFER_BYTES_MIN: u64 = 4 << 10;
+/// The operations that are not in redo take at most this share of the budget.
+const PENDING_SHARE: u64 = 64;
 
 /// There is at most one unconfirmed overwriting for this many bytes of a budget: its note and the second entry of the
 /// key take an eighth of them.
@@ -76,6 +85,8 @@ pub(crate) struct Memory {
     logs: Arc<IndexedLogs>,
     cache: Arc<RecordCache>,
     budget: AtomicU64,
+    /// What writes may have taken since the last decision, in bytes.
+    written_bytes: AtomicU64,
     /// The memory of all threads' read buffers that the last decision counted on, in bytes.
     read_bytes: AtomicUsize,
     /// The memory of a piece that is being cleaned, in bytes.
@@ -100,6 +111,7 @@ impl Memory {
             logs: logs.clone(),
             cache: cache.clone(),
             budget: AtomicU64::new(budget.unwrap_or(UNLIMITED)),
+            written_bytes: AtomicU64::new(0),
             read_bytes: AtomicUsize::new(0),
             clean_bytes: Default::default(),
             key_merge_bytes: AtomicU64::new(0),
@@ -108,8 +120,44 @@ impl Memory {
             search_bytes: AtomicU64::new(0),
             peak: Mutex::default(),
         };
+        memory.limit_transfers();
         memory.keep_within_budget();
         memory
+    }
+
+    /// Lets background work read and write in pieces that fit the budget.
+    fn limit_transfers(&self) {
+        let bytes = self.transfer_bytes() as usize;
+        self.logs.data.limit_buffer(bytes);
+        self.logs.data.limit_reads(bytes);
+        self.logs.index.limit_pieces(bytes);
+    }
+
+    /// Returns the most bytes of a read or a write of background work.
+    pub fn transfer_bytes(&self) -> u64 {
+        let share = self.budget.load(Relaxed) / TRANSFER_SHARE;
+        (share / TRANSFER_BYTES_MIN * TRANSFER_BYTES_MIN).max(TRANSFER_BYTES_MIN)
+    }
+
+    /// Returns the most memory of operations that are not in redo.
+    pub fn pending_bytes_max(&self) -> u64 {
+        self.budget.load(Relaxed) / PENDING_SHARE
+    }
+
+    fn slack_bytes(&self) -> u64 {
+        (self.budget.load(Relaxed) / SLACK_SHARE).max(SLACK_BYTES_MIN)
+    }
+
+    /// Decides again if writes may have taken what the last decision has left for them.
+    #[inline]
+    pub fn note_writes(&self, keys: u64, key_bytes: u64) {
+        if self.budget.load(Relaxed) == UNLIMITED {
+            return;
+        }
+        let bytes = keys * WRITE_BYTES + key_bytes;
+        if self.written_bytes.fetch_add(bytes, Relaxed) + bytes >= self.slack_bytes() {
+            self.keep_within_budget();
+        }
     }
 
     /// Changes the budget; `None` removes it. The record cache takes what is left, if there is a budget.
@@ -122,6 +170,7 @@ impl Memory {
         if let Some(keys) = &self.logs.keys {
             keys.set_budget(budget);
         }
+        self.limit_transfers();
         self.keep_within_budget();
         Ok(())
     }
@@ -129,8 +178,10 @@ impl Memory {
     /// Gives the record cache what the budget leaves, and notes the peak.
     pub fn keep_within_budget(&self) {
         self.read_bytes.store(scratch_bytes(), Relaxed);
+        self.written_bytes.store(0, Relaxed);
         let budget = self.budget.load(Relaxed);
-        let required = self.required().total_bytes() + SLACK_BYTES;
+        let slack = if budget == UNLIMITED { 0 } else { self.slack_bytes() };
+        let required = self.required().total_bytes() + slack;
         self.place_index(budget, required);
         if budget == UNLIMITED {
             self.cache.resize(0, &|_| 0);

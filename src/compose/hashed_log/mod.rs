@@ -24,6 +24,8 @@
 //! | `live`, `commits` | what is live, as the manifest has it; redo before release |
 //! | `background`, `choice`, `memory` | which job runs next, on which segment; the memory account and its limit |
 //! | `snapshot`, `checkpoint`, `verify` | reads of everything |
+//! | `space` | the reserve of free space |
+//! | `count` | the number of keys |
 //! | `range` | records in the order of their keys |
 //! | `open`, `keys`, `settings` | creating and opening |
 //! | `costs` | the constants from which a model computes what a database costs |
@@ -39,6 +41,7 @@ mod commits;
 mod confirm;
 #[doc(hidden)]
 pub mod costs;
+mod count;
 mod groups;
 mod indexed_logs;
 mod keys;
@@ -56,6 +59,7 @@ mod repair;
 mod search;
 mod settings;
 mod snapshot;
+mod space;
 mod survey;
 mod unconfirmed;
 mod verify;
@@ -64,6 +68,7 @@ mod writer;
 pub(crate) use below::Below;
 pub(crate) use checkpoint::checkpoint;
 pub(crate) use commits::BELOW_NUMBER;
+pub(crate) use count::count_keys;
 pub(crate) use groups::Groups;
 pub(crate) use indexed_logs::{Counts, IndexedLogs, Place};
 pub(crate) use live::Manifest;

@@ -37,6 +37,9 @@ const UNIT_BYTES_MAX: usize = 128;
 /// Longer frames have this many units, if these do not become too long. A tombstone takes at least one, and with twice
 /// as many the index takes a bit more per key.
 const UNITS: usize = 4;
+/// A segment has at most this share of a capacity, or as many bytes, so that those that grow leave it to the others.
+const SEGMENTS_OF_CAPACITY: u64 = 128;
+const SEGMENT_BYTES_OF_CAPACITY_MIN: u64 = 64 << 10;
 /// The units of records of variable sizes.
 const VARIABLE_UNIT_BYTES: u32 = 16;
 
@@ -150,6 +153,9 @@ pub(crate) fn open(
     let synced = manifest.log_synced();
     let (data, recovered) =
         DataLogs::open(&directory, &data_settings, &live.finished, live.finished_to, synced, progress)?;
+    if settings.capacity < u64::MAX {
+        data.limit_segments((settings.capacity / SEGMENTS_OF_CAPACITY).max(SEGMENT_BYTES_OF_CAPACITY_MIN));
+    }
     let shards = 1 << header.partitions_log2;
     let to_open = IndexToOpen {
         settings: index_settings(&header, &settings, data.units_per_slot()),

@@ -12,12 +12,15 @@ use crate::cache::{RecordCache, Ticket, WriteGuard, cache_hash};
 use crate::compose::KeyStripes;
 use crate::device::{AlignedBuffer, Purpose, with_scratch};
 use crate::error::{Error, Result};
-use crate::key::{Key, KeyHash};
+use crate::key::{Key, KeyHash, KeyHasher};
 use crate::store::data_logs::{DataView, USER, Unit};
 use crate::store::log_index::{Candidates, Lookup};
 use crate::store::record::RecordView;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+
+/// The most entries of a hash, of keys that are hashes: uniform ones have a few.
+const EQUAL_HASHES_MAX: usize = 256;
 
 /// Appends records to the user log and indexes them.
 pub(crate) struct Writer {
@@ -141,6 +144,7 @@ impl Writer {
         places: &[Option<Place>],
         durability: Durability,
     ) -> Result<Option<u64>> {
+        self.check_hashes(writes)?;
         let hash = |write: &HashedWrite<'_>| write.key().hash().placement;
         // A delete has to know whether there is an older entry; a put leaves that to the background.
         let deleted: Vec<u64> = writes.iter().filter(|write| is_delete(write)).map(hash).collect();
@@ -179,11 +183,26 @@ impl Writer {
         let frames = writes
             .iter()
             .map(|write| u64::from(self.logs.data.frame_bytes(&RecordView::from(write.write()))));
-        let needed = (self.logs.live_bytes() + frames.sum::<u64>()) as f64 * settings.space;
+        let needed = self.logs.most_bytes(self.logs.live_bytes() + frames.sum::<u64>());
         if needed <= settings.capacity as f64 {
             return Ok(());
         }
         Err(Error::NoRoom { capacity: settings.capacity, needed: needed as u64 })
+    }
+
+    /// Returns an error if the keys are hashes and too many have the same one: a get reads the records of all of them.
+    fn check_hashes(&self, writes: &[HashedWrite<'_>]) -> Result<()> {
+        if self.logs.hasher() != KeyHasher::Identity {
+            return Ok(());
+        }
+        let puts = writes.iter().filter(|write| !is_delete(write));
+        let most = puts.map(|put| self.logs.index.known_candidates(put.key().hash().placement).0.len()).max();
+        match most {
+            Some(keys) if keys >= EQUAL_HASHES_MAX => {
+                Err(Error::HashClustered { keys, bits: self.logs.settings.hash_bits })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// 1. Plans the changes of the index, which may read. 2. Appends to the log. 3. Changes the index, without a read. So

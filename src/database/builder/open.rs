@@ -8,7 +8,9 @@ use crate::database::disk;
 use crate::database::latencies::Latencies;
 use crate::database::place::{Place, engine_of_number};
 use crate::database::resources::check_threads;
-use crate::database::{Database, Inner, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
+use crate::database::{
+    Database, Inner, lock::DirectoryLock, uniformity::Uniformity, usage::UsageCounters, workers::Workers,
+};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, LOCK, open_files_default};
 use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Opening};
@@ -189,6 +191,7 @@ impl Builder {
             }
         };
         let (shape, hasher) = (engine.shape(), engine.hasher());
+        let uniformity = shape.hashed_keys.then(Uniformity::default);
         let inner = Inner {
             workers,
             engine,
@@ -202,6 +205,7 @@ impl Builder {
             path,
             directories,
             feed,
+            uniformity,
         };
         Ok(Database { inner: Arc::new(inner) })
     }

@@ -98,6 +98,10 @@ impl Engine for Compressed {
         self.engine.may_contain(key, now_ms)
     }
 
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+        self.engine.check_space(bytes, owed)
+    }
+
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: &Now<'_>) -> Result<()> {
         with_scratch(|stored| {
             let (mut sizes, mut ends) = (Sizes::default(), Vec::with_capacity(writes.len()));

@@ -299,6 +299,12 @@ impl DirectoryBackend for SystemDirectory {
         self.descriptors.limit(max);
     }
 
+    /// Unknown for file systems that state no size.
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        let state = retry(|| rustix::fs::fstatvfs(self.handle()))?;
+        Ok((state.f_blocks > 0).then(|| state.f_bavail.saturating_mul(state.f_frsize)))
+    }
+
     fn executor(&self) -> Option<Box<dyn PieceExecutor>> {
         Some(ring::executor().unwrap_or_else(threads::executor))
     }

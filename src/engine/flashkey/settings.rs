@@ -35,11 +35,12 @@ settings! {
     /// ```
     pub struct FlashKeySettings {
         /// The bytes of the logs per byte of live records. Segments are cleaned when there are more. A higher ratio
-        /// means less write amplification: uniform overwrites append 2.7 times at 1.25, and 1.5 times at 1.67. The
-        /// segments that records are being appended to come on top.
+        /// means less write amplification: uniform overwrites append 2.7 times at 1.25, and 1.5 times at 1.67. While
+        /// cleaning follows the writes, there are up to 5 % more, or four segments: writes wait then. The segments that
+        /// records are being appended to come on top, a 64th of the data each, 2 MiB or more.
         space: f64 = 1.25, 1.05..=4.0, kept;
-        /// The most bytes of the logs, 0 for no limit: a put fails with `Error::NoRoom` if the live records would take
-        /// more than this divided by `space`.
+        /// The most bytes of the logs, 0 for no limit: a put fails with `Error::NoRoom` if the live records with their
+        /// `space`, what may exceed it and the segments that grow would take more.
         capacity: u64 = 0, 0..=1 << 60, kept;
         /// The bits of a key's hash that the index keeps, fixed when the database is created. A get of a missing key
         /// costs N / 2^bits reads, for N keys.
@@ -49,7 +50,8 @@ settings! {
         /// The number of logs for records that cleaning has moved, by their age. The fewer, the more often records
         /// that are seldom overwritten are moved.
         classes: u8 = 3, 1..=3, kept;
-        /// The size of a segment of the logs, in bytes, fixed when the database is created.
+        /// The most bytes of a segment of the logs, fixed when the database is created. A segment is complete when it has
+        /// a 64th of the data and at least 2 MiB, or as many.
         segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
         /// The share of the index that is in memory; the rest is on flash, by whole partitions. With a share of 0 the
         /// index takes 0.3 bytes of memory per key, besides what `unconfirmed_max` allows, a get reads twice, and the

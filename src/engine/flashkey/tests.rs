@@ -341,3 +341,24 @@ fn a_tombstone_among_entries_of_equal_hashes_is_removed_when_the_others_change()
         assert_eq!(engine.stats().merged_records, there);
     }
 }
+
+#[test]
+fn too_many_keys_of_one_hash_are_refused_and_nothing_is_lost() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let builder = Database::builder("db").engine(settings()).hashed_keys().background_threads(0);
+    let database = builder.open_in(directory).unwrap();
+    let key = |number: u64| [[7; 8], number.to_be_bytes()].concat();
+    let refused = (0..2_000).find_map(|number| database.put(key(number), "value").err()).unwrap();
+    assert!(matches!(refused, crate::Error::HashClustered { keys: 256, .. }), "{refused}");
+    for name in ["UUIDv7", "ULID", "Snowflake", "hashed_keys"] {
+        assert!(refused.to_string().contains(name), "{refused}");
+    }
+    assert!((0..256).all(|number| database.contains(key(number)).unwrap()));
+    (0..100).for_each(|number| database.delete(key(number)).unwrap());
+    database.compact().unwrap();
+    database.put(key(9_999), "value").unwrap();
+    // Others have their own hashes, however often they are put.
+    for round in 0..3_000u64 {
+        database.put(crate::coding::mix(round % 10).to_be_bytes(), round.to_be_bytes()).unwrap();
+    }
+}

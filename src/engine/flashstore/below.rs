@@ -47,6 +47,11 @@ impl Below for DiskBelow {
         Ok(())
     }
 
+    fn contain(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<bool>> {
+        let found = self.engine.get_many(keys, now_ms)?;
+        Ok(found.into_iter().map(|found| found.is_some()).collect())
+    }
+
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()> {
         self.engine.write(writes, durability, &|| now_ms)?;
         self.is_written.store(true, Ordering::Release);

@@ -51,8 +51,8 @@ settings! {
     /// ```
     pub struct FlashStoreSettings {
         /// The bytes of flash that the logs may take, at least 16 segments with a disk or as a cache. Without these, a
-        /// put fails with `Error::NoRoom` if the live records would take more than this divided by `space`; 0 for no
-        /// limit.
+        /// put fails with `Error::NoRoom` if the live records with their `space`, what may exceed it and the segments
+        /// that grow would take more; 0 for no limit.
         flash_bytes: u64 = 0, 0..=1 << 60, kept;
         /// The directory to which records leave, fixed when the database is created: a database of any engine. Its id
         /// is kept, so the directory may move. `disk.engine` is the engine of a new disk, and `disk.NAME` is its
@@ -80,7 +80,8 @@ settings! {
         /// not on flash costs N / 2^bits reads of flash, for N keys there. If records leave and this is not given, it
         /// is chosen for 0.0005 reads when flash is full of records of the fixed size, or else of 64 bytes.
         hash_bits: u8 = 38, HASH_BITS_MIN..=HASH_BITS_MAX, kept;
-        /// The size of a segment of the logs, in bytes, fixed when the database is created.
+        /// The most bytes of a segment of the logs, fixed when the database is created. A segment is complete when it has
+        /// a 64th of the data and at least 2 MiB, or as many.
         segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
     }
     hidden {

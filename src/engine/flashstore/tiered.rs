@@ -9,7 +9,7 @@ use super::claim::{self, CLAIM_BYTES, Claim};
 use super::records::{TieredSnapshot, add_missing, scan};
 use super::settings::DISK_ID;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::compose::hashed_log::{FoundValue, LogSnapshot, Sought};
+use crate::compose::hashed_log::{FoundValue, LogSnapshot, Sought, count_keys};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::log_engine::{LogEngine, to_found};
@@ -183,7 +183,11 @@ impl Engine for Tiered {
     }
 
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
-        Ok(self.logs.approximate_len(now_ms)? + self.disk.engine.approximate_len(now_ms)?)
+        self.check_open()?;
+        // Keys of both count once.
+        let of_disk = self.disk.engine.approximate_len(now_ms)?;
+        let added = count_keys(&self.logs.parts.logs, of_disk, now_ms)?;
+        Ok(of_disk.saturating_add_signed(added))
     }
 
     fn sync(&self) -> Result<()> {
@@ -228,6 +232,12 @@ impl Engine for Tiered {
     fn check_writable(&self) -> Result<()> {
         self.logs.check_writable()?;
         self.disk.engine.check_writable()
+    }
+
+    /// What is on flash alone still has to get to the disk.
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+        self.logs.check_space(bytes, owed)?;
+        self.disk.engine.check_space(bytes, owed + self.logs.parts.logs.dirty_bytes())
     }
 
     fn poison(&self, cause: &str) {

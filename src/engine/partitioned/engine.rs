@@ -18,6 +18,7 @@ use super::verify::verify;
 use super::writer::{Writer, WriterParts};
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::RecordCache;
+use crate::compose::Space;
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::{
@@ -47,6 +48,7 @@ pub struct PartitionedEngine {
     pub(super) writer: Writer,
     pub(super) replayed_records: u64,
     lost_tail_bytes: u64,
+    space: Space,
 }
 
 impl PartitionedEngine {
@@ -94,6 +96,7 @@ impl PartitionedEngine {
             writer,
             replayed_records: 0,
             lost_tail_bytes,
+            space: Space::default(),
         }
     }
 
@@ -116,6 +119,7 @@ impl PartitionedEngine {
             ("merges", self.scheduler.merges.load(Relaxed) as f64),
             ("full_tables", full.tables.load(Relaxed) as f64),
             ("full_table_occupancy", if slots > 0.0 { records / slots } else { 0.0 }),
+            ("reserve_bytes", self.partitions.reserve_bytes() as f64),
             ("pressure", self.scheduler.background().pressure),
             ("indexes_on_flash", indexes),
             ("filters_on_flash", filters),
@@ -253,6 +257,11 @@ impl Engine for PartitionedEngine {
         self.health().check()
     }
 
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+        let reserve = || self.partitions.reserve_bytes().saturating_add(owed);
+        self.space.check(&self.configuration.directory, bytes, reserve)
+    }
+
     fn poison(&self, cause: &str) {
         self.health().poison(cause);
     }
@@ -280,6 +289,10 @@ impl Engine for PartitionedEngine {
 
     fn checkpoint(&self, target: &Directory) -> Result<()> {
         self.check_writable()?;
+        if self.configuration.directory.shares_file_system(target) {
+            // The log is copied.
+            self.check_space(self.log.end() - self.log.start(), 0)?;
+        }
         checkpoint(&self.configuration, &self.log, &self.partitions, &self.commits, target)
     }
 

@@ -6,7 +6,7 @@ use super::ranges;
 use super::settings::ChainSettings;
 use super::stores::Stores;
 use super::view::{InstalledChain, PartitionSnapshot, View};
-use crate::compose::with_locks;
+use crate::compose::{is_short, reserve_bytes, with_locks};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::error::{Error, Result};
 use crate::index::run_columns::RunColumnsSettings;
@@ -382,6 +382,20 @@ impl Partitions {
     pub fn log_reach_bytes(&self, state: &State) -> u64 {
         let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         policy::log_reach_bytes(&self.configuration.settings, self.partitions.len() as u64 * sorted_bytes)
+    }
+
+    /// Returns how many bytes puts leave free. A merge writes a partition before it frees what it replaces, and the log
+    /// is freed after all of its records were written to stores.
+    pub fn reserve_bytes(&self) -> u64 {
+        let sizes = || self.partitions.iter().map(|partition| partition.view().disk_bytes());
+        let log_bytes = self.log.end() - self.log.start();
+        let merged = sizes().max().unwrap_or(0);
+        reserve_bytes(sizes().sum::<u64>() + log_bytes, merged + log_bytes)
+    }
+
+    /// Returns whether the file system has less than the reserve.
+    pub fn is_short(&self) -> bool {
+        is_short(&self.configuration.directory, self.reserve_bytes())
     }
 
     /// Returns the end of the log, if all records of the partition in the log are in these LogStores; then the

@@ -63,6 +63,10 @@ const DIRECT_PIECE_RECORDS: u64 = 512;
 const DIRECT_PIECE_BYTES_MIN: u64 = 64 << 10;
 const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
 
+/// If the file system is short of space, a partition is merged when its young records are more than this share of the
+/// others, and writers wait when they are twice as many.
+const YOUNG_SHARE_IF_SHORT: f64 = 0.25;
+
 /// A partition may have this many runs more than the length of a chain before writers have to wait.
 const RUNS_EXCESS_MAX: u32 = 8;
 /// From this share of all runs on that partitions may have, the fullest one is merged.
@@ -109,6 +113,8 @@ pub(super) struct Counts {
     pub merged_records: u64,
     /// The mean size of a record in bytes, 0 if it is unknown.
     pub record_bytes: u64,
+    /// The file system has less free space than the reserve.
+    pub is_short: bool,
 }
 
 /// How far background work is behind: 0 for not at all, 1 if writers must wait.
@@ -169,6 +175,9 @@ impl Counts {
         if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| counts.compact)) {
             return Some(number);
         }
+        if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| self.frees_space(counts, 1.0))) {
+            return Some(number);
+        }
         if let Some(chain) = &settings.chain {
             let is_due = self.runs() > self.runs_max(chain);
             let due = |counts: &PartitionCounts| {
@@ -187,6 +196,13 @@ impl Counts {
             return fullest(&mut numbered());
         }
         None
+    }
+
+    /// Returns whether a partition is merged because the file system is short of space: its young records may replace
+    /// and delete many of the others, at least this many times as many as is worth a merge.
+    fn frees_space(&self, counts: &PartitionCounts, times: f64) -> bool {
+        let least = times * YOUNG_SHARE_IF_SHORT * counts.sorted_records as f64;
+        self.is_short && counts.hash_records > 0 && counts.mergeable() as f64 > least
     }
 
     /// Returns how far the running merge is ahead of its bound, in LogStores; 0 if other work is waiting.
@@ -213,12 +229,12 @@ impl Counts {
         let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(1);
         let frozen_max = (self.partitions.len() / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN);
         let convert = frozen as f64 / frozen_max as f64;
-        if let Some(chain) = &settings.chain {
-            let excess = self.most_runs() - f64::from(chain.chain_length);
-            return Pressure { convert, merge: (excess / f64::from(RUNS_EXCESS_MAX)).max(0.0) };
-        }
-        let excess = self.hash_records() / self.hash_records_max(settings) - 1.0;
-        Pressure { convert, merge: (excess / EXCESS_MAX).max(0.0) }
+        let merge = match &settings.chain {
+            Some(chain) => (self.most_runs() - f64::from(chain.chain_length)) / f64::from(RUNS_EXCESS_MAX),
+            None => (self.hash_records() / self.hash_records_max(settings) - 1.0) / EXCESS_MAX,
+        };
+        let frees = self.partitions.iter().any(|partition| self.frees_space(partition, 2.0));
+        Pressure { convert, merge: merge.max(if frees { 1.0 } else { 0.0 }) }
     }
 }
 

@@ -111,6 +111,7 @@ impl Scheduler {
             new_key_ratio: schedule.new_key_ratio,
             merged_records: schedule.merged_records,
             record_bytes: self.context.partitions.record_bytes(),
+            is_short: self.context.partitions.is_short(),
         }
     }
 

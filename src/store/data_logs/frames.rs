@@ -6,9 +6,8 @@ use crate::store::log::format::{Frame, SEGMENT_HEADER_BYTES};
 use crate::store::log::{Log, Segment, SlotTable, Unit};
 use crate::store::record::{RecordProblem, RecordView};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-/// The bytes per read: while a step works on the records of one, the next one is read.
-const READ_BYTES: usize = 512 << 10;
 /// Reads begin and end at multiples of this, so that direct I/O reads no sector twice.
 const READ_UNIT_BYTES: usize = 4096;
 
@@ -42,10 +41,11 @@ impl Frames {
         source: Option<(Arc<Log>, Arc<Segment>)>,
         purpose: Purpose,
     ) -> Frames {
+        let read_bytes = slots.read_bytes.load(Relaxed);
         let source = source.map(|(log, segment)| {
             let (written, unwritten) = log.unwritten_of(&segment);
             let (position, end_offset) = (segment.base, segment.offset_of(written));
-            let read_ahead = ReadAhead::new(purpose, READ_BYTES, READ_UNIT_BYTES);
+            let read_ahead = ReadAhead::new(purpose, read_bytes, READ_UNIT_BYTES);
             let (offset, held, at) = (0, Vec::new(), 0);
             Source { log, segment, position, offset, end_offset, unwritten, held, at, read_ahead }
         });

@@ -251,6 +251,16 @@ impl DataLogs {
         self.shared.logs.iter().for_each(|log| log.limit_buffer(bytes));
     }
 
+    /// Limits the length at which a segment is complete.
+    pub fn limit_segments(&self, bytes: u64) {
+        self.shared.slots.limit_segments(bytes);
+    }
+
+    /// Limits the bytes of a sequential read. The default and maximum is 512 KiB.
+    pub fn limit_reads(&self, bytes: usize) {
+        self.shared.slots.limit_reads(bytes);
+    }
+
     /// Ends the last segments where their frames end, for logs that are closed.
     pub fn end_append(&self) -> Result<()> {
         self.shared.logs.iter().try_for_each(|log| log.end_append())
@@ -294,6 +304,12 @@ impl DataLogs {
     /// Returns the number of units of a slot: slot s has those from s times this number on.
     pub fn units_per_slot(&self) -> u64 {
         self.shared.slots.units_per_slot()
+    }
+
+    /// Returns the length at which a segment is complete now, in bytes: a share of the data, so that what is not yet
+    /// removed of small databases is little, and at most that of the settings.
+    pub fn segment_bytes(&self) -> u64 {
+        self.shared.slots.segment_bytes()
     }
 
     /// Returns the bytes of all segments on flash, with the space that is reserved for appending.

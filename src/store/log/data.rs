@@ -38,7 +38,10 @@ impl Log {
     pub(super) fn make_room_for(&self, tail: &mut Tail, bytes: u64) -> Result<()> {
         let Some(slots) = &self.slots else { return Ok(()) };
         let used = tail.end() - tail.segment.base;
-        if used + bytes <= slots.capacity(tail.segment.slots.count) {
+        let count = tail.segment.slots.count;
+        // One for a long batch is filled.
+        let is_short = count > 1 || used < slots.segment_bytes();
+        if used + bytes <= slots.capacity(count) && is_short {
             return Ok(());
         }
         if used == 0 {

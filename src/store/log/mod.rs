@@ -43,6 +43,10 @@ use std::sync::Arc;
 
 /// The unit of writeback.
 const PAGE_BYTES: u64 = 4096;
+/// A segment of a log without slots has at most this share of the log, or these bytes if they are more: the space of what
+/// is not needed any more is free when its segment is complete.
+const SEGMENTS_MIN: u64 = 8;
+const SEGMENT_LENGTH_MIN: u64 = 1 << 20;
 /// The maximum number of buffered bytes.
 pub const BUFFER_BYTES_MAX: usize = 64 << 10;
 
@@ -81,6 +85,8 @@ struct Tail {
     writeback_bytes: u64,
     /// What the last order marker in the segment states.
     order: Option<u64>,
+    /// The length at which the segment is complete, in a log without slots.
+    length_max: u64,
 }
 
 impl Tail {
@@ -100,6 +106,11 @@ struct Syncing {
     /// Everything from the segment with this position on is unsynced.
     from: u64,
     directory_base: u64,
+}
+
+/// Returns the length at which a segment is complete, of a log of this length without slots.
+fn length_max(segment_bytes: u64, log_bytes: u64) -> u64 {
+    (log_bytes / SEGMENTS_MIN).max(SEGMENT_LENGTH_MIN).min(segment_bytes)
 }
 
 impl Log {
@@ -144,6 +155,7 @@ impl Log {
             writeback_base: end,
             writeback_bytes: directory.writeback_bytes(),
             order: None,
+            length_max: length_max(segment_bytes, end - first_base),
         };
         Log {
             directory: directory.clone(),
@@ -279,9 +291,7 @@ impl Log {
         self.tail.run(|tail| {
             // A batch never spans segments: the segment changes only between batches.
             match &self.slots {
-                None if tail.end() - tail.segment.base >= self.segment_bytes => {
-                    self.start_segment(tail, 0)?
-                }
+                None if tail.end() - tail.segment.base >= tail.length_max => self.start_segment(tail, 0)?,
                 None => {}
                 Some(_) => self.make_room(tail, order, records.clone())?,
             }
@@ -346,6 +356,7 @@ impl Log {
         tail.segment = segment.clone();
         tail.writeback_base = base;
         tail.order = None;
+        tail.length_max = length_max(self.segment_bytes, base - self.start());
         if let Some(slots) = &self.slots {
             slots.add(&segment);
         }

@@ -10,7 +10,7 @@ use super::format::Slots;
 use super::segment::Segment;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::error::{Error, Result};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::iter;
@@ -45,7 +45,19 @@ pub(in crate::store) struct SlotTable {
     version: AtomicU64,
     /// The number of segments that are complete and not finished.
     unfinished: AtomicU64,
+    /// The length at which a segment is complete, and the most that it may be.
+    segment_bytes: AtomicU64,
+    length_max: AtomicU64,
+    /// The bytes of a sequential read of segments.
+    pub read_bytes: AtomicUsize,
 }
+
+/// The most bytes of a sequential read of segments: while a step works on the records of one, the next one is read.
+const READ_BYTES: usize = 512 << 10;
+
+/// A segment has at most this share of all bytes of the logs, or as many as a slot, or the minimum.
+const SEGMENTS: u64 = 64;
+const SEGMENT_LENGTH_MIN: u64 = 2 << 20;
 
 /// The segments at one moment.
 #[derive(Default)]
@@ -67,7 +79,26 @@ impl SlotTable {
             list: RwLock::default(),
             version: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
+            segment_bytes: AtomicU64::new(segment_bytes.min(SEGMENT_LENGTH_MIN)),
+            length_max: AtomicU64::new(u64::MAX),
+            read_bytes: AtomicUsize::new(READ_BYTES),
         }
+    }
+
+    /// Limits the length at which a segment is complete.
+    pub fn limit_segments(&self, bytes: u64) {
+        self.length_max.store(bytes, Ordering::Relaxed);
+        self.segment_bytes.fetch_min(bytes, Ordering::Relaxed);
+    }
+
+    /// Limits the bytes of a sequential read of segments.
+    pub fn limit_reads(&self, bytes: usize) {
+        self.read_bytes.store(bytes.min(READ_BYTES), Ordering::Relaxed);
+    }
+
+    /// Returns the length at which a segment is complete, although a longer one would fit into its slots.
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the number of units of a slot.
@@ -189,6 +220,10 @@ impl SlotTable {
         }
         let version = list.version + 1;
         *list = Arc::new(SlotList { version, parts });
+        let lengths = list.segments().map(|segment| segment.end().map_or(0, |end| end - segment.base));
+        let share = lengths.sum::<u64>() / SEGMENTS;
+        let length = share.max(SEGMENT_LENGTH_MIN).min(self.length_max.load(Ordering::Relaxed));
+        self.segment_bytes.store(length.min(self.capacity(1)), Ordering::Relaxed);
         self.version.store(version, Ordering::Release);
     }
 

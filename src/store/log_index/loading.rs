@@ -38,7 +38,7 @@ impl LogIndex {
             if let Frozen::Flash(pages, changes) = frozen {
                 return Ok(Some(IndexLoad {
                     number,
-                    merging: Merging::new(&pages, changes),
+                    merging: Merging::new(&pages, changes, self.piece_bytes()),
                     loaded: Vec::new(),
                 }));
             }

@@ -162,6 +162,8 @@ pub struct LogIndex {
     saved_bytes: AtomicU64,
     /// The first shards, as many as these, are to be in memory, the others on flash.
     memory_shards: AtomicUsize,
+    /// The most bytes of a read or a write of a save.
+    piece_bytes: AtomicUsize,
     /// Of the shards before this one, which an opening left on flash, those from this one on are not in memory yet.
     load_end: usize,
     next_load: AtomicUsize,
@@ -285,6 +287,15 @@ impl LogIndex {
     /// Sets how many shards are to be in memory, the first ones. The next save moves the entries.
     pub fn set_memory_shards(&self, shards: usize) {
         self.memory_shards.store(shards, Ordering::Relaxed);
+    }
+
+    /// Limits the bytes of a read or a write of a save. The default and maximum is 1 MiB.
+    pub fn limit_pieces(&self, bytes: usize) {
+        self.piece_bytes.store(bytes.min(SAVE_PIECE_BYTES), Ordering::Relaxed);
+    }
+
+    fn piece_bytes(&self) -> usize {
+        self.piece_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns how many shards are to be in memory.

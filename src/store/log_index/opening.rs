@@ -345,6 +345,7 @@ impl LogIndex {
             directory: directory.clone(),
             saved_bytes: AtomicU64::new(saved_bytes),
             memory_shards: AtomicUsize::new(settings.shards()),
+            piece_bytes: AtomicUsize::new(super::SAVE_PIECE_BYTES),
             load_end: 0,
             next_load: AtomicUsize::new(0),
             page_reads: AtomicU64::new(0),

@@ -93,10 +93,10 @@ pub(super) struct Merging {
 }
 
 impl Merging {
-    pub fn new(pages: &Arc<FlashPages>, changes: Changes) -> Merging {
+    pub fn new(pages: &Arc<FlashPages>, changes: Changes, piece_bytes: usize) -> Merging {
         let entries = pages.len().saturating_add_signed(changes.added());
         let division = Division::for_entries(pages.division().hash_bits(), entries);
-        let reader = pages.read_from(0, Purpose::Index, PIECE_BYTES);
+        let reader = pages.read_from(0, Purpose::Index, piece_bytes);
         Merging { reader, changes, division, next: 0, ready: Vec::new() }
     }
 
@@ -139,11 +139,16 @@ impl Merging {
 
 impl IndexSave {
     /// Begins a file.
-    fn create(directory: &Directory, settings: &LogIndexSettings, saved: SavedIndex) -> Result<IndexSave> {
+    fn create(
+        directory: &Directory,
+        settings: &LogIndexSettings,
+        saved: SavedIndex,
+        piece_bytes: usize,
+    ) -> Result<IndexSave> {
         let name = saved.file_name();
         let file = directory.create(&name, directory.access())?;
         let writer =
-            StoreFileWriter::create(file, STORE_KIND, saved.tag, BLOCK_BYTES, Purpose::Index, PIECE_BYTES)?;
+            StoreFileWriter::create(file, STORE_KIND, saved.tag, BLOCK_BYTES, Purpose::Index, piece_bytes)?;
         Ok(IndexSave {
             saved,
             settings: *settings,
@@ -253,7 +258,8 @@ impl LogIndex {
     /// Begins to save the index to a new file. Waits for a flush.
     pub fn start_save(&self, number: u64, tag: u64) -> Result<IndexSave> {
         let (redo_from, _) = self.redo.next();
-        IndexSave::create(&self.directory, &self.settings, SavedIndex { number, tag, redo_from })
+        let saved = SavedIndex { number, tag, redo_from };
+        IndexSave::create(&self.directory, &self.settings, saved, self.piece_bytes())
     }
 
     /// Saves some pages, about 1 MiB. Passes the hashes to `found` that got an entry while others of the same hash were
@@ -285,7 +291,9 @@ impl LogIndex {
         drop(shard);
         let source = match frozen {
             Frozen::Memory(pages) => Source::Memory { pages, next: 0 },
-            Frozen::Flash(pages, changes) => Source::Flash(Box::new(Merging::new(&pages, changes))),
+            Frozen::Flash(pages, changes) => {
+                Source::Flash(Box::new(Merging::new(&pages, changes, self.piece_bytes())))
+            }
         };
         save.begin_shard(source, lsn, to_memory);
         Ok(())
@@ -339,7 +347,7 @@ pub(super) fn write_whole(
     saved: SavedIndex,
     shards: &[HashPages],
 ) -> Result<()> {
-    let mut save = IndexSave::create(directory, settings, saved)?;
+    let mut save = IndexSave::create(directory, settings, saved, PIECE_BYTES)?;
     for pages in shards {
         save.begin_shard(Source::Memory { pages: pages.clone(), next: 0 }, Lsn::default(), true);
         while save.append_page(&mut |_| ())?.is_some() {}

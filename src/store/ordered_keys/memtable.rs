@@ -17,6 +17,7 @@ pub(super) struct Memtable(RwLock<Table>);
 struct Table {
     keys: BTreeMap<Box<[u8]>, Version>,
     heap_bytes: usize,
+    deleted: usize,
 }
 
 /// The state of a key since an epoch.
@@ -38,10 +39,14 @@ impl Version {
 }
 
 impl Memtable {
-    /// Notes the last operation of a key. Epochs never decrease. Returns the memory of the table, in bytes.
-    pub fn insert(&self, key: &[u8], state: KeyState, epoch: u64) -> usize {
+    /// Notes the last operation of a key. Epochs never decrease. Returns the memory of the table, in bytes, and the
+    /// number of its keys that are deleted.
+    pub fn insert(&self, key: &[u8], state: KeyState, epoch: u64) -> (usize, usize) {
         let mut table = self.0.write();
-        let Table { keys, heap_bytes } = &mut *table;
+        let Table { keys, heap_bytes, deleted } = &mut *table;
+        let is_deleted = |state| usize::from(state == KeyState::Deleted);
+        let before = keys.get(key).map_or(0, |version| is_deleted(version.state));
+        *deleted = *deleted + is_deleted(state) - before;
         match keys.get_mut(key) {
             Some(version) if version.state == state => {}
             // No snapshot was taken in between.
@@ -56,7 +61,7 @@ impl Memtable {
                 keys.insert(key.into(), Version { epoch, state, older: None });
             }
         }
-        *heap_bytes
+        (*heap_bytes, *deleted)
     }
 
     /// Appends to `batch` up to `limit` of the keys within the bounds, with their states at the end of an epoch. The

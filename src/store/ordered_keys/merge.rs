@@ -47,8 +47,8 @@ pub struct KeyMerge {
     added: KeyRun,
     /// The oldest and the youngest of the runs that are merged.
     replaced: (u64, u64),
-    /// Whether there is no older run: deleted keys are not needed any more.
-    is_oldest: bool,
+    /// The runs that are older: deleted keys that none of them has are not needed any more.
+    older: Vec<Arc<Run>>,
     writer: Option<RunWriter>,
     piece_bytes: usize,
 }
@@ -57,7 +57,7 @@ impl KeyMerge {
     pub(super) fn begin(
         directory: &Directory,
         runs: &[Arc<Run>],
-        is_oldest: bool,
+        older: &[Arc<Run>],
         added: KeyRun,
         piece_bytes: usize,
     ) -> KeyMerge {
@@ -76,7 +76,7 @@ impl KeyMerge {
             directory: directory.clone(),
             added,
             replaced: (number(runs.first()), number(runs.last())),
-            is_oldest,
+            older: older.to_vec(),
             writer: None,
             piece_bytes,
         }
@@ -90,12 +90,12 @@ impl KeyMerge {
                 let run = self.writer.take().map(|writer| writer.finish(Purpose::Merge)).transpose()?;
                 return Ok(Some(MergedRuns { replaced: self.replaced, run: run.map(Arc::new) }));
             };
-            let is_dropped = self.is_oldest
-                && match state {
-                    KeyState::Live => false,
-                    KeyState::Expiring => is_gone(key),
-                    KeyState::Deleted | KeyState::Unknown => true,
-                };
+            let is_older = |key: &[u8]| self.older.iter().any(|run| run.may_have(key));
+            let is_dropped = match state {
+                KeyState::Live => false,
+                KeyState::Expiring => self.older.is_empty() && is_gone(key),
+                KeyState::Deleted | KeyState::Unknown => !is_older(key),
+            };
             if !is_dropped {
                 let (directory, piece_bytes) = (&self.directory, self.piece_bytes);
                 let create = || RunWriter::create(directory, self.added, Purpose::Merge, piece_bytes);

@@ -64,6 +64,12 @@ const PIECE_SHARE: usize = 16;
 const PIECE_BYTES_MIN: usize = 4096;
 /// A range reads at most this many pages of a run at once.
 const RANGE_PAGES_MAX: usize = 16;
+/// The table is also written when it has as many deleted keys: ranges have to pass them.
+const TABLE_DELETED_MAX: usize = 8 << 10;
+/// When ranges have passed as many deleted keys, those of the youngest runs are merged that have at most so many times
+/// as many keys: the merge costs about as much as the ranges have.
+const PASSED_MIN: u64 = 4 << 10;
+const MERGED_PER_PASSED: u64 = 4;
 /// The runs that wait for a merge at which writes wait.
 const RUNS_WAITING_MAX: usize = 24;
 /// All runs are merged when they have twice as many keys as there are records, and this many more.
@@ -140,9 +146,13 @@ pub struct OrderedKeys {
     epoch: AtomicU64,
     /// The memory of the active table, and that at which it is full.
     active_bytes: AtomicUsize,
+    active_deleted: AtomicUsize,
     table_bytes_max: AtomicUsize,
     /// The keys that the last merge of all runs left.
     merged_keys: AtomicU64,
+    /// The deleted keys that ranges have passed, and those of them that were passed before the last merge because of it.
+    passed: Arc<AtomicU64>,
+    passed_before: AtomicU64,
 }
 
 impl OrderedKeys {
@@ -154,8 +164,11 @@ impl OrderedKeys {
             state: RwLock::new(State { runs: runs.collect::<Result<_>>()?, ..State::default() }),
             epoch: AtomicU64::new(0),
             active_bytes: AtomicUsize::new(0),
+            active_deleted: AtomicUsize::new(0),
             table_bytes_max: AtomicUsize::new(0),
             merged_keys: AtomicU64::new(0),
+            passed: Arc::default(),
+            passed_before: AtomicU64::new(0),
         };
         keys.set_budget(budget);
         Ok(keys)
@@ -170,13 +183,27 @@ impl OrderedKeys {
     /// Notes the last operation of a key. Calls for one key are in the order of its operations.
     pub fn insert(&self, key: &[u8], state: KeyState) {
         let tables = self.state.read();
-        let bytes = tables.active.insert(key, state, self.epoch.load(Relaxed));
+        let (bytes, deleted) = tables.active.insert(key, state, self.epoch.load(Relaxed));
         self.active_bytes.store(bytes, Relaxed);
+        self.active_deleted.store(deleted, Relaxed);
     }
 
     /// Returns how full the table is. From 1 on it has to be written to a run.
     pub fn fullness(&self) -> f64 {
-        self.active_bytes.load(Relaxed) as f64 / self.table_bytes_max.load(Relaxed).max(1) as f64
+        let share = self.active_bytes.load(Relaxed) as f64 / self.table_bytes_max.load(Relaxed).max(1) as f64;
+        // Those that ranges pass have to get into a run, where a merge finds them.
+        let deleted_max =
+            if self.newly_passed() >= PASSED_MIN { PASSED_MIN as usize } else { TABLE_DELETED_MAX };
+        share.max(self.active_deleted.load(Relaxed) as f64 / deleted_max as f64)
+    }
+
+    /// Returns how many deleted keys ranges have passed.
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Relaxed)
+    }
+
+    fn newly_passed(&self) -> u64 {
+        self.passed().saturating_sub(self.passed_before.load(Relaxed))
     }
 
     /// Returns how far merging is behind; from 1 on, writes have to wait.
@@ -195,13 +222,14 @@ impl OrderedKeys {
             state.sealed = Some(std::mem::take(&mut state.active));
         }
         self.active_bytes.store(0, Relaxed);
+        self.active_deleted.store(0, Relaxed);
     }
 
     /// Writes the sealed table to a run, and syncs it. Returns `None` if there is nothing to write.
     pub fn write_sealed(&self, added: KeyRun) -> Result<Option<FlushedTable>> {
-        let (sealed, is_oldest) = {
+        let (sealed, older) = {
             let state = self.state.read();
-            (state.sealed.clone(), state.runs.is_empty())
+            (state.sealed.clone(), state.runs.clone())
         };
         let Some(sealed) = sealed else { return Ok(None) };
         let purpose = Purpose::Convert;
@@ -211,7 +239,7 @@ impl OrderedKeys {
         let mut cursor = Cursor::new([Origin::Table(sealed)], unbounded, reading);
         let mut writer = None;
         while let Some((key, state)) = cursor.next()? {
-            if is_oldest && state == KeyState::Deleted {
+            if state == KeyState::Deleted && !older.iter().any(|run| run.may_have(key)) {
                 continue;
             }
             let create = || RunWriter::create(&self.directory, added, purpose, self.piece_bytes());
@@ -228,6 +256,11 @@ impl OrderedKeys {
         state.runs.extend(flushed.0);
     }
 
+    /// Returns the memory at which the table is written to a run, in bytes: about as many as the run has.
+    pub fn table_bytes_max(&self) -> u64 {
+        self.table_bytes_max.load(Relaxed) as u64
+    }
+
     fn piece_bytes(&self) -> usize {
         let share = self.table_bytes_max.load(Relaxed) / PIECE_SHARE;
         share.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
@@ -242,7 +275,25 @@ impl OrderedKeys {
         if is_stale || all && (keys.len() > 1 || sum > records) {
             return (!keys.is_empty()).then_some(0..keys.len());
         }
+        let passed = self.newly_passed();
+        if passed >= PASSED_MIN {
+            let mut left = MERGED_PER_PASSED * passed;
+            let young = keys.iter().rev().take_while(|&&keys| {
+                let fits = keys <= left;
+                left = left.saturating_sub(keys);
+                fits
+            });
+            let count = young.count();
+            if count > 0 && self.has_deleted(keys.len() - count) {
+                return Some(keys.len() - count..keys.len());
+            }
+        }
         merge::choose(keys)
+    }
+
+    /// Returns whether a run from this one on has deleted keys.
+    fn has_deleted(&self, first: usize) -> bool {
+        self.state.read().runs.iter().skip(first).any(|run| run.deleted() > 0)
     }
 
     /// Returns whether runs have to be merged, if the database has this number of records.
@@ -252,11 +303,15 @@ impl OrderedKeys {
 
     /// Begins a merge: of all runs with `all`, otherwise if [`must_merge`](Self::must_merge).
     pub fn start_merge(&self, all: bool, records: u64, added: KeyRun) -> Option<KeyMerge> {
-        let state = self.state.read();
-        let keys: Vec<u64> = state.runs.iter().map(|run| run.keys()).collect();
+        let runs = self.state.read().runs.clone();
+        let keys: Vec<u64> = runs.iter().map(|run| run.keys()).collect();
         let range = self.to_merge(&keys, records, all)?;
-        let (is_oldest, piece_bytes) = (range.start == 0, self.piece_bytes());
-        Some(KeyMerge::begin(&self.directory, &state.runs[range], is_oldest, added, piece_bytes))
+        self.passed_before.store(self.passed(), Relaxed);
+        let (older, merged) = (&runs[..range.start], &runs[range]);
+        // Keys that were read take several times as much as their bytes on flash.
+        let share = self.table_bytes_max() as usize / merged.len().max(1) / 8;
+        let piece_bytes = self.piece_bytes().min(share.max(PIECE_BYTES_MIN));
+        Some(KeyMerge::begin(&self.directory, merged, older, added, piece_bytes))
     }
 
     /// Replaces merged runs by the new one, after a commit, and removes their files.
@@ -278,7 +333,8 @@ impl OrderedKeys {
     /// meanwhile.
     pub fn snapshot(&self) -> KeysSnapshot {
         let state = self.state.read();
-        KeysSnapshot { origins: state.origins(), epoch: self.epoch.fetch_add(1, Relaxed) }
+        let (epoch, passed) = (self.epoch.fetch_add(1, Relaxed), self.passed.clone());
+        KeysSnapshot { origins: state.origins(), epoch, passed }
     }
 
     /// Returns the number of runs, and of keys in them: a key counts once per run that has it.
@@ -315,6 +371,7 @@ impl FlushedTable {
 pub struct KeysSnapshot {
     origins: Vec<Origin>,
     epoch: u64,
+    passed: Arc<AtomicU64>,
 }
 
 impl KeysSnapshot {
@@ -327,25 +384,33 @@ impl KeysSnapshot {
             pages_max: RANGE_PAGES_MAX,
             pages_min: 1,
         };
-        OrderedRange(Cursor::new(self.origins, bounds, reading))
+        OrderedRange { cursor: Cursor::new(self.origins, bounds, reading), passed: self.passed }
     }
 }
 
 /// The keys of a range, one after another.
-pub struct OrderedRange(Cursor);
+pub struct OrderedRange {
+    cursor: Cursor,
+    passed: Arc<AtomicU64>,
+}
 
 impl OrderedRange {
     /// Appends the next keys to `keys`, up to `limit`, with whether their records have an expiry time. Returns whether
     /// there may be more.
     pub fn read(&mut self, limit: usize, keys: &mut Vec<(Vec<u8>, bool)>) -> Result<bool> {
-        let mut read = 0;
-        while read < limit {
-            let Some((key, state)) = self.0.next()? else { return Ok(false) };
-            if matches!(state, KeyState::Live | KeyState::Expiring) {
-                keys.push((key.to_vec(), state == KeyState::Expiring));
-                read += 1;
+        let (mut read, mut passed) = (0, 0);
+        let mut has_more = true;
+        while read < limit && has_more {
+            match self.cursor.next()? {
+                Some((key, state @ (KeyState::Live | KeyState::Expiring))) => {
+                    keys.push((key.to_vec(), state == KeyState::Expiring));
+                    read += 1;
+                }
+                Some(_) => passed += 1,
+                None => has_more = false,
             }
         }
-        Ok(true)
+        self.passed.fetch_add(passed, Relaxed);
+        Ok(has_more)
     }
 }

@@ -104,6 +104,7 @@ pub(super) struct RunWriter {
     block: BlockBuilder,
     /// The bytes of the page that is being filled.
     page: Vec<u8>,
+    first: Vec<u8>,
     last: Vec<u8>,
     separators: Separators,
     keys: u64,
@@ -125,6 +126,7 @@ impl RunWriter {
             file,
             block: BlockBuilder::new(run.tag, BLOCK_BYTES),
             page: Vec::new(),
+            first: Vec::new(),
             last: Vec::new(),
             separators: Separators::default(),
             keys: 0,
@@ -147,6 +149,9 @@ impl RunWriter {
             let distinct = if self.keys == 0 { 0 } else { same + 1 };
             self.separators.push(&key[..distinct], self.file.next_block());
             self.encode(0, key, state);
+        }
+        if self.keys == 0 {
+            self.first.extend_from_slice(key);
         }
         self.keys += 1;
         self.deleted += u64::from(state == KeyState::Deleted);
@@ -183,7 +188,8 @@ impl RunWriter {
         file.sync(purpose)?;
         self.separators.bytes.shrink_to_fit();
         self.separators.pages.shrink_to_fit();
-        Ok(Run { run: self.run, file, separators: self.separators })
+        let ends = Some((self.first, self.last));
+        Ok(Run { run: self.run, file, separators: self.separators, ends })
     }
 
     /// Returns the memory, in bytes.
@@ -191,6 +197,7 @@ impl RunWriter {
         self.file.heap_bytes()
             + self.block.heap_bytes()
             + self.page.capacity()
+            + self.first.capacity()
             + self.last.capacity()
             + self.separators.heap_bytes()
     }
@@ -201,6 +208,8 @@ pub(super) struct Run {
     pub run: KeyRun,
     file: StoreFile,
     separators: Separators,
+    /// The first and the last key, if they could be read.
+    ends: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Run {
@@ -221,12 +230,36 @@ impl Run {
             let at = StoreFile::section_offset(&footer.index);
             return Err(file.file().corrupt(at, "ascending separators of pages", "other bytes"));
         };
-        Ok(Run { run, file, separators })
+        let mut run = Run { run, file, separators, ends: None };
+        // What is damaged is an error only for those who need it.
+        run.ends = run.read_ends().ok().flatten();
+        Ok(run)
+    }
+
+    /// Reads the first and the last page.
+    fn read_ends(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut batch = Batch::default();
+        self.read(Purpose::Recover, 0..1, &mut batch)?;
+        let first = batch.first().map(|(key, _)| key.to_vec());
+        if self.pages() > 1 {
+            self.read(Purpose::Recover, self.pages() - 1..self.pages(), &mut batch)?;
+        }
+        Ok(first.zip(batch.last().map(<[u8]>::to_vec)))
+    }
+
+    /// Returns false only if the run does not have the key.
+    pub fn may_have(&self, key: &[u8]) -> bool {
+        self.ends.as_ref().is_none_or(|(first, last)| first[..] <= *key && *key <= last[..])
     }
 
     /// Returns the number of keys, with those that are deleted.
     pub fn keys(&self) -> u64 {
         self.file.footer().records
+    }
+
+    /// Returns the number of keys that are deleted.
+    pub fn deleted(&self) -> u64 {
+        self.file.footer().deleted
     }
 
     /// Returns the file.
@@ -236,7 +269,8 @@ impl Run {
 
     /// Returns the memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.separators.heap_bytes()
+        let ends = self.ends.as_ref().map_or(0, |(first, last)| first.capacity() + last.capacity());
+        self.separators.heap_bytes() + ends
     }
 
     /// Returns the number of pages.

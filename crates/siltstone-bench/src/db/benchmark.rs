@@ -41,6 +41,7 @@ benchmarks! {
     ReadMissing, "readmissing", "reads missing keys";
     ReadHot, "readhot", "reads random keys from the first hundredth";
     ReadSeq, "readseq", "reads all records in the engine's order";
+    Queue, "queue", "puts num keys in order, deletes all but the last 1,000, and finds the first key each time";
     MultiReadRandom, "multireadrandom", "reads random keys, batch_size per call";
     ReadWhileWriting, "readwhilewriting", "reads random keys while another thread overwrites random keys";
     Compact, "compact", "merges all stores into the last store";
@@ -68,7 +69,7 @@ impl Benchmark {
     /// Returns whether it begins with an empty database.
     pub fn is_fresh(self) -> bool {
         use Benchmark::*;
-        matches!(self, FillSeq | FillRandom | FillUniqueRandom | FillSync)
+        matches!(self, FillSeq | FillRandom | FillUniqueRandom | FillSync | Queue)
     }
 
     /// Returns whether it writes. Then it is timed twice: when the last write returns, and when no background work is

@@ -6,6 +6,7 @@
 //! directory with existing contents is never destroyed.
 
 mod benchmark;
+mod queue;
 mod report;
 mod runner;
 mod worker;

@@ -82,6 +82,12 @@ impl Runner<'_> {
             return self.skip(benchmark, "the database is empty: fill it before, as with fillrandom");
         }
         let database = self.open()?;
+        if benchmark == Benchmark::Queue && database.ordered().is_none() {
+            return self.skip(
+                benchmark,
+                "the engine keeps no order of the keys: use --engine flashkey --set ordered=true",
+            );
+        }
         let mut before = database.stats();
         before.settings = Vec::new();
         database.reset_ram_peak();
@@ -246,7 +252,8 @@ impl Runner<'_> {
             stream,
             deadline: deadline(self.settings.duration),
         };
-        let threads = if benchmark == Benchmark::ReadSeq { 1 } else { self.settings.threads as u64 };
+        let is_single = matches!(benchmark, Benchmark::ReadSeq | Benchmark::Queue);
+        let threads = if is_single { 1 } else { self.settings.threads as u64 };
         let shared = &shared;
         std::thread::scope(|scope| {
             let start = |thread: u64| scope.spawn(move || Worker::new(shared, thread).run(thread));

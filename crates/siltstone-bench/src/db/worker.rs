@@ -49,12 +49,12 @@ impl Work {
 }
 
 pub struct Worker<'a> {
-    shared: &'a Shared<'a>,
+    pub(super) shared: &'a Shared<'a>,
     random: Rng,
     order: Permutation,
-    key: Vec<u8>,
-    value: Vec<u8>,
-    work: Work,
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    pub(super) work: Work,
 }
 
 impl<'a> Worker<'a> {
@@ -86,6 +86,7 @@ impl<'a> Worker<'a> {
             UpdateRandom => self.each(num, Self::update),
             ReadRandom | ReadHot | ReadWhileWriting | ReadMissing => self.each(reads, Self::read),
             MultiReadRandom => self.read_many(reads, batch_size.unwrap_or(32)),
+            Queue => self.queue(num),
             ReadSeq => self.read_all(reads),
             Compact | Settle | WaitForBackground | VerifyChecksum | Reopen | Stats | Abort => Ok(()),
         }?;
@@ -107,7 +108,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn must_stop(&self) -> bool {
+    pub(super) fn must_stop(&self) -> bool {
         self.shared.settings.stop.load(Relaxed)
             || self.shared.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -122,7 +123,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn done(&mut self, started: Instant, operations: u64) {
+    pub(super) fn done(&mut self, started: Instant, operations: u64) {
         self.work.latencies.record(started.elapsed());
         self.work.operations += operations;
     }
@@ -174,7 +175,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn make_record(&mut self, number: u64) {
+    pub(super) fn make_record(&mut self, number: u64) {
         self.shared.keys.write(number, &mut self.key);
         let write = self.random.u64(..);
         self.shared.values.write(number, write, &mut self.value);

@@ -377,6 +377,13 @@ impl Disk {
         &bytes[..end.saturating_sub(offset).min(bytes.len())]
     }
 
+    /// Returns the bytes that are free, if the device states them.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let capacity = self.faults.capacity_bytes.filter(|_| self.faults.states_free_bytes)?;
+        let used: usize = self.files.values().map(|content| content.written.len()).sum();
+        Some(capacity.saturating_sub(used as u64))
+    }
+
     /// Returns the leading bytes of a write for which there is space.
     fn fitting<'a>(&mut self, inode: Inode, offset: usize, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
         let Some(capacity) = self.faults.capacity_bytes else { return Ok(bytes) };

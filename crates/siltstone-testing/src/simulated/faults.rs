@@ -72,6 +72,9 @@ pub struct Faults {
     /// The capacity of the device, in bytes. A write beyond it fails (`ENOSPC`) after some of its sectors were
     /// written. Removed files count while they are open.
     pub capacity_bytes: Option<u64>,
+    /// The device states how many bytes are free, as a file system does. Otherwise a database learns it from a write
+    /// that fails.
+    pub states_free_bytes: bool,
 }
 
 impl Faults {
@@ -90,6 +93,7 @@ impl Faults {
             directory_error: chance(),
             slow: chance(),
             capacity_bytes: None,
+            states_free_bytes: false,
         };
         if random.u8(..4) == 0 {
             faults.capacity_bytes = Some(1 << random.u32(12..24));

@@ -263,6 +263,10 @@ impl DirectoryBackend for SimulatedDirectory {
         self.disk.lock().set_aside(names, folder)
     }
 
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(self.disk.lock().free_bytes())
+    }
+
     /// Pieces of direct files are executed late, in a random order, and some of them only in part.
     fn executor(&self) -> Option<Box<dyn PieceExecutor>> {
         Some(Box::new(ShuffledPieces::new(self.disk.lock().seed())))

@@ -1,0 +1,159 @@
+//! `memory_budget` limits the memory of every engine by its own account, at every moment: the account is looked at after
+//! every few operations and after every step of background work.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use siltstone::device::memory::MemoryDirectory;
+use siltstone::device::{Access, Directory};
+use siltstone::{Builder, Database, Durability, Stats, Step, WriteOptions};
+use std::path::Path;
+
+const BUDGET: u64 = 4 << 20;
+/// The operations between two looks.
+const LOOK: u32 = 32;
+
+struct Bed {
+    name: &'static str,
+    database: Database,
+    operations: u32,
+}
+
+fn builder(settings: &[(&'static str, &str)]) -> Builder {
+    let builder = Database::builder("db").memory_budget(BUDGET).background_threads(0).partitions(4);
+    settings.iter().fold(builder, |builder, (name, value)| builder.set(*name, *value))
+}
+
+fn describe(stats: &Stats) -> String {
+    format!("{:?} of {BUDGET}: {:?}", stats.ram.total_bytes(), stats.ram.items())
+}
+
+impl Bed {
+    fn open(name: &'static str, directory: &Directory, settings: &[(&'static str, &str)]) -> Bed {
+        let database = builder(settings).open_in(directory.clone()).unwrap();
+        Bed { name, database, operations: 0 }
+    }
+
+    fn check(&self) {
+        let stats = self.database.stats();
+        assert!(stats.ram.total_bytes() <= BUDGET, "{}: now {}", self.name, describe(&stats));
+        let peak = stats.ram_peak.total_bytes();
+        assert!(peak <= BUDGET, "{}: peak {peak}, {:?}", self.name, stats.ram_peak.items());
+    }
+
+    fn look(&mut self) {
+        self.operations += 1;
+        if self.operations.is_multiple_of(LOOK) {
+            self.check();
+        }
+    }
+
+    fn put(&mut self, key: u32, round: u32) {
+        let value = vec![round as u8; 20 + (key % 7 * 30) as usize];
+        let options = WriteOptions::default().durability(Durability::Buffered);
+        self.database.put_with(key.wrapping_mul(0x9e37_79b9).to_be_bytes(), value, options).unwrap();
+        self.look();
+    }
+
+    /// Steps until there is no work.
+    fn settle(&mut self) {
+        while self.database.step().unwrap() == Step::Worked {
+            self.check();
+        }
+    }
+
+    fn read(&mut self, keys: u32) {
+        for key in (0..keys).step_by(3) {
+            self.database.get(key.wrapping_mul(0x9e37_79b9).to_be_bytes()).unwrap();
+            self.look();
+        }
+        if let Some(ordered) = self.database.ordered() {
+            ordered.range(..).unwrap().take(3_000).for_each(drop);
+        }
+        self.database.iter().unwrap().take(3_000).for_each(drop);
+        self.check();
+    }
+
+    fn delete(&mut self, keys: impl Iterator<Item = u32>) {
+        for key in keys {
+            self.database.delete(key.wrapping_mul(0x9e37_79b9).to_be_bytes()).unwrap();
+            self.look();
+        }
+    }
+}
+
+/// Loads, overwrites, reads, deletes, compacts and opens again.
+fn keeps_its_budget(name: &'static str, settings: &[(&'static str, &str)]) {
+    let keys = 60_000;
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let mut bed = Bed::open(name, &directory, settings);
+    (0..keys).for_each(|key| bed.put(key, 0));
+    bed.read(keys);
+    for round in 1..3 {
+        (0..keys).for_each(|key| bed.put(key.wrapping_mul(7_919) % keys, round));
+    }
+    bed.settle();
+    bed.read(keys);
+    bed.delete((0..keys).filter(|key| key % 2 == 0));
+    bed.settle();
+    bed.database.compact().unwrap();
+    bed.check();
+    bed.database.close().unwrap();
+    let mut bed = Bed::open(name, &directory, settings);
+    bed.check();
+    bed.settle();
+    (0..keys).for_each(|key| bed.put(key, 4));
+    bed.read(keys);
+    bed.settle();
+}
+
+#[test]
+fn silt_keeps_its_memory_budget() {
+    keeps_its_budget("silt", &[("engine", "silt")]);
+}
+
+#[test]
+fn bloomstore_keeps_its_memory_budget() {
+    keeps_its_budget("bloomstore", &[("engine", "bloomstore")]);
+}
+
+#[test]
+fn flashkey_keeps_its_memory_budget() {
+    keeps_its_budget("flashkey", &[("engine", "flashkey")]);
+}
+
+#[test]
+fn flashkey_with_ordered_keys_keeps_its_memory_budget() {
+    keeps_its_budget("ordered", &[("engine", "flashkey"), ("ordered", "true")]);
+}
+
+#[test]
+fn flashkey_with_an_index_on_flash_keeps_its_memory_budget() {
+    keeps_its_budget(
+        "on flash",
+        &[("engine", "flashkey"), ("index_in_memory", "0"), ("segment_bytes", "1048576")],
+    );
+}
+
+#[test]
+fn flashstore_keeps_its_memory_budget() {
+    keeps_its_budget("flashstore", &[("engine", "flashstore")]);
+}
+
+#[test]
+fn a_cache_on_flash_keeps_its_memory_budget() {
+    let settings = [
+        ("engine", "flashstore"),
+        ("cache", "true"),
+        ("segment_bytes", "262144"),
+        ("flash_bytes", "6291456"),
+    ];
+    keeps_its_budget("cache", &settings);
+}
+
+#[test]
+fn flashstore_over_a_disk_keeps_its_memory_budget() {
+    let disk = Path::new("disk").display().to_string();
+    let settings =
+        [("engine", "flashstore"), ("segment_bytes", "262144"), ("flash_bytes", "6291456"), ("disk", &*disk)];
+    keeps_its_budget("tiered", &settings);
+}
