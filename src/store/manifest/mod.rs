@@ -23,7 +23,7 @@ use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::error::{Error, Result};
 use crate::names::{MANIFEST_NAME, MIRROR_NAME};
-use crate::store::examine::{RangeChecksums, is_damage};
+use crate::store::examine::{RangeChecksums, is_damage, is_missing};
 use crate::store::log::format::POSITION_MAX;
 use commit::CommitClaim;
 use owner::owner_of_files;
@@ -212,6 +212,7 @@ impl<S: LiveState> Manifest<S> {
                 let error = mirror.files[0].corrupt(0, expected, got);
                 Ok((manifest, vec![damage_of(&error, MIRROR_NAME)?]))
             }
+            (Ok(_), Err(error)) if !is_missing(&error) => Err(error),
             (Ok(manifest), _) => Ok((manifest, Vec::new())),
             (Err(error), Ok(mirror)) if is_damage(&error) => {
                 Ok((mirror, vec![damage_of(&error, MANIFEST_NAME)?]))
