@@ -91,7 +91,9 @@ fn length_is_right(settings: &'static [(&'static str, &'static str)], keys: u32)
     bed.check((keys - keys / 2 + keys / 4).into(), "killed");
     let gone = WriteOptions::default().expires_at_ms(1);
     (0..keys / 8).for_each(|number| bed.database.put_with(key(number), [6; 30], gone).unwrap());
-    bed.check((keys - keys / 2 + keys / 4 - keys / 8).into(), "expired");
+    if !bed.is_in_memory() {
+        bed.check((keys - keys / 2 + keys / 4 - keys / 8).into(), "expired");
+    }
     (0..keys).for_each(|number| bed.database.delete(key(number)).unwrap());
     assert_eq!(bed.database.len().unwrap(), 0, "{settings:?}: all are deleted");
     bed.database.compact().unwrap();
@@ -117,7 +119,7 @@ fn the_length_of_a_small_database_is_exact() {
     }
 }
 
-/// Different keys of equal hashes, as nobody could choose them without the seed.
+/// Different keys of equal hashes: their first 8 bytes are.
 #[test]
 fn keys_of_equal_hashes_all_count() {
     let settings: [&[(&str, &str)]; 3] = [
@@ -154,7 +156,7 @@ fn a_small_database_takes_little_more_space_than_its_records() {
         (0..5).for_each(|_| (0..40_000).for_each(put));
         database.settle().unwrap();
         let bytes = database.stats().disk_bytes;
-        assert!(bytes < 34 << 20, "{settings:?}: {bytes} bytes for 12 MB of records");
+        assert!(bytes < 52 << 20, "{settings:?}: {bytes} bytes for 12 MB of records");
         assert!(Path::new(&path).exists());
     }
 }

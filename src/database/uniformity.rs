@@ -1,5 +1,5 @@
 //! Whether the keys of a database whose keys are hashes look like hashes: others make every engine slow, some without a
-//! bound. A sample of the keys that were put since the opening tells it.
+//! bound. A sample of the keys that were put since the database was opened shows it.
 
 use crate::coding::mix;
 use crate::key::KeyHash;
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 /// The number of different keys in the sample.
 const SAMPLED: usize = 1_024;
-/// Keys are compared by so many of their first bits. Of uniform keys, a 16th of a sample has the same 4 bits, and none has
+/// Keys are compared by this many of their first bits. Of uniform keys, a 16th of a sample has the same 4 bits, and none has
 /// the same 32 bits as another one.
 const FEW_BITS: u32 = 4;
 const MANY_BITS: u32 = 32;
-/// Keys are not uniform if so many of the sample have the same few bits, or share many with another one.
+/// Keys are not uniform if this many of the sample have the same few bits, or share many with another one.
 const CLUSTERED: usize = SAMPLED / 4;
 
 /// A sample of different keys: those whose mixed hashes are the lowest.

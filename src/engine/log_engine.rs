@@ -41,13 +41,21 @@ impl LogEngine {
         look_below: &LookBelow<'_>,
     ) -> Result<()> {
         self.check_writable()?;
-        let key_bytes = keys.iter().map(|key| key.bytes().len() as u64).sum();
-        self.parts.memory.note_writes(keys.len() as u64, key_bytes);
+        self.note_writes(keys.iter().copied());
         let writer = &self.parts.writer;
         let hashes = keys.iter().map(|key| key.hash());
         let end = writer.with_keys(hashes, || self.change(keys, durability, now_ms, change, look_below))?;
         // Everything that was found is before the writes in the log, so it is as durable as they are.
         writer.make_durable(durability, end)
+    }
+
+    /// Notes writes of these keys. With a memory budget, lets background work and the record cache follow them now and
+    /// then, also if no step runs.
+    fn note_writes<'k>(&self, keys: impl ExactSizeIterator<Item = Key<'k>>) {
+        let count = keys.len() as u64;
+        if self.parts.memory.must_decide(count, keys.map(|key| key.bytes().len() as u64).sum()) {
+            self.parts.jobs.refresh_rest();
+        }
     }
 
     /// [`Engine::checkpoint`] of a copy that keeps these settings instead of other values.
@@ -136,8 +144,7 @@ impl Engine for LogEngine {
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: &Now<'_>) -> Result<()> {
         self.check_writable()?;
-        let key_bytes = writes.iter().map(|write| write.key().bytes().len() as u64).sum();
-        self.parts.memory.note_writes(writes.len() as u64, key_bytes);
+        self.note_writes(writes.iter().map(HashedWrite::key));
         let written = || self.parts.logs.directory.io().total().write_bytes;
         match &self.budget {
             // An older record must not be found.

@@ -552,7 +552,7 @@ impl Jobs {
     }
 
     /// Updates the state of the work, except that on segments.
-    fn refresh_rest(&self) {
+    pub fn refresh_rest(&self) {
         self.memory.keep_within_budget();
         let index = &self.logs.index;
         let residency = index.residency();

@@ -148,16 +148,14 @@ impl Memory {
         (self.budget.load(Relaxed) / SLACK_SHARE).max(SLACK_BYTES_MIN)
     }
 
-    /// Decides again if writes may have taken what the last decision has left for them.
+    /// Notes writes. Returns whether they may have taken what the last decision has left for them.
     #[inline]
-    pub fn note_writes(&self, keys: u64, key_bytes: u64) {
+    pub fn must_decide(&self, keys: u64, key_bytes: u64) -> bool {
         if self.budget.load(Relaxed) == UNLIMITED {
-            return;
+            return false;
         }
         let bytes = keys * WRITE_BYTES + key_bytes;
-        if self.written_bytes.fetch_add(bytes, Relaxed) + bytes >= self.slack_bytes() {
-            self.keep_within_budget();
-        }
+        self.written_bytes.fetch_add(bytes, Relaxed) + bytes >= self.slack_bytes()
     }
 
     /// Changes the budget; `None` removes it. The record cache takes what is left, if there is a budget.

@@ -113,8 +113,9 @@ pub(super) struct Partitions {
     partitions: Vec<Partition>,
     /// The maximum number of slots of a LogStore under the memory budget.
     log_slots_max: AtomicU32,
-    /// The mean size of a record in bytes, 0 if it is unknown.
+    /// The mean size of a record in bytes, 0 if it is unknown: in the log, with what was overwritten, and in stores.
     record_bytes: AtomicU64,
+    stored_record_bytes: AtomicU64,
     pub full_tables: FullTables,
 }
 
@@ -131,10 +132,12 @@ impl Partitions {
             partitions,
             log_slots_max: AtomicU32::new(log_slots_max),
             record_bytes: AtomicU64::new(0),
+            stored_record_bytes: AtomicU64::new(0),
             full_tables: FullTables::default(),
         };
         let record_bytes = partitions.stored_record_bytes();
         partitions.record_bytes.store(record_bytes, Relaxed);
+        partitions.stored_record_bytes.store(record_bytes, Relaxed);
         let has_chains = configuration.settings.chain.is_some();
         // The first LogStores become full at different times, so that not all are converted at once. Those of an opened
         // database are filled differently already, and runs that are not full would make chains longer.
@@ -309,6 +312,11 @@ impl Partitions {
         {
             self.record_bytes.store((bytes / self.partitions.len() as f64) as u64, Relaxed);
         }
+        // The last bytes that were frozen are not in a store yet, which does not matter.
+        let stored_bytes = state.view.stores().map(|(_, _, store)| store.file().length()).sum::<u64>();
+        if let Some(mean) = stored_bytes.checked_div(state.keys()).filter(|mean| *mean > 0) {
+            self.stored_record_bytes.store(mean, Relaxed);
+        }
         let frozen = Arc::new(state.active.freeze(position));
         let mut view = (*state.view).clone();
         // Lookups search from the youngest to the oldest.
@@ -381,7 +389,15 @@ impl Partitions {
     /// Returns the most bytes of log between the first and the last record of a LogStore.
     pub fn log_reach_bytes(&self, state: &State) -> u64 {
         let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
-        policy::log_reach_bytes(&self.configuration.settings, self.partitions.len() as u64 * sorted_bytes)
+        let data_bytes = self.partitions.len() as u64 * sorted_bytes;
+        let most = policy::log_reach_bytes(&self.configuration.settings, data_bytes);
+        // A LogStore that extends over more than all of them would, full of different keys, has mostly overwritten ones.
+        let record_bytes = match self.stored_record_bytes.load(Relaxed) {
+            0 => policy::LOG_RECORD_BYTES,
+            known => known,
+        };
+        let full = u64::from(state.active.slots()) * record_bytes * self.partitions.len() as u64;
+        most.min(data_bytes.max(full + full / 2).max(policy::LOG_REACH_MIN))
     }
 
     /// Returns how many bytes puts leave free. A merge writes a partition before it frees what it replaces, and the log

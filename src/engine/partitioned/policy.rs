@@ -32,6 +32,8 @@ pub const LOG_STORES_MIN: f64 = 0.5;
 /// LogStores of records larger than this, in bytes, have more slots, in proportion: the index then takes less memory
 /// per byte of data, and fewer conversions save writes.
 pub const LOG_RECORD_BYTES: u64 = 512;
+/// A LogStore may extend over this many bytes of the log in any case.
+pub const LOG_REACH_MIN: u64 = 1 << 20;
 /// The maximum factor of that.
 pub const LOG_SLOTS_FACTOR_MAX: u64 = 2;
 /// The share by which the bound may be exceeded before writers have to wait.

@@ -66,7 +66,7 @@ const PIECE_BYTES_MIN: usize = 4096;
 const RANGE_PAGES_MAX: usize = 16;
 /// The table is also written when it has as many deleted keys: ranges have to pass them.
 const TABLE_DELETED_MAX: usize = 8 << 10;
-/// When ranges have passed as many deleted keys, those of the youngest runs are merged that have at most so many times
+/// When ranges have passed as many deleted keys, the newest runs are merged, up to this many times
 /// as many keys: the merge costs about as much as the ranges have.
 const PASSED_MIN: u64 = 4 << 10;
 const MERGED_PER_PASSED: u64 = 4;
