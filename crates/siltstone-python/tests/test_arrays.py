@@ -33,8 +33,12 @@ def test_keys_of_other_integer_types_are_converted(path):
         assert db[-5] == 1 and db[numpy.int8(5)] == 2
         values, found = db.get_many(numpy.array([5, -5, 0], dtype=numpy.int8)[::-1])
         assert values.ravel().tolist() == [0, 1, 2] and found.tolist() == [False, True, True]
-        with pytest.raises(siltstone.SettingError):
-            db.get_many(numpy.array([2**63], dtype=numpy.uint64))
+        too_large = numpy.array([2**63, 5], dtype=numpy.uint64)
+        values, found = db.get_many(too_large)
+        assert values.ravel().tolist() == [0, 2] and found.tolist() == [False, True]
+        assert db.contains_many(too_large).tolist() == [False, True]
+        with pytest.raises(siltstone.SettingError, match="2\\*\\*63"):
+            db.put_many(too_large, numpy.zeros((2, 1), dtype=numpy.int16))
         with pytest.raises(siltstone.SettingError, match="int64"):
             db.get_many(numpy.array([0.5]))
     with siltstone.open(path + "2", keys="uint", values="int16[1]") as db:
