@@ -95,23 +95,3 @@ def test_a_dictionary_returns_arrays(path):
     dictionary = siltstone.Dictionary.build(path, rows, keys="int", values="float64[3]", fixed=(8, 24))
     values, found = dictionary.get_many(numpy.array([7, 2000]))
     assert values.tolist() == [[7, 7, 7], [0, 0, 0]] and found.tolist() == [True, False]
-
-
-def test_tables_of_arrow_go_in_and_out(path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from siltstone import arrow
-
-    table = pyarrow.table({"url": ["a", "b", "c"], "size": [1, 2, 3], "body": ["x", "é", ""]})
-    with siltstone.open(path, keys="str", values="json") as db:
-        assert arrow.put_table(db, table, "url", "size") == 3
-        assert arrow.get_many(db, table.column("url")).to_pylist() == [1, 2, 3]
-        back = db.to_arrow(batch_size=2).read_all().sort_by("key")
-        assert back.to_pydict() == {"key": ["a", "b", "c"], "value": [1, 2, 3]}
-        with pytest.raises(siltstone.SettingError, match="nulls"):
-            arrow.put_table(db, pyarrow.table({"url": ["a", None], "size": [1, 2]}), "url", "size")
-    with siltstone.open(path + "2") as db:
-        assert arrow.put_table(db, table.to_batches()[0], "url", "body") == 3
-        assert db[b"b"] == "é".encode()
-        assert arrow.get_many(db, pyarrow.array([b"c", b"d"])).to_pylist() == [b"", None]
-    with siltstone.open(path + "3", values="json") as db:
-        assert db.to_arrow().read_all().num_rows == 0

@@ -283,11 +283,11 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         """
         self._checkpoint(target)
 
-    def to_arrow(self, *, batch_size: int = 65_536) -> Any:
-        """Returns the records as a stream of Arrow batches: see `siltstone.arrow`."""
+    def to_arrow(self, *, batch_size: int = 65_536, value_type: Any = None) -> Any:
+        """Returns the records as a stream of Arrow batches: see `siltstone.arrow.reader`."""
         from . import arrow
 
-        return arrow.reader(self, batch_size)
+        return arrow.reader(self, batch_size, value_type=value_type)
 
     def _fixed(self) -> tuple[int, int] | None:
         fixed: tuple[int, int] | None = self.stats()["fixed"]
