@@ -242,7 +242,12 @@ impl Codecs {
     ///
     /// # Errors
     /// `siltstone.DecodeError` with the key if the codec raises an exception.
-    pub fn decode_value<'py>(&self, py: Python<'py>, key: &[u8], value: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    pub fn decode_value<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        value: &[u8],
+    ) -> PyResult<Bound<'py, PyAny>> {
         let name = || {
             let key = self.decode_key_plainly(py, key).unwrap_or_else(|_| PyBytes::new(py, key).into_any());
             let text = key.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());

@@ -16,8 +16,8 @@ const NAMES: [(&str, &str); 9] = [
     ("leave `engine` out", "leave engine= out"),
     ("create one with `siltstone dict build`", "create one with siltstone.Dictionary.build"),
     (
-        "close the database there and open it here",
-        "open the database after the fork, in the process that uses it",
+        "only that process may write; close the database there and open it here",
+        "it cannot be used here; open the database after the fork, in the process that uses it, or with flag=\"r\" to read",
     ),
 ];
 
@@ -139,8 +139,10 @@ pub fn undecodable(py: Python<'_>, error: PyErr, what: impl FnOnce() -> String) 
     if !error.is_instance_of::<PyException>(py) || error.is_instance_of::<PyMemoryError>(py) {
         return error;
     }
-    let message =
-        format!("{} cannot be decoded: {error}; the record is as it was: put another value, or delete the key", what());
+    let message = format!(
+        "{} cannot be decoded: {error}; the record is as it was: put another value, or delete the key",
+        what()
+    );
     let raised = exception(py, "DecodeError", &message);
     raised.set_cause(py, Some(error));
     raised

@@ -91,7 +91,9 @@ impl Records {
         let record = {
             let Ok(mut state) = self.state.lock_py_attached(py) else { return Ok(None) };
             let is_at_end = state.source.is_none() && state.ahead.is_empty();
-            if !is_at_end && self.is_closed.as_ref().is_some_and(|is_closed| is_closed.load(Ordering::Relaxed)) {
+            if !is_at_end
+                && self.is_closed.as_ref().is_some_and(|is_closed| is_closed.load(Ordering::Relaxed))
+            {
                 return Err(to_python(py, &Error::Closed));
             }
             if state.ahead.is_empty() {

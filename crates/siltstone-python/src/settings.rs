@@ -1,8 +1,9 @@
 //! Settings by name, as `siltstone.open` receives them.
 
 use crate::error::{IntoPython, setting_error};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict};
+use pyo3::types::{PyBool, PyDict, PyString};
 use siltstone::{Access, Builder, Durability, EngineKind, TimestampMs, WriteOptions};
 use std::time::Duration;
 
@@ -68,6 +69,20 @@ pub fn apply(mut builder: Builder, engine: Option<&str>, settings: &Bound<'_, Py
 }
 
 fn one(builder: Builder, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Builder> {
+    let py = value.py();
+    if !matches!(name, "durability" | "access") && value.is_instance_of::<PyString>() {
+        // Such as "64MiB".
+        return Ok(builder.set(name, text_of(value)?));
+    }
+    typed(builder, name, value).map_err(|error| {
+        if !error.is_instance_of::<PyTypeError>(py) {
+            return error;
+        }
+        PyTypeError::new_err(format!("{name}: {}", error.value(py)))
+    })
+}
+
+fn typed(builder: Builder, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Builder> {
     let py = value.py();
     Ok(match name {
         "fixed" => {

@@ -39,18 +39,23 @@ def cast(values: Any, item: Any, codec: str) -> Any:
     array = numpy.asarray(values)
     if array.dtype == item:
         return _contiguous(array)
-    kinds = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}[item.kind]
-    if array.dtype.kind not in kinds and array.size:
+    fits = array.dtype.kind in {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}[item.kind]
+    if not fits and item.kind in "iu" and not is_array(values):
+        # NumPy makes floats of a list of 2**64 - 1 and 0.
+        exact = numpy.array(values, dtype=object)
+        if all(isinstance(number, (int, numpy.integer)) for number in exact.flat):
+            array, fits = exact, True
+    if not array.size:
+        return numpy.zeros(array.shape, dtype=item)
+    if not fits:
         raise SettingError(
             f"values: items of the type {array.dtype} do not fit the codec `{codec}`; convert them, or create the database with "
             "a codec of their type"
         )
-    if array.dtype.kind not in kinds:
-        return numpy.zeros(array.shape, dtype=item)
     if item.kind in "iu":
         limits = numpy.iinfo(item)
         # As numbers of Python, since no type of NumPy has both ends of int64 and uint64.
-        wrong = array.size and (int(array.max()) > limits.max or int(array.min()) < limits.min)
+        wrong = int(array.max()) > limits.max or int(array.min()) < limits.min
         limit = f"{limits.min} to {limits.max}"
     with numpy.errstate(all="ignore"):
         row = _contiguous(array.astype(item))
@@ -73,8 +78,6 @@ def _is_wide(array: Any, item: Any) -> bool:
     """Returns whether some of the whole numbers may have more digits than a type of floats."""
     import numpy
 
-    if not array.size:
-        return False
     exact = 1 << (numpy.finfo(item).nmant + 1)
     return int(array.max()) > exact or int(array.min()) < -exact
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, KeysView, Mapping, MutableMapping
 
 from . import _arrays, _codecs, _siltstone
 from ._errors import MissingKeyError
-from ._views import Items, Values
+from ._views import Items, Keys, Values
 
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
@@ -95,7 +95,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
 
     def keys(self) -> KeysView[K]:
         """Returns the keys. Iteration reads a snapshot, in the order of the engine."""
-        return KeysView(self)
+        return Keys(self)
 
     def values(self) -> Values[V]:
         """Returns the values. Iteration reads a snapshot."""

@@ -104,7 +104,7 @@ def _rows(kind: pyarrow.DataType, values: list[Any]) -> pyarrow.Array:
     first = next((value for value in values if value is not None), None)
     if first is None:
         return pyarrow.nulls(len(values), kind)
-    nothing = numpy.zeros_like(first) if is_null.any() else None
+    nothing = numpy.zeros_like(first)
     items = numpy.concatenate([(nothing if value is None else value).reshape(-1) for value in values])
     kinds, lists = [], kind
     while pyarrow.types.is_fixed_size_list(lists):
@@ -112,7 +112,7 @@ def _rows(kind: pyarrow.DataType, values: list[Any]) -> pyarrow.Array:
         lists = lists.value_type
     column = pyarrow.array(items, type=lists)
     for number, own in enumerate(reversed(kinds), 1):
-        mask = pyarrow.array(is_null) if number == len(kinds) and nothing is not None else None
+        mask = pyarrow.array(is_null) if number == len(kinds) and is_null.any() else None
         column = pyarrow.FixedSizeListArray.from_arrays(column, type=own, mask=mask)
     return column
 

@@ -175,7 +175,8 @@ impl Database {
         let encoded = self.codecs.encode_key(prefix)?;
         let prefix = encoded.bytes()?;
         if prefix.is_empty() {
-            let message = "delete_prefix: the prefix is empty, which would delete all records; use clear() for that";
+            let message =
+                "delete_prefix: the prefix is empty, which would delete all records; use clear() for that";
             return Err(setting_error(py, message.into()));
         }
         let (handle, options) = (self.handle(py)?, write_options(py, None, durability)?);

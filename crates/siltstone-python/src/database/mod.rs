@@ -245,6 +245,9 @@ impl Database {
             settings::durability(py, name)?;
         }
         own.get().handle(py)?;
+        if own.get().is_closed.load(Ordering::Relaxed) {
+            return Err(to_python(py, &Error::Closed));
+        }
         let codecs = own.get().codecs.clone();
         Ok(WriteBatch::new(own.unbind(), codecs, durability))
     }
