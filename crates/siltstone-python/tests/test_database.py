@@ -1,6 +1,7 @@
 """Codecs, settings, errors, batches, expiry, order."""
 
 import array
+import datetime
 import json
 import math
 import os
@@ -100,10 +101,19 @@ def test_settings_reach_the_engine(path):
         stats = db.stats()
         assert stats["fixed"] == (8, 4) and stats["hashed_keys"] and stats["partitions"] == 4
         assert stats["settings"]["filter_last_store"] == "8"
+        assert "keys='bytes', values='raw', open" in repr(db)
         with pytest.raises(siltstone.RecordError) as raised:
             db[b"short"] = b"1234"
         assert "8 bytes" in str(raised.value) and "fixed=" in raised.value.remedy
         assert isinstance(raised.value, ValueError)
+
+
+def test_sizes_can_be_text_and_wrong_types_name_the_setting(path):
+    with siltstone.open(path, memory_budget="16MiB", partitions="2", hashed_keys="true") as db:
+        assert db.stats()["partitions"] == 2 and db.stats()["hashed_keys"]
+    for wrong in ({"memory_budget": 1.5}, {"memory_budget": "much"}, {"fixed": 8}, {"partitions": []}):
+        with pytest.raises((TypeError, siltstone.SettingError), match=next(iter(wrong))):
+            siltstone.open(path + "2", **wrong)
 
 
 def test_errors_have_the_file_and_the_remedy(path):
@@ -186,6 +196,10 @@ def test_records_expire(path):
         db["ever"] = b"3"
         assert 999 < db.ttl("long") <= 1000 and db.ttl("ever") == math.inf and db.ttl("none") is None
         assert db.touch("ever", 500) and db.ttl("ever") <= 500
+        db.set("day", b"", datetime.timedelta(days=1))
+        assert 86_399 < db.ttl("day") <= 86_400 and db.touch("day", datetime.timedelta(hours=1)) and db.ttl("day") <= 3600
+        with pytest.raises(TypeError, match="expire"):
+            db.put("a", b"", expire="1h")
         assert db.touch("long") and db.ttl("long") == math.inf
         assert not db.touch("none", 5)
         deadline = time.monotonic() + 60

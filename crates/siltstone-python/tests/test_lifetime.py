@@ -29,6 +29,8 @@ def iterators(db):
 @pytest.mark.parametrize("engine", [*ENGINES, "ordered"])
 def test_iterators_of_a_closed_database_raise_closed_error(path, engine):
     settings = {"engine": "flashkey", "ordered": True} if engine == "ordered" else {"engine": engine}
+    if engine == "mica":
+        settings["memory_budget"] = 4 << 20
     db = siltstone.open(path, keys="int", **settings)
     db.put_many((number, b"x") for number in range(1000))
     fresh, begun, ended = list(iterators(db)), list(iterators(db)), list(iterators(db))

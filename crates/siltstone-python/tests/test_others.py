@@ -195,7 +195,7 @@ def test_stores_of_zarr(store_tests, tmp_path):
             if "dimension_separator_fixture" not in str(error):
                 raise
             skipped.append(name)
-    assert len(names) - len(skipped) >= 35, skipped
+    assert len(names) - len(skipped) >= 21, skipped
     for db in opened:
         db.close()
 

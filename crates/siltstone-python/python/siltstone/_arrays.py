@@ -10,6 +10,7 @@ from ._errors import SettingError
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import timedelta
     from typing import Any
 
 
@@ -164,7 +165,7 @@ def contains_many(owner: Any, keys: Any) -> Any:
     return found
 
 
-def put_many(owner: Any, keys: Any, values: Any, expire: float | None, durability: str | None) -> int:
+def put_many(owner: Any, keys: Any, values: Any, expire: float | timedelta | None, durability: str | None) -> int:
     """Puts the rows of an array."""
     rows, pairs = _records(owner, keys, values)
     count: int

@@ -12,6 +12,7 @@ from ._views import Items, Keys, Values
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import timedelta
     from typing import Any, Callable, TypeVar, overload
 
     import numpy
@@ -105,7 +106,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         """Returns the pairs of keys and values. Iteration reads a snapshot."""
         return Items(self)
 
-    def set(self, key: K, value: V, expire: float | None = None) -> None:
+    def set(self, key: K, value: V, expire: float | timedelta | None = None) -> None:
         """Sets the value of a key, which expires after `expire` seconds."""
         self.put(key, value, expire=expire)
 
@@ -184,18 +185,18 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
 
     @overload
     def put_many(
-        self, records: NDArray[Any], values: NDArray[Any], *, expire: float | None = None, durability: str | None = None
+        self, records: NDArray[Any], values: NDArray[Any], *, expire: float | timedelta | None = None, durability: str | None = None
     ) -> int: ...
     @overload
     def put_many(
         self,
         records: Mapping[K, V] | Iterable[tuple[K, V]],
         *,
-        expire: float | None = None,
+        expire: float | timedelta | None = None,
         durability: str | None = None,
     ) -> int: ...
     def put_many(
-        self, records: Any, values: Any = None, *, expire: float | None = None, durability: str | None = None
+        self, records: Any, values: Any = None, *, expire: float | timedelta | None = None, durability: str | None = None
     ) -> int:
         """Puts many records and returns their number.
 
@@ -231,7 +232,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         return self.incr(key, -delta, default)
 
     def memoize(
-        self, *, name: str | None = None, expire: float | None = None, key: Callable[..., Any] | None = None
+        self, *, name: str | None = None, expire: float | timedelta | None = None, key: Callable[..., Any] | None = None
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Returns a decorator that keeps the results of a function by the values of its arguments.
 
@@ -268,7 +269,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         look_up: Callable[..., Any] = self.get_many
         return await asyncio.to_thread(look_up, keys, default, out=out)
 
-    async def aput(self, key: K, value: V, *, expire: float | None = None, durability: str | None = None) -> None:
+    async def aput(self, key: K, value: V, *, expire: float | timedelta | None = None, durability: str | None = None) -> None:
         """Like `put`, on a thread of the event loop's pool."""
         import asyncio
 
@@ -300,8 +301,8 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else "open"
-        return f"<siltstone.Database {os.fspath(self.path)!r}, {state}>"
+        state = "closed" if self.closed else "read only" if self.read_only else "open"
+        return f"<siltstone.Database {os.fspath(self.path)!r}, keys={self.key_codec!r}, values={self.value_codec!r}, {state}>"
 
     def __reduce__(self) -> Any:
         if not self.read_only:

@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import threading
 from collections.abc import Hashable
+from datetime import timedelta
 from types import MethodType, ModuleType
 from typing import Any, Callable
 
@@ -125,7 +126,7 @@ def _key_function(function: Any, name: str, key: Callable[..., Any] | None) -> C
 
 
 def memoize(
-    database: Any, name: str | None, expire: float | None, key: Callable[..., Any] | None
+    database: Any, name: str | None, expire: float | timedelta | None, key: Callable[..., Any] | None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns the decorator.
 
@@ -155,7 +156,7 @@ def memoize(
 
 
 def _memoized(
-    database: Any, function: Callable[..., Any], key_of: Callable[..., Any], expire: float | None
+    database: Any, function: Callable[..., Any], key_of: Callable[..., Any], expire: float | timedelta | None
 ) -> Callable[..., Any]:
     waiting = _Waiting(threading.RLock)
 
@@ -182,7 +183,7 @@ def _memoized(
 
 
 def _memoized_coroutine(
-    database: Any, function: Callable[..., Any], key_of: Callable[..., Any], expire: float | None
+    database: Any, function: Callable[..., Any], key_of: Callable[..., Any], expire: float | timedelta | None
 ) -> Callable[..., Any]:
     waiting = _Waiting(asyncio.Lock)
 

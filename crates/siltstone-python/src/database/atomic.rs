@@ -3,7 +3,7 @@
 use super::Database;
 use crate::codec::ValueCodec;
 use crate::error::{IntoPython, missing_key, to_python, unsupported};
-use crate::settings::{expires_at_ms, write_options};
+use crate::settings::{Seconds, expires_at_ms, write_options};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -36,7 +36,12 @@ fn equal(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
 impl Database {
     /// Puts a record if the key is absent, and returns whether it did. Atomic.
     #[pyo3(signature = (key, value, *, expire=None))]
-    fn add(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, expire: Option<f64>) -> PyResult<bool> {
+    fn add(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        expire: Option<Seconds>,
+    ) -> PyResult<bool> {
         let py = key.py();
         let handle = self.handle(py)?;
         let until = expires_at_ms(py, expire)?;
@@ -114,7 +119,7 @@ impl Database {
 
     /// Sets when a key expires, in seconds from now (`None`: never), and returns whether it exists. Atomic.
     #[pyo3(signature = (key, expire=None))]
-    fn touch(&self, key: &Bound<'_, PyAny>, expire: Option<f64>) -> PyResult<bool> {
+    fn touch(&self, key: &Bound<'_, PyAny>, expire: Option<Seconds>) -> PyResult<bool> {
         let py = key.py();
         let handle = self.handle(py)?;
         let until = write_options(py, expire, None)?.expires_at_ms;

@@ -3,7 +3,7 @@
 use super::Database;
 use crate::codec::Codecs;
 use crate::error::{IntoPython, closed};
-use crate::settings::{expires_at_ms, write_options};
+use crate::settings::{Seconds, expires_at_ms, write_options};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyType;
@@ -46,7 +46,7 @@ impl WriteBatch {
 impl WriteBatch {
     /// Adds a put. `expire` is in seconds from now.
     #[pyo3(signature = (key, value, *, expire=None))]
-    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, expire: Option<f64>) -> PyResult<()> {
+    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, expire: Option<Seconds>) -> PyResult<()> {
         let py = key.py();
         let (key, value) = (self.codecs.encode_key(key)?, self.codecs.encode_value(value)?);
         let (key, value, until) = (key.bytes()?, value.bytes()?, expires_at_ms(py, expire)?);

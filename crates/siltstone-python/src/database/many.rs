@@ -4,7 +4,7 @@ use super::Database;
 use crate::error::{IntoPython, setting_error};
 use crate::interrupt::with_progress;
 use crate::keys::{KeyList, LookupList};
-use crate::settings::write_options;
+use crate::settings::{Seconds, write_options};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -107,7 +107,7 @@ impl Database {
     fn _put_many(
         &self,
         records: &Bound<'_, PyAny>,
-        expire: Option<f64>,
+        expire: Option<Seconds>,
         durability: Option<&str>,
     ) -> PyResult<usize> {
         let py = records.py();

@@ -3,7 +3,7 @@
 use super::Database;
 use crate::codec::Lookup;
 use crate::error::{IntoPython, missing_key};
-use crate::settings::write_options;
+use crate::settings::{Seconds, write_options};
 use pyo3::prelude::*;
 use siltstone::WriteOptions;
 use std::cell::RefCell;
@@ -94,7 +94,7 @@ impl Database {
         &self,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
-        expire: Option<f64>,
+        expire: Option<Seconds>,
         durability: Option<&str>,
     ) -> PyResult<()> {
         self.put_one(key, value, write_options(key.py(), expire, durability)?)
@@ -113,7 +113,7 @@ impl Database {
 
     /// Returns the seconds until a key expires; `None` if it does not exist, infinity if it never expires.
     fn ttl(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-        let now_ms = write_options(key.py(), Some(f64::MIN_POSITIVE), None)?.expires_at_ms;
+        let now_ms = write_options(key.py(), Some(Seconds(f64::MIN_POSITIVE)), None)?.expires_at_ms;
         self.find(&self.codecs.encode_lookup(key)?, key.py(), |_, _, expires_at_ms| {
             let left_ms = expires_at_ms.saturating_sub(now_ms);
             Ok(if expires_at_ms == 0 { f64::INFINITY } else { left_ms as f64 / 1e3 })
