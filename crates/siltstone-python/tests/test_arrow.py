@@ -83,7 +83,9 @@ def test_what_comes_out_is_what_went_in_or_an_error(path, most, last, batch_size
         found = dict(zip(texts["key"].to_pylist(), map(json.loads, texts["value"].to_pylist())))
         assert found == {key: last if key == odd else most for key in range(200)}
         try:
-            assert all(map(is_same, [last, most], arrow.get_many(db, pyarrow.array([odd, (odd + 1) % 200])).to_pylist()))
+            assert all(
+                map(is_same, [last, most], arrow.get_many(db, pyarrow.array([odd, (odd + 1) % 200])).to_pylist())
+            )
         except siltstone.SettingError:
             pass
 

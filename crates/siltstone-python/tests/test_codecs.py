@@ -37,25 +37,41 @@ def puts(db, keys, row):
             writes[1] = row
 
     yield "batch", batch
-    yield "dictionary", lambda: siltstone.Dictionary.build(str(db.path) + ".dict", {1: row}, keys="int", values=db.value_codec)
+    yield (
+        "dictionary",
+        lambda: siltstone.Dictionary.build(str(db.path) + ".dict", {1: row}, keys="int", values=db.value_codec),
+    )
 
 
 def wrong_rows(numpy):
     """Codecs, and rows that do not fit."""
     floats = numpy.array([0.9, -0.7], dtype=numpy.float32)
-    yield from [("int8[2]", row) for row in (floats, [0.5, 1.0], [1.0, 2.0], [300, 0], numpy.array([0, -129]), [2**70, 0])]
+    yield from [
+        ("int8[2]", row) for row in (floats, [0.5, 1.0], [1.0, 2.0], [300, 0], numpy.array([0, -129]), [2**70, 0])
+    ]
     yield from [("uint8[2]", row) for row in ([-1, 0], numpy.array([256, 0], dtype=numpy.uint16))]
     yield from [("uint64[2]", row) for row in ([-1, 0], numpy.array([-1, 0], dtype=numpy.int8), [2**64, 0])]
     yield from [("int64[2]", row) for row in ([2**63, 0], numpy.array([2**63, 0], dtype=numpy.uint64), [numpy.nan, 1])]
     dates = numpy.array(["2026-01-01", "2026-01-02"], dtype="M8[D]")
-    yield from [("int64[2]", row) for row in (dates, dates - dates[0], [datetime.date(2026, 1, 1)] * 2, ["1", "2"], [b"1", b"2"])]
-    yield from [("float64[2]", row) for row in ([1 + 2j, 0], dates, ["1.5", "2"], [2**53 + 1, 0], [None, 1.0], [decimal.Decimal(1)] * 2)]
+    yield from [
+        ("int64[2]", row)
+        for row in (dates, dates - dates[0], [datetime.date(2026, 1, 1)] * 2, ["1", "2"], [b"1", b"2"])
+    ]
+    yield from [
+        ("float64[2]", row)
+        for row in ([1 + 2j, 0], dates, ["1.5", "2"], [2**53 + 1, 0], [None, 1.0], [decimal.Decimal(1)] * 2)
+    ]
     yield from [("float32[2]", row) for row in ([1e300, 0], [16_777_217, 0], numpy.array([1j, 0]))]
     yield from [("float16[2]", row) for row in ([70_000.0, 0], [70_000, 0], floats * 1e6)]
     yield from [("complex64[2]", row) for row in ([1e300, 0], ["1j", "1"])]
     yield from [("bool[2]", row) for row in ([1, 0], [1.0, 0.0], ["True", ""])]
     masked = numpy.ma.array([1, 2], mask=[False, True])
-    yield from [("int64[2]", masked), ("float64[2]", masked), ("int64[1,2]", [masked]), ("float64[2]", [1.0, numpy.ma.masked])]
+    yield from [
+        ("int64[2]", masked),
+        ("float64[2]", masked),
+        ("int64[1,2]", [masked]),
+        ("float64[2]", [1.0, numpy.ma.masked]),
+    ]
     yield from [("int8[2]", row) for row in ([1], [[1, 2]], 1, [1, 2, 3], [], numpy.zeros((2, 0)))]
 
 
@@ -91,7 +107,10 @@ def test_rows_that_fit_are_converted(path):
         with siltstone.open(f"{path}{number}", keys="int", values=codec) as db:
             for name, put in puts(db, numpy.array([1]), row):
                 stored = put()[1] if name == "dictionary" else (put(), db[1])[1]
-                assert numpy.array_equal(stored, numpy.array(row, dtype=item), equal_nan=item.kind in "fc"), (codec, name)
+                assert numpy.array_equal(stored, numpy.array(row, dtype=item), equal_nan=item.kind in "fc"), (
+                    codec,
+                    name,
+                )
                 db.clear()
 
 

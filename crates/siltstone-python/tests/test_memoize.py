@@ -54,15 +54,19 @@ BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 NOON = datetime.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN)
 
 #: Values of which no two may share a result, also those that are equal.
+# fmt: off
 DIFFERENT = [
-    *(None, True, False, 1, 0, -1, 256, -256, 2**64, 1.0, 0.0, -0.0, math.inf, 1 + 2**-52, 1 + 2**-51, 1 + 0j, complex(0, -0.0)),
-    *("1", "", "\ud800", b"1", bytearray(b"1"), (1,), [1], {1}, frozenset({1}), {1: 1}, {"a": 1, "b": 2}, {"b": 2, "a": 1}),
-    *((1, 2), (12,), ((1,), 2), ("ab", "c"), ("a", "bc"), [], (), {}, [[]], [[], []], {(1, 2), (1, 3)}, {(1, 2), (1, 4)}),
-    *(range(3), range(0, 3, 2), slice(3), ..., decimal.Decimal("1"), decimal.Decimal("1.0"), fractions.Fraction(1, 2)),
+    *(None, True, False, 1, 0, -1, 256, -256, 2**64, 1.0, 0.0, -0.0, math.inf, 1 + 2**-52, 1 + 2**-51),
+    *(1 + 0j, complex(0, -0.0), "1", "", "\ud800", b"1", bytearray(b"1"), (1,), [1], {1}, frozenset({1}), {1: 1}),
+    *({"a": 1, "b": 2}, {"b": 2, "a": 1}, (1, 2), (12,), ((1,), 2), ("ab", "c"), ("a", "bc"), [], (), {}, [[]]),
+    *([[], []], {(1, 2), (1, 3)}, {(1, 2), (1, 4)}, range(3), range(0, 3, 2), slice(3), ..., fractions.Fraction(1, 2)),
+    *(decimal.Decimal("1"), decimal.Decimal("1.0")),
     *(datetime.date(2026, 1, 1), datetime.datetime(2026, 1, 1), datetime.time(1), datetime.timedelta(1)),
-    *(datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc), NOON, NOON.replace(fold=1), NOON.astimezone(datetime.timezone.utc)),
-    *(pathlib.Path("a"), pathlib.PurePosixPath("a"), uuid.UUID(int=1), Colour.RED, Colour.ROSE, Size.SMALL, Size.SMALL | Size.LARGE),
+    *(datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc), NOON, NOON.replace(fold=1)),
+    *(NOON.astimezone(datetime.timezone.utc), Colour.RED, Colour.ROSE, Size.SMALL, Size.SMALL | Size.LARGE),
+    *(pathlib.Path("a"), pathlib.PurePosixPath("a"), uuid.UUID(int=1)),
 ]
+# fmt: on
 
 
 def test_arguments_of_different_values_or_types_have_results_of_their_own(cache):
@@ -100,8 +104,22 @@ def test_arrays_are_told_apart_by_every_item(cache):
     seven = zeros.copy()
     seven[2500] = 7
     arrays = [
-        *(zeros, seven, zeros.astype("f4"), zeros.astype(">f8"), zeros.reshape(50, 100), zeros.reshape(100, 50), zeros[:0]),
-        *(numpy.array([1 + 1e-10]), numpy.array([1 + 2e-10]), numpy.array([0.0]), numpy.array([-0.0]), numpy.array(0.0)),
+        *(
+            zeros,
+            seven,
+            zeros.astype("f4"),
+            zeros.astype(">f8"),
+            zeros.reshape(50, 100),
+            zeros.reshape(100, 50),
+            zeros[:0],
+        ),
+        *(
+            numpy.array([1 + 1e-10]),
+            numpy.array([1 + 2e-10]),
+            numpy.array([0.0]),
+            numpy.array([-0.0]),
+            numpy.array(0.0),
+        ),
         *(numpy.float64(0), numpy.float32(0), numpy.int64(0), numpy.bool_(False), numpy.str_("a"), numpy.array(["a"])),
         numpy.array(["2026-01-01"], dtype="M8[D]"),
         numpy.array(["2026-01-01"], dtype="M8[s]"),
@@ -135,7 +153,17 @@ class Config:
 
 
 def unknown():
-    yield from [Point(1), Point, [Point(1)], {"a": Point(1)}, {Point(1)}, lambda: 1, object(), Config("a", 1), Pair(1, 2)]
+    yield from [
+        Point(1),
+        Point,
+        [Point(1)],
+        {"a": Point(1)},
+        {Point(1)},
+        lambda: 1,
+        object(),
+        Config("a", 1),
+        Pair(1, 2),
+    ]
     yield from [iter([1]), memoryview(b"1"), collections.OrderedDict(a=1), math, Point(1).method, Exception()]
     loop = []
     loop.append(loop)
@@ -143,7 +171,12 @@ def unknown():
     try:
         import numpy
 
-        yield from [numpy.array([Point(1)]), numpy.ma.array([1], mask=[1]), numpy.matrix([[1]]), numpy.array([[1], "a"], dtype=object)]
+        yield from [
+            numpy.array([Point(1)]),
+            numpy.ma.array([1], mask=[1]),
+            numpy.matrix([[1]]),
+            numpy.array([[1], "a"], dtype=object),
+        ]
     except ImportError:
         pass
     try:
@@ -166,7 +199,9 @@ def test_arguments_of_unknown_types_are_refused_with_a_remedy(cache):
 
 
 def test_a_function_chooses_what_stands_for_a_call(cache):
-    by_value = cache.memoize(name="points", key=lambda point, scale=1: (point.value, scale))(lambda point, scale=1: point.value * scale)
+    by_value = cache.memoize(name="points", key=lambda point, scale=1: (point.value, scale))(
+        lambda point, scale=1: point.value * scale
+    )
     assert [by_value(Point(value)) for value in range(50)] == list(range(50)) and by_value(Point(3), scale=2) == 6
     assert len(cache) == 51
     with pytest.raises(TypeError, match="result of key="):

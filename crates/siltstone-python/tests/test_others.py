@@ -33,7 +33,14 @@ def test_mapping_protocol_reads(empty):
     assert "a" in db.keys() and "c" not in db.keys() and "a" in db and "c" not in db
     assert len(db) == 2 and list(empty({"1": 2}).items()) == [("1", 2)] and list(empty({"1": 2}).values()) == [2]
     assert db.get("c") is None and db.get("c", 3) == 3 and db.get("a") == db.get("a", 3) == 1
-    for call in (db.__contains__, db.__getitem__, db.get, db.pop, lambda: db.get(None, None, None), lambda: db.clear(None)):
+    for call in (
+        db.__contains__,
+        db.__getitem__,
+        db.get,
+        db.pop,
+        lambda: db.get(None, None, None),
+        lambda: db.clear(None),
+    ):
         with pytest.raises(TypeError):
             call()
     assert db == {"a": 1, "b": 2} and db != {"a": 1} and empty() == {} and empty({"a": 1}) != empty({"a": 2})

@@ -50,8 +50,8 @@ def cast(values: Any, item: Any, codec: str) -> Any:
         return numpy.zeros(array.shape, dtype=item)
     if not fits:
         raise SettingError(
-            f"values: items of the type {array.dtype} do not fit the codec `{codec}`; convert them, or create the database with "
-            "a codec of their type"
+            f"values: items of the type {array.dtype} do not fit the codec `{codec}`; convert them, or create the "
+            "database with a codec of their type"
         )
     if item.kind in "iu":
         limits = numpy.iinfo(item)
@@ -70,7 +70,8 @@ def cast(values: Any, item: Any, codec: str) -> Any:
         return row
     if wrong:
         raise SettingError(
-            f"values: a number that does not fit the codec `{codec}`: its range is {limit}; create the database with a larger type"
+            f"values: a number that does not fit the codec `{codec}`: its range is {limit}; create the database with a "
+            "larger type"
         )
     return row
 
@@ -117,8 +118,8 @@ def _row_of(owner: Any) -> tuple[Any, tuple[int, ...]]:
     fixed = owner._fixed()
     if fixed is None or owner.value_codec != "raw":
         raise SettingError(
-            f"get_many: values of the codec `{owner.value_codec}` and of any size do not fit into an array; pass a list of keys, "
-            'or create the database with values="float32[64]", or with fixed=(8, 256)'
+            f"get_many: values of the codec `{owner.value_codec}` and of any size do not fit into an array; pass a "
+            'list of keys, or create the database with values="float32[64]", or with fixed=(8, 256)'
         )
     return numpy.dtype(numpy.uint8), (fixed[1],)
 

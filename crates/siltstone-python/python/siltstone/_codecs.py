@@ -158,8 +158,8 @@ def choose(path: str | os.PathLike[str], keys: str | None, values: str | None) -
             )
     if known.get("values") == "pickle" and values is None:
         raise UnsupportedError(
-            f"{os.fspath(path)}: the values are pickled, and reading them runs code that they name; if only you can write to "
-            'the directory, open it with values="pickle"'
+            f"{os.fspath(path)}: the values are pickled, and reading them runs code that they name; if only you can "
+            'write to the directory, open it with values="pickle"'
         )
     keys = known.get("keys", keys or "bytes")
     values = known.get("values", values or "raw")

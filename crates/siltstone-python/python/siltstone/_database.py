@@ -185,7 +185,12 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
 
     @overload
     def put_many(
-        self, records: NDArray[Any], values: NDArray[Any], *, expire: float | timedelta | None = None, durability: str | None = None
+        self,
+        records: NDArray[Any],
+        values: NDArray[Any],
+        *,
+        expire: float | timedelta | None = None,
+        durability: str | None = None,
     ) -> int: ...
     @overload
     def put_many(
@@ -196,7 +201,12 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         durability: str | None = None,
     ) -> int: ...
     def put_many(
-        self, records: Any, values: Any = None, *, expire: float | timedelta | None = None, durability: str | None = None
+        self,
+        records: Any,
+        values: Any = None,
+        *,
+        expire: float | timedelta | None = None,
+        durability: str | None = None,
     ) -> int:
         """Puts many records and returns their number.
 
@@ -236,8 +246,9 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Returns a decorator that keeps the results of a function by the values of its arguments.
 
-        `name` stands for the function, `expire` is in seconds, and `key` returns for the arguments of a call what stands
-        for them. An argument of a type that is not known, such as an object or a DataFrame, is a `TypeError` without it.
+        `name` stands for the function, `expire` is in seconds, and `key` returns for the arguments of a call what
+        stands for them. An argument of a type that is not known, such as an object or a DataFrame, is a `TypeError`
+        without it.
         `async def` functions are kept as well. Keys begin with the name and a colon.
 
         >>> import siltstone, tempfile
@@ -269,7 +280,9 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         look_up: Callable[..., Any] = self.get_many
         return await asyncio.to_thread(look_up, keys, default, out=out)
 
-    async def aput(self, key: K, value: V, *, expire: float | timedelta | None = None, durability: str | None = None) -> None:
+    async def aput(
+        self, key: K, value: V, *, expire: float | timedelta | None = None, durability: str | None = None
+    ) -> None:
         """Like `put`, on a thread of the event loop's pool."""
         import asyncio
 
@@ -302,7 +315,8 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read only" if self.read_only else "open"
-        return f"<siltstone.Database {os.fspath(self.path)!r}, keys={self.key_codec!r}, values={self.value_codec!r}, {state}>"
+        codecs = f"keys={self.key_codec!r}, values={self.value_codec!r}"
+        return f"<siltstone.Database {os.fspath(self.path)!r}, {codecs}, {state}>"
 
     def __reduce__(self) -> Any:
         if not self.read_only:
@@ -354,15 +368,15 @@ def open(
     """Opens the database in the directory `path`.
 
     `flag` is that of `dbm`: ``r`` reads only, ``w`` opens an existing database, ``c`` creates one if there is none,
-    ``n`` always creates an empty one. `mode` is that of a directory that is created, less the umask; whoever may read it
-    may also enter it. Who may not enter it cannot open the files in it.
+    ``n`` always creates an empty one. `mode` is that of a directory that is created, less the umask; whoever may read
+    it may also enter it. Who may not enter it cannot open the files in it.
 
     `engine` is ``silt`` (the default), ``flashkey``, ``flashstore``, ``bloomstore`` or ``mica``. `keys` is the codec
     of keys: ``bytes`` (the default), ``str``, ``int`` or ``uint``; `values` that of values: ``raw`` (the default),
     ``json``, an array such as ``float32[64]``, or ``pickle``. A database remembers its codecs.
 
-    ``values="pickle"`` runs code that the values name. Use it only for databases that nobody else can write to. A database
-    does not choose it by itself: it has to be stated at each opening.
+    ``values="pickle"`` runs code that the values name. Use it only for databases that nobody else can write to. A
+    database does not choose it by itself: it has to be stated at each opening.
 
     `progress` is called with the bytes done and the total while a long opening runs. `settings` are those of all
     engines (fixed, hashed_keys, expiring, partitions, block_bytes, memory_budget, durability, background_threads,

@@ -61,7 +61,7 @@ class CorruptError(Error):
 
 
 class DecodeError(Error, ValueError):
-    """A key or a value is not what its codec writes. What the codec raised is the `__cause__`; the record is unchanged."""
+    """A key or a value is not what its codec writes. What the codec raised is the `__cause__`. The record stays."""
 
 
 class DeviceError(Error, OSError):

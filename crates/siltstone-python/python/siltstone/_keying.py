@@ -1,7 +1,7 @@
 """The bytes that stand for the value of an argument: equal bytes mean the same value, in every process.
 
-Each value is its type, its length and its content, so no two values share their bytes. A type that is not here is refused: its
-text may leave out what differs, and its address is used again.
+Each value is its type, its length and its content, so no two values share their bytes. A type that is not here is
+refused: its text may leave out what differs, and its address is used again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import zoneinfo
 from typing import Any, Callable
 
 KNOWN = (
-    "None, bool, int, float, complex, str, bytes, range, slice, dates and times, Decimal, Fraction, UUID, paths, Enum, arrays of "
-    "NumPy, and tuples, lists, dicts and sets of these"
+    "None, bool, int, float, complex, str, bytes, range, slice, dates and times, Decimal, Fraction, UUID, paths, Enum, "
+    "arrays of NumPy, and tuples, lists, dicts and sets of these"
 )
 
 
@@ -45,7 +45,7 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def _framed(name: bytes, content: bytes) -> bytes:
-    return struct.pack("<II", len(name), len(content) >> 32) + name + struct.pack("<I", len(content) & 0xFFFFFFFF) + content
+    return struct.pack("<IQ", len(name), len(content)) + name + content
 
 
 def _joined(values: Any) -> bytes:

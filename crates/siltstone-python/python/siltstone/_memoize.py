@@ -50,8 +50,8 @@ def _name_of(function: Any) -> str:
     owner = getattr(function, "__self__", None)
     if isinstance(function, MethodType) or (owner is not None and not isinstance(owner, ModuleType)):
         raise TypeError(
-            "memoize: a method that is bound to an object, which is not part of the key; memoize a function, and pass it "
-            "what it needs"
+            "memoize: a method that is bound to an object, which is not part of the key; memoize a function, and pass "
+            "it what it needs"
         )
     name = getattr(function, "__qualname__", None)
     if name is None or "<lambda>" in name:
@@ -80,9 +80,10 @@ def _bound(signature: inspect.Signature | None, args: Any, named: Any) -> list[t
 
 
 def _captured(function: Any) -> bytes:
-    """Returns what stands for the variables that a function captures, as they are now: those of types that are known."""
+    """Returns what stands for the variables of known types that a function captures, as they are now."""
     parts = []
-    for variable, cell in zip(getattr(getattr(function, "__code__", None), "co_freevars", ()), getattr(function, "__closure__", None) or ()):
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    for variable, cell in zip(names, getattr(function, "__closure__", None) or ()):
         try:
             parts.append(_keying.bytes_of((variable, cell.cell_contents)))
         except (TypeError, ValueError):  # another type, or not yet assigned
@@ -115,8 +116,8 @@ def _key_function(function: Any, name: str, key: Callable[..., Any] | None) -> C
                         part = b"default"
                     else:
                         raise TypeError(
-                            f"memoize: the argument `{argument}` of {name}: {error}; pass {_keying.KNOWN}, or give memoize a "
-                            "function key= that returns one of these for a call"
+                            f"memoize: the argument `{argument}` of {name}: {error}; pass {_keying.KNOWN}, or give "
+                            "memoize a function key= that returns one of these for a call"
                         ) from None
                 content.append(_keying.bytes_of((argument, part)))
         digest = hashlib.blake2b(b"".join(content), digest_size=32).hexdigest()
@@ -130,10 +131,10 @@ def memoize(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns the decorator.
 
-    The key of a call is the name of the function, or `name`, a colon, and a hash of its arguments by value: see `_keying`. The
-    arguments are bound to the function's parameters first, so ``f(1)`` and ``f(a=1)`` are one call. `key` is called with
-    the arguments in place of that, and returns the value that stands for them. Of threads, and of tasks of an event loop,
-    that miss at the same time one computes.
+    The key of a call is the name of the function, or `name`, a colon, and a hash of its arguments by value: see
+    `_keying`. The arguments are bound to the function's parameters first, so ``f(1)`` and ``f(a=1)`` are one call. `key` is
+    called with the arguments in place of that, and returns the value that stands for them. Of threads, and of tasks of
+    an event loop, that miss at the same time one computes.
     """
     if database.key_codec not in ("str", "bytes"):
         raise SettingError('memoize: the keys of this database are numbers; use one with keys="str"')

@@ -139,9 +139,7 @@ class Shards:
 
     def checkpoint(self, url: str) -> None:
         """Writes a checkpoint of each shard below a URL of fsspec, each consistent in itself."""
-        futures = [
-            self._call(shard, "checkpoint", path_of(url, shard, self.shards)) for shard in range(self.shards)
-        ]
+        futures = [self._call(shard, "checkpoint", path_of(url, shard, self.shards)) for shard in range(self.shards)]
         self._gather(futures)
 
     def close(self) -> None:

@@ -48,8 +48,8 @@ def _row_type(store: Any) -> pyarrow.DataType | None:
 def put_table(store: Any, table: Any, key: str, value: str, *, durability: str | None = None) -> int:
     """Puts two columns of a table, and returns the number of records.
 
-    `table` is a table, a record batch or a reader of batches of Arrow, or what exports one, such as a DataFrame of pandas
-    or Polars. Raw values are the bytes of strings and of binary columns; other codecs encode the objects of the
+    `table` is a table, a record batch or a reader of batches of Arrow, or what exports one, such as a DataFrame of
+    pandas or Polars. Raw values are the bytes of strings and of binary columns; other codecs encode the objects of the
     column. Nulls are an error.
     """
     if not isinstance(table, (pyarrow.Table, pyarrow.RecordBatch, pyarrow.RecordBatchReader)):
@@ -84,8 +84,8 @@ def _objects(store: Any, column: Any, name: str, *, is_key: bool) -> list[Any]:
 def get_many(store: Any, keys: Any) -> pyarrow.Array:
     """Returns the values of the keys of an Arrow array, null for absent keys.
 
-    Raw values are of type ``binary``, and arrays are lists of a fixed size of their items; others have the type that Arrow
-    infers, and are an error if they would not be the same in it.
+    Raw values are of type ``binary``, and arrays are lists of a fixed size of their items; others have the type that
+    Arrow infers, and are an error if they would not be the same in it.
     """
     if isinstance(keys, pyarrow.ChunkedArray):
         keys = keys.combine_chunks()
@@ -127,8 +127,8 @@ def _column(values: list[Any], keys: list[Any], kind: pyarrow.DataType | None) -
     for key, before, after in zip(keys, plain, column.to_pylist()):
         if not _same(before, after):
             raise SettingError(
-                f"the value of the key {key!r} would be another one in a column of the type {column.type}: {_short(before)} as "
-                f"{_short(after)}; {REMEDY}"
+                f"the value of the key {_short(key)} would be another one in a column of the type {column.type}: "
+                f"{_short(before)} as {_short(after)}; {REMEDY}"
             )
     return column
 
@@ -195,7 +195,9 @@ def reader(
     if isinstance(value_type, str) and not as_text:
         raise SettingError(f'value_type: `{value_type}` is neither a type of pyarrow nor "json"')
     if value_type is not None and store.value_codec != "json" and (as_text or store.value_codec != "pickle"):
-        raise SettingError(f"value_type: the values of the codec `{store.value_codec}` have their own type; leave it out")
+        raise SettingError(
+            f"value_type: the values of the codec `{store.value_codec}` have their own type; leave it out"
+        )
     kind = None if as_text else value_type
     if store.value_codec == "raw":
         kind = pyarrow.binary()

@@ -47,8 +47,8 @@ def _files(folder: str) -> dict[str, int]:
 def save(database: Any, url: str) -> None:
     """Writes a consistent copy of an open database below `url`, which must have no checkpoint yet.
 
-    The copy is made next to the database first, by hard links where possible. It has the disk of a database that has one. A
-    checkpoint is complete when its list of files exists, which is written last.
+    The copy is made next to the database first, by hard links where possible. It has the disk of a database that has
+    one. A checkpoint is complete when its list of files exists, which is written last.
     """
     system, folder = fsspec.core.url_to_fs(url)
     if system.exists(f"{folder}/{LIST}"):
@@ -73,13 +73,17 @@ def _listed(text: str, url: str) -> dict[str, int]:
         lengths: dict[str, int] = content["files"]
         is_right = content["version"] == 1 and all(type(length) is int for length in lengths.values())
         parts = {name: name.split("/") for name in lengths}
-        wrong = [name for name in lengths if set(name) & set("\\:\0") or not all(part.strip(".") for part in parts[name])]
+        wrong = [
+            name for name in lengths if set(name) & set("\\:\0") or not all(part.strip(".") for part in parts[name])
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         is_right, wrong = False, []
     if not is_right:
         raise NotADatabaseError(f"{url}/{LIST}: it is damaged, or of a newer version; use another checkpoint")
     if wrong:
-        raise NotADatabaseError(f"{url}/{LIST}: it names {wrong[0]!r}, which is not below the checkpoint; do not use it")
+        raise NotADatabaseError(
+            f"{url}/{LIST}: it names {wrong[0]!r}, which is not below the checkpoint; do not use it"
+        )
     return lengths
 
 
