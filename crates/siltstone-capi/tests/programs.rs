@@ -124,6 +124,12 @@ fn every_function_works_with_the_shared_and_the_static_library() {
 }
 
 #[test]
+fn calls_that_take_a_path_handle_the_disk_of_a_database_too() {
+    let program = Program::compile("cc", &C_FLAGS, "tests/programs/directories.c", false);
+    assert_eq!(program.run(), "directories: ok\n");
+}
+
+#[test]
 fn a_program_for_leveldb_compiles_and_runs() {
     let source = "tests/programs/leveldb.c";
     assert_eq!(Program::compile("cc", &C_FLAGS, source, false).run(), "leveldb: ok\n");

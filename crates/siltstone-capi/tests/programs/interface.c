@@ -411,29 +411,6 @@ static void ordered_ranges(void) {
     CHECK(siltstone_destroy(in("ordered"), &err));
 }
 
-/* A database of two directories: what handles a directory by its path handles both. */
-static void two_directories(void) {
-    const char *settings[][2] = {
-        {"engine", "flashstore"}, {"disk", in("disk")}, {"flash_bytes", "4MiB"}, {"segment_bytes", "128KiB"}};
-    siltstone_t *db = open_with(in("flash"), settings, 4);
-    bool intact = false;
-    char key[16], value[500] = {'x'};
-    CHECK(db != NULL);
-    for (int number = 0; number < 20000; number++) {
-        int length = snprintf(key, sizeof key, "%d", number);
-        CHECK(siltstone_put(db, key, (size_t)length, value, sizeof value, &err));
-    }
-    CHECK(siltstone_checkpoint(db, in("both"), &err) && siltstone_close(db, &err));
-    CHECK(contains_text(siltstone_verify_closed(in("both"), NULL, NULL, &intact, &err), "\"damage\":[]") && intact);
-    CHECK(siltstone_destroy(in("flash"), &err));
-    CHECK(open_with(in("disk"), (const char *[][2]){{"create", "false"}}, 1) == NULL);
-    CHECK(failed(SILTSTONE_ERROR_NOT_FOUND, "disk"));
-    siltstone_free(siltstone_repair(in("both"), NULL, NULL, &err));
-    db = open_with(in("both"), (const char *[][2]){{"read_only", "true"}}, 1);
-    CHECK(db != NULL && count(siltstone_iterate(db, &err)) == 20000);
-    CHECK(siltstone_close(db, &err) && siltstone_destroy(in("both"), &err));
-}
-
 static void memory(void) {
     const char *settings[][2] = {{"engine", "mica"}, {"memory_budget", "16MiB"}, {"eviction", "lru"}};
     siltstone_t *db = open_with(NULL, settings, 3);
@@ -489,7 +466,6 @@ int main(int argc, char **argv) {
     errors();
     silt();
     ordered_ranges();
-    two_directories();
     memory();
     dictionaries();
     CHECK(err == NULL);

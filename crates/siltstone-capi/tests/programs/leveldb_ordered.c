@@ -112,8 +112,8 @@ static void sizes(void) {
     }
     leveldb_approximate_sizes(db, 2, start, start_length, limit, limit_length, bytes);
     CHECK(bytes[0] > 5000 && bytes[1] > 5000);
-    start[0] = limit[1] = "y";
-    leveldb_approximate_sizes(db, 2, start, limit_length + 1, limit, limit_length + 1, bytes);
+    start[0] = "y", limit[0] = "z", limit_length[0] = 1;
+    leveldb_approximate_sizes(db, 1, start, start_length, limit, limit_length, bytes);
     CHECK(bytes[0] == 0);
 }
 
