@@ -13,6 +13,13 @@ pub const NEVER: TimestampMs = 0;
 /// A time at which no record has expired yet.
 pub(crate) const BEFORE_ALL_EXPIRY: TimestampMs = 0;
 
+/// Returns whether an interval has passed since a time, for everything that is done now and then. A clock that was set
+/// back by more than the interval is not waited for. Threads that read the clock at the same moment may differ by less.
+#[inline]
+pub(crate) fn has_passed(since_ms: TimestampMs, interval_ms: u64, now_ms: TimestampMs) -> bool {
+    now_ms.abs_diff(since_ms) >= interval_ms
+}
+
 /// Returns whether a record with this expiry time has expired.
 #[inline]
 pub(crate) fn has_expired(expires_at_ms: TimestampMs, now_ms: TimestampMs) -> bool {
@@ -120,11 +127,25 @@ impl<'a> HashedWrite<'a> {
     }
 }
 
+/// The maximum of the bytes of a batch: 1 GiB of keys and values, and 64 bytes for each write.
+pub const BATCH_BYTES_MAX: u64 = 1 << 30;
+/// What a write of a batch counts besides its key and value, in bytes. No engine writes more.
+const WRITE_BYTES: u64 = 64;
+
+/// Checks the length of a batch, before anything is written.
+pub(crate) fn check_batch<'a>(writes: impl Iterator<Item = Write<'a>>) -> Result<()> {
+    let bytes = writes.map(|write| write.user_bytes() as u64 + WRITE_BYTES).sum();
+    if bytes <= BATCH_BYTES_MAX { Ok(()) } else { Err(Error::BatchLength { bytes }) }
+}
+
 /// Writes that are applied atomically, across partitions and across a crash. If two writes have the same key, the later
 /// one applies.
 ///
 /// A batch can be collected from pairs of keys and values. If one of them is refused, [`Database::write`] returns the
 /// error and writes nothing.
+///
+/// A batch has at most 1 GiB: its keys and values, and 64 bytes for each write. A longer one is refused with
+/// [`Error::BatchLength`], and nothing is written.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -324,6 +345,19 @@ mod tests {
         assert_eq!(values, 2 + 3);
         batch.truncate(0);
         assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn a_batch_of_more_than_a_gibibyte_is_refused_whatever_its_writes_are() {
+        let value = vec![0; 256 << 20];
+        let put = Write::Put { key: b"key", value: &value, expires_at_ms: NEVER };
+        let one = put.user_bytes() as u64 + WRITE_BYTES;
+        assert!(check_batch(std::iter::repeat_n(put, 3)).is_ok());
+        let refused = check_batch(std::iter::repeat_n(put, 4));
+        assert!(matches!(refused, Err(Error::BatchLength { bytes }) if bytes == 4 * one));
+        let deletes = |count| std::iter::repeat_n(Write::Delete { key: b"" }, count);
+        let most = (BATCH_BYTES_MAX / WRITE_BYTES) as usize;
+        assert!(check_batch(deletes(most)).is_ok() && check_batch(deletes(most + 1)).is_err());
     }
 
     #[test]

@@ -38,12 +38,16 @@ pub use resources::Resources;
 pub use snapshot::{Iter, Snapshot};
 pub use table::{Table, TableIter};
 
-use crate::batch::{BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, TimestampMs, Write};
+use crate::batch::{
+    BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, NEVER, TimestampMs, Write, check_batch,
+};
 use crate::engine::{Engine, Found};
 use crate::key::{Key, KeyHasher, RecordLayout, check_value};
 use crate::stats::Shape;
 
+use crate::device::Directory;
 use crate::error::{Error, Result};
+use crate::names::MANIFEST_NAME;
 use bytes::Bytes;
 use changes::{Feed, InFlight};
 use clock::Clock;
@@ -94,6 +98,8 @@ struct Inner {
     lock: Arc<DirectoryLock>,
     /// The directory, as it was named.
     path: PathBuf,
+    /// The directory, and those of its disks. Empty if all data is in memory.
+    directories: Vec<Directory>,
     feed: Option<Arc<Feed>>,
 }
 
@@ -103,11 +109,36 @@ struct Inner {
 pub struct WriteOptions {
     /// What the write survives once it returns; the database's default if `None`.
     pub durability: Option<Durability>,
-    /// The expiry time of the record, in milliseconds since the Unix epoch; 0 for never.
+    /// The expiry time of the record, in milliseconds since the Unix epoch; 0 for never. In a call that writes several
+    /// records, that of each put that has none of its own. A delete with an expiry time is refused.
     pub expires_at_ms: TimestampMs,
 }
 
 impl WriteOptions {
+    /// Sets the expiry time of a put that has none of its own.
+    fn expire(&self, of_put: &mut TimestampMs) {
+        if *of_put == NEVER {
+            *of_put = self.expires_at_ms;
+        }
+    }
+
+    /// Returns the write, with the expiry time if it is a put that has none of its own.
+    fn expiring<'a>(&self, mut write: Write<'a>) -> Write<'a> {
+        if let Write::Put { expires_at_ms, .. } = &mut write {
+            self.expire(expires_at_ms);
+        }
+        write
+    }
+
+    /// Refuses an expiry time, which a delete does not have.
+    fn check_without_expiry(&self) -> Result<()> {
+        if self.expires_at_ms == NEVER {
+            return Ok(());
+        }
+        let problem = "a delete has no expiry time; leave it out, or put a record that expires".into();
+        Err(Error::Setting { name: "expires_at_ms", problem })
+    }
+
     /// Sets the durability.
     ///
     /// ```
@@ -397,6 +428,7 @@ impl Database {
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        options.check_without_expiry()?;
         self.apply(&[self.inner.hashed(Write::Delete { key: key.as_ref() })?], options)
     }
 
@@ -414,7 +446,8 @@ impl Database {
         self.write_with(batch, WriteOptions::default())
     }
 
-    /// Like [`write`](Database::write), with its own durability. The expiry times are the batch's.
+    /// Like [`write`](Database::write), with its own durability, and an expiry time for the puts of the batch that have
+    /// none.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -427,7 +460,9 @@ impl Database {
     /// ```
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         batch.check()?;
-        let writes = batch.writes().map(|write| self.inner.hashed(write)).collect::<Result<Vec<_>>>()?;
+        check_batch(batch.writes())?;
+        let writes = batch.writes().map(|write| self.inner.hashed(options.expiring(write)));
+        let writes = writes.collect::<Result<Vec<_>>>()?;
         if writes.is_empty() { Ok(()) } else { self.apply(&writes, options) }
     }
 
@@ -446,6 +481,7 @@ impl Database {
     /// Writes while the caller holds the lock of the directory.
     fn write_locked(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.inner.durability);
+        self.inner.check_present_for(durability)?;
         let keys = writes.iter().map(|write| write.key().bytes());
         let in_flight = self.inner.feed.as_deref().map(|feed| feed.append(keys, durability)).transpose()?;
         let written = self.engine().write(writes, durability, &|| self.inner.clock.now_ms());
@@ -500,6 +536,16 @@ impl Inner {
         RecordLayout { fixed: self.shape.fixed, expiring: self.shape.expiring }.check(write)
     }
 
+    /// Checks that the directories were not removed since they were opened.
+    fn check_present(&self) -> Result<()> {
+        self.directories.iter().try_for_each(|directory| directory.check_present(MANIFEST_NAME))
+    }
+
+    /// Like [`check_present`](Inner::check_present), before a write that is to survive a power loss.
+    fn check_present_for(&self, durability: Durability) -> Result<()> {
+        if durability == Durability::Synced { self.check_present() } else { Ok(()) }
+    }
+
     /// Ends a write or a sync in the change feed. After a failure the next opening may not find what followers have
     /// read, so it begins a new feed.
     fn end_in_feed(&self, in_flight: Option<InFlight<'_>>, outcome: Result<()>) -> Result<()> {
@@ -528,7 +574,8 @@ impl Inner {
                 Some(feed) => feed.close()?,
                 None => {}
             }
-            closed
+            let is_written = was_open && !self.lock.is_read_only();
+            closed.and_then(|()| if is_written { self.check_present() } else { Ok(()) })
         })
     }
 }

@@ -50,6 +50,14 @@ pub enum Error {
         /// The length of the given value, in bytes.
         length: usize,
     },
+    /// A batch, or the changes of a transaction, are longer than 1 GiB. Nothing was written.
+    #[error(
+        "the batch has {bytes} bytes, with 64 for each write; the maximum is 1073741824 bytes (1 GiB); split it into several batches"
+    )]
+    BatchLength {
+        /// The length of the batch: keys, values, and 64 bytes for each write.
+        bytes: u64,
+    },
     /// A key or a value does not have the size that was fixed when the database was created.
     #[error(
         "the {what} has {got} bytes, but this database was created with fixed {what}s of {expected} bytes; create a database without `fixed` for other sizes"
@@ -141,12 +149,24 @@ pub enum Error {
         supported: u32,
     },
     /// The database is open elsewhere, or the dictionary is being changed.
-    #[error("{}: in use by {}; close it there first", path.display(), user(*process))]
+    #[error("{}: in use by {}; close it there first", path.display(), user(*process, *has_ended))]
     Locked {
         /// The directory of the database, or the file of the dictionary.
         path: PathBuf,
         /// The process that writes to it; `None` if it is open only for reading, or if the process is unknown.
         process: Option<u32>,
+        /// That process has ended. A child that it has forked still has the files open, and with them the lock. Also
+        /// true if the process is in another container, where this one cannot see it.
+        has_ended: bool,
+    },
+    /// The directory of the database, or its manifest, was removed while the database was open.
+    #[error(
+        "{}: the directory of the database, or its MANIFEST, was removed while the database was open; what was written is lost when it is closed; export it, or put the directory back",
+        path.display()
+    )]
+    Removed {
+        /// The directory, as it was named.
+        path: PathBuf,
     },
     /// An earlier write or sync failed; the database accepts no writes until it is reopened.
     #[error(
@@ -154,6 +174,14 @@ pub enum Error {
     )]
     Poisoned {
         /// The first failure.
+        cause: String,
+    },
+    /// A batch failed when a part of it was visible already. Nothing is read or written until the database is reopened.
+    #[error(
+        "a batch failed when a part of it was visible ({cause}); nothing is read until the database is reopened, which recovers all durable data"
+    )]
+    Torn {
+        /// The failure.
         cause: String,
     },
     /// A setting is invalid or contradicts other settings or the database.
@@ -282,8 +310,11 @@ pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| SHORTAGES.contains(&code))
 }
 
-fn user(process: Option<u32>) -> String {
+fn user(process: Option<u32>, has_ended: bool) -> String {
     match process {
+        Some(process) if has_ended => format!(
+            "a child that process {process} had forked before it ended, or by process {process} of another container"
+        ),
         Some(own) if own == std::process::id() => "another handle of this process".to_owned(),
         Some(process) => format!("process {process}"),
         None => "another process, or by another handle of this one".to_owned(),

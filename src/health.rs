@@ -24,15 +24,20 @@
 
 use crate::error::{Error, Result};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Arc;
+
+/// The database was closed.
+const CLOSED: u8 = 1;
+/// A batch is visible in part.
+const TORN: u8 = 2;
 
 /// Whether a database may be written to: yes, until something fails.
 #[derive(Default)]
 pub struct Health {
     failed: AtomicBool,
-    /// The database was closed.
-    closed: AtomicBool,
+    /// Why nothing may be read either: bits of [`CLOSED`] and [`TORN`].
+    unreadable: AtomicU8,
     /// The first cause of a failure.
     cause: Mutex<Option<String>>,
     /// Failures are recorded and ignored: a fault that tests have to find.
@@ -59,16 +64,24 @@ impl Health {
         Err(Error::Poisoned { cause: self.cause.lock().clone().unwrap_or_default() })
     }
 
-    /// Returns an error after [`close`](Health::close).
+    /// Returns an error after [`close`](Health::close), and after [`apply`](Health::apply) has failed.
     #[inline]
     pub fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+        if self.unreadable.load(Ordering::Acquire) == 0 { Ok(()) } else { self.refuse_reads() }
+    }
+
+    #[cold]
+    fn refuse_reads(&self) -> Result<()> {
+        match self.unreadable.load(Ordering::Acquire) & CLOSED {
+            0 => Err(Error::Torn { cause: self.cause.lock().clone().unwrap_or_default() }),
+            _ => Err(Error::Closed),
+        }
     }
 
     /// Refuses all later calls, except those that make the database durable. Returns an error if something failed
     /// before, or if the database was closed before.
     pub fn close(&self) -> Result<()> {
-        let was_closed = self.closed.swap(true, Ordering::AcqRel);
+        let was_closed = self.unreadable.fetch_or(CLOSED, Ordering::AcqRel) & CLOSED != 0;
         self.check()?;
         if was_closed { Err(Error::Closed) } else { Ok(()) }
     }
@@ -108,6 +121,17 @@ impl Health {
         })
     }
 
+    /// Runs the part of a [`run`](Health::run) that makes several changes in memory which readers must see together. If
+    /// it fails or panics, nothing is read any more either: gets, snapshots and iterators would show a part of them.
+    pub fn apply<T>(&self, changes: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut tearing = Tearing { health: Some(self) };
+        let outcome = changes();
+        if outcome.is_ok() {
+            tearing.health = None;
+        }
+        outcome
+    }
+
     #[cfg(feature = "mistakes")]
     pub fn ignore_failures(&self) {
         self.ignores_failures.store(true, Ordering::Relaxed);
@@ -128,6 +152,19 @@ impl Drop for Unwinding<'_> {
     fn drop(&mut self) {
         if let Some(health) = self.health {
             health.poison("a thread panicked during a write; this is a bug in siltstone");
+        }
+    }
+}
+
+/// Refuses reads if it is dropped before the changes are complete.
+struct Tearing<'a> {
+    health: Option<&'a Health>,
+}
+
+impl Drop for Tearing<'_> {
+    fn drop(&mut self) {
+        if let Some(health) = self.health {
+            health.unreadable.fetch_or(TORN, Ordering::AcqRel);
         }
     }
 }

@@ -326,22 +326,81 @@ fn a_snapshot_of_a_closed_database_returns_an_error_and_checks_its_keys() {
     }
 }
 
+/// In the far future, in milliseconds since the Unix epoch.
+const FUTURE_MS: u64 = 1 << 50;
+
+/// For every call that writes: it expires what it puts, or it refuses the option.
 #[test]
-fn a_value_is_computed_only_for_an_absent_key() {
-    for bed in all_beds() {
-        let mut database = bed.open();
-        for (number, stage) in (0..).zip(STAGES) {
-            assert!(
-                database.insert_if_absent_with(bed.key(number), || bed.value(number, 0)).unwrap(),
-                "{bed}"
-            );
-            database = reach(&bed, database, stage);
-            let refused = || -> Vec<u8> { panic!("{bed}, {stage:?}: the key is present") };
-            assert!(!database.insert_if_absent_with(bed.key(number), refused).unwrap());
-            assert_eq!(database.get(bed.key(number)).unwrap().unwrap(), bed.value(number, 0), "{bed}");
+fn an_expiry_time_in_the_options_acts_or_is_refused() {
+    let expires = WriteOptions::default().expires_at_ms(FUTURE_MS);
+    for bed in all_beds().filter(|bed| bed.shape.fixed.is_none() || bed.shape.expiring) {
+        let database = bed.open();
+        let (key, value) = (|number| bed.key(number), |number| bed.value(number, 0));
+        let change = |number| Change::Put { value: value(number).into(), expires_at_ms: NEVER };
+        database.put_with(key(0), value(0), expires).unwrap();
+        assert!(database.insert_if_absent_with(key(1), value(1), expires).unwrap(), "{bed}");
+        let records: Vec<_> = (1..4).map(|number| (key(number), value(number))).collect();
+        let inserted = database.insert_many_if_absent_with(&records, expires).unwrap();
+        assert_eq!(inserted, [false, true, true], "{bed}");
+        database.update_with(key(4), expires, |_| Ok(change(4))).unwrap();
+        let both = [key(5), key(6)];
+        let set = |_: &[Option<Found>], changes: &mut [Change]| {
+            changes.clone_from_slice(&[change(5), change(6)]);
+            Ok(())
+        };
+        database.transact_with(&both, expires, set).unwrap();
+        database.write_with(&[(key(7), value(7))].into_iter().collect(), expires).unwrap();
+        for number in 0..8 {
+            let found = database.get_found(key(number)).unwrap().unwrap();
+            assert_eq!(found.expires_at_ms, FUTURE_MS, "{bed}: {number}");
         }
-        let too_long = database.insert_if_absent_with(bed.key(99), || vec![0; (256 << 20) + 1]);
-        assert!(too_long.is_err() && !database.contains(bed.key(99)).unwrap(), "{bed}");
+        // A record that has an expiry time of its own keeps it, and one that is present is not changed.
+        let own = Change::Put { value: value(8).into(), expires_at_ms: FUTURE_MS + 1 };
+        database.update_with(key(8), expires, |_| Ok(own.clone())).unwrap();
+        database.put(key(9), value(9)).unwrap();
+        assert!(!database.insert_if_absent_with(key(9), value(9), expires).unwrap(), "{bed}");
+        let expiry = |number| database.get_found(key(number)).unwrap().unwrap().expires_at_ms;
+        assert_eq!((expiry(8), expiry(9)), (FUTURE_MS + 1, NEVER), "{bed}");
+        let go_on = &mut |_, _| true;
+        let refused = [
+            database.delete_with(key(0), expires).err(),
+            database.delete_prefix_with([7], expires, go_on).err(),
+            database.clear_with(expires, go_on).err(),
+            database.retain_with(expires, go_on, |_| false).err(),
+        ];
+        for error in refused {
+            assert!(matches!(&error, Some(Error::Setting { name: "expires_at_ms", .. })), "{bed}: {error:?}");
+        }
+        assert_eq!(database.iter().unwrap().count(), 10, "{bed}");
+    }
+    for bed in all_beds().filter(|bed| bed.shape.fixed.is_some() && !bed.shape.expiring) {
+        let database = bed.open();
+        let refused = database.insert_if_absent_with(bed.key(1), bed.value(1, 0), expires);
+        assert!(matches!(refused, Err(Error::ExpiryUnsupported)), "{bed}");
+    }
+}
+
+#[test]
+fn an_iterator_of_a_closed_database_returns_the_error_once_and_ends() {
+    for bed in all_beds() {
+        let database = bed.open();
+        fill(&bed, &database, 50);
+        let snapshot = database.snapshot().unwrap();
+        let mut iterators = vec![database.iter().unwrap(), snapshot.iter(), database.prefix("").unwrap()];
+        let ordered = database.ordered();
+        iterators.extend(ordered.map(|ordered| ordered.range(..).unwrap()));
+        let mut keys = ordered.map(|ordered| ordered.range_keys(..).unwrap());
+        assert!(iterators.iter_mut().all(|records| records.next().unwrap().is_ok()), "{bed}");
+        assert!(keys.as_mut().is_none_or(|keys| keys.next().unwrap().is_ok()), "{bed}");
+        database.close().unwrap();
+        iterators.push(snapshot.iter());
+        for mut records in iterators {
+            assert!(matches!(records.next(), Some(Err(Error::Closed))), "{bed}");
+            assert!(records.next().is_none(), "{bed}");
+        }
+        if let Some(keys) = &mut keys {
+            assert!(matches!(keys.next(), Some(Err(Error::Closed))) && keys.next().is_none(), "{bed}");
+        }
     }
 }
 

@@ -52,6 +52,25 @@ fn records_that_are_selected_by_prefix_or_function_are_removed_and_no_others() {
 }
 
 #[test]
+fn a_prefix_that_all_keys_have_by_mistake_deletes_nothing() {
+    for bed in all_beds() {
+        let database = bed.open();
+        fill(&bed, &database, 30);
+        for prefix in [&b""[..], &Vec::new()] {
+            let refused = database.delete_prefix(prefix);
+            let is_named = |problem: &str| problem.contains("clear");
+            let is_refused =
+                matches!(&refused, Err(Error::Setting { name: "prefix", problem }) if is_named(problem));
+            assert!(is_refused, "{bed}: {refused:?}");
+        }
+        assert_eq!(
+            (database.len().unwrap(), database.clear().unwrap(), database.len().unwrap()),
+            (30, 30, 0)
+        );
+    }
+}
+
+#[test]
 fn many_deletions_survive_another_opening() {
     for bed in beds() {
         let database = bed.open();
@@ -149,7 +168,7 @@ fn an_older_value_does_not_come_back_when_a_compaction_filter_refuses_the_last_o
 fn a_removal_stops_between_two_batches() {
     type Remove = fn(&Database, &mut Progress<'_>) -> Result<u64>;
     let removals: [Remove; 2] = [
-        |database, progress| database.delete_prefix_with("", WriteOptions::default(), progress),
+        |database, progress| database.clear_with(WriteOptions::default(), progress),
         |database, progress| database.retain_with(WriteOptions::default(), progress, |_| false),
     ];
     for bed in all_beds() {

@@ -93,6 +93,6 @@ fn expiry_times_are_durations_and_times() {
     database.put_with("session", "Ada", options).unwrap();
     let expires_at = database.get_found("session").unwrap().unwrap().expires_at().unwrap();
     assert!(expires_at > SystemTime::now());
-    assert!(database.insert_if_absent_with("once", || "x").unwrap());
-    assert!(!database.insert_if_absent_with("once", || "y").unwrap());
+    assert!(database.insert_if_absent("once", "x").unwrap());
+    assert!(!database.insert_if_absent("once", "y").unwrap());
 }

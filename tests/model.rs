@@ -178,15 +178,12 @@ impl Run<'_> {
 
     fn insert_if_absent(&mut self) {
         let (key, value) = (self.choose_key(), self.new_value());
-        let mut computed = false;
-        let compute = || {
-            computed = true;
-            &value
-        };
-        let inserted = self.database.insert_if_absent_with(&key, compute).unwrap();
-        assert_eq!((inserted, computed), (self.expected(&key).is_none(), inserted));
+        let expires_at_ms = self.choose_expiry();
+        let options = WriteOptions::default().expires_at_ms(expires_at_ms);
+        let inserted = self.database.insert_if_absent_with(&key, &value, options).unwrap();
+        assert_eq!(inserted, self.expected(&key).is_none());
         if inserted {
-            self.set(key, value, NEVER);
+            self.set(key, value, expires_at_ms);
         }
     }
 

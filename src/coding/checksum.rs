@@ -93,7 +93,7 @@ impl Secret {
         Secret(number)
     }
 
-    /// Returns the number, for the manifest, the only file that has it.
+    /// Returns the number, for the manifest and the dictionary of compressed values, which have it.
     pub const fn number(self) -> u64 {
         self.0
     }

@@ -2,10 +2,10 @@
 
 use super::latencies::Operation;
 use super::{Database, WriteOptions};
-use crate::batch::NEVER;
+use crate::batch::{NEVER, Write, check_batch};
 use crate::engine::{Change, Changing, Found};
 use crate::error::{Error, Result};
-use crate::key::{Key, check_value};
+use crate::key::Key;
 use bytes::Bytes;
 use std::collections::HashSet;
 
@@ -14,37 +14,44 @@ impl Database {
     /// as durable as the database's default when this returns; with [`Durability::Synced`](crate::Durability::Synced)
     /// that may need a sync.
     ///
+    /// For a value that is computed only if the key is absent, see [`try_update`](Database::try_update).
+    ///
     /// # Errors
     /// See [`put`](Database::put); the same errors occur if the key is present.
     pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
-        check_value(value.as_ref())?;
-        self.insert_if_absent_with(key, || value)
+        self.insert_if_absent_with(key, value, WriteOptions::default())
     }
 
-    /// Like [`insert_if_absent`](Database::insert_if_absent), with a value that is computed only if the key is absent.
-    /// `value` must not use the database, or it deadlocks.
+    /// Like [`insert_if_absent`](Database::insert_if_absent), with its own durability or expiry time. A record that is
+    /// present keeps its expiry time.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
-    /// let database = siltstone::Database::builder(directory.path().join("db")).open()?;
-    /// assert!(database.insert_if_absent_with("key", || "value")?);
-    /// assert!(!database.insert_if_absent_with("key", || -> String { unreachable!() })?);
+    /// let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// use std::time::Duration;
+    ///
+    /// let for_a_week = siltstone::WriteOptions::default().expires_in(Duration::from_secs(7 * 24 * 3600));
+    /// assert!(database.insert_if_absent_with("seen", "", for_a_week)?);
+    /// assert!(!database.insert_if_absent_with("seen", "", for_a_week)?);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     ///
     /// # Errors
-    /// See [`put`](Database::put).
-    pub fn insert_if_absent_with<V: AsRef<[u8]>>(
+    /// See [`put`](Database::put); the same errors occur if the key is present.
+    pub fn insert_if_absent_with(
         &self,
         key: impl AsRef<[u8]>,
-        value: impl FnOnce() -> V,
+        value: impl AsRef<[u8]>,
+        options: WriteOptions,
     ) -> Result<bool> {
-        self.try_update(key, |found| {
-            Ok(match found {
-                Some(_) => (Change::Keep, false),
-                None => (put(value().as_ref(), NEVER), true),
-            })
-        })
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.inner.check(&Write::Put { key, value, expires_at_ms: options.expires_at_ms })?;
+        let mut inserts = false;
+        self.update_with(key, options, |found| {
+            inserts = found.is_none();
+            Ok(if inserts { put(value, NEVER) } else { Change::Keep })
+        })?;
+        Ok(inserts)
     }
 
     /// Puts the records whose keys are absent, all in one atomic step, and returns for each whether it was put. Of two
@@ -60,14 +67,42 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// See [`transact`](Database::transact).
+    /// See [`transact`](Database::transact); the errors of records that are refused occur also if their keys are
+    /// present.
     pub fn insert_many_if_absent<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         records: &[(K, V)],
     ) -> Result<Vec<bool>> {
+        self.insert_many_if_absent_with(records, WriteOptions::default())
+    }
+
+    /// Like [`insert_many_if_absent`](Database::insert_many_if_absent), with its own durability or expiry time.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// let options = siltstone::WriteOptions::default().expires_at_ms(4_102_444_800_000);
+    /// assert_eq!(database.insert_many_if_absent_with(&[("a", "1"), ("a", "2")], options)?, [true, false]);
+    /// assert_eq!(database.get_found("a")?.unwrap().expires_at_ms, 4_102_444_800_000);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn insert_many_if_absent_with<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        records: &[(K, V)],
+        options: WriteOptions,
+    ) -> Result<Vec<bool>> {
+        let writes = || {
+            records.iter().map(|(key, value)| Write::Put {
+                key: key.as_ref(),
+                value: value.as_ref(),
+                expires_at_ms: options.expires_at_ms,
+            })
+        };
+        writes().try_for_each(|write| self.inner.check(&write))?;
+        check_batch(writes())?;
         let keys: Vec<&[u8]> = records.iter().map(|(key, _)| key.as_ref()).collect();
         let mut inserted = vec![false; records.len()];
-        self.transact(&keys, |found, changes| {
+        self.transact_with(&keys, options, |found, changes| {
             let mut seen = HashSet::new();
             for (at, (key, value)) in records.iter().enumerate() {
                 inserted[at] = found[at].is_none() && seen.insert(key.as_ref());
@@ -147,7 +182,8 @@ impl Database {
         self.update_with(key, WriteOptions::default(), change)
     }
 
-    /// Like [`update`](Database::update), with its own durability.
+    /// Like [`update`](Database::update), with its own durability, and an expiry time for a put whose expiry time is
+    /// [`NEVER`](crate::NEVER).
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -266,7 +302,8 @@ impl Database {
         self.transact_with(keys, WriteOptions::default(), change)
     }
 
-    /// Like [`transact`](Database::transact), with its own durability. The expiry times are those of the changes.
+    /// Like [`transact`](Database::transact), with its own durability, and an expiry time for puts whose expiry time is
+    /// [`NEVER`](crate::NEVER).
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -305,15 +342,22 @@ impl Database {
         inner.workers.admit(keys.iter().map(|key| key.bytes().len()).sum())?;
         let locked = inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(inner.durability);
+        inner.check_present_for(durability)?;
         let mut in_flight = None;
         let updated =
             self.engine().update_many(keys, durability, inner.clock.now_ms(), &mut |found, changes| {
                 change(found, changes)?;
+                for change in &mut *changes {
+                    if let Change::Put { expires_at_ms, .. } = change {
+                        options.expire(expires_at_ms);
+                    }
+                }
                 let writes = || {
                     let changes = keys.iter().zip(&*changes);
                     changes.filter_map(|(key, change)| change.to_write(*key))
                 };
                 writes().try_for_each(|write| inner.check(&write.write()))?;
+                check_batch(writes().map(|write| write.write()))?;
                 if let Some(feed) = &inner.feed {
                     let changed: Vec<&[u8]> = writes().map(|write| write.key().bytes()).collect();
                     in_flight = Some(feed.append(changed.into_iter(), durability)?);

@@ -3,6 +3,8 @@
 mod named;
 mod open;
 
+pub(super) use open::check_access;
+
 use super::clock::Clock;
 use super::resources::Resources;
 use crate::batch::Durability;
@@ -277,7 +279,7 @@ impl Builder {
 
     /// Sets the number of threads for background work. Without threads, the caller drives the work with
     /// [`Database::step`], and writers execute a step where they would have to wait. Default: 2, so that a LogStore
-    /// can be converted during a merge.
+    /// can be converted during a merge. At most 256.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;
         self

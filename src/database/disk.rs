@@ -1,6 +1,7 @@
 //! The disks of databases that keep only a part of their records in their own directory: opening them, and what is done
 //! to a database that is not open is done to its disk as well.
 
+use super::builder::check_access;
 use super::compressed;
 use super::place::{Place, engine_of_number};
 use crate::compression::Compression;
@@ -18,16 +19,16 @@ use std::sync::Arc;
 /// The setting for the filter of a new disk whose settings are not stated.
 const FILTER: &str = "filter_last_store";
 
-/// What is held while a database is open.
-type Locks = Vec<Box<dyn Send + Sync>>;
+/// The directories of disks, each with its lock.
+type Disks = Vec<(Directory, Box<dyn Send + Sync>)>;
 
-/// Opens a database with its disk, if it has one. Returns the locks of the disks as well.
+/// Opens a database with its disk, if it has one. Returns the disks as well.
 pub(super) fn open(
     settings: &dyn EngineSettings,
     opening: Opening<'_, '_>,
-) -> Result<(Arc<dyn Engine>, Locks)> {
+) -> Result<(Arc<dyn Engine>, Disks)> {
     let Some(disk) = settings.disk(&opening.directory)? else {
-        return Ok((settings.open(opening)?, Locks::new()));
+        return Ok((settings.open(opening)?, Disks::new()));
     };
     let Opening { directory, common, create, seed, now_ms, progress, .. } = opening;
     let creates = create && matches!(Place::read(&directory, None)?, Place::Free);
@@ -36,6 +37,7 @@ pub(super) fn open(
         check_compression(&at, common.compression.unwrap_or_default())?;
     }
     let lock = if at.is_read_only() { at.lock_shared()? } else { at.lock()? };
+    check_access(&at)?;
     let memory_budget = common.memory_budget.map(budget_of_disk);
     let compaction_filter = common.compaction_filter.clone();
     let common_of_disk = match number {
@@ -48,11 +50,11 @@ pub(super) fn open(
         let create = number.is_none();
         open(of_disk, Opening { directory: at.clone(), common, create, seed, now_ms, progress, disk: None })
     });
-    let (engine, mut locks) = engine?;
-    locks.push(lock);
+    let (engine, mut disks) = engine?;
+    disks.push((at.clone(), lock));
     let disk = Some(OpenDisk { engine, directory: at });
     let opening = Opening { directory, common, create, seed, now_ms, progress, disk };
-    Ok((settings.open(opening)?, locks))
+    Ok((settings.open(opening)?, disks))
 }
 
 /// Checks that the values on a disk of a new database are coded as those of that database are to be: they pass between

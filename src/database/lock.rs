@@ -33,6 +33,11 @@ impl DirectoryLock {
         if self.mark == process_mark() { Ok(()) } else { Err(Error::Forked { opened_by }) }
     }
 
+    /// Returns whether the database was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Allows the caller to write records until the guard is dropped.
     pub fn to_write(&self) -> Result<impl Sized + '_> {
         if self.read_only { Err(Error::ReadOnly) } else { self.to_work() }

@@ -6,7 +6,7 @@ use super::latencies::Operation;
 use super::{Database, builder};
 use crate::damage::VerifyReport;
 use crate::engine::{Capabilities, Step};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::stats::Stats;
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::path::Path;
 impl Database {
     /// Returns the approximate number of keys, with a standard error of at most 0.6 %, and less if most keys are in the
     /// last store. The number is exact if nothing was written since a [`compact`](Database::compact), if each partition
-    /// has at most 512 records, and in an engine that keeps all data in memory; `iter()?.count()` is always exact.
+    /// has at most 512 records, and in an engine that keeps all data in memory; [`len`](Database::len) is always exact.
     /// Expired keys may be counted until they are merged.
     ///
     /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store, which takes
@@ -24,11 +24,29 @@ impl Database {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let database = siltstone::Database::open(directory.path().join("db"))?;
     /// database.bulk_load((0..1_000u32).map(|n| (n.to_be_bytes(), "value")))?;
+    /// assert_eq!(database.approximate_len()?, 1_000);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn approximate_len(&self) -> Result<u64> {
+        self.engine().approximate_len(self.inner.clock.now_ms())
+    }
+
+    /// Returns the number of keys. Exact, and reads all records, or all keys if the engine keeps their order: see
+    /// [`approximate_len`](Database::approximate_len) for a number that costs milliseconds.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.bulk_load((0..1_000u32).map(|n| (n.to_be_bytes(), "value")))?;
     /// assert_eq!(database.len()?, 1_000);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     pub fn len(&self) -> Result<u64> {
-        self.engine().approximate_len(self.inner.clock.now_ms())
+        let count = |sum: u64, is_one: Result<()>| is_one.map(|()| sum + 1);
+        match self.ordered() {
+            Some(ordered) => ordered.range_keys(..)?.map(|key| key.map(drop)).try_fold(0, count),
+            None => self.iter()?.map(|record| record.map(drop)).try_fold(0, count),
+        }
     }
 
     /// Returns whether there is no record. Exact. Reads some blocks at most, unless most records are deleted or have
@@ -56,6 +74,7 @@ impl Database {
     pub fn sync(&self) -> Result<()> {
         let _measured = self.inner.latencies.measure(Operation::Sync);
         let _locked = self.inner.lock.to_write()?;
+        self.inner.check_present()?;
         let in_flight = self.inner.feed.as_deref().map(Feed::begin_sync);
         self.inner.end_in_feed(in_flight, self.engine().sync())
     }
@@ -114,7 +133,7 @@ impl Database {
 
     /// Writes a consistent copy to the directory `target`, which must be empty or not exist. Immutable files are
     /// hard-linked if the file system supports it. The copy is an independent database. Files that are not of the
-    /// database are not copied.
+    /// database are not copied. `target` must not be within the directory of the database, or of its disk.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -127,10 +146,26 @@ impl Database {
     /// ```
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let _locked = self.inner.lock.to_write()?;
+        self.check_target(target.as_ref())?;
         let target = builder::create_empty_directory(target.as_ref())?;
         // Before the engine's files, whose manifest completes the copy.
         self.inner.usage.share_companions(&target)?;
         self.engine().checkpoint(&target)
+    }
+
+    /// Returns an error if a directory that is to be created is within a directory of the database.
+    fn check_target(&self, target: &Path) -> Result<()> {
+        for directory in &self.inner.directories {
+            if directory.contains(target)? {
+                let (target, own) = (target.display(), directory.path());
+                let problem = format!(
+                    "{target} is within the database in {}; use a directory outside of it",
+                    own.display()
+                );
+                return Err(Error::Setting { name: "checkpoint", problem });
+            }
+        }
+        Ok(())
     }
 
     /// Reads everything and reports damage. For a database that cannot be opened, use

@@ -1,5 +1,6 @@
 //! Access in key order, for engines that keep it.
 
+use super::snapshot::next_of;
 use super::{Database, Iter};
 use crate::engine::{Direction, KeyBounds, Keys, Ordered};
 use crate::error::Result;
@@ -94,13 +95,13 @@ impl OrderedDatabase<'_> {
     fn keys_within(&self, bounds: KeyBounds<'_>) -> Result<KeyIter> {
         let now_ms = self.database.inner.clock.now_ms();
         let keys = self.ordered.range_keys(bounds, self.direction, self.limit, now_ms)?;
-        Ok(KeyIter { keys, database: self.database.clone() })
+        Ok(KeyIter { keys, database: self.database.clone(), has_ended: false })
     }
 
     fn range_within(&self, bounds: KeyBounds<'_>) -> Result<Iter> {
         let now_ms = self.database.inner.clock.now_ms();
         let records = self.ordered.range(bounds, self.direction, self.limit, now_ms)?;
-        Ok(Iter { records, database: self.database.clone() })
+        Ok(Iter::new(records, self.database.clone()))
     }
 }
 
@@ -117,13 +118,14 @@ pub(super) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 pub struct KeyIter {
     keys: Keys,
     pub(super) database: Database,
+    has_ended: bool,
 }
 
 impl Iterator for KeyIter {
     type Item = Result<Bytes>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.keys.next()
+        next_of(&mut self.keys, &self.database, &mut self.has_ended)
     }
 }
 

@@ -34,7 +34,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of [`iter`](Database::iter) and of [`delete`](Database::delete). Earlier batches remain deleted.
+    /// [`Error::Setting`] for an empty prefix, which a program may give by mistake: [`clear`](Database::clear) deletes all
+    /// keys. Those of [`iter`](Database::iter) and of [`delete`](Database::delete); earlier batches remain deleted.
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<u64> {
         self.delete_prefix_with(prefix, WriteOptions::default(), &mut |_, _| true)
     }
@@ -51,7 +52,7 @@ impl Database {
     /// (0..5_000u32).try_for_each(|number| database.put(number.to_be_bytes(), "value"))?;
     /// let synced = WriteOptions::default().durability(Durability::Synced);
     /// let mut deleted = 0;
-    /// let stopped = database.delete_prefix_with("", synced, &mut |deleted_now, _read| {
+    /// let stopped = database.delete_prefix_with([0], synced, &mut |deleted_now, _read| {
     ///     deleted = deleted_now;
     ///     deleted < 2_000
     /// });
@@ -69,6 +70,21 @@ impl Database {
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
         let prefix = prefix.as_ref();
+        if prefix.is_empty() {
+            let problem = "an empty prefix is that of all keys; use `clear` to delete all".into();
+            return Err(Error::Setting { name: "prefix", problem });
+        }
+        self.delete_beginning_with(prefix, options, progress)
+    }
+
+    /// Deletes the keys that begin with `prefix`, all if it is empty.
+    pub(super) fn delete_beginning_with(
+        &self,
+        prefix: &[u8],
+        options: WriteOptions,
+        progress: &mut Progress<'_>,
+    ) -> Result<u64> {
+        options.check_without_expiry()?;
         let Some(ordered) = self.ordered() else {
             return self.remove_by_page(progress, &mut |records, _| {
                 let keys = records.iter().map(|record| &record.key[..]);
@@ -99,7 +115,7 @@ impl Database {
     }
 
     /// Deletes all keys, and returns how many there were. Costs and guarantees what
-    /// [`delete_prefix`](Database::delete_prefix) with an empty prefix does. If no other thread or process uses the
+    /// [`delete_prefix`](Database::delete_prefix) does with a prefix that all keys have. If no other thread or process uses the
     /// database, [`destroy`](Database::destroy) and another opening cost much less.
     ///
     /// ```
@@ -114,7 +130,25 @@ impl Database {
     /// # Errors
     /// See [`delete_prefix`](Database::delete_prefix).
     pub fn clear(&self) -> Result<u64> {
-        self.delete_prefix("")
+        self.clear_with(WriteOptions::default(), &mut |_, _| true)
+    }
+
+    /// Like [`clear`](Database::clear), with its own durability. Calls `progress` as
+    /// [`delete_prefix_with`](Database::delete_prefix_with) does.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("key", "value")?;
+    /// let synced = siltstone::WriteOptions::default().durability(siltstone::Durability::Synced);
+    /// assert_eq!(database.clear_with(synced, &mut |_deleted, _read| true)?, 1);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`delete_prefix_with`](Database::delete_prefix_with).
+    pub fn clear_with(&self, options: WriteOptions, progress: &mut Progress<'_>) -> Result<u64> {
+        self.delete_beginning_with(&[], options, progress)
     }
 
     /// Removes all records for which `keep` returns false, and returns their number. Reads all records once, in the
@@ -166,6 +200,7 @@ impl Database {
         progress: &mut Progress<'_>,
         mut keep: impl FnMut(&Record) -> bool,
     ) -> Result<u64> {
+        options.check_without_expiry()?;
         self.remove_by_page(progress, &mut |records, writes_before| {
             let selected: Vec<&Record> = records.iter().filter(|record| !keep(record)).collect();
             let deletes = self.deletes(selected.iter().map(|record| &record.key[..]))?;

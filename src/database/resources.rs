@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+/// The maximum number of threads for background work.
+const THREADS_MAX: usize = 256;
+
 /// The longest sleep of a thread without a database that has work.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -37,10 +40,10 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Starts threads for the background work of at most this many databases that are open at the same time.
+    /// Starts 1 to 256 threads for the background work of at most this many databases that are open at the same time.
     ///
     /// # Errors
-    /// [`Error::Setting`] if there are no databases or no threads, [`Error::Io`] if a thread cannot be started.
+    /// [`Error::Setting`] if there are no databases, or not 1 to 256 threads; [`Error::Io`] if a thread cannot be started.
     pub fn new(databases: usize, threads: usize) -> Result<Resources> {
         for (name, number) in [("databases", databases), ("threads", threads)] {
             if number == 0 {
@@ -48,6 +51,7 @@ impl Resources {
                 return Err(Error::Setting { name, problem });
             }
         }
+        check_threads("threads", threads)?;
         let pool = Arc::new(Pool::start(databases, threads)?);
         Ok(Resources { pool, memory_budget: None, open_files_max: None })
     }
@@ -71,6 +75,16 @@ impl Resources {
         let share = |all: u64| all / self.pool.databases as u64;
         (self.memory_budget.map(share), self.open_files_max.map(share))
     }
+}
+
+/// Checks a number of threads. More would not make background work faster, and a system that cannot start them may end
+/// the process.
+pub(super) fn check_threads(name: &'static str, threads: usize) -> Result<()> {
+    if threads <= THREADS_MAX {
+        return Ok(());
+    }
+    let problem = format!("{threads} threads are more than {THREADS_MAX}; use about one per processor");
+    Err(Error::Setting { name, problem })
 }
 
 impl fmt::Debug for Resources {

@@ -86,10 +86,10 @@ impl Database {
             return ordered.prefix(prefix);
         }
         let prefix = prefix.to_vec();
-        let Iter { records, database } = self.iter()?;
+        let Iter { records, database, .. } = self.iter()?;
         let records = records
             .filter(move |record| record.as_ref().map_or(true, |record| record.key.starts_with(&prefix)));
-        Ok(Iter { records: Box::new(records), database })
+        Ok(Iter::new(Box::new(records), database))
     }
 }
 
@@ -129,20 +129,47 @@ impl Snapshot {
 
     /// Returns an iterator over all records, in the engine's order.
     pub fn iter(&self) -> Iter {
-        Iter { records: self.snapshot.records(), database: self.database.clone() }
+        Iter::new(self.snapshot.records(), self.database.clone())
     }
 }
 
-/// An iterator over the records of a database at one moment.
+/// An iterator over the records of a database at one moment. After the database was closed it returns
+/// [`Error::Closed`](crate::Error::Closed) once, and ends.
 pub struct Iter {
     pub(super) records: Records,
     pub(super) database: Database,
+    has_ended: bool,
+}
+
+impl Iter {
+    pub(super) fn new(records: Records, database: Database) -> Iter {
+        Iter { records, database, has_ended: false }
+    }
 }
 
 impl Iterator for Iter {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.records.next()
+        next_of(&mut self.records, &self.database, &mut self.has_ended)
+    }
+}
+
+/// Returns the next item of an iterator over a database. The files that it reads may belong to another handle when the
+/// database is closed, so it ends with an error then.
+pub(super) fn next_of<T>(
+    items: &mut dyn Iterator<Item = Result<T>>,
+    database: &Database,
+    has_ended: &mut bool,
+) -> Option<Result<T>> {
+    if *has_ended {
+        return None;
+    }
+    match database.engine().check_open() {
+        Ok(()) => items.next(),
+        Err(error) => {
+            *has_ended = true;
+            Some(Err(error))
+        }
     }
 }

@@ -277,7 +277,7 @@ impl<K: Codec + ?Sized, V: Codec + ?Sized> Table<K, V> {
     /// # Errors
     /// See [`Database::delete_prefix`].
     pub fn clear(&self) -> Result<u64> {
-        self.database.delete_prefix(&*self.prefix)
+        self.database.delete_beginning_with(&self.prefix, WriteOptions::default(), &mut |_, _| true)
     }
 
     /// Returns the key of the database for a key of the table.

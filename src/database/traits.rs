@@ -62,10 +62,7 @@ impl IntoIterator for &Database {
     type IntoIter = Iter;
 
     fn into_iter(self) -> Iter {
-        self.iter().unwrap_or_else(|error| Iter {
-            records: Box::new(std::iter::once(Err(error))),
-            database: self.clone(),
-        })
+        self.iter().unwrap_or_else(|error| Iter::new(Box::new(std::iter::once(Err(error))), self.clone()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! opening (`usage_file`).
 
 use super::usage_file;
-use crate::batch::Write;
+use crate::batch::{Write, has_passed};
 use crate::device::Directory;
 use crate::error::Result;
 use crate::names::COMPANION_NAMES;
@@ -167,7 +167,7 @@ impl UsageCounters {
     pub fn is_due(&self, now_ms: u64) -> bool {
         let saved_at_ms = self.saved_at_ms.load(Relaxed);
         self.directory.is_some()
-            && now_ms.saturating_sub(saved_at_ms) >= SAVE_INTERVAL_MS
+            && has_passed(saved_at_ms, SAVE_INTERVAL_MS, now_ms)
             && self.saved_at_ms.compare_exchange(saved_at_ms, now_ms, Relaxed, Relaxed).is_ok()
     }
 

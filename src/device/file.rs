@@ -3,7 +3,7 @@
 use super::counters::RecentGets;
 use super::queue::{Piece, PieceQueue, SHARED_PIECE_BYTES_MAX, SHARED_READS_MAX, Ticket};
 use super::removal::{Removals, Removed};
-use super::system::SystemDirectory;
+use super::system::{self, SystemDirectory, has_ended};
 use super::{
     Access, AlignedBuffer, DirectoryBackend, FileBackend, IoCounters, IoSnapshot, LOCK, Purpose,
     QUEUE_DEPTH_MAX,
@@ -178,6 +178,27 @@ impl Directory {
         self.backend.path().join(name)
     }
 
+    /// Returns whether `path`, which need not exist, is this directory or within it. False if this one is not of the
+    /// operating system.
+    pub fn contains(&self, path: &Path) -> Result<bool> {
+        let Some(handle) = self.backend.handle() else { return Ok(false) };
+        system::contains(handle, path).map_err(Error::io("find", path))
+    }
+
+    /// Checks that neither the directory nor the file `name` in it was removed since it was opened: what is written to a
+    /// removed directory is lost when its files are closed.
+    ///
+    /// # Errors
+    /// [`Error::Removed`].
+    pub fn check_present(&self, name: &str) -> Result<()> {
+        let Some(handle) = self.backend.handle() else { return Ok(()) };
+        match system::is_removed(handle, name) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(Error::Removed { path: self.path() }),
+            Err(error) => Err(Error::io("find", self.path_of(name))(error)),
+        }
+    }
+
     /// Creates a new, empty file.
     pub fn create(&self, name: &str, access: Access) -> Result<File> {
         let backend = self.backend.create(name, access).map_err(Error::io("create", self.path_of(name)))?;
@@ -263,7 +284,8 @@ impl Directory {
     fn not_locked(&self, error: io::Error) -> Error {
         match error.kind() {
             io::ErrorKind::WouldBlock => {
-                Error::Locked { path: self.path(), process: self.backend.lock_holder() }
+                let process = self.backend.lock_holder();
+                Error::Locked { path: self.path(), process, has_ended: process.is_some_and(has_ended) }
             }
             _ => Error::io("lock", self.path())(error),
         }
@@ -275,7 +297,9 @@ impl Directory {
     /// [`Error::Locked`] if the file is locked by another holder.
     pub fn lock_file(&self, name: &str) -> Result<Box<dyn Send + Sync>> {
         self.backend.lock(name).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => Error::Locked { path: self.path_of(name), process: None },
+            io::ErrorKind::WouldBlock => {
+                Error::Locked { path: self.path_of(name), process: None, has_ended: false }
+            }
             _ => Error::io("lock", self.path_of(name))(error),
         })
     }

@@ -5,7 +5,7 @@
 //! mostly is not. CacheLib controls its writes in the same way (`DynamicRandomAP`); there the probability also depends
 //! on the size of a record.
 
-use crate::batch::TimestampMs;
+use crate::batch::{TimestampMs, has_passed};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -27,8 +27,8 @@ pub(super) struct WriteBudget {
     probability: AtomicU64,
     /// The number of puts so far, from which random numbers are made.
     draws: AtomicU64,
-    /// When the probability changes next.
-    due_ms: AtomicU64,
+    /// When the probability changed last.
+    adjusted_ms: AtomicU64,
     present: Mutex<Present>,
     /// The number of rejected calls.
     pub rejected: AtomicU64,
@@ -53,7 +53,7 @@ impl WriteBudget {
             bytes_per_s: bytes_per_s as f64,
             probability: AtomicU64::new(CERTAIN),
             draws: AtomicU64::new(0),
-            due_ms: AtomicU64::new(0),
+            adjusted_ms: AtomicU64::new(0),
             present: Mutex::new(Present::default()),
             rejected: AtomicU64::new(0),
         })
@@ -61,7 +61,7 @@ impl WriteBudget {
 
     /// Returns whether a put is admitted. `written` returns the bytes that were written to the device so far.
     pub fn admits(&self, now_ms: TimestampMs, written: impl FnOnce() -> u64) -> bool {
-        if now_ms >= self.due_ms.load(Relaxed) {
+        if has_passed(self.adjusted_ms.load(Relaxed), INTERVAL_MS, now_ms) {
             self.adjust(now_ms, written());
         }
         let is_admitted = random(self.draws.fetch_add(1, Relaxed)) < self.probability.load(Relaxed);
@@ -71,13 +71,16 @@ impl WriteBudget {
 
     fn adjust(&self, now_ms: TimestampMs, written: u64) {
         let mut present = self.present.lock();
-        if now_ms < self.due_ms.load(Relaxed) {
+        if !has_passed(self.adjusted_ms.load(Relaxed), INTERVAL_MS, now_ms) {
             return;
         }
-        self.due_ms.store(now_ms + INTERVAL_MS, Relaxed);
+        self.adjusted_ms.store(now_ms, Relaxed);
         let before = std::mem::replace(&mut present.written, written);
-        let Some(since_ms) = present.at_ms.replace(now_ms) else { return };
-        let seconds = now_ms.saturating_sub(since_ms).max(1) as f64 / 1_000.0;
+        // Of an interval in which the clock was set back, nobody knows how long it was.
+        let Some(since_ms) = present.at_ms.replace(now_ms).filter(|since_ms| *since_ms < now_ms) else {
+            return;
+        };
+        let seconds = (now_ms - since_ms) as f64 / 1_000.0;
         let bytes = written.saturating_sub(before) as f64;
         let excess = present.excess + bytes - self.bytes_per_s * seconds;
         // What was not used is not saved for later.
@@ -125,6 +128,26 @@ mod tests {
             assert!((0.95..1.03).contains(&rate), "{budget}: {rate}");
         }
         assert_eq!(rate(100_000, 100), 100_000.0);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_changes_nothing_for_longer_than_an_interval() {
+        let budget = WriteBudget::new(20_000).unwrap();
+        let (mut written, mut before) = (0, 0);
+        for ms in 0..100_000 {
+            // Set back by an hour when it is half over.
+            let now_ms = if ms < 50_000 { 7_200_000 + ms } else { 3_600_000 + ms };
+            if ms == 50_000 {
+                before = written;
+            }
+            written += if budget.admits(now_ms, || written) { 100 } else { 5 };
+        }
+        let rate = (written - before) as f64 / 50.0;
+        assert!((0.95..1.1).contains(&(rate / 20_000.0)), "{rate}");
+    }
+
+    #[test]
+    fn there_is_no_budget_of_no_bytes() {
         assert!(WriteBudget::new(0).is_none());
     }
 }

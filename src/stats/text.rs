@@ -117,46 +117,60 @@ impl Stats {
     pub fn to_prometheus(&self, labels: &[(&str, &str)]) -> String {
         let mut metrics = Metrics { text: String::new(), labels: labels.to_vec() };
         metrics.labels.push(("engine", self.engine));
-        for (name, value) in [
-            ("records", self.records),
-            ("merged_records", self.merged_records),
-            ("disk_bytes", self.disk_bytes),
-            ("degraded_stores", self.degraded.len() as u64),
+        for (name, help, value) in [
+            ("records", "Records in all stores, with older versions that are not merged yet", self.records),
+            ("merged_records", "Records in the last stores", self.merged_records),
+            ("disk_bytes", "Bytes of all files of the database", self.disk_bytes),
+            ("degraded_stores", "Stores with parts that do not fit into memory", self.degraded.len() as u64),
         ] {
-            metrics.single(name, "gauge", value as f64);
+            metrics.single(name, help, "gauge", value as f64);
         }
-        for (name, value) in [
-            ("gets_total", self.usage.gets),
-            ("misses_total", self.usage.misses),
-            ("puts_total", self.usage.puts),
-            ("deletes_total", self.usage.deletes),
-            ("writes_total", self.writes),
-            ("user_bytes_total", self.user_bytes),
-            ("delayed_writes_total", self.delayed_writes),
+        for (name, what, since, value) in [
+            ("gets_total", "Lookups of keys", CREATED, self.usage.gets),
+            ("misses_total", "Lookups of keys that were absent", CREATED, self.usage.misses),
+            ("puts_total", "Puts", CREATED, self.usage.puts),
+            ("deletes_total", "Deletes", CREATED, self.usage.deletes),
+            ("writes_total", "Puts and deletes", OPENED, self.writes),
+            ("user_bytes_total", "Bytes of keys and values in these writes", OPENED, self.user_bytes),
+            ("delayed_writes_total", "Writes that background work delayed", OPENED, self.delayed_writes),
         ] {
-            metrics.single(name, "counter", value as f64);
+            metrics.single(name, &format!("{what}, {since}"), "counter", value as f64);
         }
-        metrics.single("write_delay_seconds_total", "counter", self.delayed_ns as f64 / 1e9);
-        for (name, account) in [("ram_bytes", &self.ram), ("ram_peak_bytes", &self.ram_peak)] {
+        let help = format!("The sum of the delays of writes, {OPENED}");
+        metrics.single("write_delay_seconds_total", &help, "counter", self.delayed_ns as f64 / 1e9);
+        for (name, help, account) in [
+            ("ram_bytes", "Memory by item", &self.ram),
+            (
+                "ram_peak_bytes",
+                "The peak of memory by item, since it was opened or the peak was reset",
+                &self.ram_peak,
+            ),
+        ] {
             let items = account.items().iter().map(|(item, bytes)| (*item, *bytes as f64));
-            metrics.family(name, "gauge", "item", items);
+            metrics.family(name, help, "gauge", "item", items);
         }
-        let counts: [(&str, CountOf); 5] = [
-            ("device_reads_total", |count| count.reads),
-            ("device_read_bytes_total", |count| count.read_bytes),
-            ("device_writes_total", |count| count.writes),
-            ("device_write_bytes_total", |count| count.write_bytes),
-            ("device_syncs_total", |count| count.syncs),
+        let counts: [(&str, &str, CountOf); 5] = [
+            ("device_reads_total", "Reads", |count| count.reads),
+            ("device_read_bytes_total", "Bytes read", |count| count.read_bytes),
+            ("device_writes_total", "Writes", |count| count.writes),
+            ("device_write_bytes_total", "Bytes written", |count| count.write_bytes),
+            ("device_syncs_total", "Syncs", |count| count.syncs),
         ];
-        for (name, count) in counts {
+        for (name, what, count) in counts {
             let of = |purpose: Purpose| (purpose.name(), count(&self.io.of(purpose)) as f64);
-            metrics.family(name, "counter", "purpose", Purpose::ALL.into_iter().map(of));
+            let help = format!("{what} of the device by purpose, {OPENED}");
+            metrics.family(name, &help, "counter", "purpose", Purpose::ALL.into_iter().map(of));
         }
         metrics.histograms(&self.latencies);
-        metrics.family("detail", "gauge", "name", self.details.iter().copied());
+        let help = format!("Values and counts of the engine; counts {OPENED}");
+        metrics.family("detail", &help, "gauge", "name", self.details.iter().copied());
         metrics.text
     }
 }
+
+/// The life times of counters.
+const CREATED: &str = "since the database was created";
+const OPENED: &str = "since the database was opened";
 
 /// One of the counts of a purpose.
 type CountOf = fn(&IoCount) -> u64;
@@ -168,8 +182,8 @@ struct Metrics<'a> {
 }
 
 impl Metrics<'_> {
-    fn single(&mut self, name: &str, kind: &str, value: f64) {
-        self.begin(name, kind);
+    fn single(&mut self, name: &str, help: &str, kind: &str, value: f64) {
+        self.begin(name, help, kind);
         self.sample(name, None, value);
     }
 
@@ -177,11 +191,12 @@ impl Metrics<'_> {
     fn family<'v>(
         &mut self,
         name: &str,
+        help: &str,
         kind: &str,
         label: &str,
         samples: impl Iterator<Item = (&'v str, f64)>,
     ) {
-        self.begin(name, kind);
+        self.begin(name, help, kind);
         samples.for_each(|(value_of_label, value)| self.sample(name, Some((label, value_of_label)), value));
     }
 
@@ -189,7 +204,7 @@ impl Metrics<'_> {
     fn histograms(&mut self, latencies: &[Latency]) {
         let name = "operation_seconds";
         if !latencies.is_empty() {
-            self.begin(name, "histogram");
+            self.begin(name, &format!("The times of operations, {OPENED}"), "histogram");
         }
         for latency in latencies {
             self.labels.push(("operation", latency.operation()));
@@ -206,9 +221,9 @@ impl Metrics<'_> {
         }
     }
 
-    fn begin(&mut self, name: &str, kind: &str) {
+    fn begin(&mut self, name: &str, help: &str, kind: &str) {
         // Writing to a string does not fail.
-        let _ = writeln!(self.text, "# TYPE siltstone_{name} {kind}");
+        let _ = writeln!(self.text, "# HELP siltstone_{name} {help}.\n# TYPE siltstone_{name} {kind}");
     }
 
     fn sample(&mut self, name: &str, label: Option<(&str, &str)>, value: f64) {
@@ -257,11 +272,18 @@ mod tests {
     #[test]
     fn every_sample_belongs_to_the_metric_that_was_declared_before_it() {
         let text = some().to_prometheus(&[("path", "a \"b\"\\\n")]);
-        let (mut declared, mut samples) = (Vec::new(), 0);
+        let (mut declared, mut samples, mut helped) = (Vec::new(), 0, "");
         for line in text.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                helped = help.split_once(' ').unwrap().0;
+                let is_counter = helped.ends_with("_total");
+                assert!(!is_counter || line.ends_with(" created.") || line.ends_with(" opened."), "{line}");
+                continue;
+            }
             if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = rest.split_once(' ').unwrap();
                 assert!(!declared.contains(&name), "{name} is declared once");
+                assert_eq!(helped, name);
                 assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
                 declared.push(name);
                 continue;

@@ -73,7 +73,7 @@ impl From<Error> for Failure {
             Error::Locked { .. } => crate::SILTSTONE_ERROR_LOCKED,
             Error::ReadOnly => crate::SILTSTONE_ERROR_READ_ONLY,
             Error::Closed => crate::SILTSTONE_ERROR_CLOSED,
-            Error::Poisoned { .. } => crate::SILTSTONE_ERROR_POISONED,
+            Error::Poisoned { .. } | Error::Torn { .. } => crate::SILTSTONE_ERROR_POISONED,
             Error::Forked { .. } => crate::SILTSTONE_ERROR_FORKED,
             Error::Unsupported { .. } | Error::Version { .. } | Error::UnknownEngine { .. } => {
                 crate::SILTSTONE_ERROR_UNSUPPORTED

@@ -88,7 +88,7 @@ fn class_of(error: &Error) -> &'static str {
         | Error::NotADictionary { .. }
         | Error::Version { .. } => "NotADatabaseError",
         Error::Locked { .. } => "LockedError",
-        Error::Poisoned { .. } => "PoisonedError",
+        Error::Poisoned { .. } | Error::Torn { .. } => "PoisonedError",
         Error::Setting { .. } => "SettingError",
         Error::Closed => "ClosedError",
         Error::ReadOnly => "ReadOnlyError",

@@ -3,8 +3,10 @@
 use siltstone::batch::NEVER;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
-use siltstone::{Change, Database, Durability, Error, WriteOptions};
-use siltstone_testing::{Crash, Intercepted, SimulatedDirectory, Survival, TestEngine};
+use siltstone::{Bytes, Change, Database, Durability, Error, WriteOptions};
+use siltstone_testing::{Call, Crash, Intercepted, SimulatedDirectory, Survival, TestEngine};
+use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -149,5 +151,77 @@ fn a_worker_that_panics_poisons_the_database() {
         }
         assert!(database.contains("key").unwrap());
         assert!(database.close().is_err());
+    }
+}
+
+/// Each read that a batch makes fails once. Before and after the database is opened again, gets, a snapshot and an
+/// iterator have all of the batch or nothing, and the same as each other.
+#[test]
+fn a_batch_whose_read_fails_is_visible_completely_or_not_at_all() {
+    let keys: Vec<String> = (0..12).map(|number| format!("key {number}")).collect();
+    for engine in TestEngine::persistent().filter(|engine| !engine.is_lossy) {
+        let mut failed = 0;
+        for fails_at in 0..40 {
+            let device = Intercepted::new(MemoryDirectory::default());
+            let open = || {
+                let builder = engine.builder(Path::new("memory"), None).background_threads(0);
+                builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap()
+            };
+            let write = |database: &Database, value: u8| {
+                // Puts, deletes, and a key that is put twice.
+                let mut batch = siltstone::Batch::new();
+                for (number, key) in keys.iter().enumerate() {
+                    match number % 4 == 3 && value > 1 {
+                        true => batch.delete(key).unwrap(),
+                        false => batch.put(key, [value; 100]).unwrap(),
+                    };
+                }
+                batch.put(&keys[0], [value; 100]).unwrap();
+                database.write(&batch)
+            };
+            let database = open();
+            write(&database, 1).unwrap();
+            let reads = AtomicU64::new(0);
+            device.set_hook(move |call, _| match call {
+                Call::Read if reads.fetch_add(1, Relaxed) == fails_at => Err(io::ErrorKind::Other.into()),
+                _ => Ok(()),
+            });
+            let outcome = write(&database, 2);
+            device.set_hook(|_, _| Ok(()));
+            failed += u32::from(outcome.is_err());
+            let seen = |database: &Database| -> siltstone::Result<Vec<Vec<Option<Bytes>>>> {
+                let mut all: BTreeMap<Bytes, Bytes> = BTreeMap::new();
+                for record in database.iter()? {
+                    let record = record?;
+                    all.insert(record.key, record.value);
+                }
+                let gets = keys.iter().map(|key| database.get(key)).collect::<siltstone::Result<_>>()?;
+                let iterated = keys.iter().map(|key| all.get(key.as_bytes()).cloned()).collect();
+                Ok(vec![gets, iterated, database.snapshot()?.get_many(&keys)?, database.get_many(&keys)?])
+            };
+            let whole = |value: u8| -> Vec<Option<Bytes>> {
+                let stays = |number: usize| number % 4 != 3 || value == 1;
+                (0..keys.len()).map(|number| stays(number).then(|| vec![value; 100].into())).collect()
+            };
+            let check = |seen: Vec<Vec<Option<Bytes>>>, when: &str| {
+                let is_whole = |seen: &Vec<_>| *seen == whole(2) || outcome.is_err() && *seen == whole(1);
+                let name = engine.info.name;
+                assert!(seen.iter().all(is_whole), "{name}, {when}, read {fails_at}: {seen:?}");
+                assert!(seen.iter().all(|one| *one == seen[0]), "{name}, {when}, read {fails_at}: {seen:?}");
+            };
+            match seen(&database) {
+                Ok(seen) => check(seen, "open"),
+                Err(error) => assert!(matches!(error, Error::Torn { .. }), "{error}"),
+            }
+            let _ = database.close();
+            drop(database);
+            check(seen(&open()).unwrap(), "opened again");
+        }
+        // The engine of the example keeps its records in memory.
+        assert!(
+            failed > 0 || engine.info.name == "append-log",
+            "{}: no batch read anything",
+            engine.info.name
+        );
     }
 }

@@ -20,8 +20,9 @@ static CODECS: LazyLock<[Codec; 2]> = LazyLock::new(|| {
 pub fn run(data: &[u8]) {
     let sealed = with_crc(data);
     for bytes in [data, &sealed] {
-        if let Some((compression_file::VERSION, Some(dictionary))) = compression_file::decode(bytes) {
-            assert_eq!(compression_file::encode(dictionary), bytes);
+        if let Some((compression_file::VERSION, Some((owner, dictionary)))) = compression_file::decode(bytes)
+        {
+            assert_eq!(compression_file::encode(owner, dictionary), bytes);
         }
     }
     for codec in &*CODECS {

@@ -146,7 +146,7 @@ impl Cleaning {
         now_ms: TimestampMs,
         buffered: &AtomicU64,
     ) -> Result<Cleaned> {
-        self.write_late(logs, now_ms)?;
+        self.write_late(logs, commits, now_ms)?;
         self.take_notes(logs);
         let (piece, has_more) = self.read(logs)?;
         let records = piece.records.iter().map(|(_, _, record)| record.heap_bytes() + size_of::<Live>());
@@ -154,7 +154,7 @@ impl Cleaning {
         buffered.store((records.sum::<usize>() + self.frames.heap_bytes() + notes) as u64, Relaxed);
         let mut confirmed = 0;
         let live = self.find_live(logs, piece, &mut confirmed)?;
-        let live = if self.fate == Fate::Move { live } else { self.leave(logs, live, now_ms)? };
+        let live = if self.fate == Fate::Move { live } else { self.leave(logs, commits, live, now_ms)? };
         let shard_of = |live: &Live| logs.index.shard_of(live.lookup.hash());
         for shard in live.chunk_by(|one, other| shard_of(one) == shard_of(other)) {
             let hashes = shard.iter().take(1).map(|live| live.lookup.hash());
@@ -168,7 +168,7 @@ impl Cleaning {
         commits.run(|ledger| ledger.release(class, base))?;
         logs.unconfirmed.forget((class, base));
         buffered.store(0, Relaxed);
-        self.write_late(logs, now_ms)?;
+        self.write_late(logs, commits, now_ms)?;
         Ok(Cleaned { next: None, confirmed })
     }
 

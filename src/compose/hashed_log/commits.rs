@@ -16,9 +16,13 @@ use crate::error::Result;
 use crate::health::FailStop;
 use crate::store::data_logs::{CLASSES, FinishedSegment, USER};
 use crate::store::log_index::SavedIndex;
+use crate::store::manifest::KeptSettings;
 use crate::store::ordered_keys::{KeyRun, MergedRuns};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+
+/// The name under which the manifest keeps the last number that the store below has confirmed.
+pub(crate) const BELOW_NUMBER: &str = "disk_number";
 
 /// The most bytes of the synced user log that the manifest does not state. Stating it costs two more syncs.
 const UNSTATED_BYTES_MAX: u64 = 4 << 20;
@@ -78,6 +82,12 @@ impl Ledger {
             flush.take_operations();
             data.ends()
         });
+        if let Some(below) = &self.logs.below {
+            // What was written below before an entry was removed. Redo makes the removal durable, so from then on these
+            // logs need a store below that has it.
+            let number = (BELOW_NUMBER.to_owned(), below.confirm()?.to_string());
+            self.manifest.keep(&KeptSettings::from([number]))?;
+        }
         if !self.logs.settings.makes(Mistake::WritesRedoBeforeTheLogs) {
             (0..).zip(covered).try_for_each(|(class, end)| data.sync_to(class, end))?;
         }

@@ -63,6 +63,7 @@ mod writer;
 
 pub(crate) use below::Below;
 pub(crate) use checkpoint::checkpoint;
+pub(crate) use commits::BELOW_NUMBER;
 pub(crate) use groups::Groups;
 pub(crate) use indexed_logs::{Counts, IndexedLogs, Place};
 pub(crate) use live::Manifest;

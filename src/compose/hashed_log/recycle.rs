@@ -15,6 +15,7 @@
 //! Without a store below the records are lost: the logs are a cache.
 
 use super::clean::{Cleaning, Live};
+use super::commits::Commits;
 use super::confirm::compare;
 use super::indexed_logs::{CLEAN, IndexedLogs, OwnedRecord};
 use super::settings::Mistake;
@@ -93,6 +94,7 @@ impl Cleaning {
     pub(super) fn leave(
         &mut self,
         logs: &IndexedLogs,
+        commits: &Commits,
         live: Vec<Live>,
         now_ms: TimestampMs,
     ) -> Result<Vec<Live>> {
@@ -118,7 +120,7 @@ impl Cleaning {
         if is_late {
             self.late.extend(leave.iter().map(|live| live.record.clone()));
         } else {
-            self.write_below(logs, leave.iter().map(|live| &live.record), now_ms)?;
+            self.write_below(logs, commits, leave.iter().map(|live| &live.record), now_ms)?;
         }
         let shard_of = |live: &Live| logs.index.shard_of(live.lookup.hash());
         let mut left = leave.into_iter().peekable();
@@ -135,15 +137,21 @@ impl Cleaning {
     }
 
     /// Writes the records that were to be written before.
-    pub(super) fn write_late(&mut self, logs: &IndexedLogs, now_ms: TimestampMs) -> Result<()> {
+    pub(super) fn write_late(
+        &mut self,
+        logs: &IndexedLogs,
+        commits: &Commits,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
         let late = std::mem::take(&mut self.late);
-        self.write_below(logs, late.iter(), now_ms)
+        self.write_below(logs, commits, late.iter(), now_ms)
     }
 
     /// Writes records to the store below, if there is one and they are not there.
     fn write_below<'r>(
         &self,
         logs: &IndexedLogs,
+        commits: &Commits,
         records: impl Iterator<Item = &'r OwnedRecord>,
         now_ms: TimestampMs,
     ) -> Result<()> {
@@ -153,6 +161,14 @@ impl Cleaning {
         if writes.is_empty() {
             return Ok(());
         }
+        // The records were in the user log before the segment ended or, if it has moved records, before its order. Both
+        // may be later than what the manifest states, but they came from finished segments.
+        let end = if self.segment.class == USER {
+            self.segment.base + self.segment.bytes
+        } else {
+            self.segment.order
+        };
+        below.expect(end.min(commits.finished_to()[usize::from(USER)]))?;
         let is_synced = !logs.settings.makes(Mistake::DestagesWithoutSync);
         below.write(&writes, if is_synced { Durability::Synced } else { Durability::Buffered }, now_ms)
     }

@@ -14,7 +14,7 @@ use crate::device::{AlignedBuffer, Purpose, with_scratch};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHash};
 use crate::store::data_logs::{DataView, USER, Unit};
-use crate::store::log_index::Lookup;
+use crate::store::log_index::{Candidates, Lookup};
 use crate::store::record::RecordView;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -40,7 +40,18 @@ struct Appended {
     bytes: u32,
 }
 
+/// What the index has of the hash of a write. As long as the writer of its shard is locked, only this write changes it.
+#[derive(Default)]
+struct Plan {
+    /// The units of the entries that are known without a read of the index, the newest first.
+    units: Candidates,
+    found: Found,
+    /// A view that has the units; `None` if there are none.
+    view: Option<DataView>,
+}
+
 /// The entry of a key among those of its hash.
+#[derive(Default)]
 struct Found {
     /// Its rank, its unit, and the length of its frame.
     replaced: Option<(usize, Unit, u32)>,
@@ -175,6 +186,8 @@ impl Writer {
         Err(Error::NoRoom { capacity: settings.capacity, needed: needed as u64 })
     }
 
+    /// 1. Plans the changes of the index, which may read. 2. Appends to the log. 3. Changes the index, without a read. So
+    /// a failed read leaves the index as it was, and no batch is visible in part.
     #[inline]
     fn append_and_index(
         &self,
@@ -183,78 +196,117 @@ impl Writer {
         lookups: &[Lookup],
         durability: Durability,
     ) -> Result<Option<u64>> {
-        // The deletes of a batch with a put may be of a key that it puts.
-        if lookups.len() == writes.len() {
-            let mut deletes = lookups.iter().zip(writes);
-            let is_absent = |(lookup, write): (&Lookup, &HashedWrite<'_>)| {
-                let units = self.logs.index.candidates_of(lookup)?;
-                Ok::<_, Error>(units.is_empty() && !self.logs.may_come_back(write.key()))
-            };
-            if deletes.try_fold(true, |all, delete| Ok::<_, Error>(all && is_absent(delete)?))? {
+        let records = writes.iter().map(|write| RecordView::from(write.write()));
+        let place_of = |number: usize| places.get(number).copied().flatten();
+        if let [write] = writes {
+            let plan = with_scratch(|buffer| self.plan(write.key(), lookups.first(), place_of(0), buffer))?;
+            if !lookups.is_empty() && self.is_absent(write, &plan) {
                 return Ok(None);
             }
-        }
-        let records = writes.iter().map(|write| RecordView::from(write.write()));
-        let mut places = places.iter().copied().chain(std::iter::repeat(None));
-        let mut next = || places.next().flatten();
-        if let [write] = writes {
             let mut appended = Appended::default();
             let place = |unit, bytes| appended = Appended { unit, bytes };
             let end = self.logs.data.append(USER, records, durability, place)?;
             self.commits.note_end(end);
-            with_scratch(|buffer| self.index(write.key(), lookups.first(), appended, next(), buffer))?;
+            self.index(write.key(), is_delete(write), appended, plan);
             self.logs.note_key(&RecordView::from(write.write()));
             return Ok(Some(end));
+        }
+        let mut lookups = lookups.iter();
+        let lookups: Vec<Option<&Lookup>> =
+            writes.iter().map(|write| if is_delete(write) { lookups.next() } else { None }).collect();
+        let plan = |number: usize, buffer: &mut AlignedBuffer| {
+            self.plan(writes[number].key(), lookups[number], place_of(number), buffer)
+        };
+        let mut plans = with_scratch(|buffer| self.plans(writes, buffer, plan))?;
+        // The deletes of a batch with a put may be of a key that it puts.
+        let is_absent = |(write, planned): (_, &Option<Plan>)| {
+            is_delete(write) && planned.as_ref().is_none_or(|plan| self.is_absent(write, plan))
+        };
+        if writes.iter().zip(&plans).all(is_absent) {
+            return Ok(None);
         }
         let mut appended = Vec::with_capacity(writes.len());
         let place = |unit, bytes| appended.push(Appended { unit, bytes });
         let end = self.logs.data.append(USER, records, durability, place)?;
         self.commits.note_end(end);
-        with_scratch(|buffer| {
-            let mut lookups = lookups.iter();
-            let mut writes = writes.iter().zip(appended);
-            writes.try_for_each(|(write, appended)| {
-                let lookup = if is_delete(write) { lookups.next() } else { None };
-                self.index(write.key(), lookup, appended, next(), buffer)?;
-                // A write that fails to be indexed is not in the order of the keys either.
+        self.logs.health().apply(|| {
+            for (number, (write, appended)) in writes.iter().zip(appended).enumerate() {
+                let planned = plans[number].take();
+                let planned = planned.map_or_else(|| with_scratch(|buffer| plan(number, buffer)), Ok)?;
+                self.index(write.key(), is_delete(write), appended, planned);
                 self.logs.note_key(&RecordView::from(write.write()));
-                Result::Ok(())
-            })
+            }
+            Ok(())
         })?;
         Ok(Some(end))
     }
 
-    /// Makes an entry for a record that was appended to the user log, in place of the entry of its key if that is
-    /// known, or can be found without reading a finished segment or entries on flash. If it is a tombstone, `deleted`
-    /// has the entries of its hash.
+    /// Returns whether a delete needs no tombstone: there is no record, and none may come back.
+    fn is_absent(&self, delete: &HashedWrite<'_>, plan: &Plan) -> bool {
+        plan.units.is_empty() && !self.logs.may_come_back(delete.key())
+    }
+
+    /// Plans the writes of a batch. A write with the hash of an earlier one can only be planned after that one has
+    /// changed the index: `None`.
+    fn plans(
+        &self,
+        writes: &[HashedWrite<'_>],
+        buffer: &mut AlignedBuffer,
+        plan: impl Fn(usize, &mut AlignedBuffer) -> Result<Plan>,
+    ) -> Result<Vec<Option<Plan>>> {
+        let dropped_bits = 64 - self.logs.index.settings().hash_bits;
+        let mut order: Vec<(u64, usize)> = writes
+            .iter()
+            .enumerate()
+            .map(|(number, write)| (write.key().hash().placement >> dropped_bits, number))
+            .collect();
+        order.sort_unstable();
+        let mut is_later = vec![false; writes.len()];
+        for pair in order.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+            is_later[pair[1].1] = true;
+        }
+        let numbers = is_later.into_iter().enumerate();
+        numbers.map(|(number, later)| if later { Ok(None) } else { plan(number, buffer).map(Some) }).collect()
+    }
+
+    /// Finds the entry of a key, without a read of a finished segment. `deleted` has the entries of its hash if the
+    /// write is a delete; those on flash are unknown to a put, which finds them when the shard is saved.
     #[inline]
-    fn index(
+    fn plan(
         &self,
         key: Key<'_>,
         deleted: Option<&Lookup>,
-        new: Appended,
         known: Option<Place>,
         buffer: &mut AlignedBuffer,
-    ) -> Result<()> {
-        let hash = key.hash().placement;
-        let is_delete = deleted.is_some();
+    ) -> Result<Plan> {
         let units = match deleted {
             Some(lookup) => self.logs.index.candidates_of(lookup)?,
-            // Older entries on flash are found when the shard is saved.
-            None => self.logs.index.known_candidates(hash).0,
+            None => self.logs.index.known_candidates(key.hash().placement).0,
         };
-        self.logs.add_live(new.bytes);
         if units.is_empty() {
-            // What is absent needs no tombstone.
-            if is_delete && !self.logs.is_below(key) {
-                self.logs.add_dead(new.unit, new.bytes)
-            } else {
-                self.logs.index.insert(hash, new.unit)
-            }
-            return Ok(());
+            return Ok(Plan::default());
         }
         let view = self.logs.data.view();
-        let Found { replaced, unread } = self.find(key, &units, known, &view, buffer)?;
+        let found = self.find(key, &units, known, &view, buffer)?;
+        Ok(Plan { units, found, view: Some(view) })
+    }
+
+    /// Makes an entry for a record that was appended to the user log, in place of the entry of its key if that was
+    /// found.
+    #[inline]
+    fn index(&self, key: Key<'_>, is_delete: bool, new: Appended, plan: Plan) {
+        let hash = key.hash().placement;
+        let Plan { units, found: Found { replaced, unread }, view } = plan;
+        self.logs.add_live(new.bytes);
+        let Some(view) = view else {
+            // What is absent needs no tombstone.
+            if is_delete && !self.logs.is_below(key) {
+                self.logs.add_dead(new.unit, new.bytes);
+            } else {
+                self.logs.index.insert(hash, new.unit);
+            }
+            return;
+        };
         // Of several records that were not read, the others have notes as well.
         if let Some(older) = unread {
             let key = match is_delete {
@@ -270,7 +322,7 @@ impl Writer {
                 self.logs.index.insert(hash, new.unit);
                 self.mark_overwriting(hash, is_delete);
             }
-            return Ok(());
+            return;
         };
         // A tombstone goes only once it was compared with all older entries. If the entry that goes now has a note for
         // another tombstone, one of those that remain gets it.
@@ -295,7 +347,6 @@ impl Writer {
         }
         self.logs.add_dead(old, old_bytes);
         self.mark_overwriting(hash, is_delete);
-        Ok(())
     }
 
     /// Marks a record that replaces one on flash: its key is used again before it leaves. With one queue, only gets
@@ -388,7 +439,9 @@ impl Writer {
             None => self.logs.index.look_up(&[key.hash().placement])?.pop(),
             Some(_) => None,
         };
-        self.index(key, deleted.as_ref(), new, None, buffer)
+        let plan = self.plan(key, deleted.as_ref(), None, buffer)?;
+        self.index(key, record.value.is_none(), new, plan);
+        Ok(())
     }
 
     /// Returns when a write is as durable as requested. If nothing was written, everything that made that unnecessary

@@ -7,11 +7,14 @@ use crate::database::compressed;
 use crate::database::disk;
 use crate::database::latencies::Latencies;
 use crate::database::place::{Place, engine_of_number};
+use crate::database::resources::check_threads;
 use crate::database::{Database, Inner, lock::DirectoryLock, usage::UsageCounters, workers::Workers};
 use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory, open_files_default};
+use crate::device::{Access, Directory, LOCK, open_files_default};
 use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Opening};
 use crate::error::{Error, Result};
+use crate::names::MANIFEST_NAME;
+use crate::store::sort::remove_stale_runs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +27,7 @@ impl Builder {
     pub fn open(mut self) -> Result<Database> {
         self = self.with_common_settings()?.with_shares()?;
         self.common.check()?;
+        check_threads("background_threads", self.background_threads)?;
         self.check_open_files()?;
         let (path, access) = (self.path.clone(), self.access);
         let opened = match (self.read_only, self.create) {
@@ -111,6 +115,7 @@ impl Builder {
     }
 
     fn open_with_settings(mut self, directory: Directory) -> Result<Database> {
+        check_threads("background_threads", self.background_threads)?;
         let directory = directory.skip_checksums_on_get(!self.verify_checksums);
         if self.read_only && !directory.is_read_only() {
             let problem = "the directory was opened for writing; use `Directory::system_read_only`".into();
@@ -118,10 +123,17 @@ impl Builder {
         }
         self.read_only = directory.is_read_only();
         // Before the lock, which creates a file.
-        self.engine = Some(self.examine_place(&directory)?);
+        match self.examine_place(&directory) {
+            // Another process that creates a database here has removed a file that was listed.
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound && self.create => {}
+            engine => self.engine = Some(engine?),
+        }
         let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };
         // Checked again: another process may have created a database before the lock was taken.
         let settings = self.examine_place(&directory)?;
+        if !self.read_only {
+            refuse_disk(&directory)?;
+        }
         let decoding = compressed::Decoding::default();
         let of_stored = |filter| compressed::filter_of_stored(filter, &decoding);
         self.common.compaction_filter = self.common.compaction_filter.take().map(of_stored);
@@ -136,7 +148,11 @@ impl Builder {
             progress: &mut report,
             disk: None,
         };
-        let (engine, locks_of_disk) = disk::open(&*settings, opening)?;
+        check_access(&directory)?;
+        if !self.read_only {
+            remove_stale_runs(&directory)?;
+        }
+        let (engine, disks) = disk::open(&*settings, opening)?;
         let is_persistent = engine.capabilities().persistent;
         let compression = match is_persistent {
             true => engine.shape().compression,
@@ -150,8 +166,10 @@ impl Builder {
             decoding,
         };
         let engine = compressed::over(engine, place)?;
-        let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disk)), self.read_only));
         let directory = is_persistent.then_some(directory);
+        let (disks, locks_of_disks): (Vec<_>, Vec<_>) = disks.into_iter().unzip();
+        let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disks)), self.read_only));
+        let directories = directory.iter().cloned().chain(disks).collect();
         let feed = directory
             .as_ref()
             .map_or(Ok(None), |directory| Feed::open(directory, self.change_feed))?
@@ -171,8 +189,20 @@ impl Builder {
             }
         };
         let (shape, hasher) = (engine.shape(), engine.hasher());
-        let inner =
-            Inner { workers, engine, durability, clock, usage, latencies, shape, hasher, lock, path, feed };
+        let inner = Inner {
+            workers,
+            engine,
+            durability,
+            clock,
+            usage,
+            latencies,
+            shape,
+            hasher,
+            lock,
+            path,
+            directories,
+            feed,
+        };
         Ok(Database { inner: Arc::new(inner) })
     }
 
@@ -254,6 +284,32 @@ impl Builder {
             Err(Error::Setting { name, problem })
         })
     }
+}
+
+/// Refuses to write to the disk of another database by itself: its records on flash are newer than what is written here,
+/// and would hide it.
+fn refuse_disk(directory: &Directory) -> Result<()> {
+    let names = directory.list()?;
+    let mut claims = EngineKind::ALL.iter().filter_map(|kind| kind.settings().claim_of_disk());
+    let Some(claim) = claims.find(|claim| names.iter().any(|name| name == claim)) else { return Ok(()) };
+    let problem = format!(
+        "{} is the disk of another database, as {claim} in it says; open that one, or this one read-only; if that one is \
+         lost, remove {claim}",
+        directory.path().display()
+    );
+    Err(Error::Setting { name: "disk", problem })
+}
+
+/// Checks that the file system has direct I/O if it is required, before anything is written that could not be read.
+pub(in crate::database) fn check_access(directory: &Directory) -> Result<()> {
+    if directory.access() != Access::Direct {
+        return Ok(());
+    }
+    // A directory in memory has no file of the lock, and a new database no manifest.
+    [LOCK, MANIFEST_NAME].into_iter().try_for_each(|name| match directory.open(name, Access::Direct) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
+        opened => opened.map(drop),
+    })
 }
 
 /// Emits the events of an opening: what was replayed from the log, and what was cut off.

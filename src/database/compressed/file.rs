@@ -2,14 +2,16 @@
 //! docs/formats/compression.md draws them.
 //!
 //! They are written once, and durable before the first value needs them. So a missing or damaged copy is replaced by
-//! the other one, and there is no need for more than one version.
+//! the other one, and there is no need for more than one version. Both have the secret of the database, which its
+//! checkpoints have as well: a copy of another database, which a restore put there, is damage.
 
 use crate::coding::Reader;
-use crate::coding::checksum::crc32c;
+use crate::coding::checksum::{Secret, crc32c};
 use crate::damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::names::{COMPRESSION_NAMES, SET_ASIDE};
+use crate::store::manifest::Header;
 use std::io::ErrorKind;
 
 /// The version of the format.
@@ -37,36 +39,48 @@ pub fn bytes(directory: &Directory) -> u64 {
 }
 
 /// Returns the bytes of the file.
-pub fn encode(dictionary: &[u8]) -> Vec<u8> {
+pub fn encode(owner: Secret, dictionary: &[u8]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&owner.number().to_le_bytes());
     bytes.extend_from_slice(&(dictionary.len() as u32).to_le_bytes());
     bytes.extend_from_slice(dictionary);
     bytes.extend_from_slice(&crc32c(&bytes).to_le_bytes());
     bytes
 }
 
-/// Decodes the bytes of the file: the version and, if they are valid, the dictionary.
-pub fn decode(bytes: &[u8]) -> Option<(u32, Option<&[u8]>)> {
+/// Decodes the bytes of the file: the version and, if they are valid, the secret of the database and the dictionary.
+pub fn decode<'a>(bytes: &'a [u8]) -> Option<(u32, Option<(Secret, &'a [u8])>)> {
     let mut fields = Reader::new(bytes);
     if fields.bytes(MAGIC.len())? != MAGIC {
         return None;
     }
     let version = fields.u32()?;
-    let mut dictionary = || fields.u32().and_then(|length| fields.bytes(length as usize));
-    let dictionary = dictionary();
+    let dictionary = |fields: &mut Reader<'a>| fields.u32().and_then(|length| fields.bytes(length as usize));
+    let owner = fields.u64().map(Secret::new);
+    let dictionary = owner.zip(dictionary(&mut fields));
     let is_whole = fields.u32() == Some(crc32c(&bytes[..bytes.len().saturating_sub(CRC_BYTES)]));
     let ends = fields.at() == bytes.len();
     Some((version, dictionary.filter(|_| version == VERSION && is_whole && ends)))
 }
 
+/// Returns the secret of the database in a directory; 0 if its engine has a manifest of its own.
+pub fn owner_of(directory: &Directory) -> Result<Secret> {
+    Ok(Header::read(directory)?.map_or(Secret::new(0), |header| header.secret))
+}
+
 /// Reads one copy.
-fn read_copy(directory: &Directory, name: &str) -> Result<Vec<u8>> {
+fn read_copy(directory: &Directory, owner: Secret, name: &str) -> Result<Vec<u8>> {
     let file = directory.open(name, Access::Buffered)?;
     let length = file.length()?.min(LENGTH_MAX) as usize;
     let mut buffer = AlignedBuffer::default();
     match decode(file.read(Purpose::Recover, 0, length, &mut buffer)?) {
-        Some((VERSION, Some(dictionary))) => Ok(dictionary.to_vec()),
+        Some((VERSION, Some((found, dictionary)))) if found == owner => Ok(dictionary.to_vec()),
+        Some((VERSION, Some(_))) => Err(file.corrupt(
+            0,
+            "the dictionary of compressed values of this database",
+            "that of another one",
+        )),
         Some((found, _)) if found > VERSION => {
             Err(Error::Version { file: file.path().to_owned(), found, supported: VERSION })
         }
@@ -78,10 +92,10 @@ fn read_copy(directory: &Directory, name: &str) -> Result<Vec<u8>> {
 type FoundCopy = (&'static str, Result<Vec<u8>>);
 
 /// Reads all copies that exist.
-fn read_all(directory: &Directory) -> Result<Vec<FoundCopy>> {
+fn read_all(directory: &Directory, owner: Secret) -> Result<Vec<FoundCopy>> {
     let names = directory.list()?;
     let present = COMPRESSION_NAMES.iter().filter(|copy| names.iter().any(|name| name == *copy));
-    Ok(present.map(|name| (*name, read_copy(directory, name))).collect())
+    Ok(present.map(|name| (*name, read_copy(directory, owner, name))).collect())
 }
 
 /// Returns the dictionary of a database; `None` if it has none yet.
@@ -89,9 +103,9 @@ fn read_all(directory: &Directory) -> Result<Vec<FoundCopy>> {
 /// # Errors
 /// Those of the first copy if no copy can be read.
 #[cfg(any(test, feature = "compression"))]
-pub fn read(directory: &Directory) -> Result<Option<Vec<u8>>> {
+pub fn read(directory: &Directory, owner: Secret) -> Result<Option<Vec<u8>>> {
     let mut first_error = None;
-    for (_, copy) in read_all(directory)? {
+    for (_, copy) in read_all(directory, owner)? {
         match copy {
             Ok(dictionary) => return Ok(Some(dictionary)),
             Err(error) => first_error = first_error.or(Some(error)),
@@ -110,21 +124,21 @@ pub fn tidy(directory: &Directory) -> Result<()> {
 
 /// Writes the missing copies durably.
 #[cfg(any(test, feature = "compression"))]
-pub fn complete(directory: &Directory, dictionary: &[u8]) -> Result<()> {
+pub fn complete(directory: &Directory, owner: Secret, dictionary: &[u8]) -> Result<()> {
     let names = directory.list()?;
     let has = |name: &str| names.iter().any(|present| present == name);
     let missing: Vec<_> = COMPRESSION_NAMES.into_iter().filter(|name| !has(name)).collect();
     tidy(directory)?;
     for name in &missing {
-        write_copy(directory, name, dictionary)?;
+        write_copy(directory, owner, name, dictionary)?;
     }
     if missing.is_empty() { Ok(()) } else { directory.sync(Purpose::Maintain) }
 }
 
-fn write_copy(directory: &Directory, name: &str, dictionary: &[u8]) -> Result<()> {
+fn write_copy(directory: &Directory, owner: Secret, name: &str, dictionary: &[u8]) -> Result<()> {
     let new = new_name(name);
     let file = directory.create(&new, Access::Buffered)?;
-    let written = file.write(Purpose::Maintain, 0, &encode(dictionary));
+    let written = file.write(Purpose::Maintain, 0, &encode(owner, dictionary));
     let synced = written.and_then(|()| file.sync(Purpose::Maintain));
     drop(file);
     synced.and_then(|()| directory.rename(&new, name)).inspect_err(|_| {
@@ -135,7 +149,8 @@ fn write_copy(directory: &Directory, name: &str, dictionary: &[u8]) -> Result<()
 
 /// Adds the damage of the files to a report. Records are lost only if no copy is intact.
 pub fn examine(directory: &Directory, report: &mut VerifyReport) -> Result<()> {
-    let copies = read_all(directory)?;
+    let owner = owner_of(directory)?;
+    let copies = read_all(directory, owner)?;
     let intact = copies.iter().find_map(|(_, copy)| copy.as_ref().ok()).cloned();
     for (name, copy) in copies {
         let length = directory.length_of(name)?;
@@ -161,6 +176,7 @@ pub fn examine(directory: &Directory, report: &mut VerifyReport) -> Result<()> {
 /// Replaces damaged copies by the intact one. If there is none, sets the damaged ones aside: values that need the
 /// dictionary are lost then, and the others can be read.
 pub fn repair(directory: &Directory, report: &mut RepairReport) -> Result<()> {
+    let owner = owner_of(directory)?;
     let before = report.found.damage.len();
     examine(directory, &mut report.found)?;
     if report.found.damage.len() == before {
@@ -169,7 +185,7 @@ pub fn repair(directory: &Directory, report: &mut RepairReport) -> Result<()> {
     if directory.is_read_only() {
         return Err(Error::io("repair", directory.path())(ErrorKind::ReadOnlyFilesystem.into()));
     }
-    let copies = read_all(directory)?;
+    let copies = read_all(directory, owner)?;
     let intact = copies.iter().find_map(|(_, copy)| copy.as_ref().ok()).cloned();
     let is_damaged = |copy: &Result<Vec<u8>>| copy.as_ref().ok() != intact.as_ref();
     let damaged = copies.iter().filter(|(_, copy)| is_damaged(copy) || intact.is_none());
@@ -180,7 +196,7 @@ pub fn repair(directory: &Directory, report: &mut RepairReport) -> Result<()> {
     for name in &damaged {
         match &intact {
             Some(dictionary) => {
-                write_copy(directory, name, dictionary)?;
+                write_copy(directory, owner, name, dictionary)?;
                 report.new_files.push((*name).to_owned());
             }
             None => directory.remove(name)?,
@@ -194,10 +210,16 @@ mod tests {
     use super::*;
     use crate::device::memory::MemoryDirectory;
 
+    const OWNER: Secret = Secret::new(0);
+
+    fn names(directory: &Directory) -> Vec<String> {
+        directory.list().unwrap()
+    }
+
     fn written() -> Directory {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        assert_eq!(read(&directory).unwrap(), None);
-        complete(&directory, b"words").unwrap();
+        assert_eq!(read(&directory, OWNER).unwrap(), None);
+        complete(&directory, OWNER, b"words").unwrap();
         directory
     }
 
@@ -207,8 +229,8 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_and_what_is_damaged_is_not() {
-        let bytes = encode(b"words");
-        assert_eq!(decode(&bytes), Some((VERSION, Some(&b"words"[..]))));
+        let bytes = encode(OWNER, b"words");
+        assert_eq!(decode(&bytes), Some((VERSION, Some((OWNER, &b"words"[..])))));
         for bit in 0..bytes.len() * 8 {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
@@ -218,9 +240,9 @@ mod tests {
             assert!(!matches!(decode(&bytes[..length]), Some((_, Some(_)))), "{length} bytes");
         }
         let directory = written();
-        assert_eq!(read(&directory).unwrap().as_deref(), Some(&b"words"[..]));
-        assert_eq!(directory.list().unwrap(), COMPRESSION_NAMES);
-        assert!(directory.list().unwrap().iter().all(|name| owns(name)) && !owns("COMPRESSION.old"));
+        assert_eq!(read(&directory, OWNER).unwrap().as_deref(), Some(&b"words"[..]));
+        assert_eq!(names(&directory), COMPRESSION_NAMES);
+        assert!(names(&directory).iter().all(|name| owns(name)) && !owns("COMPRESSION.old"));
     }
 
     #[test]
@@ -229,10 +251,10 @@ mod tests {
             let directory = written();
             directory.remove(lost).unwrap();
             directory.create(&new_name(lost), Access::Buffered).unwrap();
-            let dictionary = read(&directory).unwrap().unwrap();
-            complete(&directory, &dictionary).unwrap();
-            assert_eq!(directory.list().unwrap(), COMPRESSION_NAMES);
-            assert_eq!(read_copy(&directory, lost).unwrap(), dictionary);
+            let dictionary = read(&directory, OWNER).unwrap().unwrap();
+            complete(&directory, OWNER, &dictionary).unwrap();
+            assert_eq!(names(&directory), COMPRESSION_NAMES);
+            assert_eq!(read_copy(&directory, OWNER, lost).unwrap(), dictionary);
         }
     }
 
@@ -241,7 +263,7 @@ mod tests {
         for name in COMPRESSION_NAMES {
             let directory = written();
             damage(&directory, name);
-            assert!(read(&directory).unwrap().is_some());
+            assert!(read(&directory, OWNER).unwrap().is_some());
             let mut report = RepairReport::default();
             repair(&directory, &mut report).unwrap();
             assert_eq!((report.new_files, report.found.damage.len()), (vec![name.to_owned()], 1));
@@ -253,14 +275,28 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_of_another_database_is_damage_whichever_it_is() {
+        for name in COMPRESSION_NAMES {
+            let directory = written();
+            directory.remove(name).unwrap();
+            write_copy(&directory, Secret::new(7), name, b"other").unwrap();
+            assert_eq!(read(&directory, OWNER).unwrap().as_deref(), Some(&b"words"[..]));
+            let mut report = RepairReport::default();
+            repair(&directory, &mut report).unwrap();
+            assert_eq!((report.new_files, report.found.damage.len()), (vec![name.to_owned()], 1));
+            assert_eq!(read_copy(&directory, OWNER, name).unwrap(), b"words");
+        }
+    }
+
+    #[test]
     fn without_an_intact_copy_the_dictionary_is_an_error_until_it_is_set_aside() {
         let directory = written();
         COMPRESSION_NAMES.iter().for_each(|name| damage(&directory, name));
-        assert!(matches!(read(&directory), Err(Error::Corrupt { .. })));
+        assert!(matches!(read(&directory, OWNER), Err(Error::Corrupt { .. })));
         let mut report = RepairReport::default();
         repair(&directory, &mut report).unwrap();
         assert_eq!(report.set_aside_files, COMPRESSION_NAMES);
         assert!(report.found.damage.iter().all(|damage| damage.lost == [KeyRange::ALL]));
-        assert_eq!(read(&directory).unwrap(), None);
+        assert_eq!(read(&directory, OWNER).unwrap(), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::training::{SAMPLE_BYTES, Training};
 use super::{Place, file};
 use crate::batch::BEFORE_ALL_EXPIRY;
+use crate::coding::checksum::Secret;
 use crate::compression::Compression;
 use crate::compression::codec::{Codec, VALUE_LENGTH_COMPRESSED_MAX, dictionary_of, raw_value, train};
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
@@ -28,6 +29,8 @@ pub struct Values {
     dictionary: Mutex<()>,
     /// The directory of the dictionary; `None` for an engine without files.
     directory: Option<Directory>,
+    /// The secret of the database.
+    owner: Secret,
     path: PathBuf,
     /// There are values of a dictionary that is missing.
     is_lost: bool,
@@ -50,16 +53,17 @@ impl Values {
     pub fn open(engine: &dyn Engine, place: Place) -> Result<Values> {
         let Place { compression, sample_bytes, directory, path, .. } = place;
         let codec = Codec::new(compression);
+        let owner = directory.as_ref().map_or(Ok(Secret::new(0)), file::owner_of)?;
         let is_read_only = directory.as_ref().is_some_and(Directory::is_read_only);
         let mut collects = compression.has_dictionary() && !is_read_only;
         if let Some(directory) = directory.as_ref().filter(|_| collects) {
             file::tidy(directory)?;
         }
         if let Some(directory) = directory.as_ref().filter(|_| compression.has_dictionary())
-            && let Some(dictionary) = file::read(directory)?
+            && let Some(dictionary) = file::read(directory, owner)?
         {
             if !is_read_only {
-                file::complete(directory, &dictionary)?;
+                file::complete(directory, owner, &dictionary)?;
             }
             if !codec.set_dictionary(dictionary) {
                 return Err(Error::Corrupt {
@@ -73,6 +77,7 @@ impl Values {
         }
         let mut values = Values {
             codec,
+            owner,
             compression,
             training: Training::new(collects.then_some(sample_bytes.unwrap_or(SAMPLE_BYTES))),
             dictionary: Mutex::default(),
@@ -188,7 +193,7 @@ impl Values {
         let samples = self.training.end();
         if let Some(dictionary) = train(&samples.bytes, &samples.lengths) {
             if let Some(directory) = &self.directory {
-                let written = file::complete(directory, &dictionary);
+                let written = file::complete(directory, self.owner, &dictionary);
                 self.count_files();
                 written.inspect_err(|error| engine.poison(&error.to_string()))?;
             }
@@ -201,7 +206,7 @@ impl Values {
     pub fn checkpoint(&self, target: &Directory, checkpoint: impl FnOnce() -> Result<()>) -> Result<()> {
         let _locked = self.dictionary.lock();
         if let Some(dictionary) = self.codec.dictionary() {
-            file::complete(target, dictionary)?;
+            file::complete(target, self.owner, dictionary)?;
         }
         checkpoint()
     }

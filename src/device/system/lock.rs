@@ -7,9 +7,14 @@
 use super::{open_at, retry};
 use crate::device::LOCK;
 use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
+
+/// What to do where the file system has no locks.
+const WITHOUT_LOCKS: &str = "the file system has no locks (flock); open the database read-only, copy it to another file \
+                             system, or mount this one with locks (NFS: without `nolock`)";
 
 /// A held lock. A forked child has the same open files: it must neither release the lock nor change `LOCK`.
 pub(super) struct HeldLock {
@@ -38,24 +43,34 @@ impl Drop for HeldLock {
 /// Takes the exclusive lock of a directory; `WouldBlock` if it is taken.
 pub(super) fn lock_directory(directory: &File) -> io::Result<HeldLock> {
     let whole = lock_whole(directory, FlockOperation::NonBlockingLockExclusive)?;
-    let file = lock_file(directory, LOCK, OFlags::RDWR | OFlags::CREATE)?;
+    let file = lock_file(directory, LOCK, OFlags::RDWR | OFlags::CREATE).map_err(with_remedy)?;
     let named = name_process(&file).is_ok().then(|| file.try_clone()).transpose()?;
     let files = whole.into_iter().chain([file]).collect();
     Ok(HeldLock { files, named, process: std::process::id() })
 }
 
-/// Takes a shared lock of a directory, which excludes the exclusive one. Changes nothing in the directory.
+/// Adds what to do to the error of a file system without locks.
+fn with_remedy(error: io::Error) -> io::Error {
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    let has_no_locks = matches!(code, Some(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL));
+    if has_no_locks { io::Error::new(ErrorKind::Unsupported, WITHOUT_LOCKS) } else { error }
+}
+
+/// Takes a shared lock of a directory, which excludes the exclusive one. Changes nothing in the directory. Where there
+/// are no locks, there is none: the caller has to know that nobody writes.
 pub(super) fn lock_directory_shared(directory: &File) -> io::Result<HeldLock> {
     let operation = FlockOperation::NonBlockingLockShared;
     let mut files = Vec::from_iter(lock_whole(directory, operation)?);
     match open_at(directory, LOCK, OFlags::RDONLY) {
-        Ok(file) => {
-            retry(|| flock(&file, operation))?;
-            files.push(file);
-        }
+        Ok(file) => match retry(|| flock(&file, operation)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(error),
+            // The lock on the directory suffices, and without locks there is none.
+            Err(_) => {}
+            Ok(()) => files.push(file),
+        },
+        Err(error) if files.is_empty() && error.kind() != ErrorKind::NotFound => return Err(error),
         // The lock on the directory itself needs no file.
-        Err(_) if !files.is_empty() => {}
-        Err(error) => return Err(error),
+        Err(_) => {}
     }
     Ok(HeldLock { files, named: None, process: std::process::id() })
 }

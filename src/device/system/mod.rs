@@ -30,14 +30,17 @@ use super::{Access, DirectoryBackend, FileBackend, LOCK, PieceExecutor};
 use crate::error::{Error, Result};
 use descriptors::Descriptors;
 use file::SystemFile;
-pub(crate) use process::process_mark;
+pub(crate) use process::{has_ended, process_mark};
 pub(crate) use random::random_number;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The highest of the descriptors of standard input, output and error.
+const STANDARD_DESCRIPTOR_MAX: RawFd = 2;
 
 /// Returns the default limit of the files that a database keeps open: three quarters of what the limit of the process
 /// (`RLIMIT_NOFILE`) can be raised to without a privilege.
@@ -106,15 +109,61 @@ fn retry<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     Ok(rustix::io::retry_on_intr(call)?)
 }
 
-/// Opens a file or directory in a directory.
+/// Opens a file or directory in a directory. What is neither, such as a pipe, is refused without waiting for it.
 fn open_at(directory: impl AsFd, name: &str, flags: OFlags) -> io::Result<File> {
     let mode = Mode::from_raw_mode(0o666);
-    Ok(retry(|| rustix::fs::openat(&directory, name, flags | OFlags::CLOEXEC, mode))?.into())
+    let all_flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = above_standard(retry(|| rustix::fs::openat(&directory, name, all_flags, mode))?)?;
+    if flags.contains(OFlags::DIRECTORY) {
+        return Ok(file);
+    }
+    if !file.metadata()?.is_file() {
+        let problem = "it is not a regular file; a database has no others: remove it";
+        return Err(io::Error::new(ErrorKind::InvalidInput, problem));
+    }
+    // With this flag, io_uring would return an error for a read that has to wait for the drive.
+    rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 fn open_directory(path: &Path) -> io::Result<File> {
-    let handle = File::open(path)?;
+    let handle = above_standard(File::open(path)?.into())?;
     if handle.metadata()?.is_dir() { Ok(handle) } else { Err(ErrorKind::NotADirectory.into()) }
+}
+
+/// Returns the same open file with a descriptor above those of standard input, output and error. In a process that has
+/// closed these, a file would get one of them, and what a library prints would overwrite its bytes.
+fn above_standard(file: OwnedFd) -> io::Result<File> {
+    if file.as_raw_fd() > STANDARD_DESCRIPTOR_MAX {
+        return Ok(file.into());
+    }
+    Ok(rustix::io::fcntl_dupfd_cloexec(&file, STANDARD_DESCRIPTOR_MAX + 1)?.into())
+}
+
+/// Returns whether the file or directory at `path`, or the deepest existing one above it, is within this directory, or
+/// is this directory.
+pub(super) fn contains(directory: BorrowedFd<'_>, path: &Path) -> io::Result<bool> {
+    let wanted = rustix::fs::fstat(directory)?;
+    let path = std::path::absolute(path)?;
+    let existing = path.ancestors().find(|above| above.exists()).unwrap_or(&path);
+    for above in existing.canonicalize()?.ancestors() {
+        let found = rustix::fs::stat(above)?;
+        if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns whether a directory that is open was removed, or a file in it.
+pub(super) fn is_removed(directory: BorrowedFd<'_>, name: &str) -> io::Result<bool> {
+    if rustix::fs::fstat(directory)?.st_nlink == 0 {
+        return Ok(true);
+    }
+    match rustix::fs::statat(directory, name, AtFlags::empty()) {
+        Err(rustix::io::Errno::NOENT) => Ok(true),
+        found => Ok(found.map(|_| false)?),
+    }
 }
 
 /// Creates missing directories from the top down, and syncs the name of each before the next is created. So after a

@@ -10,6 +10,12 @@ pub(crate) fn process_mark() -> u64 {
     u64::from(std::process::id())
 }
 
+/// Returns whether a process has ended, as far as this one can see: it may be in another container.
+pub(crate) fn has_ended(process: u32) -> bool {
+    let id = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+    id.is_none_or(|id| rustix::process::test_kill_process(id) == Err(rustix::io::Errno::SRCH))
+}
+
 /// Returns how many children this process has made by `fork` since the first call; `None` if the system does not report
 /// forks.
 pub(super) fn forks_made() -> Option<u64> {

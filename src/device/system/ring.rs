@@ -10,6 +10,7 @@
 //!
 //! J. Axboe, "Efficient IO with io_uring", 2019.
 
+use super::STANDARD_DESCRIPTOR_MAX;
 use crate::device::{BatchRead, Descriptor, EndedPiece, Piece, PieceExecutor, QUEUE_DEPTH_MAX};
 use io_uring::{IoUring, Probe, opcode, types};
 use std::cell::RefCell;
@@ -28,9 +29,22 @@ struct ThreadRing {
     process: u32,
 }
 
+/// Makes a ring, with a descriptor above those of standard input, output and error.
+fn new_ring(entries: u32) -> Option<IoUring> {
+    // Those that get one of these are closed when the last one has another.
+    let mut below = Vec::new();
+    loop {
+        let ring = IoUring::new(entries).ok()?;
+        if ring.as_raw_fd() > STANDARD_DESCRIPTOR_MAX {
+            return Some(ring);
+        }
+        below.push(ring);
+    }
+}
+
 impl ThreadRing {
     fn new() -> Self {
-        ThreadRing { ring: IoUring::new(QUEUE_DEPTH_MAX as u32).ok(), process: std::process::id() }
+        ThreadRing { ring: new_ring(QUEUE_DEPTH_MAX as u32), process: std::process::id() }
     }
 
     /// Returns the ring. In a forked child, replaces the parent's ring by a new one.
@@ -190,7 +204,7 @@ impl PieceExecutor for RingExecutor {
             self.wait_in_kernel();
         }
         if self.ring.is_none() {
-            self.ring = IoUring::new(PIECES_MAX as u32).ok();
+            self.ring = new_ring(PIECES_MAX as u32);
             self.process = std::process::id();
         }
         if let Err(piece_back) = self.submit(number, piece) {

@@ -1,26 +1,69 @@
 //! The disk as the logs see it.
 
+use super::claim::Claim;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::compose::hashed_log::Below;
+use crate::device::Directory;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::key::Key;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// The engine of the disk.
-pub(super) struct DiskBelow(pub Arc<dyn Engine>);
+/// The engine of the disk, and the claim that says how far it is.
+pub(super) struct DiskBelow {
+    engine: Arc<dyn Engine>,
+    directory: Directory,
+    claim: Mutex<Claim>,
+    /// Something was written since the last confirmation.
+    is_written: AtomicBool,
+}
+
+impl DiskBelow {
+    pub fn new(engine: Arc<dyn Engine>, directory: Directory, claim: Claim) -> DiskBelow {
+        DiskBelow { engine, directory, claim: Mutex::new(claim), is_written: AtomicBool::new(false) }
+    }
+
+    /// Returns the claim as it is on the disk.
+    pub fn claim(&self) -> Claim {
+        *self.claim.lock()
+    }
+}
 
 impl Below for DiskBelow {
     fn may_contain(&self, key: Key<'_>) -> bool {
         // Also records that have expired: at the time 0 none has.
-        self.0.may_contain(key, 0).unwrap_or(true)
+        self.engine.may_contain(key, 0).unwrap_or(true)
+    }
+
+    fn expect(&self, position: u64) -> Result<()> {
+        let mut claim = self.claim.lock();
+        if position > claim.position {
+            let later = Claim { position, ..*claim };
+            later.write(&self.directory)?;
+            *claim = later;
+        }
+        Ok(())
     }
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()> {
-        self.0.write(writes, durability, &|| now_ms)
+        self.engine.write(writes, durability, &|| now_ms)?;
+        self.is_written.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn confirm(&self) -> Result<u64> {
+        let mut claim = self.claim.lock();
+        if self.is_written.swap(false, Ordering::AcqRel) {
+            let later = Claim { number: claim.number + 1, ..*claim };
+            later.write(&self.directory)?;
+            *claim = later;
+        }
+        Ok(claim.number)
     }
 
     fn pressure(&self) -> f64 {
-        self.0.background().pressure
+        self.engine.background().pressure
     }
 }

@@ -2,7 +2,7 @@
 
 use super::admission::Admission;
 use super::below::DiskBelow;
-use super::claim;
+use super::claim::{self, Claim};
 use super::settings::{DISK_ID, FlashStoreSettings, INFO};
 use super::tiered::{Tiered, id_of};
 use crate::compose::hashed_log::{self, Manifest};
@@ -99,25 +99,24 @@ impl EngineSettings for FlashStoreSettings {
     }
 
     fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
-        let claim = self.damaged_claim(directory)?;
+        let before = self.damaged_claim(directory)?;
         let mut report = hashed_log::repair(directory, &|kept| self.of_kept(kept), progress)?;
-        if let Some(DamagedClaim { disk, owner, damage }) = claim {
-            if directory.is_read_only() {
-                let refused = std::io::ErrorKind::ReadOnlyFilesystem.into();
-                return Err(Error::io("repair", disk.path())(refused));
-            }
-            claim::write(&disk, &owner)?;
-            report.new_files.push(damage.file.to_string_lossy().into_owned());
-            report.found.damage.push(damage);
+        // Also a claim that fits no longer, because the repair has lost the end of the log.
+        let Some(claim) = before.or(self.damaged_claim(directory)?) else { return Ok(report) };
+        if directory.is_read_only() {
+            let refused = std::io::ErrorKind::ReadOnlyFilesystem.into();
+            return Err(Error::io("repair", claim.disk.path())(refused));
         }
+        claim::repair(directory, &claim.disk, &Manifest::open_or_mirror(directory)?.0)?;
+        report.new_files.push(claim.damage.file.to_string_lossy().into_owned());
+        report.found.damage.push(claim.damage);
         Ok(report)
     }
 }
 
-/// The damaged claim of a disk, and the header that it has to have.
+/// The damaged claim of a disk.
 struct DamagedClaim {
     disk: Directory,
-    owner: Header,
     damage: Damage,
 }
 
@@ -125,18 +124,17 @@ impl FlashStoreSettings {
     /// Returns the claim of the disk of a database that is not open, if it is damaged. A missing disk is reported when
     /// it is opened.
     fn damaged_claim(&self, directory: &Directory) -> Result<Option<DamagedClaim>> {
-        let (Some(disk), Some(owner)) = (self.disk(directory)?, Header::read(directory)?) else {
-            return Ok(None);
-        };
+        let Some(disk) = self.disk(directory)? else { return Ok(None) };
         let Ok(disk) = directory.other(disk.path(), false) else { return Ok(None) };
-        let damage = claim::examine(directory, &disk, &owner)?;
-        Ok(damage.map(|damage| DamagedClaim { disk, owner, damage }))
+        let (manifest, _) = Manifest::open_or_mirror(directory)?;
+        let damage = claim::examine(directory, &disk, &manifest)?;
+        Ok(damage.map(|damage| DamagedClaim { disk, damage }))
     }
 
     /// Creates an empty database over a disk, which may have records. It hashes keys as the disk does.
     fn create_over(&self, directory: &Directory, disk: &OpenDisk, common: &CommonSettings) -> Result<()> {
         self.check_creation(common)?;
-        claim::check(directory, &disk.directory, None)?;
+        claim::check_owner(directory, &disk.directory, None)?;
         let Some(below) = Header::read(&disk.directory)? else {
             return Err(Error::NotFound { path: disk.directory.path() });
         };
@@ -157,18 +155,14 @@ impl FlashStoreSettings {
         common: &CommonSettings,
         progress: &mut Progress<'_>,
     ) -> Result<Arc<dyn Engine>> {
-        let Some(header) = Header::read(&directory)? else {
-            return Err(Error::NotFound { path: directory.path() });
-        };
-        self.check_id(&directory, &disk, &header)?;
+        let claim = self.check_copies(&directory, &disk)?;
         let disk_budget = common.memory_budget.map(budget_of_disk);
         let own = common.memory_budget.zip(disk_budget).map(|(all, of_disk)| all - of_disk);
         let common = CommonSettings { memory_budget: own, ..common.clone() };
-        let below = Arc::new(DiskBelow(disk.engine.clone()));
-        let is_claimed = claim::read(&directory, &disk.directory)?.is_some();
-        let logs = self.open_logs(directory.clone(), &common, Some(below), progress)?;
-        if !is_claimed && !directory.is_read_only() {
-            claim::write(&disk.directory, &header)?;
+        let below = Arc::new(DiskBelow::new(disk.engine.clone(), disk.directory.clone(), claim));
+        let logs = self.open_logs(directory.clone(), &common, Some(below.clone()), progress)?;
+        if !directory.is_read_only() && claim::read(&directory, &disk.directory)?.is_none() {
+            claim.write(&disk.directory)?;
         }
         let (manifest, _) = Manifest::open_or_mirror(&directory)?;
         let mut settings = self.clone();
@@ -177,6 +171,7 @@ impl FlashStoreSettings {
         Ok(Arc::new(Tiered {
             logs,
             disk,
+            below,
             caches_reads: settings.caches_reads,
             admission: Admission::new(admitted_from),
             disk_hits: AtomicU64::new(0),
@@ -199,8 +194,9 @@ impl FlashStoreSettings {
         Err(Error::Setting { name: "disk", problem })
     }
 
-    /// Returns an error if the disk is not the one with which the database was created, or that of another database.
-    fn check_id(&self, directory: &Directory, disk: &OpenDisk, header: &Header) -> Result<()> {
+    /// Returns an error if the disk is not the one with which the database was created, if it is that of another
+    /// database, or if one of both directories is an older copy. Returns the claim of the disk.
+    fn check_copies(&self, directory: &Directory, disk: &OpenDisk) -> Result<Claim> {
         let (manifest, _) = Manifest::open_or_mirror(directory)?;
         let (kept, has) = (manifest.settings().get(DISK_ID).cloned(), id_of(&disk.directory)?);
         if kept.as_ref() != Some(&has) {
@@ -212,6 +208,6 @@ impl FlashStoreSettings {
             );
             return Err(Error::Setting { name: "disk", problem });
         }
-        claim::check(directory, &disk.directory, Some(header))
+        claim::check(directory, &disk.directory, &manifest)
     }
 }

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "mistakes")]
 use crate::compose::hashed_log::Mistake;
-use crate::compose::hashed_log::{LogSettings, Recycling, Victim};
+use crate::compose::hashed_log::{BELOW_NUMBER, LogSettings, Recycling, Victim};
 use crate::engine::CommonSettings;
 use crate::engine::log_settings::LogEngineSettings;
 use crate::engine::settings::{Disk, EngineInfo, SettingsTable, settings};
@@ -19,6 +19,8 @@ pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
 
 /// The name under which a database keeps the id of its disk.
 pub(super) const DISK_ID: &str = "disk_id";
+/// The name under which a database keeps the number of the claim of its disk.
+pub(super) const DISK_NUMBER: &str = BELOW_NUMBER;
 /// The least number of segments that flash holds: some of them grow, or wait to be finished.
 pub const SEGMENTS_MIN: u64 = 16;
 /// Records begin to leave when less than this many segments are free, or earlier.
@@ -198,6 +200,7 @@ impl LogEngineSettings for FlashStoreSettings {
     fn adopt_kept(&mut self, kept: &KeptSettings) -> Result<()> {
         let mut kept = kept.clone();
         kept.remove(DISK_ID);
+        kept.remove(DISK_NUMBER);
         let stated = self.disk.clone();
         self.adopt_fixed(&kept)?;
         // The path alone is kept.

@@ -1,12 +1,11 @@
 mod cache;
 
 use super::FlashStoreSettings;
-use super::claim::{CLAIM_BYTES, CLAIM_NAME};
+use super::claim::{self, CLAIM_BYTES, CLAIM_NAME};
 use super::settings::hash_bits;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
 use crate::engine::CommonSettings;
-use crate::store::manifest::Header;
 use crate::{Database, Disk, Error, Result, Step};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -343,9 +342,9 @@ fn a_damaged_claim_is_reported_and_a_repair_writes_it_again() {
     checked.database.close().unwrap();
     let (directory, disk) =
         (Directory::new(checked.files.clone(), Access::Buffered), disk_of(&checked.files));
-    let intact = Header::read_file(&disk.open(CLAIM_NAME, Access::Buffered).unwrap()).unwrap();
+    let intact = claim::read(&directory, &disk).unwrap().unwrap();
     // A flipped bit, one that changes the version, a byte more, and an empty file.
-    for (at, bytes) in [(30, &b"x"[..]), (8, &[7]), (64, &[0]), (0, &[])] {
+    for (at, bytes) in [(30, &b"x"[..]), (8, &[7]), (CLAIM_BYTES, &[0]), (0, &[])] {
         if bytes.is_empty() {
             disk.remove(CLAIM_NAME).unwrap();
             disk.create(CLAIM_NAME, Access::Buffered).unwrap();
@@ -359,8 +358,8 @@ fn a_damaged_claim_is_reported_and_a_repair_writes_it_again() {
         let repaired = Database::repair_in(&directory, &mut |_, _| true).unwrap();
         assert_eq!(repaired.found.damage.len(), 1);
         assert!(repaired.new_files[0].ends_with("/FLASHSTORE"), "{:?}", repaired.new_files);
-        let file = disk.open(CLAIM_NAME, Access::Buffered).unwrap();
-        assert_eq!((Header::read_file(&file).unwrap(), file.length().unwrap()), (intact, CLAIM_BYTES));
+        let again = claim::read(&directory, &disk).unwrap().unwrap();
+        assert_eq!(again.owner, intact.owner);
         assert!(Database::repair_in(&directory, &mut |_, _| true).unwrap().found.damage.is_empty());
         checked.database = open(&checked.files, FlashStoreSettings::default()).unwrap();
         checked.check();

@@ -4,7 +4,8 @@
 //! is found in one of them. Only records that leave change the disk; a snapshot of both is taken while none leaves.
 
 use super::admission::Admission;
-use super::claim::{self, CLAIM_BYTES};
+use super::below::DiskBelow;
+use super::claim::{self, CLAIM_BYTES, Claim};
 use super::records::{TieredSnapshot, add_missing, scan};
 use super::settings::DISK_ID;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
@@ -37,6 +38,7 @@ const PRESSURE_MAX: f64 = 0.95;
 pub(super) struct Tiered {
     pub logs: LogEngine,
     pub disk: OpenDisk,
+    pub below: Arc<DiskBelow>,
     /// Whether records that were found on the disk are put to flash, and which.
     pub caches_reads: bool,
     pub admission: Admission,
@@ -263,7 +265,7 @@ impl Engine for Tiered {
         let kept = kept.map(|(name, value)| (name.to_owned(), value)).into();
         self.logs.checkpoint_with(target, &kept)?;
         match Header::read(target)? {
-            Some(copy) => claim::write(&disk, &copy),
+            Some(owner) => Claim { owner, ..self.below.claim() }.write(&disk),
             None => Err(Error::NotFound { path: target.path() }),
         }
     }
@@ -277,8 +279,10 @@ impl Engine for Tiered {
         let of_disk =
             self.disk.engine.verify(&mut |done, all| progress(flash_bytes + done, flash_bytes + all))?;
         report.add(of_disk);
-        let logs = &self.logs.parts.logs;
-        let claim = claim::examine(&logs.directory, &self.disk.directory, &logs.header)?;
+        let parts = &self.logs.parts;
+        let logs = &parts.logs;
+        let claim =
+            parts.commits.look(|manifest| claim::examine(&logs.directory, &self.disk.directory, manifest))?;
         report.damage.extend(claim);
         Ok(report)
     }

@@ -316,7 +316,7 @@ impl Engine for PartitionedEngine {
             stats.merged_records += view.sorted_records();
             stats.disk_bytes += view.disk_bytes();
             view.count_kinds(&mut stats.stores);
-            stats.degraded.extend(view.degraded());
+            stats.degraded.extend(view.degraded(self.memory.is_opening()));
         }
         stats.records = stats.merged_records + hash_records + log_records;
         stats.details = vec![

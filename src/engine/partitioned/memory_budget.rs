@@ -83,6 +83,8 @@ pub(super) struct MemoryBudget {
     change: Mutex<()>,
     /// Whether a piece that fits is on flash.
     has_missing: AtomicBool,
+    /// Pieces that the opening has left on flash are still to be read.
+    is_opening: AtomicBool,
     /// Held while a piece is read back.
     loading: Mutex<()>,
     /// Pieces that could not be read; they stay on flash.
@@ -123,6 +125,7 @@ impl MemoryBudget {
             budget: AtomicU64::new(budget.unwrap_or(UNLIMITED)),
             change: Mutex::new(()),
             has_missing: AtomicBool::new(true),
+            is_opening: AtomicBool::new(true),
             loading: Mutex::new(()),
             unreadable: Mutex::default(),
             read_bytes: AtomicUsize::new(0),
@@ -164,6 +167,12 @@ impl MemoryBudget {
     /// Returns whether pieces should be read back.
     pub fn has_work(&self) -> bool {
         self.has_missing.load(Relaxed)
+    }
+
+    /// Returns whether the pieces that the opening has left on flash are still to be read. A read-only database reads
+    /// them with its first gets.
+    pub fn is_opening(&self) -> bool {
+        self.is_opening.load(Relaxed)
     }
 
     /// Returns the number of pieces that could not be read.
@@ -414,6 +423,7 @@ impl MemoryBudget {
         };
         let Some((number, piece)) = next else {
             self.has_missing.store(false, Relaxed);
+            self.is_opening.store(false, Relaxed);
             return Ok(Step::Idle);
         };
         let partition = self.partitions.get(number);

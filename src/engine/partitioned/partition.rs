@@ -229,32 +229,46 @@ impl Partitions {
         self.log.health().run(|| work(partition))
     }
 
-    /// Makes the index of a LogStore point to a record that was appended to the log. Returns false, without a change,
-    /// if the LogStore has to be frozen first. The caller holds the partition's writer.
-    pub fn index(
+    /// Returns the position in the log of the record of a key in the LogStore, if there is one. Reads from the log where
+    /// a slot has the tag of the key. The caller holds the partition's writer, so the answer stays true.
+    pub fn find(
         &self,
         key: Key<'_>,
         Route { partition, hash }: Route,
-        position: u64,
         buffer: &mut AlignedBuffer,
-    ) -> Result<bool> {
-        let partition = &self.partitions[partition];
-        let mut state = partition.state.write();
-        let candidates = state.active.candidates(hash);
-        if !candidates.is_empty() {
-            // Gets do not wait for reads of the log.
-            drop(state);
-            let log = self.log.view();
-            // A tag may be that of another key, so the record's key is compared. Only then is the old position
-            // replaced.
-            for candidate in candidates.iter() {
-                if log.read(Purpose::Put, candidate.position, buffer)?.view(buffer).key == key.bytes()
-                    && partition.state.write().active.replace(candidate.slot, position)
-                {
-                    return Ok(true);
-                }
+    ) -> Result<Option<u64>> {
+        let candidates = self.partitions[partition].read(|state| state.active.candidates(hash));
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        // Without the lock of the state: gets do not wait for reads of the log.
+        let log = self.log.view();
+        for candidate in candidates.iter() {
+            // A tag may be that of another key.
+            if log.read(Purpose::Put, candidate.position, buffer)?.view(buffer).key == key.bytes() {
+                return Ok(Some(candidate.position));
             }
-            state = partition.state.write();
+        }
+        Ok(None)
+    }
+
+    /// Makes the index of a LogStore point to a record that was appended to the log, in place of the record of its key
+    /// at `replaced`. Returns false, without a change, if the LogStore has to be frozen first. Reads nothing. The
+    /// caller holds the partition's writer.
+    pub fn index(
+        &self,
+        Route { partition, hash }: Route,
+        replaced: Option<u64>,
+        position: u64,
+    ) -> Result<bool> {
+        let mut state = self.partitions[partition].state.write();
+        if let Some(replaced) = replaced {
+            // Looked up again: earlier records of the batch may have moved the slot, or frozen the LogStore.
+            let candidates = state.active.candidates(hash);
+            let slot = candidates.iter().find(|candidate| candidate.position == replaced);
+            if slot.is_some_and(|candidate| state.active.replace(candidate.slot, position)) {
+                return Ok(true);
+            }
         }
         if state.active.is_empty() {
             // Positions are stored as distances from the start, which the other partitions may have moved far away.

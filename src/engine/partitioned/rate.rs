@@ -3,7 +3,7 @@
 //! After each step the bytes that it has read and written are charged. The next step waits until they are paid at the
 //! limited rate. So the bytes of any period are at most those of the rate, of [`BURST_US`], and of one step.
 
-use crate::batch::TimestampMs;
+use crate::batch::{TimestampMs, has_passed};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A rate that is not used can be used this much later, in microseconds: workers look for work every 50 ms.
@@ -25,9 +25,9 @@ impl Rate {
 
     /// Returns whether a step may begin. A clock that was set back is not waited for.
     pub fn allows(&self, now_ms: TimestampMs) -> bool {
-        self.bytes_per_s == 0
-            || now_ms < self.charged_at_ms.load(Relaxed)
-            || self.paid_at_us.load(Relaxed) <= now_ms.saturating_mul(1000)
+        let charged_at_ms = self.charged_at_ms.load(Relaxed);
+        let wait_ms = self.paid_at_us.load(Relaxed).div_ceil(1000).saturating_sub(charged_at_ms);
+        self.bytes_per_s == 0 || has_passed(charged_at_ms, wait_ms, now_ms)
     }
 
     /// Charges the bytes of a step.

@@ -260,15 +260,18 @@ impl View {
         }
     }
 
-    /// Returns the stores that have a part on flash that could be in memory, and the chain if it is damaged.
-    pub fn degraded(&self) -> impl Iterator<Item = DegradedStore> + '_ {
-        let chain = self.chain.iter().filter_map(|(number, chain)| {
+    /// Returns the stores that have a part on flash that could be in memory, and the chain if it is damaged. While the
+    /// database `is_opening`, parts that are not in memory yet are no loss.
+    pub fn degraded(&self, is_opening: bool) -> impl Iterator<Item = DegradedStore> + '_ {
+        let chain = self.chain.iter().filter_map(move |(number, chain)| {
             let file = Role::Chain.file_name(*number);
             let index_on_flash = chain.is_damaged();
-            let filter_on_flash = index_on_flash || chain.prefilter_bytes() > 0 && self.prefilter.is_none();
+            let is_missing = !is_opening && chain.prefilter_bytes() > 0 && self.prefilter.is_none();
+            let filter_on_flash = index_on_flash || is_missing;
             filter_on_flash.then_some(DegradedStore { file, index_on_flash, filter_on_flash })
         });
-        let stores = self.stores().take(self.unchained()).filter_map(|(number, role, store)| {
+        let in_memory = if is_opening { 0 } else { self.unchained() };
+        let stores = self.stores().take(in_memory).filter_map(|(number, role, store)| {
             let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());
             let file = role.file_name(number);
             (index_on_flash || filter_on_flash).then_some(DegradedStore {

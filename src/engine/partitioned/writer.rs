@@ -169,6 +169,8 @@ impl Writer {
         })
     }
 
+    /// 1. Finds the records that the writes replace, which may read from the log. 2. Appends to the log. 3. Changes the
+    /// index, without a read. So a failed read leaves the index as it was, and no batch is visible in part.
     #[inline]
     fn append_and_index(
         &self,
@@ -178,25 +180,30 @@ impl Writer {
     ) -> Result<u64> {
         let records = writes.iter().map(|write| RecordView::from(write.write()));
         if let ([write], [route]) = (writes, routes) {
+            let replaced = with_scratch(|buffer| self.partitions.find(write.key(), *route, buffer))?;
             let mut position = 0;
             let end = self.log.append(records, durability, |at| position = at)?;
-            with_scratch(|buffer| self.index(write.key(), *route, position, buffer))?;
+            self.index(*route, replaced, position)?;
             return Ok(end);
         }
+        let mut replaced = with_scratch(|buffer| {
+            let keys = writes.iter().map(HashedWrite::key).zip(routes);
+            keys.map(|(key, route)| self.partitions.find(key, *route, buffer)).collect::<Result<Vec<_>>>()
+        })?;
         let mut positions = Vec::with_capacity(writes.len());
         let end = self.log.append(records, durability, |at| positions.push(at))?;
-        with_scratch(|buffer| {
-            let mut writes = writes.iter().zip(routes).zip(positions);
-            writes
-                .try_for_each(|((write, route), position)| self.index(write.key(), *route, position, buffer))
+        replace_earlier(writes, &positions, &mut replaced);
+        self.log.health().apply(|| {
+            let mut writes = routes.iter().zip(replaced).zip(positions);
+            writes.try_for_each(|((route, replaced), position)| self.index(*route, replaced, position))
         })?;
         Ok(end)
     }
 
-    /// Makes the index of a LogStore point to a record that was appended to the log.
+    /// Makes the index of a LogStore point to a record that was appended to the log, in place of the one at `replaced`.
     #[inline]
-    fn index(&self, key: Key<'_>, route: Route, position: u64, buffer: &mut AlignedBuffer) -> Result<()> {
-        if self.partitions.index(key, route, position, buffer)? {
+    fn index(&self, route: Route, replaced: Option<u64>, position: u64) -> Result<()> {
+        if self.partitions.index(route, replaced, position)? {
             return Ok(());
         }
         // The partition's writer is locked, so its LogStore does not change while memory is freed without the state's
@@ -222,7 +229,8 @@ impl Writer {
                 return Ok(());
             }
             replayed += 1;
-            self.index(key, route, position, &mut buffer)
+            let replaced = self.partitions.find(key, route, &mut buffer)?;
+            self.index(route, replaced, position)
         })?;
         Ok(replayed)
     }
@@ -245,6 +253,19 @@ impl Writer {
             Durability::Written => self.log.write_buffered(),
             Durability::Synced if self.log.is_synced() => Ok(()),
             Durability::Synced => self.make_durable(durability, self.log.end()),
+        }
+    }
+}
+
+/// A write of a batch replaces the record of an earlier write to the same key, at the position that this one got.
+fn replace_earlier(writes: &[HashedWrite<'_>], positions: &[u64], replaced: &mut [Option<u64>]) {
+    let mut order: Vec<usize> = (0..writes.len()).collect();
+    // Stable: the writes to a key stay in their order.
+    order.sort_by_key(|number| writes[*number].key().bytes());
+    for pair in order.windows(2) {
+        let [earlier, later] = [pair[0], pair[1]];
+        if writes[earlier].key().bytes() == writes[later].key().bytes() {
+            replaced[later] = Some(positions[earlier]);
         }
     }
 }

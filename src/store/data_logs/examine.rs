@@ -10,7 +10,7 @@ use crate::store::examine::{
     read_segment_header,
 };
 use crate::store::log::SlotTable;
-use crate::store::log::format::{Frame, LogFormat, SEGMENT_HEADER_BYTES, Slots};
+use crate::store::log::format::{Frame, LogFormat, SEGMENT_FILE_BYTES_MAX, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::record::RecordView;
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -430,5 +430,6 @@ fn open(directory: &Directory, format: &LogFormat, base: u64) -> Result<Option<F
 
 /// Returns the position after the last byte of a segment.
 fn end_of(file: &File, base: u64) -> Result<u64> {
-    Ok(base + file.length()?.saturating_sub(SEGMENT_HEADER_BYTES as u64))
+    let length = file.length()?.min(SEGMENT_FILE_BYTES_MAX);
+    Ok(base.saturating_add(length.saturating_sub(SEGMENT_HEADER_BYTES as u64)))
 }

@@ -276,13 +276,24 @@ impl Frames<'_> {
                     continue;
                 }
                 Some(_) => break,
-                None => (next, is_guess) = (next + unit, false),
+                None => {
+                    (next, is_guess) = (next + unit.max(self.no_frame_within(next)? / unit * unit), false)
+                }
             }
             if self.read_bytes >= 16 * WINDOW_BYTES && !advance(std::mem::take(&mut self.read_bytes)) {
                 return Err(Error::Interrupted);
             }
         }
         Ok((next.min(self.end), None))
+    }
+
+    /// Returns for how many bytes there are only zeros: no frame begins within them, because its flags are not zero.
+    /// Without this, a hole of some gigabytes would be searched byte by byte.
+    fn no_frame_within(&mut self, position: u64) -> Result<u64> {
+        let length = ZEROS_BYTES.min(self.end - position);
+        let Some(bytes) = self.bytes(position, length)? else { return Ok(0) };
+        let zeros = bytes.iter().position(|&byte| byte != 0).unwrap_or(bytes.len()) as u64;
+        Ok(zeros.saturating_sub(FRAME_CRC_BYTES as u64))
     }
 
     /// Returns whether an intact frame is a sync marker. Markers are always trusted: they add no record, and without a

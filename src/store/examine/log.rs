@@ -11,7 +11,8 @@ use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::error::{Error, Result};
 use crate::store::log::format::{
-    Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_HEADER_BYTES, SegmentHeader, Slots,
+    Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_FILE_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
+    Slots,
 };
 use crate::store::record::RecordView;
 use crate::store::segment_bases;
@@ -265,7 +266,8 @@ pub enum Found {
 
 /// Returns the position after the last byte of a segment.
 fn segment_end(file: &File, base: u64) -> Result<u64> {
-    Ok(base.saturating_add(file.length()?.saturating_sub(SEGMENT_HEADER_BYTES as u64)))
+    let length = file.length()?.min(SEGMENT_FILE_BYTES_MAX);
+    Ok(base.saturating_add(length.saturating_sub(SEGMENT_HEADER_BYTES as u64)))
 }
 
 /// The position up to which all batches are complete, and the number of records before it.

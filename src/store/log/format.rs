@@ -5,6 +5,7 @@
 //! value, is not accepted as a frame. In logs whose unit has several bytes, frames are padded with zeros to units, so
 //! that the number of a unit is a place.
 
+use crate::batch::BATCH_BYTES_MAX;
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
 use crate::device::Purpose;
@@ -50,6 +51,10 @@ pub struct Slots {
     /// The number of slots.
     pub count: u32,
 }
+
+/// No file of a segment is longer: a batch of 1 GiB may begin before the limit of a segment, which is at most 1 GiB, and
+/// some space may be reserved. What a longer file has beyond is none of the log's, such as the hole of a sparse file.
+pub const SEGMENT_FILE_BYTES_MAX: u64 = (1 << 30) + BATCH_BYTES_MAX + (2 << 20);
 
 /// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

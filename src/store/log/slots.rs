@@ -8,8 +8,8 @@
 
 use super::format::Slots;
 use super::segment::Segment;
+use crate::batch::BATCH_BYTES_MAX;
 use crate::error::{Error, Result};
-use crate::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 use std::collections::BTreeSet;
@@ -26,8 +26,8 @@ pub const UNITS_MAX: Unit = 1 << 40;
 /// The number of slots of a part of the list.
 const PART_SLOTS: usize = 4096;
 
-/// More bytes than a record needs. No segment has more slots than these bytes need.
-const RECORD_BYTES_MAX: u64 = (VALUE_LENGTH_MAX + KEY_LENGTH_MAX + 4096) as u64;
+/// More bytes than a batch needs, which is in one segment. No segment has more slots than these bytes need.
+const SEGMENT_BYTES_MAX: u64 = BATCH_BYTES_MAX + (1 << 20);
 
 /// The memory of a part of the list without its slots, in bytes.
 const PART_BYTES: usize = size_of::<Arc<[Option<Arc<Segment>>]>>() + 2 * size_of::<usize>();
@@ -151,7 +151,7 @@ impl SlotTable {
     fn is_possible(&self, slots: Slots) -> bool {
         let end = slots.first.checked_add(slots.count).map(u64::from);
         let units = end.and_then(|end| end.checked_mul(self.units_per_slot));
-        let slots_max = RECORD_BYTES_MAX.div_ceil(self.capacity(1)).max(1);
+        let slots_max = SEGMENT_BYTES_MAX.div_ceil(self.capacity(1)).max(1);
         units.is_some_and(|units| units <= UNITS_MAX) && u64::from(slots.count) <= slots_max
     }
 

@@ -1,6 +1,7 @@
 //! The header of a database: the first 64 bytes of its manifest and of the mirror. It is the same for all engines and
 //! says which engine the database belongs to. docs/formats/manifest.md draws it.
 
+use super::owner::owner_of_files;
 use crate::coding::Reader;
 use crate::coding::checksum::{self, Secret};
 use crate::compression::Compression;
@@ -47,24 +48,26 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header of the database in a directory: from the manifest or, if that is missing or damaged, from its
-    /// mirror. Returns `None` if there is neither.
+    /// Reads the header of the database in a directory: from the manifest or, if that is missing, damaged or of another
+    /// database than the other files, from its mirror. Returns `None` if there is neither.
     ///
     /// # Errors
     /// [`Error::Version`] for a version that this program does not read, and [`Error::Corrupt`] if both are damaged.
     pub fn read(directory: &Directory) -> Result<Option<Header>> {
         let names = directory.list()?;
-        let mut first_error = None;
-        for name in [MANIFEST_NAME, MIRROR_NAME] {
-            if !names.iter().any(|found| found == name) {
-                continue;
+        let read = |name: &str| -> Option<Result<Header>> {
+            let is_there = names.iter().any(|found| found == name);
+            is_there.then(|| Header::read_file(&directory.open(name, Access::Buffered)?))
+        };
+        match (read(MANIFEST_NAME), read(MIRROR_NAME)) {
+            (Some(Ok(header)), Some(Ok(mirror))) if header.database_id != mirror.database_id => {
+                let owner = owner_of_files(directory, [header.database_id, mirror.database_id])?;
+                Ok(Some(if owner == Some(mirror.database_id) { mirror } else { header }))
             }
-            match Header::read_file(&directory.open(name, Access::Buffered)?) {
-                Ok(header) => return Ok(Some(header)),
-                Err(error) => first_error = first_error.or(Some(error)),
-            }
+            (Some(Ok(header)), _) | (_, Some(Ok(header))) => Ok(Some(header)),
+            (Some(Err(error)), _) | (None, Some(Err(error))) => Err(error),
+            (None, None) => Ok(None),
         }
-        first_error.map_or(Ok(None), Err)
     }
 
     /// Reads the header at the start of a file.

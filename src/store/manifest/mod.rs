@@ -12,6 +12,7 @@
 
 mod commit;
 mod header;
+mod owner;
 
 pub use commit::Commit;
 pub use header::{FORMAT_VERSION, HEADER_BYTES, Header};
@@ -25,6 +26,7 @@ use crate::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::store::examine::{RangeChecksums, is_damage};
 use crate::store::log::format::POSITION_MAX;
 use commit::CommitClaim;
+use owner::owner_of_files;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
@@ -156,10 +158,16 @@ impl<S: LiveState> Manifest<S> {
         Ok(manifest)
     }
 
-    /// Returns an error if the mirror is ahead of the manifest. The mirror is written after the manifest is synced, so
+    /// Returns an error if the files belong to the mirror's database and not to the manifest's, or if the mirror is ahead
+    /// of the manifest. The mirror is written after the manifest is synced, so
     /// the manifest has lost commits then.
     fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
         let Ok(mirror) = Manifest::<S>::read(directory, MIRROR_NAME) else { return Ok(()) };
+        let (id, mirror_id) = (self.header.database_id, mirror.header.database_id);
+        if id != mirror_id && owner_of_files(directory, [id, mirror_id])? == Some(mirror_id) {
+            let expected = format!("the manifest of database {mirror_id:016x}, as the mirror and the log");
+            return Err(self.files[0].corrupt(0, expected, format!("that of database {id:016x}")));
+        }
         if mirror.header == self.header && self.state.is_older_than(&mirror.state) {
             let expected = format!(
                 "a state as recent as the mirror's, with the log synced up to {}",
@@ -183,7 +191,8 @@ impl<S: LiveState> Manifest<S> {
         Err(self.files[0].corrupt(self.length, expected, "the end of the manifest, or other bytes"))
     }
 
-    /// Opens the manifest or, if that is damaged, its mirror. Also returns their damage.
+    /// Opens the manifest or, if that is damaged or of another database than the other files, its mirror. Also returns
+    /// their damage.
     ///
     /// # Errors
     /// The error of the manifest, if the mirror is damaged as well: what is live is not stored anywhere else.
@@ -195,6 +204,12 @@ impl<S: LiveState> Manifest<S> {
         let mirror = Manifest::read(directory, MIRROR_NAME);
         match (Manifest::open(directory), mirror) {
             (Ok(manifest), Err(error)) if is_damage(&error) => {
+                Ok((manifest, vec![damage_of(&error, MIRROR_NAME)?]))
+            }
+            (Ok(manifest), Ok(mirror)) if manifest.header.database_id != mirror.header.database_id => {
+                let expected = format!("the mirror of database {:016x}", manifest.header.database_id);
+                let got = format!("that of database {:016x}", mirror.header.database_id);
+                let error = mirror.files[0].corrupt(0, expected, got);
                 Ok((manifest, vec![damage_of(&error, MIRROR_NAME)?]))
             }
             (Ok(manifest), _) => Ok((manifest, Vec::new())),
@@ -391,7 +406,10 @@ impl<S: LiveState> Manifest<S> {
             match Manifest::<S>::read(&self.directory, name) {
                 Ok(read) if self.may_be(&read) => {}
                 // A crash may have left it behind. The next opening for writing makes it equal.
-                Ok(_) if name == MIRROR_NAME && self.directory.is_read_only() => {}
+                Ok(read)
+                    if name == MIRROR_NAME
+                        && self.directory.is_read_only()
+                        && read.header.database_id == self.header.database_id => {}
                 Ok(read) => {
                     let expected = format!("{} commits of the manifest", self.sequence);
                     let got = format!("{} commits, or other ones", read.sequence);

@@ -25,6 +25,7 @@ use crate::store::ordered::{
 };
 use crate::store::record::{RecordShape, RecordView};
 use buffer::{BufferCursor, SortBuffer};
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 /// The minimum memory of a sort, in bytes.
@@ -232,7 +233,10 @@ impl ExternalSort {
     fn write_run(&mut self, mut records: Checked, level: u32, progress: &mut Progress<'_>) -> Result<Run> {
         let number = self.runs_written;
         self.runs_written += 1;
-        let name = format!(".siltstone-run-{:016x}-{number}", self.tag);
+        if number == 0 {
+            remove_stale_runs(&self.directory)?;
+        }
+        let name = format!("{RUN_PREFIX}{:016x}-{number}", self.tag);
         let piece_bytes = self.settings.piece_bytes();
         let form = TableForm { blocks: BlockForm::Stream, index: None, fill_blocks: true };
         let settings = OrderedTableSettings {
@@ -245,7 +249,7 @@ impl ExternalSort {
             piece_bytes,
         };
         let mut writer = OrderedTableWriter::create(&self.directory, &name, form, settings)?;
-        self.directory.remove(&name)?;
+        remove_run(&self.directory, &name)?;
         let mut record_bytes = 0;
         let mut reported_bytes = 0;
         while records.advance()? {
@@ -267,6 +271,24 @@ impl ExternalSort {
     pub fn heap_bytes(&self) -> usize {
         self.buffer.heap_bytes() + self.runs.capacity() * size_of::<Run>()
     }
+}
+
+/// The first characters of the name of a run, which it has for a moment: it is removed when it was created.
+const RUN_PREFIX: &str = ".siltstone-run-";
+
+/// Removes a run, unless another sort has taken it for one that a killed process left.
+fn remove_run(directory: &Directory, name: &str) -> Result<()> {
+    match directory.remove(name) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Removes the runs that killed processes left.
+pub fn remove_stale_runs(directory: &Directory) -> Result<()> {
+    let names = directory.list()?;
+    let mut runs = names.iter().filter(|name| name.starts_with(RUN_PREFIX));
+    runs.try_for_each(|name| remove_run(directory, name))
 }
 
 /// The sorted records: in hash order, each key once, including deletes.

@@ -234,7 +234,9 @@ impl<'a> Run<'a> {
     pub fn failed(&mut self, what: &str, error: &Error) -> Outcome {
         match error {
             // A get that puts a record to flash returns what it has found, also if that write fails.
-            Error::Poisoned { .. } if !self.session.may_be_poisoned && !self.must_refuse() => {
+            Error::Poisoned { .. } | Error::Torn { .. }
+                if !self.session.may_be_poisoned && !self.must_refuse() =>
+            {
                 Err(Violation::new(format!("{what}: {error}, but nothing had failed")))
             }
             error if !self.may_fail() => Err(Violation::new(format!("{what}: {error}"))),
@@ -246,7 +248,12 @@ impl<'a> Run<'a> {
     }
 
     pub fn read_failed(&self, what: &str, error: &Error) -> Outcome {
-        if self.reads_may_fail() { Ok(()) } else { Err(Violation::new(format!("{what}: {error}"))) }
+        let is_torn = self.session.may_be_poisoned && matches!(error, Error::Torn { .. });
+        if is_torn || self.reads_may_fail() {
+            Ok(())
+        } else {
+            Err(Violation::new(format!("{what}: {error}")))
+        }
     }
 
     fn step(&mut self, count: u32) -> Outcome {

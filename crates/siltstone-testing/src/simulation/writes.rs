@@ -1,9 +1,10 @@
 //! The operations that write.
 
 use super::model::Outcome;
-use super::run::{Run, cell};
+use super::run::{Run, cell, collect};
 use crate::operations::{BatchWrite, KeyNumber, Modification, Value, modified};
 use crate::reference::Violation;
+use crate::simulated::Faults;
 use siltstone::batch::{Batch, Durability, NEVER, Write};
 use siltstone::engine::{Change, Found};
 use siltstone::key::KeyHasher;
@@ -35,13 +36,57 @@ impl Run<'_> {
             }
             Err(error) => {
                 self.failed("write", &error)?;
-                if !matches!(error, Error::Poisoned { .. }) {
+                if !matches!(error, Error::Poisoned { .. } | Error::Torn { .. }) {
                     self.reference.attempted(writes);
                     self.session.writes_in_doubt += writes.len() as u64;
+                    self.check_is_whole(writes)?;
                 }
                 Ok(())
             }
         }
+    }
+
+    /// After a batch has failed, and before the database is opened again: all of it can be read, or none of it, one way
+    /// or the other. Values of 8 bytes and more are of one write only.
+    fn check_is_whole(&mut self, writes: &[Write<'_>]) -> Outcome {
+        let last: BTreeMap<&[u8], &Write<'_>> = writes.iter().map(|write| (write.key(), write)).collect();
+        if last.len() < 2 || self.configuration.engine.is_lossy || self.backend.is_off() {
+            return Ok(());
+        }
+        self.backend.set_faults(Faults::default());
+        let database = self.database()?;
+        let all = database.iter().and_then(collect);
+        let each = last.keys().map(|key| Ok(database.get_found(key)?.map(cell))).collect();
+        let each: siltstone::Result<Vec<_>> = each;
+        self.backend.set_faults(self.session.disturbed.clone().unwrap_or_default());
+        let by_iterator = match all {
+            Ok(all) => last.keys().map(|key| all.get(*key).cloned()).collect(),
+            Err(error) => return self.read_failed("iter after a failed batch", &error),
+        };
+        let by_gets = match each {
+            Ok(each) => each,
+            Err(error) => return self.read_failed("get after a failed batch", &error),
+        };
+        let now_ms = self.now_ms();
+        for found in [by_iterator, by_gets] {
+            let applied: BTreeSet<bool> = last
+                .values()
+                .zip(&found)
+                .filter_map(|(write, found)| match (write, found) {
+                    (Write::Put { value, expires_at_ms, .. }, found) if value.len() >= size_of::<u64>() => {
+                        let is_new = found.as_ref().is_some_and(|found| found.value == *value);
+                        (*expires_at_ms > now_ms).then_some(is_new)
+                    }
+                    (Write::Delete { .. }, Some(_)) => Some(false),
+                    _ => None,
+                })
+                .collect();
+            if applied.len() > 1 {
+                let found: Vec<_> = found.iter().map(Option::is_some).collect();
+                return Err(Violation::new(format!("half of a failed batch can be read: {found:?}")));
+            }
+        }
+        Ok(())
     }
 
     /// Takes from the keys that the current scan must return those that may be absent from now on.
