@@ -891,7 +891,7 @@ uint64_t siltstone_delete_prefix(const siltstone_t *database,
 
 /**
  * Deletes all records, with the arguments and the costs of `siltstone_delete_prefix`. Records that others put meanwhile
- * may remain. If nobody else uses the database, `siltstone_destroy` and another opening cost much less.
+ * may remain. If no other thread uses the database, `siltstone_destroy` and a new one cost much less.
  */
 uint64_t siltstone_clear(const siltstone_t *database,
                          uint32_t durability,

@@ -149,7 +149,7 @@ pub unsafe extern "C" fn siltstone_delete_prefix(
 }
 
 /// Deletes all records, with the arguments and the costs of `siltstone_delete_prefix`. Records that others put meanwhile
-/// may remain. If nobody else uses the database, `siltstone_destroy` and another opening cost much less.
+/// may remain. If no other thread uses the database, `siltstone_destroy` and a new one cost much less.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_clear(
     database: *const Db,

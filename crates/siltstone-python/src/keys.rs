@@ -31,7 +31,7 @@ impl KeyList {
     }
 }
 
-/// Keys that are looked up, of which some may be impossible: those are left out of the call of the library.
+/// Keys that are looked up. Those that are impossible are left out of the call of the library.
 #[derive(Default)]
 pub struct LookupList {
     keys: KeyList,

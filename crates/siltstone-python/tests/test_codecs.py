@@ -385,7 +385,7 @@ def test_setdefault_encodes_only_what_it_puts(path):
         assert list(db) == [b"a"]
 
 
-# Directories of somebody else.
+# Directories of other users.
 
 
 class Evil:

@@ -89,7 +89,7 @@ def remembered(path: str | os.PathLike[str]) -> dict[str, str]:
     """Returns the codecs that the database in a directory remembers; nothing if it has the default ones."""
     file = os.path.join(path, FILE)
     try:
-        # The directory may be of somebody else: a pipe is not waited for, and a long file not read.
+        # Another user may have made the directory: a pipe is not waited for, and a long file not read.
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         return {}

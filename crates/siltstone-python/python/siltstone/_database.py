@@ -246,9 +246,9 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Returns a decorator that keeps the results of a function by the values of its arguments.
 
-        `name` stands for the function, `expire` is in seconds, and `key` returns for the arguments of a call what
-        stands for them. An argument of a type that is not known, such as an object or a DataFrame, is a `TypeError`
-        without it.
+        `name` is that of the function in keys, `expire` is in seconds, and `key` returns for the arguments of a call the
+        value that represents them. An argument of a type that is not known, such as an object or a DataFrame, is a
+        `TypeError` without it.
         `async def` functions are kept as well. Keys begin with the name and a colon.
 
         >>> import siltstone, tempfile
@@ -368,14 +368,14 @@ def open(
     """Opens the database in the directory `path`.
 
     `flag` is that of `dbm`: ``r`` reads only, ``w`` opens an existing database, ``c`` creates one if there is none,
-    ``n`` always creates an empty one. `mode` is that of a directory that is created, less the umask; whoever may read
-    it may also enter it. Who may not enter it cannot open the files in it.
+    ``n`` always creates an empty one. `mode` is that of a directory that is created, less the umask; users that may
+    read it may also enter it. Others cannot open the files in it.
 
     `engine` is ``silt`` (the default), ``flashkey``, ``flashstore``, ``bloomstore`` or ``mica``. `keys` is the codec
     of keys: ``bytes`` (the default), ``str``, ``int`` or ``uint``; `values` that of values: ``raw`` (the default),
     ``json``, an array such as ``float32[64]``, or ``pickle``. A database remembers its codecs.
 
-    ``values="pickle"`` runs code that the values name. Use it only for databases that nobody else can write to. A
+    ``values="pickle"`` runs code that the values name. Use it only for databases that no other user can write to. A
     database does not choose it by itself: it has to be stated at each opening.
 
     `progress` is called with the bytes done and the total while a long opening runs. `settings` are those of all

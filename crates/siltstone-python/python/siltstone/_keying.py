@@ -1,4 +1,4 @@
-"""The bytes that stand for the value of an argument: equal bytes mean the same value, in every process.
+"""The bytes that represent the value of an argument: equal bytes mean the same value, in every process.
 
 Each value is its type, its length and its content, so no two values share their bytes. A type that is not here is
 refused: its text may leave out what differs, and its address is used again.

@@ -37,7 +37,7 @@ class _Waiting:
             return entry[0]
 
     def leave(self, key: Hashable) -> None:
-        """Forgets the lock of a key if nobody else has it."""
+        """Forgets the lock of a key if no other call has it."""
         with self.guard:
             entry = self.locks[key]
             entry[1] -= 1
@@ -80,7 +80,7 @@ def _bound(signature: inspect.Signature | None, args: Any, named: Any) -> list[t
 
 
 def _captured(function: Any) -> bytes:
-    """Returns what stands for the variables of known types that a function captures, as they are now."""
+    """Returns the bytes of the variables of known types that a function captures, as they are now."""
     parts = []
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     for variable, cell in zip(names, getattr(function, "__closure__", None) or ()):
@@ -133,7 +133,7 @@ def memoize(
 
     The key of a call is the name of the function, or `name`, a colon, and a hash of its arguments by value: see
     `_keying`. The arguments are bound to the function's parameters first, so ``f(1)`` and ``f(a=1)`` are one call. `key` is
-    called with the arguments in place of that, and returns the value that stands for them. Of threads, and of tasks of
+    called with the arguments in place of that, and returns the value that represents them. Of threads, and of tasks of
     an event loop, that miss at the same time one computes.
     """
     if database.key_codec not in ("str", "bytes"):

@@ -67,7 +67,7 @@ def save(database: Any, url: str) -> None:
 
 
 def _listed(text: str, url: str) -> dict[str, int]:
-    """Returns what the list of a checkpoint says, which somebody else may have written."""
+    """Returns what the list of a checkpoint says, which another user may have written."""
     try:
         content = json.loads(text)
         lengths: dict[str, int] = content["files"]
