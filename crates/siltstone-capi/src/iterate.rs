@@ -250,8 +250,8 @@ pub unsafe extern "C" fn siltstone_changes(
     })
 }
 
-/// Moves to the next record, at first to the first one, and returns true; false after the last one and on an error. If the
-/// database is closed, the error is `SILTSTONE_ERROR_CLOSED`.
+/// Moves to the next record, at first to the first one, and returns true; false after the last one and on an error. If
+/// the database is closed, the error is `SILTSTONE_ERROR_CLOSED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_iterator_next(iterator: *mut Iterator, errptr: *mut *mut c_char) -> bool {
     body!(errptr, { handle_mut(iterator)?.advance() })

@@ -121,8 +121,8 @@ pub unsafe extern "C" fn siltstone_delete_with(
     })
 }
 
-/// Deletes all keys that begin with a prefix, which must not be empty: `siltstone_clear` deletes all keys. Returns how many
-/// there were; 0 on an error.
+/// Deletes all keys that begin with a prefix, which must not be empty: `siltstone_clear` deletes all keys. Returns how
+/// many there were; 0 on an error.
 /// Keys are deleted in batches of up to 1,024, each of them atomic, with a durability,
 /// `SILTSTONE_DURABILITY_...`. After each batch, `progress` is called with the number of deleted keys and the number of
 /// records or keys that were read; if it returns false, nothing more is deleted, and the error is
@@ -148,8 +148,8 @@ pub unsafe extern "C" fn siltstone_delete_prefix(
     })
 }
 
-/// Deletes all records, with the arguments and the costs of `siltstone_delete_prefix`. Records that others put meanwhile
-/// may remain. If no other thread uses the database, `siltstone_destroy` and a new one cost much less.
+/// Deletes all records, with the arguments and the costs of `siltstone_delete_prefix`. Records that others put
+/// meanwhile may remain. If no other thread uses the database, `siltstone_destroy` and a new one cost much less.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_clear(
     database: *const Db,

@@ -152,8 +152,8 @@ impl Drop for Buffer<'_> {
     }
 }
 
-/// Returns what a format has if its items are not bytes that mean the same in another process: addresses of objects or of
-/// memory, or text of four bytes per character. Names of fields, between colons, are skipped.
+/// Returns what a format has if its items are not bytes that mean the same in another process: addresses of objects or
+/// of memory, or text of four bytes per character. Names of fields, between colons, are skipped.
 fn foreign_items(format: &str) -> Option<&'static str> {
     let items: String = format.split(':').step_by(2).collect();
     let next = items.chars().skip(1).map(Some).chain([None]);

@@ -17,7 +17,7 @@ const NAMES: [(&str, &str); 9] = [
     ("create one with `siltstone dict build`", "create one with siltstone.Dictionary.build"),
     (
         "only that process may write; close the database there and open it here",
-        "it cannot be used here; open the database after the fork, in the process that uses it, or with flag=\"r\" to read",
+        "it cannot be used here; open the database after the fork, in the process that uses it, or with flag=\"r\"",
     ),
 ];
 
@@ -133,8 +133,8 @@ pub fn closed(py: Python<'_>, message: &str) -> PyErr {
     exception(py, "ClosedError", message)
 }
 
-/// Returns the `siltstone.DecodeError` of a key or a value, with what the codec raised as its cause. What is no error of
-/// the bytes, such as Ctrl-C, stays as it is.
+/// Returns the `siltstone.DecodeError` of a key or a value, with what the codec raised as its cause. What is no error
+/// of the bytes, such as Ctrl-C, stays as it is.
 pub fn undecodable(py: Python<'_>, error: PyErr, what: impl FnOnce() -> String) -> PyErr {
     if !error.is_instance_of::<PyException>(py) || error.is_instance_of::<PyMemoryError>(py) {
         return error;
