@@ -246,8 +246,8 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Returns a decorator that keeps the results of a function by the values of its arguments.
 
-        `name` is that of the function in keys, `expire` is in seconds, and `key` returns for the arguments of a call the
-        value that represents them. An argument of a type that is not known, such as an object or a DataFrame, is a
+        `name` is that of the function in keys, `expire` is in seconds, and `key` returns for the arguments of a call
+        the value that represents them. An argument of a type that is not known, such as an object or a DataFrame, is a
         `TypeError` without it.
         `async def` functions are kept as well. Keys begin with the name and a colon.
 

@@ -132,9 +132,9 @@ def memoize(
     """Returns the decorator.
 
     The key of a call is the name of the function, or `name`, a colon, and a hash of its arguments by value: see
-    `_keying`. The arguments are bound to the function's parameters first, so ``f(1)`` and ``f(a=1)`` are one call. `key` is
-    called with the arguments in place of that, and returns the value that represents them. Of threads, and of tasks of
-    an event loop, that miss at the same time one computes.
+    `_keying`. The arguments are bound to the function's parameters first, so ``f(1)`` and ``f(a=1)`` are one call. `key`
+    is called with the arguments in place of that, and returns the value that represents them. Of threads, and of tasks
+    of an event loop, that miss at the same time one computes.
     """
     if database.key_codec not in ("str", "bytes"):
         raise SettingError('memoize: the keys of this database are numbers; use one with keys="str"')
