@@ -290,6 +290,20 @@ def test_no_file_of_a_database_has_a_standard_descriptor(tmp_path, engine, close
     assert done.returncode == 0
 
 
+def test_files_of_the_package_itself_have_no_standard_descriptor_either():
+    program = """
+import os
+for descriptor in (0, 2): os.close(descriptor)
+from siltstone._codecs import StandardDescriptors
+with StandardDescriptors():
+    with open("/dev/null") as file:
+        right = file.fileno() > 2
+with open("/dev/null") as file:
+    os._exit(0 if right and file.fileno() == 0 else 1)
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
 # The manual.
 
 

@@ -122,14 +122,18 @@ def remember(path: str | os.PathLike[str], keys: str, values: str) -> None:
     """Writes the codecs into the directory of a database, durably."""
     import json
 
+    with StandardDescriptors():
+        _replace(path, json.dumps({"version": 1, "keys": keys, "values": values}))
+
+
+def _replace(path: str | os.PathLike[str], content: str) -> None:
     file = os.path.join(path, FILE)
     new = file + ".new"
     # Whatever has this name is replaced, and never followed.
     if os.path.lexists(new):
         os.unlink(new)
     with open(new, "x", encoding="utf-8") as text:
-        json.dump({"version": 1, "keys": keys, "values": values}, text)
-        text.write("\n")
+        text.write(content + "\n")
         text.flush()
         os.fsync(text.fileno())
     os.replace(new, file)
@@ -138,6 +142,23 @@ def remember(path: str | os.PathLike[str], keys: str, values: str) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+class StandardDescriptors:
+    """Keeps the descriptors 0 to 2 in use, so no file of a database gets one of them.
+
+    In a process that has closed them, a message to standard error would be written into that file.
+    """
+
+    def __enter__(self) -> None:
+        self.taken: list[int] = []
+        while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+            self.taken.append(descriptor)
+        os.close(descriptor)
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self.taken:
+            os.close(descriptor)
 
 
 def choose(path: str | os.PathLike[str], keys: str | None, values: str | None) -> tuple[str, str, bool]:

@@ -21,6 +21,7 @@ from typing import Any
 
 import fsspec
 
+from ._codecs import StandardDescriptors
 from ._errors import Error, NotADatabaseError
 
 #: Written last: the names of the files with their lengths.
@@ -103,6 +104,7 @@ def load(url: str, path: str | os.PathLike[str]) -> None:
     for name, length in lengths.items():
         target = os.path.join(path, *name.split("/"))
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        system.get_file(f"{folder}/{name}", target)
+        with StandardDescriptors():
+            system.get_file(f"{folder}/{name}", target)
         if os.path.getsize(target) != length:
             raise NotADatabaseError(f"{url}/{name}: {os.path.getsize(target)} bytes instead of {length}")
