@@ -581,7 +581,8 @@ siltstone_iterator_t *siltstone_changes(const siltstone_t *database,
                                         char **errptr);
 
 /**
- * Moves to the next record, at first to the first one, and returns true; false after the last one and on an error.
+ * Moves to the next record, at first to the first one, and returns true; false after the last one and on an error. If
+ * the database is closed, the error is `SILTSTONE_ERROR_CLOSED`.
  */
 bool siltstone_iterator_next(siltstone_iterator_t *iterator,
                              char **errptr);
@@ -874,7 +875,8 @@ bool siltstone_delete_with(const siltstone_t *database,
                            char **errptr);
 
 /**
- * Deletes all keys that begin with a prefix; with an empty one, all keys. Returns how many there were; 0 on an error.
+ * Deletes all keys that begin with a prefix, which must not be empty: `siltstone_clear` deletes all keys. Returns how
+ * many there were; 0 on an error.
  * Keys are deleted in batches of up to 1,024, each of them atomic, with a durability,
  * `SILTSTONE_DURABILITY_...`. After each batch, `progress` is called with the number of deleted keys and the number of
  * records or keys that were read; if it returns false, nothing more is deleted, and the error is
@@ -887,6 +889,16 @@ uint64_t siltstone_delete_prefix(const siltstone_t *database,
                                  siltstone_progress_fn progress,
                                  void *state,
                                  char **errptr);
+
+/**
+ * Deletes all records, with the arguments and the costs of `siltstone_delete_prefix`. Records that others put
+ * meanwhile may remain. If no other thread uses the database, `siltstone_destroy` and a new one cost much less.
+ */
+uint64_t siltstone_clear(const siltstone_t *database,
+                         uint32_t durability,
+                         siltstone_progress_fn progress,
+                         void *state,
+                         char **errptr);
 
 /**
  * Applies all writes of a batch or none, with a durability, `SILTSTONE_DURABILITY_...`. The batch stays as it is. If

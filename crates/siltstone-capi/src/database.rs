@@ -4,9 +4,14 @@ use crate::border::{body, disown, give_text, handle, own, set, text};
 use crate::options::{Options, Progress, ProgressFn, go_on, options_or_default};
 use siltstone::{Database, RepairOptions};
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A database that is open. All threads may use it at once.
-pub struct Db(pub(crate) Database);
+pub struct Db(pub(crate) Database, pub(crate) IsClosed);
+
+/// Whether a database was closed. Its iterators know it, also those whose records are in memory.
+pub type IsClosed = Arc<AtomicBool>;
 
 /// Opens the database in the directory `path`, or creates it. `options` may be NULL for the defaults, and may be freed
 /// afterwards. With a `path` of NULL, opens an empty database of an engine that keeps all data in memory ("mica"),
@@ -27,7 +32,7 @@ pub unsafe extern "C" fn siltstone_open(
             true => options.builder("")?.open_in_memory()?,
             false => options.builder(text("the path", path)?)?.open()?,
         };
-        Ok(own(Db(opened)))
+        Ok(own(Db(opened, IsClosed::default())))
     })
 }
 
@@ -37,7 +42,8 @@ pub unsafe extern "C" fn siltstone_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_close(database: *mut Db, errptr: *mut *mut c_char) -> bool {
     body!(errptr, {
-        if let Some(Db(database)) = disown(database) {
+        if let Some(Db(database, is_closed)) = disown(database) {
+            is_closed.store(true, Ordering::Release);
             database.close()?;
         }
         Ok(true)

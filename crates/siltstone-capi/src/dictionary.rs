@@ -267,7 +267,7 @@ pub unsafe extern "C" fn siltstone_dictionary_iterate(
     dictionary: *const Dictionary,
     errptr: *mut *mut c_char,
 ) -> *mut Iterator {
-    body!(errptr, { Ok(Iterator::own(handle(dictionary)?.0.iter())) })
+    body!(errptr, { Ok(Iterator::own(handle(dictionary)?.0.iter(), None)) })
 }
 
 /// Reads the complete file and looks for damage, like `siltstone_verify`.

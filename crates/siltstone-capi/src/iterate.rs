@@ -3,7 +3,7 @@
 use crate::border::{
     Failure, Outcome, body, bytes, disown, give_text, handle, handle_mut, optional_bytes, own, set, text,
 };
-use crate::database::Db;
+use crate::database::{Db, IsClosed};
 use crate::read::{self, Source};
 use bytes::Bytes;
 use siltstone::{ChangePosition, OrderedDatabase, Record, Result};
@@ -11,9 +11,10 @@ use std::ffi::{c_char, c_void};
 use std::mem::replace;
 use std::ops::Bound;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::Ordering;
 
 /// All records of a database at one moment. All threads may use it at once.
-pub struct Snapshot(pub(crate) siltstone::Snapshot);
+pub struct Snapshot(pub(crate) siltstone::Snapshot, IsClosed);
 
 impl Source for Snapshot {
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<u64>> {
@@ -33,6 +34,7 @@ impl Source for Snapshot {
 pub struct Iterator {
     records: Records,
     current: Option<Record>,
+    is_closed: Option<IsClosed>,
 }
 
 /// The records after the current one.
@@ -43,14 +45,22 @@ enum Records {
 }
 
 impl Iterator {
-    /// Makes a handle of an iterator.
-    pub fn own(records: impl std::iter::Iterator<Item = Result<Record>> + Send + 'static) -> *mut Iterator {
-        own(Iterator { records: Records::More(Box::new(records)), current: None })
+    /// Makes a handle of an iterator. With `is_closed`, it fails when the database is closed.
+    pub fn own(
+        records: impl std::iter::Iterator<Item = Result<Record>> + Send + 'static,
+        is_closed: Option<&IsClosed>,
+    ) -> *mut Iterator {
+        let is_closed = is_closed.cloned();
+        own(Iterator { records: Records::More(Box::new(records)), current: None, is_closed })
     }
 
     /// Moves to the next record. After a failure, also after a panic, there is none.
     fn advance(&mut self) -> Outcome<bool> {
         self.current = None;
+        let is_at_end = matches!(self.records, Records::End);
+        if !is_at_end && self.is_closed.as_ref().is_some_and(|is_closed| is_closed.load(Ordering::Acquire)) {
+            return Err(siltstone::Error::Closed.into());
+        }
         let mut records = match replace(&mut self.records, Records::Failed) {
             Records::More(records) => records,
             Records::End => {
@@ -74,7 +84,10 @@ pub unsafe extern "C" fn siltstone_snapshot_create(
     database: *const Db,
     errptr: *mut *mut c_char,
 ) -> *mut Snapshot {
-    body!(errptr, { Ok(own(Snapshot(handle(database)?.0.snapshot()?))) })
+    body!(errptr, {
+        let Db(database, is_closed) = handle(database)?;
+        Ok(own(Snapshot(database.snapshot()?, is_closed.clone())))
+    })
 }
 
 /// Frees a snapshot.
@@ -118,14 +131,20 @@ pub unsafe extern "C" fn siltstone_snapshot_iterate(
     snapshot: *const Snapshot,
     errptr: *mut *mut c_char,
 ) -> *mut Iterator {
-    body!(errptr, { Ok(Iterator::own(handle(snapshot)?.0.iter())) })
+    body!(errptr, {
+        let Snapshot(snapshot, is_closed) = handle(snapshot)?;
+        Ok(Iterator::own(snapshot.iter(), Some(is_closed)))
+    })
 }
 
 /// Returns an iterator over all records as they are at this moment, in the order of the engine.
 /// `siltstone_iterator_destroy` frees it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_iterate(database: *const Db, errptr: *mut *mut c_char) -> *mut Iterator {
-    body!(errptr, { Ok(Iterator::own(handle(database)?.0.iter()?)) })
+    body!(errptr, {
+        let Db(database, is_closed) = handle(database)?;
+        Ok(Iterator::own(database.iter()?, Some(is_closed)))
+    })
 }
 
 /// Returns the access in the order of the keys, if the engine has it.
@@ -157,7 +176,8 @@ pub unsafe extern "C" fn siltstone_range(
         let (first, end) = (optional_bytes(first, first_length)?, optional_bytes(end, end_length)?);
         let first = first.map_or(Bound::Unbounded, Bound::Included);
         let end = end.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(Iterator::own(ordered(handle(database)?, reverse, limit)?.range((first, end))?))
+        let database = handle(database)?;
+        Ok(Iterator::own(ordered(database, reverse, limit)?.range((first, end))?, Some(&database.1)))
     })
 }
 
@@ -173,7 +193,8 @@ pub unsafe extern "C" fn siltstone_prefix(
 ) -> *mut Iterator {
     body!(errptr, {
         let prefix = bytes(prefix, prefix_length)?;
-        Ok(Iterator::own(ordered(handle(database)?, reverse, limit)?.prefix(prefix)?))
+        let database = handle(database)?;
+        Ok(Iterator::own(ordered(database, reverse, limit)?.prefix(prefix)?, Some(&database.1)))
     })
 }
 
@@ -191,9 +212,10 @@ pub unsafe extern "C" fn siltstone_scan(
     errptr: *mut *mut c_char,
 ) -> *mut Iterator {
     body!(errptr, {
-        let page = handle(database)?.0.scan(position..=last, limit)?;
+        let Db(database, is_closed) = handle(database)?;
+        let page = database.scan(position..=last, limit)?;
         set(next, page.next.unwrap_or(0));
-        Ok(Iterator::own(page.records.into_iter().map(Ok)))
+        Ok(Iterator::own(page.records.into_iter().map(Ok), Some(is_closed)))
     })
 }
 
@@ -220,14 +242,16 @@ pub unsafe extern "C" fn siltstone_changes(
 ) -> *mut Iterator {
     body!(errptr, {
         let since: ChangePosition = text("since", since)?.parse()?;
-        let changes = handle(database)?.0.changes(since, limit)?;
+        let Db(database, is_closed) = handle(database)?;
+        let changes = database.changes(since, limit)?;
         set(next, give_text(&changes.next.to_string())?);
         let record = |key| Ok(Record { key, value: Bytes::new(), expires_at_ms: 0 });
-        Ok(Iterator::own(changes.keys.into_iter().map(record)))
+        Ok(Iterator::own(changes.keys.into_iter().map(record), Some(is_closed)))
     })
 }
 
-/// Moves to the next record, at first to the first one, and returns true; false after the last one and on an error.
+/// Moves to the next record, at first to the first one, and returns true; false after the last one and on an error. If
+/// the database is closed, the error is `SILTSTONE_ERROR_CLOSED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_iterator_next(iterator: *mut Iterator, errptr: *mut *mut c_char) -> bool {
     body!(errptr, { handle_mut(iterator)?.advance() })

@@ -121,7 +121,8 @@ pub unsafe extern "C" fn siltstone_delete_with(
     })
 }
 
-/// Deletes all keys that begin with a prefix; with an empty one, all keys. Returns how many there were; 0 on an error.
+/// Deletes all keys that begin with a prefix, which must not be empty: `siltstone_clear` deletes all keys. Returns how
+/// many there were; 0 on an error.
 /// Keys are deleted in batches of up to 1,024, each of them atomic, with a durability,
 /// `SILTSTONE_DURABILITY_...`. After each batch, `progress` is called with the number of deleted keys and the number of
 /// records or keys that were read; if it returns false, nothing more is deleted, and the error is
@@ -138,8 +139,29 @@ pub unsafe extern "C" fn siltstone_delete_prefix(
 ) -> u64 {
     body!(errptr, {
         let (prefix, options) = (bytes(prefix, prefix_length)?, write_options(durability, NEVER)?);
+        if prefix.is_empty() {
+            let message = "the prefix is empty, which would delete all records; use siltstone_clear for that";
+            return Err(Failure::argument(message));
+        }
         let progress = &mut go_on(Progress::new(progress, state));
         Ok(handle(database)?.0.delete_prefix_with(prefix, options, progress)?)
+    })
+}
+
+/// Deletes all records, with the arguments and the costs of `siltstone_delete_prefix`. Records that others put
+/// meanwhile may remain. If no other thread uses the database, `siltstone_destroy` and a new one cost much less.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_clear(
+    database: *const Db,
+    durability: u32,
+    progress: ProgressFn,
+    state: *mut c_void,
+    errptr: *mut *mut c_char,
+) -> u64 {
+    body!(errptr, {
+        let options = write_options(durability, NEVER)?;
+        let progress = &mut go_on(Progress::new(progress, state));
+        Ok(handle(database)?.0.retain_with(options, progress, |_| false)?)
     })
 }
 

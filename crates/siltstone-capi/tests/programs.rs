@@ -124,6 +124,12 @@ fn every_function_works_with_the_shared_and_the_static_library() {
 }
 
 #[test]
+fn calls_that_take_a_path_handle_the_disk_of_a_database_too() {
+    let program = Program::compile("cc", &C_FLAGS, "tests/programs/directories.c", false);
+    assert_eq!(program.run(), "directories: ok\n");
+}
+
+#[test]
 fn a_program_for_leveldb_compiles_and_runs() {
     let source = "tests/programs/leveldb.c";
     assert_eq!(Program::compile("cc", &C_FLAGS, source, false).run(), "leveldb: ok\n");
@@ -133,6 +139,48 @@ fn a_program_for_leveldb_compiles_and_runs() {
     let as_cpp = [&CXX_FLAGS[..], &["-x", "c++"]].concat();
     let program = Program::compile("c++", &as_cpp, source, false);
     assert_eq!(program.run(), "leveldb: ok\n");
+}
+
+#[test]
+fn a_program_for_leveldb_that_needs_the_order_of_the_keys_compiles_and_runs() {
+    let source = "tests/programs/leveldb_ordered.c";
+    assert_eq!(Program::compile("cc", &C_FLAGS, source, false).run(), "leveldb_ordered: ok\n");
+    let as_cpp = [&CXX_FLAGS[..], &["-x", "c++"]].concat();
+    assert_eq!(Program::compile("c++", &as_cpp, source, false).run(), "leveldb_ordered: ok\n");
+}
+
+#[test]
+fn a_call_that_needs_the_order_of_the_keys_does_not_compile_without_it() {
+    let calls = ["leveldb_iter_seek(it, \"a\", 1)", "leveldb_iter_seek_to_last(it)", "leveldb_iter_prev(it)"];
+    for call in calls {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("program.c");
+        let code = format!(
+            "#include <siltstone/leveldb_compat.h>\nint main(void) {{ leveldb_iterator_t *it = NULL; {call}; }}\n"
+        );
+        std::fs::write(&source, code).unwrap();
+        let compile = |flags: &[&str]| {
+            let mut compiler = Command::new("cc");
+            compiler
+                .args(C_FLAGS)
+                .args(flags)
+                .arg(&source)
+                .arg("-c")
+                .arg("-o")
+                .arg(directory.path().join("o"));
+            compiler.args(link_flags(false)).output().unwrap()
+        };
+        let output = compile(&[]);
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && complaint.contains("SILTSTONE_LEVELDB_ORDERED"), "{complaint}");
+        let output = compile(&["-DSILTSTONE_LEVELDB_ORDERED"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn no_file_of_a_database_has_a_standard_descriptor() {
+    Program::compile("cc", &C_FLAGS, "tests/programs/descriptors.c", false).run();
 }
 
 #[test]
@@ -182,6 +230,7 @@ fn address_sanitizer_finds_nothing() {
     for (compiler, flags, source) in [
         ("cc", &c, "tests/programs/interface.c"),
         ("cc", &c, "tests/programs/leveldb.c"),
+        ("cc", &c, "tests/programs/leveldb_ordered.c"),
         ("cc", &c, "examples/colours.c"),
         ("c++", &cpp, "examples/colours.cpp"),
     ] {

@@ -78,7 +78,14 @@ impl<'py> Buffer<'py> {
         // SAFETY: the thread is attached, as `Bound` shows; `object` is alive; `view` is a `Py_buffer` on the heap,
         // which does not move until it is released.
         let status = unsafe { PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) };
-        if status == 0 { Ok(Buffer { view, _attached: object.py() }) } else { Err(PyErr::fetch(object.py())) }
+        if status != 0 {
+            return Err(PyErr::fetch(object.py()));
+        }
+        let buffer = Buffer { view, _attached: object.py() };
+        match foreign_items(buffer.format()) {
+            None => Ok(buffer),
+            Some(items) => Err(PyTypeError::new_err(format!("the buffer has {items}, and not their bytes"))),
+        }
     }
 
     /// Returns the bytes.
@@ -145,12 +152,30 @@ impl Drop for Buffer<'_> {
     }
 }
 
+/// Returns what a format has if its items are not bytes that mean the same in another process: addresses of objects or
+/// of memory, or text of four bytes per character. Names of fields, between colons, are skipped.
+fn foreign_items(format: &str) -> Option<&'static str> {
+    let items: String = format.split(':').step_by(2).collect();
+    let next = items.chars().skip(1).map(Some).chain([None]);
+    items.chars().zip(next).find_map(|item| match item {
+        ('O', _) => Some("references to objects"),
+        ('w' | 'u', _) => Some("characters"),
+        ('Z', Some('f' | 'd' | 'g')) => None, // complex numbers
+        ('P' | 'z' | 'Z' | '&' | 'X', _) => Some("addresses"),
+        _ => None,
+    })
+}
+
 /// Returns the memory of an object that is a key or a value.
 ///
 /// # Errors
-/// `TypeError` with what is accepted.
+/// `TypeError` with what is accepted, also for an item of NumPy's type `S`, which is padded with zeros.
 pub fn of_record<'py>(object: &Bound<'py, PyAny>, what: &str, remedy: &str) -> PyResult<Buffer<'py>> {
-    Buffer::of(object).map_err(|error| {
+    let buffer = Buffer::of(object).and_then(|buffer| match buffer.format().strip_suffix('s') {
+        Some(length) if length.bytes().all(|digit| digit.is_ascii_digit()) => Err(PyTypeError::new_err("")),
+        _ => Ok(buffer),
+    });
+    buffer.map_err(|error| {
         let kind = object.get_type();
         let name = kind.name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         let py = object.py();

@@ -1,10 +1,11 @@
 //! Codecs: how keys and values become bytes.
 
 use crate::buffer::{Buffer, of_record};
-use crate::error::setting_error;
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use crate::error::{setting_error, to_python, undecodable};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
+use siltstone::key::{HASH_LENGTH_MIN, check_key};
 
 /// How keys become bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,9 @@ pub enum KeyCodec {
     /// A number from 0 to 2^64 - 1: 8 bytes, big-endian.
     Uint,
 }
+
+/// The characters of a key that an error shows, at most.
+const KEY_SHOWN: usize = 100;
 
 /// The bit that is flipped in signed numbers.
 const SIGN: u64 = 1 << 63;
@@ -65,7 +69,14 @@ pub enum ValueCodec {
 pub struct Codecs {
     pub key: KeyCodec,
     pub value: ValueCodec,
+    /// The length that all keys have, if there is one, in bytes.
+    pub key_length: Option<usize>,
+    /// Whether keys are hashes, which have a minimum length.
+    pub hashed_keys: bool,
 }
+
+/// A key that is looked up; an exception with the reason if no record can have it.
+pub type Lookup<'a, 'py> = Result<Encoded<'a, 'py>, PyErr>;
 
 /// The bytes of a key or a value, borrowed where that is possible.
 pub enum Encoded<'a, 'py> {
@@ -105,7 +116,15 @@ impl Codecs {
             Some((kind, encode, decode)) if kind == "text" => ValueCodec::Text { encode, decode },
             Some((_, encode, decode)) => ValueCodec::Binary { encode, decode },
         };
-        Ok(Codecs { key: key_codec, value })
+        Ok(Codecs { key: key_codec, value, key_length: None, hashed_keys: false })
+    }
+
+    /// The same codecs for a store whose keys have one length, or are hashes.
+    #[must_use]
+    pub fn with_keys(mut self, fixed: Option<(usize, usize)>, hashed_keys: bool) -> Codecs {
+        self.key_length = fixed.map(|(key_length, _)| key_length);
+        self.hashed_keys = hashed_keys;
+        self
     }
 
     /// Returns the name of the codec of keys.
@@ -135,11 +154,50 @@ impl Codecs {
         }
     }
 
+    /// Returns the bytes of a key that is looked up. A mapping does not have an object that cannot be a key: that is no
+    /// error of the lookup.
+    ///
+    /// # Errors
+    /// `ValueError` for a buffer that is not contiguous; what `__index__` raises.
+    pub fn encode_lookup<'a, 'py>(&self, key: &'a Bound<'py, PyAny>) -> PyResult<Lookup<'a, 'py>> {
+        let py = key.py();
+        let encoded = match self.encode_key(key) {
+            Ok(encoded) => encoded,
+            Err(error)
+                if error.is_instance_of::<PyTypeError>(py)
+                    || error.is_instance_of::<PyOverflowError>(py)
+                    || error.is_instance_of::<PyUnicodeEncodeError>(py) =>
+            {
+                return Ok(Err(error));
+            }
+            Err(error) => return Err(error),
+        };
+        let checked = self.check_length(encoded.bytes()?);
+        Ok(checked.map_err(|error| to_python(py, &error)).map(|()| encoded))
+    }
+
+    fn check_length(&self, key: &[u8]) -> siltstone::Result<()> {
+        check_key(key)?;
+        let got = key.len();
+        match self.key_length {
+            Some(expected) if expected != got => {
+                Err(siltstone::Error::RecordSize { what: "key", expected, got })
+            }
+            _ if self.hashed_keys && got < HASH_LENGTH_MIN => Err(siltstone::Error::HashLength { got }),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the key with these bytes.
     ///
     /// # Errors
-    /// `UnicodeDecodeError` or `ValueError` for bytes that the codec did not write.
+    /// `siltstone.DecodeError` for bytes that the codec did not write.
     pub fn decode_key<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let name = || format!("the key {}", PyBytes::new(py, key));
+        self.decode_key_plainly(py, key).map_err(|error| undecodable(py, error, name))
+    }
+
+    fn decode_key_plainly<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let number = || -> PyResult<u64> {
             let bytes = key.try_into().map_err(|_| {
                 let length = key.len();
@@ -180,11 +238,26 @@ impl Codecs {
         }
     }
 
-    /// Returns the value with these bytes.
+    /// Returns the value with these bytes, which is that of `key`.
     ///
     /// # Errors
-    /// What the codec raises.
-    pub fn decode_value<'py>(&self, py: Python<'py>, value: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    /// `siltstone.DecodeError` with the key if the codec raises an exception.
+    pub fn decode_value<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        value: &[u8],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let name = || {
+            let key = self.decode_key_plainly(py, key).unwrap_or_else(|_| PyBytes::new(py, key).into_any());
+            let text = key.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+            let shown: String = text.chars().take(KEY_SHOWN).collect();
+            format!("the value of the key {shown}{}", if shown.len() < text.len() { "…" } else { "" })
+        };
+        self.decode_value_plainly(py, value).map_err(|error| undecodable(py, error, name))
+    }
+
+    fn decode_value_plainly<'py>(&self, py: Python<'py>, value: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         match &self.value {
             ValueCodec::Raw => Ok(PyBytes::new(py, value).into_any()),
             ValueCodec::Text { decode, .. } => decode.bind(py).call1((PyString::from_bytes(py, value)?,)),

@@ -1,10 +1,10 @@
 //! The class `Dictionary`: a file of records that is built once and read by many processes.
 
 use crate::buffer::Buffer;
-use crate::codec::Codecs;
+use crate::codec::{Codecs, Lookup};
 use crate::error::{IntoPython, missing_key, setting_error, to_python};
 use crate::interrupt::with_progress;
-use crate::keys::{KeyList, KeyRows};
+use crate::keys::{KeyList, KeyRows, LookupList};
 use crate::records::{Part, Records};
 use crate::report::verify_report;
 use crate::settings;
@@ -40,7 +40,7 @@ impl Dictionary {
         index_in_memory: bool,
         access: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Dictionary> {
-        let codecs = Arc::new(Codecs::new(py, keys, values)?);
+        let codecs = Codecs::new(py, keys, values)?;
         let mut options = siltstone::Dictionary::options();
         if !index_in_memory {
             options = options.without_index();
@@ -49,11 +49,14 @@ impl Dictionary {
             options = options.access(settings::access(access)?);
         }
         let handle = py.detach(|| options.open(path)).into_python(py)?;
+        let info = handle.info();
+        let codecs = Arc::new(codecs.with_keys(info.fixed, info.hashed_keys));
         Ok(Dictionary { handle, codecs })
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(key, None)?.ok_or_else(|| missing_key(key))
+        let lookup = self.codecs.encode_lookup(key)?;
+        self.find(&lookup, key.py())?.ok_or_else(|| missing_key(key, lookup.err()))
     }
 
     /// Returns the value of a key, or `default`.
@@ -63,18 +66,12 @@ impl Dictionary {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let py = key.py();
-        let encoded = self.codecs.encode_key(key)?;
-        let key = encoded.bytes()?;
-        match py.detach(|| self.handle.get(key)).into_python(py)? {
-            Some(value) => self.codecs.decode_value(py, &value).map(Some),
-            None => Ok(default),
-        }
+        Ok(self.find(&self.codecs.encode_lookup(key)?, key.py())?.or(default))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = key.py();
-        let encoded = self.codecs.encode_key(key)?;
+        let Ok(encoded) = self.codecs.encode_lookup(key)? else { return Ok(false) };
         let key = encoded.bytes()?;
         py.detach(|| self.handle.contains(key)).into_python(py)
     }
@@ -109,11 +106,15 @@ impl Dictionary {
         let list = self.key_list(keys)?;
         let slices = list.slices();
         let found = py.detach(|| self.handle.get_many(&slices)).into_python(py)?;
-        let values = found.into_iter().map(|value| match value {
-            Some(value) => self.codecs.decode_value(py, &value),
-            None => Ok(default.clone()),
-        });
-        PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+        let mut values = Vec::with_capacity(list.len());
+        list.each(slices.iter().zip(found), |value| {
+            values.push(match value {
+                Some((key, Some(value))) => self.codecs.decode_value(py, key, &value)?,
+                _ => default.clone(),
+            });
+            Ok(())
+        })?;
+        PyList::new(py, values)
     }
 
     /// Returns for each of many keys whether it exists.
@@ -121,7 +122,13 @@ impl Dictionary {
         let py = keys.py();
         let list = self.key_list(keys)?;
         let slices = list.slices();
-        py.detach(|| self.handle.contains_many(&slices)).into_python(py)
+        let contained = py.detach(|| self.handle.contains_many(&slices)).into_python(py)?;
+        let mut found = Vec::with_capacity(list.len());
+        list.each(contained, |contained| {
+            found.push(contained.unwrap_or(false));
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Looks up the keys of an array: copies values into the rows of `values`, and sets `found` to 0 or 1.
@@ -181,10 +188,17 @@ impl Dictionary {
 }
 
 impl Dictionary {
-    fn key_list(&self, keys: &Bound<'_, PyAny>) -> PyResult<KeyList> {
-        let mut list = KeyList::default();
+    fn find<'py>(&self, key: &Lookup<'_, 'py>, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Ok(encoded) = key else { return Ok(None) };
+        let key = encoded.bytes()?;
+        let value = py.detach(|| self.handle.get(key)).into_python(py)?;
+        value.map(|value| self.codecs.decode_value(py, key, &value)).transpose()
+    }
+
+    fn key_list(&self, keys: &Bound<'_, PyAny>) -> PyResult<LookupList> {
+        let mut list = LookupList::default();
         for key in keys.try_iter()? {
-            list.push(self.codecs.encode_key(&key?)?.bytes()?);
+            list.push(&self.codecs, &key?)?;
         }
         Ok(list)
     }

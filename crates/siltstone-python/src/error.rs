@@ -1,5 +1,6 @@
 //! Errors of the library as exceptions of `siltstone._errors`.
 
+use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use siltstone::Error;
@@ -15,8 +16,8 @@ const NAMES: [(&str, &str); 9] = [
     ("leave `engine` out", "leave engine= out"),
     ("create one with `siltstone dict build`", "create one with siltstone.Dictionary.build"),
     (
-        "close the database there and open it here",
-        "open the database after the fork, in the process that uses it",
+        "only that process may write; close the database there and open it here",
+        "it cannot be used here; open the database after the fork, in the process that uses it, or with flag=\"r\"",
     ),
 ];
 
@@ -114,14 +115,38 @@ pub fn forked(py: Python<'_>, opened_by: u32) -> PyErr {
     to_python(py, &Error::Forked { opened_by })
 }
 
-/// Returns the `siltstone.MissingKeyError` of a key.
-pub fn missing_key(key: &Bound<'_, PyAny>) -> PyErr {
+/// Returns the `siltstone.MissingKeyError` of a key, with the reason if no record can have it.
+pub fn missing_key(key: &Bound<'_, PyAny>, reason: Option<PyErr>) -> PyErr {
     let py = key.py();
     let made = py
         .import(intern!(py, "siltstone._errors"))
         .and_then(|module| module.getattr(intern!(py, "MissingKeyError")))
         .and_then(|class| class.call1((key,)));
-    made.map_or_else(|error| error, PyErr::from_value)
+    let missing = made.map_or_else(|error| error, PyErr::from_value);
+    if reason.is_some() {
+        missing.set_cause(py, reason);
+    }
+    missing
+}
+
+/// Returns the `siltstone.ClosedError` with a message.
+pub fn closed(py: Python<'_>, message: &str) -> PyErr {
+    exception(py, "ClosedError", message)
+}
+
+/// Returns the `siltstone.DecodeError` of a key or a value, with what the codec raised as its cause. What is no error
+/// of the bytes, such as Ctrl-C, stays as it is.
+pub fn undecodable(py: Python<'_>, error: PyErr, what: impl FnOnce() -> String) -> PyErr {
+    if !error.is_instance_of::<PyException>(py) || error.is_instance_of::<PyMemoryError>(py) {
+        return error;
+    }
+    let message = format!(
+        "{} cannot be decoded: {error}; the record is as it was: put another value, or delete the key",
+        what()
+    );
+    let raised = exception(py, "DecodeError", &message);
+    raised.set_cause(py, Some(error));
+    raised
 }
 
 /// Turns a result of the library into one of Python.

@@ -24,16 +24,52 @@ impl KeyList {
         self.ends.len()
     }
 
-    /// Removes all keys and keeps the memory.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
     /// Returns the keys.
     pub fn slices(&self) -> Vec<&[u8]> {
         let starts = std::iter::once(&0).chain(&self.ends);
         starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(*start..*end)).collect()
+    }
+}
+
+/// Keys that are looked up. Those that are impossible are left out of the call of the library.
+#[derive(Default)]
+pub struct LookupList {
+    keys: KeyList,
+    possible: Vec<bool>,
+}
+
+impl LookupList {
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// See [`Codecs::encode_lookup`].
+    pub fn push(&mut self, codecs: &Codecs, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let lookup = codecs.encode_lookup(key)?;
+        self.possible.push(lookup.is_ok());
+        lookup.map_or(Ok(()), |encoded| encoded.bytes().map(|key| self.keys.push(key)))
+    }
+
+    /// Returns the number of keys, with those that are impossible.
+    pub fn len(&self) -> usize {
+        self.possible.len()
+    }
+
+    /// Returns the keys that are possible.
+    pub fn slices(&self) -> Vec<&[u8]> {
+        self.keys.slices()
+    }
+
+    /// Calls `take` for each key, in their order, with what was found for it; `None` for an impossible one.
+    ///
+    /// # Errors
+    /// What `take` returns.
+    pub fn each<T>(
+        &self,
+        found: impl IntoIterator<Item = T>,
+        mut take: impl FnMut(Option<T>) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let mut found = found.into_iter();
+        self.possible.iter().try_for_each(|possible| take(if *possible { found.next() } else { None }))
     }
 }
 

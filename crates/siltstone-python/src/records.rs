@@ -1,12 +1,13 @@
 //! Iterators over records, keys or values.
 
 use crate::codec::Codecs;
-use crate::error::IntoPython;
+use crate::error::{IntoPython, to_python};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyTuple;
-use siltstone::{Bytes, Record, Result};
+use siltstone::{Bytes, Error, Record, Result};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The records that are read at a time, at most. An iterator begins with one and doubles the number.
@@ -36,18 +37,27 @@ pub struct Records {
     state: Mutex<State>,
     codecs: Arc<Codecs>,
     part: Part,
+    /// Whether the database was closed: records that were read ahead are not returned either.
+    is_closed: Option<Arc<AtomicBool>>,
 }
 
 impl Records {
     /// Makes an iterator.
     pub fn new(source: Source, codecs: Arc<Codecs>, part: Part) -> Records {
-        Records::limited(source, codecs, part, None)
+        let state = State { source: Some(source), ahead: VecDeque::new(), ahead_max: 1, left: None };
+        Records { state: Mutex::new(state), codecs, part, is_closed: None }
     }
 
-    /// Makes an iterator over at most `limit` records.
-    pub fn limited(source: Source, codecs: Arc<Codecs>, part: Part, limit: Option<usize>) -> Records {
+    /// Makes an iterator over at most `limit` records of a database that may be closed.
+    pub fn of_database(
+        source: Source,
+        codecs: Arc<Codecs>,
+        part: Part,
+        limit: Option<usize>,
+        is_closed: Arc<AtomicBool>,
+    ) -> Records {
         let state = State { source: Some(source), ahead: VecDeque::new(), ahead_max: 1, left: limit };
-        Records { state: Mutex::new(state), codecs, part }
+        Records { state: Mutex::new(state), codecs, part, is_closed: Some(is_closed) }
     }
 }
 
@@ -80,6 +90,12 @@ impl Records {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let record = {
             let Ok(mut state) = self.state.lock_py_attached(py) else { return Ok(None) };
+            let is_at_end = state.source.is_none() && state.ahead.is_empty();
+            if !is_at_end
+                && self.is_closed.as_ref().is_some_and(|is_closed| is_closed.load(Ordering::Relaxed))
+            {
+                return Err(to_python(py, &Error::Closed));
+            }
             if state.ahead.is_empty() {
                 let state: &mut State = &mut state;
                 py.detach(|| state.fill());
@@ -89,7 +105,7 @@ impl Records {
         let Some(record) = record else { return Ok(None) };
         let record = record.into_python(py)?;
         let key = || self.codecs.decode_key(py, &record.key);
-        let value = || self.codecs.decode_value(py, &record.value);
+        let value = || self.codecs.decode_value(py, &record.key, &record.value);
         Ok(Some(match self.part {
             Part::Keys => key()?,
             Part::Values => value()?,

@@ -1,10 +1,28 @@
 //! Settings by name, as `siltstone.open` receives them.
 
 use crate::error::{IntoPython, setting_error};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict};
+use pyo3::types::{PyBool, PyDict, PyString};
 use siltstone::{Access, Builder, Durability, EngineKind, TimestampMs, WriteOptions};
 use std::time::Duration;
+
+/// A duration: a number of seconds, or a `datetime.timedelta`.
+#[derive(Debug, Clone, Copy)]
+pub struct Seconds(pub f64);
+
+impl<'py> FromPyObject<'_, 'py> for Seconds {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Seconds> {
+        let seconds = match object.getattr_opt(intern!(object.py(), "total_seconds"))? {
+            Some(total_seconds) => total_seconds.call0()?.extract()?,
+            None => object.extract()?,
+        };
+        Ok(Seconds(seconds))
+    }
+}
 
 /// Returns the durability with a name.
 ///
@@ -21,8 +39,8 @@ pub fn durability(py: Python<'_>, name: &str) -> PyResult<Durability> {
 ///
 /// # Errors
 /// `siltstone.SettingError` if `expire` is not a positive number.
-pub fn expires_at_ms(py: Python<'_>, expire: Option<f64>) -> PyResult<TimestampMs> {
-    let Some(seconds) = expire else { return Ok(0) };
+pub fn expires_at_ms(py: Python<'_>, expire: Option<Seconds>) -> PyResult<TimestampMs> {
+    let Some(Seconds(seconds)) = expire else { return Ok(0) };
     if seconds.is_nan() || seconds <= 0.0 {
         let message = format!("expire: {seconds} s is not above 0; use `del` to remove a record now");
         return Err(setting_error(py, message));
@@ -35,7 +53,7 @@ pub fn expires_at_ms(py: Python<'_>, expire: Option<f64>) -> PyResult<TimestampM
 ///
 /// # Errors
 /// See [`durability`] and [`expires_at_ms`].
-pub fn write_options(py: Python<'_>, expire: Option<f64>, name: Option<&str>) -> PyResult<WriteOptions> {
+pub fn write_options(py: Python<'_>, expire: Option<Seconds>, name: Option<&str>) -> PyResult<WriteOptions> {
     let options = WriteOptions::default().expires_at_ms(expires_at_ms(py, expire)?);
     Ok(match name {
         Some(name) => options.durability(durability(py, name)?),
@@ -68,6 +86,20 @@ pub fn apply(mut builder: Builder, engine: Option<&str>, settings: &Bound<'_, Py
 }
 
 fn one(builder: Builder, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Builder> {
+    let py = value.py();
+    if !matches!(name, "durability" | "access") && value.is_instance_of::<PyString>() {
+        // Such as "64MiB".
+        return Ok(builder.set(name, text_of(value)?));
+    }
+    typed(builder, name, value).map_err(|error| {
+        if !error.is_instance_of::<PyTypeError>(py) {
+            return error;
+        }
+        PyTypeError::new_err(format!("{name}: {}", error.value(py)))
+    })
+}
+
+fn typed(builder: Builder, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Builder> {
     let py = value.py();
     Ok(match name {
         "fixed" => {

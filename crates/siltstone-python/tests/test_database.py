@@ -1,6 +1,7 @@
 """Codecs, settings, errors, batches, expiry, order."""
 
 import array
+import datetime
 import json
 import math
 import os
@@ -34,13 +35,12 @@ def test_keys_are_encoded_and_decoded(path, codec, keys):
         for key in keys:
             db[key] = b"value"
         assert sorted(db) == sorted(keys)
-        with pytest.raises(TypeError):
-            db[1.5]
-        with pytest.raises(TypeError):
-            db[b"bytes"]
+        for wrong in (1.5, b"bytes"):
+            with pytest.raises(TypeError):
+                db[wrong] = b"value"
         if codec != "str":
             with pytest.raises(OverflowError):
-                db[2**64]
+                db[2**64] = b"value"
 
 
 @pytest.mark.parametrize("codec", ["json", "pickle"])
@@ -101,10 +101,19 @@ def test_settings_reach_the_engine(path):
         stats = db.stats()
         assert stats["fixed"] == (8, 4) and stats["hashed_keys"] and stats["partitions"] == 4
         assert stats["settings"]["filter_last_store"] == "8"
+        assert "keys='bytes', values='raw', open" in repr(db)
         with pytest.raises(siltstone.RecordError) as raised:
             db[b"short"] = b"1234"
         assert "8 bytes" in str(raised.value) and "fixed=" in raised.value.remedy
         assert isinstance(raised.value, ValueError)
+
+
+def test_sizes_can_be_text_and_wrong_types_name_the_setting(path):
+    with siltstone.open(path, memory_budget="16MiB", partitions="2", hashed_keys="true") as db:
+        assert db.stats()["partitions"] == 2 and db.stats()["hashed_keys"]
+    for wrong in ({"memory_budget": 1.5}, {"memory_budget": "much"}, {"fixed": 8}, {"partitions": []}):
+        with pytest.raises((TypeError, siltstone.SettingError), match=next(iter(wrong))):
+            siltstone.open(path + "2", **wrong)
 
 
 def test_errors_have_the_file_and_the_remedy(path):
@@ -187,6 +196,10 @@ def test_records_expire(path):
         db["ever"] = b"3"
         assert 999 < db.ttl("long") <= 1000 and db.ttl("ever") == math.inf and db.ttl("none") is None
         assert db.touch("ever", 500) and db.ttl("ever") <= 500
+        db.set("day", b"", datetime.timedelta(days=1))
+        assert 86_399 < db.ttl("day") <= 86_400 and db.touch("day", datetime.timedelta(hours=1)) and db.ttl("day") <= 3600
+        with pytest.raises(TypeError, match="expire"):
+            db.put("a", b"", expire="1h")
         assert db.touch("long") and db.ttl("long") == math.inf
         assert not db.touch("none", 5)
         deadline = time.monotonic() + 60
@@ -234,21 +247,6 @@ def test_ranges_are_in_key_order(path):
             db.range("a", prefix="b")
     with siltstone.open(path + "3") as db, pytest.raises(siltstone.UnsupportedError, match="flashkey"):
         db.range()
-
-
-def test_a_function_is_memoized(path):
-    with siltstone.open(path, keys="str", values="json") as db:
-        calls = []
-
-        @db.memoize(name="f", expire=1000)
-        def f(a, b=0):
-            calls.append((a, b))
-            return None if a == 0 else [a, b]
-
-        assert [f(1), f(1), f(1, b=2), f("1"), f(0), f(0)] == [[1, 0], [1, 0], [1, 2], ["1", 0], None, None]
-        assert calls == [(1, 0), (1, 2), ("1", 0), (0, 0)]
-        assert db[f.key_of(1)] == [1, 0] and len(f.key_of("x" * 10_000)) < 300
-        assert f("x" * 10_000) == f("x" * 10_000) and len(calls) == 5
 
 
 def test_stats_verify_and_checkpoint(path):

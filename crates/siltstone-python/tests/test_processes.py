@@ -42,6 +42,29 @@ def test_a_fork_is_refused_with_a_remedy(path):
         assert db["a"] == b"1" and len(db) == 2
 
 
+@pytest.mark.parametrize("engine", ["silt", "flashkey", "flashstore", "bloomstore"])
+def test_a_database_that_is_read_only_survives_a_fork(path, engine):
+    with siltstone.open(path, keys="str", engine=engine) as db:
+        db.put_many((f"k{number}", b"1") for number in range(3000))
+    os.chdir(os.path.dirname(path))
+    with siltstone.open("db", "r") as db:
+        assert db["k1"] == b"1"
+
+        def in_another_directory(work):
+            os.chdir("/")
+            return work()
+
+        works = [lambda: db["k7"], lambda: len(db), lambda: db.get_many(["k1", "x"]), lambda: sum(1 for _ in db.items())]
+        texts = [in_child(lambda work=work: in_another_directory(work)) for work in works]
+        assert texts == ["b'1'", "3000", "[b'1', None]", "3000"]
+        assert in_child(lambda: in_child(lambda: db["k9"]) + in_child(lambda: db["k8"])) == "b'1'b'1'"
+        assert in_child(lambda: (db["k1"], db.close(), db.closed)) == "(b'1', None, True)"
+        text = in_child(lambda: db.close() or db["k1"])
+        assert text.startswith("ClosedError"), text
+        assert db["k2"] == b"1"
+    assert in_child(lambda: db["k1"]).startswith("ClosedError")
+
+
 def test_a_dictionary_works_after_a_fork(path):
     dictionary = siltstone.Dictionary.build(path, {b"a": b"1"})
     assert in_child(lambda: dictionary[b"a"]) == "b'1'"

@@ -1,10 +1,11 @@
 /*
- * The names of leveldb/c.h over Siltstone, for programs that do not iterate in the order of the keys.
+ * The names of leveldb/c.h over Siltstone.
  *
- * Include this file in place of leveldb/c.h and link with siltstone. What is not here does not exist: seeking to a key,
- * moving backwards, comparators, filters of the program, approximate sizes. Iterators return all records, in no order of
- * the keys. Settings without a counterpart have no effect, and the compiler warns of them; define
- * SILTSTONE_LEVELDB_QUIET to silence it. docs/C.md has the table.
+ * Include this file in place of leveldb/c.h and link with siltstone. A program that needs the order of the keys defines
+ * SILTSTONE_LEVELDB_ORDERED before: databases are then made by the engine flashkey with its setting ordered. Without it,
+ * iterators return all records, in no order of the keys, and a call that needs the order does not compile. Settings without
+ * a counterpart have no effect, and the compiler warns of them; define SILTSTONE_LEVELDB_QUIET to silence it. docs/C.md has
+ * the table.
  */
 
 #ifndef SILTSTONE_LEVELDB_COMPAT_H
@@ -24,6 +25,14 @@
 #define SILTSTONE_NO_EFFECT
 #endif
 
+#if defined(SILTSTONE_LEVELDB_ORDERED)
+#define SILTSTONE_IN_ORDER static inline
+#elif defined(__GNUC__)
+#define SILTSTONE_IN_ORDER __attribute__((error("define SILTSTONE_LEVELDB_ORDERED for the order of the keys")))
+#else
+#define SILTSTONE_IN_ORDER
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -41,7 +50,15 @@ typedef struct leveldb_cache_t {
 
 typedef struct leveldb_filterpolicy_t {
     int bits_per_key;
+    void *state;
+    void (*destructor)(void *);
 } leveldb_filterpolicy_t;
+
+typedef struct leveldb_comparator_t {
+    void *state;
+    void (*destructor)(void *);
+    const char *(*name)(void *);
+} leveldb_comparator_t;
 
 typedef struct leveldb_env_t {
     char is_default;
@@ -57,6 +74,7 @@ typedef struct leveldb_options_t {
     size_t block_size;
     size_t cache_bytes;
     int bits_per_key;
+    const leveldb_comparator_t *comparator;
 } leveldb_options_t;
 
 typedef struct leveldb_readoptions_t {
@@ -73,6 +91,8 @@ typedef struct leveldb_iterator_t {
     siltstone_iterator_t *records;
     bool valid;
     char *error;
+    siltstone_t *db;
+    bool reverse;
 } leveldb_iterator_t;
 
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
@@ -101,6 +121,16 @@ static inline void siltstone_leveldb_set(siltstone_options_t *to, const char *na
 static inline leveldb_t *leveldb_open(const leveldb_options_t *options, const char *name, char **errptr) {
     siltstone_options_t *with = siltstone_options_create();
     leveldb_t *opened;
+    if (options->comparator != NULL) {
+        const char *order = options->comparator->name(options->comparator->state);
+        if (strcmp(order, "leveldb.BytewiseComparator") != 0) {
+            char text[300];
+            snprintf(text, sizeof text, "the comparator \"%.100s\" cannot be used: keys are in the order of their bytes", order);
+            siltstone_options_destroy(with);
+            siltstone_leveldb_refuse(errptr, text);
+            return NULL;
+        }
+    }
     if (options->error_if_exists) {
         siltstone_options_set(with, "read_only", "true");
         opened = siltstone_open(name, with, NULL);
@@ -125,10 +155,15 @@ static inline leveldb_t *leveldb_open(const leveldb_options_t *options, const ch
     if (options->cache_bytes > 0) {
         siltstone_leveldb_set(with, "memory_budget", options->cache_bytes + SILTSTONE_LEVELDB_MEMORY);
     }
+#ifdef SILTSTONE_LEVELDB_ORDERED
+    siltstone_options_set(with, "engine", "flashkey");
+    siltstone_options_set(with, "ordered", "true");
+#else
     if (options->bits_per_key > 0) {
         siltstone_leveldb_set(with, "filter_last_store",
                               options->bits_per_key > 32 ? 32 : (size_t)options->bits_per_key);
     }
+#endif
     opened = siltstone_open(name, with, errptr);
     siltstone_options_destroy(with);
     return opened;
@@ -204,13 +239,20 @@ static inline void leveldb_compact_range(leveldb_t *db, const char *start_key, s
     siltstone_compact(db, NULL);
 }
 
-/* Iterators: from the first record to the last, in no order of the keys. */
+/* Iterators: from the first record to the last; in the order of the keys with SILTSTONE_LEVELDB_ORDERED. */
 
 static inline leveldb_iterator_t *leveldb_create_iterator(leveldb_t *db,
                                                           const leveldb_readoptions_t *options) {
     leveldb_iterator_t *it = SILTSTONE_LEVELDB_NEW(leveldb_iterator_t);
     if (it == NULL) return NULL;
     it->snapshot = options->snapshot;
+    it->db = db;
+#ifdef SILTSTONE_LEVELDB_ORDERED
+    if (it->snapshot != NULL) {
+        siltstone_leveldb_refuse(&it->error, "an iterator in the order of the keys cannot read a snapshot");
+    }
+    return it;
+#endif
     if (it->snapshot == NULL) {
         it->own = siltstone_snapshot_create(db, &it->error);
         it->snapshot = it->own;
@@ -227,6 +269,91 @@ static inline void leveldb_iter_destroy(leveldb_iterator_t *it) {
 
 static inline unsigned char leveldb_iter_valid(const leveldb_iterator_t *it) { return it->valid; }
 
+#ifdef SILTSTONE_LEVELDB_ORDERED
+
+/* Reads from a bound on; NULL for none. Each seek reads the records of its moment. */
+static inline void siltstone_leveldb_seek(leveldb_iterator_t *it, const char *bound, size_t length, bool reverse) {
+    siltstone_iterator_t *before = it->records;
+    it->records = NULL;
+    it->valid = false;
+    it->reverse = reverse;
+    if (it->snapshot == NULL) {
+        it->records = reverse ? siltstone_range(it->db, NULL, 0, bound, length, true, 0, &it->error)
+                              : siltstone_range(it->db, bound, length, NULL, 0, false, 0, &it->error);
+        if (it->records != NULL) it->valid = siltstone_iterator_next(it->records, &it->error);
+    }
+    /* The bound may be its key. */
+    siltstone_iterator_destroy(before);
+}
+
+SILTSTONE_IN_ORDER void leveldb_iter_seek(leveldb_iterator_t *it, const char *k, size_t klen) {
+    siltstone_leveldb_seek(it, k, klen, false);
+}
+SILTSTONE_IN_ORDER void leveldb_iter_seek_to_last(leveldb_iterator_t *it) {
+    siltstone_leveldb_seek(it, NULL, 0, true);
+}
+static inline void leveldb_iter_seek_to_first(leveldb_iterator_t *it) {
+    siltstone_leveldb_seek(it, NULL, 0, false);
+}
+
+SILTSTONE_IN_ORDER void leveldb_iter_prev(leveldb_iterator_t *it) {
+    size_t length;
+    const char *key = (const char *)siltstone_iterator_key(it->records, &length);
+    if (it->reverse) {
+        it->valid = siltstone_iterator_next(it->records, &it->error);
+    } else if (key != NULL) {
+        siltstone_leveldb_seek(it, key, length, true);
+    }
+}
+
+static inline void leveldb_iter_next(leveldb_iterator_t *it) {
+    size_t length;
+    const char *key = (const char *)siltstone_iterator_key(it->records, &length);
+    if (!it->reverse) {
+        it->valid = siltstone_iterator_next(it->records, &it->error);
+    } else if (key != NULL) {
+        /* The lowest key above this one. */
+        char *above = (char *)malloc(length + 1);
+        it->valid = false;
+        if (above == NULL) return;
+        memcpy(above, key, length);
+        above[length] = 0;
+        siltstone_leveldb_seek(it, above, length + 1, false);
+        free(above);
+    }
+}
+
+/* The bytes of the keys and values of each range, which are read. */
+SILTSTONE_IN_ORDER void leveldb_approximate_sizes(leveldb_t *db, int num_ranges, const char *const *range_start_key,
+                                                  const size_t *range_start_key_len,
+                                                  const char *const *range_limit_key,
+                                                  const size_t *range_limit_key_len, uint64_t *sizes) {
+    int i;
+    for (i = 0; i < num_ranges; i++) {
+        siltstone_iterator_t *records =
+            siltstone_range(db, range_start_key[i], range_start_key_len[i], range_limit_key[i],
+                            range_limit_key_len[i], false, 0, NULL);
+        sizes[i] = 0;
+        while (records != NULL && siltstone_iterator_next(records, NULL)) {
+            size_t klen, vlen;
+            siltstone_iterator_key(records, &klen);
+            siltstone_iterator_value(records, &vlen);
+            sizes[i] += klen + vlen;
+        }
+        siltstone_iterator_destroy(records);
+    }
+}
+
+#else
+
+SILTSTONE_IN_ORDER void leveldb_iter_seek(leveldb_iterator_t *it, const char *k, size_t klen);
+SILTSTONE_IN_ORDER void leveldb_iter_seek_to_last(leveldb_iterator_t *it);
+SILTSTONE_IN_ORDER void leveldb_iter_prev(leveldb_iterator_t *it);
+SILTSTONE_IN_ORDER void leveldb_approximate_sizes(leveldb_t *db, int num_ranges, const char *const *range_start_key,
+                                                  const size_t *range_start_key_len,
+                                                  const char *const *range_limit_key,
+                                                  const size_t *range_limit_key_len, uint64_t *sizes);
+
 static inline void leveldb_iter_next(leveldb_iterator_t *it) {
     it->valid = siltstone_iterator_next(it->records, &it->error);
 }
@@ -239,6 +366,8 @@ static inline void leveldb_iter_seek_to_first(leveldb_iterator_t *it) {
     it->records = siltstone_snapshot_iterate(it->snapshot, &it->error);
     if (it->records != NULL) leveldb_iter_next(it);
 }
+
+#endif
 
 static inline const char *leveldb_iter_key(const leveldb_iterator_t *it, size_t *klen) {
     return siltstone_iterator_key(it->records, klen);
@@ -389,7 +518,38 @@ static inline leveldb_filterpolicy_t *leveldb_filterpolicy_create_bloom(int bits
     if (p != NULL) p->bits_per_key = bits_per_key;
     return p;
 }
-static inline void leveldb_filterpolicy_destroy(leveldb_filterpolicy_t *p) { free(p); }
+/* Its filter is never made: a filter only saves reads. */
+SILTSTONE_NO_EFFECT static inline leveldb_filterpolicy_t *leveldb_filterpolicy_create(
+    void *state, void (*destructor)(void *),
+    char *(*create_filter)(void *, const char *const *, const size_t *, int, size_t *),
+    unsigned char (*key_may_match)(void *, const char *, size_t, const char *, size_t),
+    const char *(*name)(void *)) {
+    leveldb_filterpolicy_t *p = SILTSTONE_LEVELDB_NEW(leveldb_filterpolicy_t);
+    (void)create_filter, (void)key_may_match, (void)name;
+    if (p != NULL) p->state = state, p->destructor = destructor;
+    return p;
+}
+static inline void leveldb_filterpolicy_destroy(leveldb_filterpolicy_t *p) {
+    if (p != NULL && p->destructor != NULL) p->destructor(p->state);
+    free(p);
+}
+
+/* Keys are in the order of their bytes: a database opens only with the comparator "leveldb.BytewiseComparator". */
+static inline leveldb_comparator_t *leveldb_comparator_create(
+    void *state, void (*destructor)(void *),
+    int (*compare)(void *, const char *, size_t, const char *, size_t), const char *(*name)(void *)) {
+    leveldb_comparator_t *c = SILTSTONE_LEVELDB_NEW(leveldb_comparator_t);
+    (void)compare;
+    if (c != NULL) c->state = state, c->destructor = destructor, c->name = name;
+    return c;
+}
+static inline void leveldb_comparator_destroy(leveldb_comparator_t *c) {
+    if (c != NULL && c->destructor != NULL) c->destructor(c->state);
+    free(c);
+}
+static inline void leveldb_options_set_comparator(leveldb_options_t *o, leveldb_comparator_t *c) {
+    o->comparator = c;
+}
 
 static inline leveldb_env_t *leveldb_create_default_env(void) { return SILTSTONE_LEVELDB_NEW(leveldb_env_t); }
 static inline void leveldb_env_destroy(leveldb_env_t *e) { free(e); }

@@ -240,7 +240,11 @@ static void prefixes(siltstone_t *db) {
     CHECK(siltstone_delete_prefix(db, "prefix:", 7, SILTSTONE_DURABILITY_SYNCED, stop_at_once, &calls, &err) == 0);
     CHECK(failed(SILTSTONE_ERROR_INTERRUPTED, "") && calls == 1);
     CHECK(siltstone_delete_prefix(db, "prefix:", 7, 0, NULL, NULL, &err) < 1889 && err == NULL);
-    CHECK(siltstone_delete_prefix(NULL, "", 0, 0, NULL, NULL, &err) == 0 && failed(SILTSTONE_ERROR_ARGUMENT, ""));
+    CHECK(siltstone_delete_prefix(NULL, "p", 1, 0, NULL, NULL, &err) == 0 && failed(SILTSTONE_ERROR_ARGUMENT, ""));
+    CHECK(siltstone_delete_prefix(db, "", 0, 0, NULL, NULL, &err) == 0);
+    CHECK(failed(SILTSTONE_ERROR_ARGUMENT, "siltstone_clear"));
+    CHECK(siltstone_delete_prefix(db, NULL, 0, 0, NULL, NULL, &err) == 0);
+    CHECK(failed(SILTSTONE_ERROR_ARGUMENT, "siltstone_clear"));
 }
 
 static int count(siltstone_iterator_t *records) {
@@ -374,7 +378,37 @@ static void ordered_ranges(void) {
     siltstone_iterator_t *down = siltstone_range(db, NULL, 0, NULL, 0, true, 0, &err);
     CHECK(siltstone_iterator_next(down, &err) && *siltstone_iterator_key(down, &length) == 'c' && length == 1);
     siltstone_iterator_destroy(down);
-    CHECK(siltstone_close(db, &err) && siltstone_destroy(in("ordered"), &err));
+    siltstone_iterator_t *begun[5], *fresh[5];
+    uint64_t position;
+    siltstone_snapshot_t *snapshot = siltstone_snapshot_create(db, &err);
+    for (int i = 0; i < 2; i++) {
+        siltstone_iterator_t **made = i == 0 ? begun : fresh;
+        made[0] = siltstone_iterate(db, &err);
+        made[1] = siltstone_snapshot_iterate(snapshot, &err);
+        made[2] = siltstone_range(db, NULL, 0, NULL, 0, i == 0, 0, &err);
+        made[3] = siltstone_prefix(db, "b", 1, false, 0, &err);
+        made[4] = siltstone_scan(db, 0, UINT64_MAX, 100, &position, &err);
+    }
+    for (int i = 0; i < 5; i++) CHECK(siltstone_iterator_next(begun[i], &err) && err == NULL);
+    CHECK(siltstone_clear(NULL, 0, NULL, NULL, &err) == 0 && failed(SILTSTONE_ERROR_ARGUMENT, "NULL"));
+    CHECK(siltstone_clear(db, SILTSTONE_DURABILITY_SYNCED, NULL, NULL, &err) == 4 && err == NULL);
+    CHECK(count(siltstone_iterate(db, &err)) == 0);
+    siltstone_iterator_t *ended = siltstone_iterate(db, &err);
+    CHECK(!siltstone_iterator_next(ended, &err) && err == NULL);
+    CHECK(siltstone_close(db, &err));
+    for (int i = 0; i < 10; i++) {
+        siltstone_iterator_t *records = i < 5 ? begun[i] : fresh[i - 5];
+        for (int again = 0; again < 2; again++) {
+            CHECK(!siltstone_iterator_next(records, &err) && failed(SILTSTONE_ERROR_CLOSED, ""));
+            CHECK(siltstone_iterator_key(records, NULL) == NULL);
+        }
+        siltstone_iterator_destroy(records);
+    }
+    CHECK(!siltstone_iterator_next(ended, &err) && err == NULL);
+    siltstone_iterator_destroy(ended);
+    CHECK(siltstone_snapshot_get(snapshot, "c", 1, NULL, &err) == NULL && failed(SILTSTONE_ERROR_CLOSED, ""));
+    siltstone_snapshot_destroy(snapshot);
+    CHECK(siltstone_destroy(in("ordered"), &err));
 }
 
 static void memory(void) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ._errors import CorruptError, SettingError
+from ._errors import CorruptError, SettingError, UnsupportedError
 
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: The file with the codecs. The library knows its name, and copies it to checkpoints.
 FILE = "CODECS"
+
+#: The length of that file, at most, in characters.
+LENGTH_MAX = 4096
 
 
 def array_shape(values: str) -> tuple[numpy.dtype[Any], tuple[int, ...]] | None:
@@ -35,9 +38,15 @@ def array_shape(values: str) -> tuple[numpy.dtype[Any], tuple[int, ...]] | None:
         item = numpy.dtype(match[1])
     except TypeError:
         raise SettingError(f"values: NumPy has no type `{match[1]}`; use one such as float32[64]") from None
-    if item.hasobject:
-        raise SettingError(f"values: `{match[1]}` has no fixed size; use one such as float32[64]")
+    if item.kind not in "biufc":
+        raise SettingError(f"values: `{match[1]}` is not a type of numbers; use one such as float32[64]")
     return item.newbyteorder("<"), tuple(int(length) for length in match[2].split(","))
+
+
+def canonical(values: str) -> str:
+    """Returns the one name of a codec that has several, such as ``f4[64]`` and ``float32[64]``."""
+    array = array_shape(values)
+    return values if array is None else f"{array[0].name}[{','.join(map(str, array[1]))}]"
 
 
 def value_functions(values: str) -> Functions | None:
@@ -60,10 +69,12 @@ def value_functions(values: str) -> Functions | None:
         )
     import numpy
 
+    from ._arrays import cast
+
     item, shape = array
 
     def encode(value: Any) -> Any:
-        row = numpy.ascontiguousarray(value, dtype=item)
+        row = cast(value, item, values)
         if row.shape != shape:
             raise SettingError(f"values: an array of shape {row.shape}, but the codec is `{values}`; reshape it")
         return row
@@ -77,18 +88,27 @@ def value_functions(values: str) -> Functions | None:
 def remembered(path: str | os.PathLike[str]) -> dict[str, str]:
     """Returns the codecs that the database in a directory remembers; nothing if it has the default ones."""
     file = os.path.join(path, FILE)
-    if not os.path.exists(file):
+    try:
+        # Another user may have made the directory: a pipe is not waited for, and a long file not read.
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
         return {}
     import json
+    import stat
 
-    try:
-        with open(file, encoding="utf-8") as text:
-            codecs = json.load(text)
-    except ValueError as error:
-        raise _damaged(file, str(error)) from None
+    with open(descriptor, encoding="utf-8") as text:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _damaged(file, "it is not a file")
+        try:
+            codecs = json.loads(text.read(LENGTH_MAX + 1)[:LENGTH_MAX])
+        except (ValueError, RecursionError) as error:
+            raise _damaged(file, str(error)) from None
     if not isinstance(codecs, dict) or codecs.get("version") != 1:
         raise _damaged(file, "it is not of version 1")
-    return {name: str(codecs[name]) for name in ("keys", "values") if name in codecs}
+    known = {name: codecs[name] for name in ("keys", "values") if name in codecs}
+    if not all(isinstance(name, str) for name in known.values()):
+        raise _damaged(file, "a codec is not a name")
+    return known
 
 
 def _damaged(file: str, problem: str) -> CorruptError:
@@ -102,11 +122,18 @@ def remember(path: str | os.PathLike[str], keys: str, values: str) -> None:
     """Writes the codecs into the directory of a database, durably."""
     import json
 
+    with StandardDescriptors():
+        _replace(path, json.dumps({"version": 1, "keys": keys, "values": values}))
+
+
+def _replace(path: str | os.PathLike[str], content: str) -> None:
     file = os.path.join(path, FILE)
     new = file + ".new"
-    with open(new, "w", encoding="utf-8") as text:
-        json.dump({"version": 1, "keys": keys, "values": values}, text)
-        text.write("\n")
+    # Whatever has this name is replaced, and never followed.
+    if os.path.lexists(new):
+        os.unlink(new)
+    with open(new, "x", encoding="utf-8") as text:
+        text.write(content + "\n")
         text.flush()
         os.fsync(text.fileno())
     os.replace(new, file)
@@ -117,15 +144,44 @@ def remember(path: str | os.PathLike[str], keys: str, values: str) -> None:
         os.close(directory)
 
 
+class StandardDescriptors:
+    """Keeps the descriptors 0 to 2 in use, so no file of a database gets one of them.
+
+    In a process that has closed them, a message to standard error would be written into that file.
+    """
+
+    def __enter__(self) -> None:
+        self.taken: list[int] = []
+        while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+            self.taken.append(descriptor)
+        os.close(descriptor)
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self.taken:
+            os.close(descriptor)
+
+
 def choose(path: str | os.PathLike[str], keys: str | None, values: str | None) -> tuple[str, str, bool]:
-    """Returns the codecs of keys and values, and whether the file already has them."""
+    """Returns the codecs of keys and values, and whether the file already has them.
+
+    What the directory says is data: it does not choose a codec that runs code.
+    """
     known = remembered(path)
+    if values is not None:
+        values = canonical(values)
+    if "values" in known and known["values"] != values:
+        known["values"] = canonical(known["values"])
     for name, stated in (("keys", keys), ("values", values)):
         if stated is not None and name in known and known[name] != stated:
             raise SettingError(
                 f"{name}: the codec is `{stated}`, but the database in {os.fspath(path)} has `{known[name]}`; "
                 f"leave {name}= out"
             )
+    if known.get("values") == "pickle" and values is None:
+        raise UnsupportedError(
+            f"{os.fspath(path)}: the values are pickled, and reading them runs code that they name; if only you can "
+            'write to the directory, open it with values="pickle"'
+        )
     keys = known.get("keys", keys or "bytes")
     values = known.get("values", values or "raw")
     return keys, values, bool(known) or (keys, values) == ("bytes", "raw")

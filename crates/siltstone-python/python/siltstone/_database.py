@@ -7,11 +7,12 @@ from collections.abc import Iterable, KeysView, Mapping, MutableMapping
 
 from . import _arrays, _codecs, _siltstone
 from ._errors import MissingKeyError
-from ._views import Items, Values
+from ._views import Items, Keys, Values
 
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import timedelta
     from typing import Any, Callable, TypeVar, overload
 
     import numpy
@@ -49,6 +50,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
 
     value_codec: str
     _lookups: Lookups | None = None
+    _arguments: tuple[Any, ...]
 
     def __new__(
         cls,
@@ -58,6 +60,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         engine: str | None = None,
         keys: str | None = None,
         values: str | None = None,
+        mode: int = 0o666,
         progress: Callable[[int, int], object] | None = None,
         **settings: Any,
     ) -> Database[K, V]:
@@ -66,6 +69,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         if flag == "n":
             _siltstone.remove_files(path)
         keys, values, is_kept = _codecs.choose(path, keys, values)
+        arguments = (os.path.abspath(path), engine, keys, values, dict(settings))
         functions = _codecs.value_functions(values)
         if "fixed" not in settings and keys in ("int", "uint"):
             array = _codecs.array_shape(values)
@@ -75,8 +79,15 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
                 for length in shape:
                     count *= length
                 settings["fixed"] = (8, count * item.itemsize)
-        own = super().__new__(cls, path, flag, engine, keys, functions, settings, progress)
-        own.value_codec = values
+        made = _make_directories(path, mode, settings.get("disk")) if flag in ("c", "n") and mode != 0o666 else []
+        try:
+            own = super().__new__(cls, path, flag, engine, keys, functions, settings, progress)
+        except BaseException:
+            for directory in made:
+                if not os.listdir(directory):
+                    os.rmdir(directory)
+            raise
+        own.value_codec, own._arguments = values, arguments
         if not is_kept and flag != "r" and own.stats()["engine"] != "mica":
             _codecs.remember(path, keys, values)
         return own
@@ -85,7 +96,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
 
     def keys(self) -> KeysView[K]:
         """Returns the keys. Iteration reads a snapshot, in the order of the engine."""
-        return KeysView(self)
+        return Keys(self)
 
     def values(self) -> Values[V]:
         """Returns the values. Iteration reads a snapshot."""
@@ -95,7 +106,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         """Returns the pairs of keys and values. Iteration reads a snapshot."""
         return Items(self)
 
-    def set(self, key: K, value: V, expire: float | None = None) -> None:
+    def set(self, key: K, value: V, expire: float | timedelta | None = None) -> None:
         """Sets the value of a key, which expires after `expire` seconds."""
         self.put(key, value, expire=expire)
 
@@ -106,13 +117,22 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
             raise MissingKeyError(key)
         return value
 
+    def popitem(self) -> tuple[K, V]:
+        """Removes the first record of the engine's order and returns its key and value. Atomic."""
+        for key in self:
+            value = self._take(key, _ABSENT)
+            if value is not _ABSENT:
+                return key, value
+        raise MissingKeyError("popitem: the database is empty")
+
     def setdefault(self, key: K, default: Any = None) -> Any:
         """Returns the value of a key; puts `default` first if the key is absent. The put is atomic."""
-        while not self.add(key, default):
+        while True:
             value = self.get(key, _ABSENT)
             if value is not _ABSENT:
                 return value
-        return default
+            if self.add(key, default):
+                return default
 
     def clear(self) -> None:
         """Removes all records, in batches. Those that others put meanwhile may remain."""
@@ -165,18 +185,28 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
 
     @overload
     def put_many(
-        self, records: NDArray[Any], values: NDArray[Any], *, expire: float | None = None, durability: str | None = None
+        self,
+        records: NDArray[Any],
+        values: NDArray[Any],
+        *,
+        expire: float | timedelta | None = None,
+        durability: str | None = None,
     ) -> int: ...
     @overload
     def put_many(
         self,
         records: Mapping[K, V] | Iterable[tuple[K, V]],
         *,
-        expire: float | None = None,
+        expire: float | timedelta | None = None,
         durability: str | None = None,
     ) -> int: ...
     def put_many(
-        self, records: Any, values: Any = None, *, expire: float | None = None, durability: str | None = None
+        self,
+        records: Any,
+        values: Any = None,
+        *,
+        expire: float | timedelta | None = None,
+        durability: str | None = None,
     ) -> int:
         """Puts many records and returns their number.
 
@@ -212,9 +242,14 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         return self.incr(key, -delta, default)
 
     def memoize(
-        self, *, name: str | None = None, expire: float | None = None
+        self, *, name: str | None = None, expire: float | timedelta | None = None, key: Callable[..., Any] | None = None
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Returns a decorator that keeps the results of a function: see `siltstone._memoize`.
+        """Returns a decorator that keeps the results of a function by the values of its arguments.
+
+        `name` is that of the function in keys, `expire` is in seconds, and `key` returns for the arguments of a call
+        the value that represents them. An argument of a type that is not known, such as an object or a DataFrame, is a
+        `TypeError` without it.
+        `async def` functions are kept as well. Keys begin with the name and a colon.
 
         >>> import siltstone, tempfile
         >>> with siltstone.open(tempfile.mkdtemp() + "/db", keys="str", values="json") as db:
@@ -228,7 +263,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         """
         from ._memoize import memoize
 
-        return memoize(self, name, expire)
+        return memoize(self, name, expire, key)
 
     # asyncio
 
@@ -245,7 +280,9 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         look_up: Callable[..., Any] = self.get_many
         return await asyncio.to_thread(look_up, keys, default, out=out)
 
-    async def aput(self, key: K, value: V, *, expire: float | None = None, durability: str | None = None) -> None:
+    async def aput(
+        self, key: K, value: V, *, expire: float | timedelta | None = None, durability: str | None = None
+    ) -> None:
         """Like `put`, on a thread of the event loop's pool."""
         import asyncio
 
@@ -260,11 +297,11 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         """
         self._checkpoint(target)
 
-    def to_arrow(self, *, batch_size: int = 65_536) -> Any:
-        """Returns the records as a stream of Arrow batches: see `siltstone.arrow`."""
+    def to_arrow(self, *, batch_size: int = 65_536, value_type: Any = None) -> Any:
+        """Returns the records as a stream of Arrow batches: see `siltstone.arrow.reader`."""
         from . import arrow
 
-        return arrow.reader(self, batch_size)
+        return arrow.reader(self, batch_size, value_type=value_type)
 
     def _fixed(self) -> tuple[int, int] | None:
         fixed: tuple[int, int] | None = self.stats()["fixed"]
@@ -277,8 +314,9 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else "open"
-        return f"<siltstone.Database {os.fspath(self.path)!r}, {state}>"
+        state = "closed" if self.closed else "read only" if self.read_only else "open"
+        codecs = f"keys={self.key_codec!r}, values={self.value_codec!r}"
+        return f"<siltstone.Database {os.fspath(self.path)!r}, {codecs}, {state}>"
 
     def __reduce__(self) -> Any:
         if not self.read_only:
@@ -286,7 +324,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
                 "a database that is open for writing cannot be pickled: one process has it; "
                 'open it with flag="r" in each process, or send a checkpoint or a Dictionary'
             )
-        return _reopened, (type(self), os.fspath(self.path))
+        return _reopened, (type(self), *self._arguments)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -296,8 +334,24 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         return dict(self.items()) == dict(other.items())
 
 
-def _reopened(kind: type[Database[Any, Any]], path: str) -> Database[Any, Any]:
-    return kind(path, "r")
+def _reopened(
+    kind: type[Database[Any, Any]], path: str, engine: str | None, keys: str, values: str, settings: dict[str, Any]
+) -> Database[Any, Any]:
+    return kind(path, "r", engine=engine, keys=keys, values=values, **settings)
+
+
+def _make_directories(path: str, mode: int, disk: str | os.PathLike[str] | None) -> list[str]:
+    """Creates the directory of a database, and that of its disk if it is elsewhere. Returns those that did not exist."""
+    own = os.path.abspath(path)
+    paths = [own] if disk is None else [own, os.path.normpath(os.path.join(own, os.fsdecode(disk)))]
+    made = []
+    for directory in paths:
+        if not os.path.exists(directory) and (directory == own or not directory.startswith(own + os.sep)):
+            os.makedirs(os.path.dirname(directory), exist_ok=True)
+            # Who may read also may enter.
+            os.mkdir(directory, mode | (mode & 0o444) >> 2)
+            made.append(directory)
+    return made
 
 
 def open(
@@ -314,13 +368,15 @@ def open(
     """Opens the database in the directory `path`.
 
     `flag` is that of `dbm`: ``r`` reads only, ``w`` opens an existing database, ``c`` creates one if there is none,
-    ``n`` always creates an empty one. `mode` is accepted for `dbm`'s sake and has no effect: the umask decides.
+    ``n`` always creates an empty one. `mode` is that of a directory that is created, less the umask; users that may
+    read it may also enter it. Others cannot open the files in it.
 
     `engine` is ``silt`` (the default), ``flashkey``, ``flashstore``, ``bloomstore`` or ``mica``. `keys` is the codec
     of keys: ``bytes`` (the default), ``str``, ``int`` or ``uint``; `values` that of values: ``raw`` (the default),
     ``json``, an array such as ``float32[64]``, or ``pickle``. A database remembers its codecs.
 
-    ``values="pickle"`` runs code that the values name. Use it only for databases that nobody else can write to.
+    ``values="pickle"`` runs code that the values name. Use it only for databases that no other user can write to. A
+    database does not choose it by itself: it has to be stated at each opening.
 
     `progress` is called with the bytes done and the total while a long opening runs. `settings` are those of all
     engines (fixed, hashed_keys, expiring, partitions, block_bytes, memory_budget, durability, background_threads,
@@ -334,5 +390,4 @@ def open(
     ...     db[17]
     {'name': 'Ada'}
     """
-    del mode
-    return Database(path, flag, engine=engine, keys=keys, values=values, progress=progress, **settings)
+    return Database(path, flag, engine=engine, keys=keys, values=values, mode=mode, progress=progress, **settings)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, KeysView, Mapping
 
 from . import _arrays, _codecs, _siltstone
-from ._views import Items, Values
+from ._views import Items, Keys, Values
 
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
@@ -84,7 +84,7 @@ class Dictionary(_siltstone.Dictionary[K, V], Mapping[K, V]):
 
     def keys(self) -> KeysView[K]:
         """Returns the keys, in the order of their hashes."""
-        return KeysView(self)
+        return Keys(self)
 
     def values(self) -> Values[V]:
         """Returns the values."""

@@ -60,6 +60,10 @@ class CorruptError(Error):
     """Bytes on disk differ from those that were written. `file` and `offset` say where."""
 
 
+class DecodeError(Error, ValueError):
+    """A key or a value is not what its codec writes. What the codec raised is the `__cause__`. The record stays."""
+
+
 class DeviceError(Error, OSError):
     """The operating system refused an operation. `file` and `errno` say which file and why."""
 

@@ -41,6 +41,14 @@ def path_of(folder: str, shard: int, shards: int) -> str:
     return os.path.join(folder, f"shard-{shard:05}-of-{shards:05}")
 
 
+def _settings_of(path: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a shard: each has its own directory on a disk that all of them share."""
+    disk = settings.get("disk")
+    if disk is None or not os.path.isabs(disk):
+        return settings
+    return {**settings, "disk": os.path.join(disk, os.path.basename(path))}
+
+
 def run(path: str, settings: dict[str, Any], method: str, *arguments: Any) -> Any:
     """Calls a method of the database at `path`, which this process opens when it is first used."""
     with _opening:
@@ -50,7 +58,7 @@ def run(path: str, settings: dict[str, Any], method: str, *arguments: Any) -> An
         database = _open.get(path)
         if database is None:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            database = _open[path] = open(path, **settings)
+            database = _open[path] = open(path, **_settings_of(path, settings))
     if method == "checkpoint":
         from . import checkpoints
 
@@ -131,9 +139,7 @@ class Shards:
 
     def checkpoint(self, url: str) -> None:
         """Writes a checkpoint of each shard below a URL of fsspec, each consistent in itself."""
-        futures = [
-            self._call(shard, "checkpoint", path_of(url, shard, self.shards)) for shard in range(self.shards)
-        ]
+        futures = [self._call(shard, "checkpoint", path_of(url, shard, self.shards)) for shard in range(self.shards)]
         self._gather(futures)
 
     def close(self) -> None:

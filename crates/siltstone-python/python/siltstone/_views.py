@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     V = TypeVar("V")
 else:
     K = V = object
+
+
+class Keys(KeysView[K]):
+    """The keys."""
+
+    _mapping: Any
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._mapping)
 
 
 class Values(ValuesView[V]):

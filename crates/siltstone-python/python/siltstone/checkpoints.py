@@ -21,17 +21,35 @@ from typing import Any
 
 import fsspec
 
+from ._codecs import StandardDescriptors
 from ._errors import Error, NotADatabaseError
 
 #: Written last: the names of the files with their lengths.
 LIST = "CHECKPOINT.json"
 
 
+def _files(folder: str) -> dict[str, int]:
+    """Returns the files below a folder with their lengths; the disk of a database is a folder in its checkpoint."""
+    lengths: dict[str, int] = {}
+    waiting = [""]
+    while waiting:
+        within = waiting.pop()
+        for entry in os.scandir(os.path.join(folder, within)):
+            name = f"{within}/{entry.name}" if within else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            elif entry.is_file(follow_symlinks=False):
+                lengths[name] = entry.stat(follow_symlinks=False).st_size
+            else:
+                raise Error(f"{entry.path}: neither a file nor a folder, which a checkpoint cannot have; remove it")
+    return dict(sorted(lengths.items()))
+
+
 def save(database: Any, url: str) -> None:
     """Writes a consistent copy of an open database below `url`, which must have no checkpoint yet.
 
-    The copy is made next to the database first, by hard links where possible. A checkpoint is complete when its list
-    of files exists, which is written last.
+    The copy is made next to the database first, by hard links where possible. It has the disk of a database that has
+    one. A checkpoint is complete when its list of files exists, which is written last.
     """
     system, folder = fsspec.core.url_to_fs(url)
     if system.exists(f"{folder}/{LIST}"):
@@ -40,27 +58,53 @@ def save(database: Any, url: str) -> None:
     with tempfile.TemporaryDirectory(prefix=".checkpoint-", dir=os.path.dirname(os.path.abspath(path))) as temporary:
         copy = os.path.join(temporary, "copy")
         database.checkpoint(copy)
-        names = sorted(name for name in os.listdir(copy) if os.path.isfile(os.path.join(copy, name)))
-        lengths = {name: os.path.getsize(os.path.join(copy, name)) for name in names}
-        system.makedirs(folder, exist_ok=True)
-        for name in names:
+        lengths = _files(copy)
+        for within in sorted({name.rpartition("/")[0] for name in lengths}):
+            system.makedirs(f"{folder}/{within}" if within else folder, exist_ok=True)
+        for name in lengths:
             system.put_file(os.path.join(copy, name), f"{folder}/{name}")
         with system.open(f"{folder}/{LIST}", "w") as file:
             json.dump({"version": 1, "files": lengths}, file)
 
 
+def _listed(text: str, url: str) -> dict[str, int]:
+    """Returns what the list of a checkpoint says, which another user may have written."""
+    try:
+        content = json.loads(text)
+        lengths: dict[str, int] = content["files"]
+        is_right = content["version"] == 1 and all(type(length) is int for length in lengths.values())
+        parts = {name: name.split("/") for name in lengths}
+        wrong = [
+            name for name in lengths if set(name) & set("\\:\0") or not all(part.strip(".") for part in parts[name])
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        is_right, wrong = False, []
+    if not is_right:
+        raise NotADatabaseError(f"{url}/{LIST}: it is damaged, or of a newer version; use another checkpoint")
+    if wrong:
+        raise NotADatabaseError(
+            f"{url}/{LIST}: it names {wrong[0]!r}, which is not below the checkpoint; do not use it"
+        )
+    return lengths
+
+
 def load(url: str, path: str | os.PathLike[str]) -> None:
-    """Writes the database of a checkpoint to the directory `path`, which must be empty or not exist."""
+    """Writes the database of a checkpoint to the directory `path`, which must be empty or not exist.
+
+    The disk of a database that has one becomes a folder in it.
+    """
     system, folder = fsspec.core.url_to_fs(url)
     if not system.exists(f"{folder}/{LIST}"):
         raise NotADatabaseError(f"{url}: there is no complete checkpoint; {LIST} is missing")
+    with system.open(f"{folder}/{LIST}") as file:
+        lengths = _listed(file.read(), url)
     os.makedirs(path, exist_ok=True)
     if os.listdir(path):
         raise NotADatabaseError(f"{os.fspath(path)}: the directory is not empty; use an empty or a new directory")
-    with system.open(f"{folder}/{LIST}") as file:
-        lengths: dict[str, int] = json.load(file)["files"]
     for name, length in lengths.items():
-        target = os.path.join(path, os.path.basename(name))
-        system.get_file(f"{folder}/{name}", target)
+        target = os.path.join(path, *name.split("/"))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with StandardDescriptors():
+            system.get_file(f"{folder}/{name}", target)
         if os.path.getsize(target) != length:
             raise NotADatabaseError(f"{url}/{name}: {os.path.getsize(target)} bytes instead of {length}")

@@ -43,7 +43,9 @@ class ShardedStore(_shards.Shards):
         chosen = {"max_restarts": -1, "max_task_retries": 3, **(options or {})}
         kind: Any = ray.remote(_Shard).options(**chosen)
         self.shards = shards
-        self.actors: list[Any] = [kind.remote(_shards.path_of(folder, shard, shards), settings) for shard in range(shards)]
+        self.actors: list[Any] = [
+            kind.remote(_shards.path_of(folder, shard, shards), settings) for shard in range(shards)
+        ]
 
     def _call(self, shard: int, method: str, *arguments: Any) -> Any:
         return self.actors[shard].run.remote(method, *arguments)

@@ -4,7 +4,7 @@ use super::Database;
 use crate::buffer::Buffer;
 use crate::error::{IntoPython, setting_error};
 use crate::keys::KeyRows;
-use crate::settings::write_options;
+use crate::settings::{Seconds, write_options};
 use pyo3::prelude::*;
 use siltstone::{Batch, Bytes};
 
@@ -94,7 +94,7 @@ impl Database {
         &self,
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
-        expire: Option<f64>,
+        expire: Option<Seconds>,
         durability: Option<&str>,
     ) -> PyResult<usize> {
         let py = keys.py();

@@ -3,8 +3,9 @@
 use super::Database;
 use crate::codec::ValueCodec;
 use crate::error::{IntoPython, missing_key, to_python, unsupported};
-use crate::settings::{expires_at_ms, write_options};
+use crate::settings::{Seconds, expires_at_ms, write_options};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use siltstone::{Bytes, Change, Error};
 
@@ -22,22 +23,25 @@ impl From<Error> for Failure {
     }
 }
 
-impl Database {
-    /// Removes a key and returns the bytes of its value.
-    pub(super) fn remove(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
-        let py = key.py();
-        let handle = self.handle(py)?;
-        let encoded = self.codecs.encode_key(key)?;
-        let key = encoded.bytes()?;
-        py.detach(|| handle.remove(key)).into_python(py)
+/// Returns whether two values are equal; arrays are if they have one shape and all their items are.
+fn equal(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = one.py();
+    if one.getattr_opt(intern!(py, "__array_interface__"))?.is_some() {
+        return py.import(intern!(py, "siltstone._arrays"))?.call_method1("equal", (one, other))?.is_truthy();
     }
+    one.eq(other)
 }
 
 #[pymethods]
 impl Database {
     /// Puts a record if the key is absent, and returns whether it did. Atomic.
     #[pyo3(signature = (key, value, *, expire=None))]
-    fn add(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, expire: Option<f64>) -> PyResult<bool> {
+    fn add(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        expire: Option<Seconds>,
+    ) -> PyResult<bool> {
         let py = key.py();
         let handle = self.handle(py)?;
         let until = expires_at_ms(py, expire)?;
@@ -57,20 +61,30 @@ impl Database {
         inserted.into_python(py)
     }
 
-    /// Removes a key and returns its value; `default` if it is absent. Atomic.
+    /// Removes a key and returns its value; `default` if it is absent. Atomic. A value that cannot be decoded stays.
     fn _take<'py>(
         &self,
         key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        match self.remove(key)? {
-            Some(value) => self.codecs.decode_value(key.py(), &value),
-            None => Ok(default.clone()),
+        let py = key.py();
+        let (handle, lookup) = (self.handle(py)?, self.codecs.encode_lookup(key)?);
+        let Ok(encoded) = lookup else { return Ok(default.clone()) };
+        let key = encoded.bytes()?;
+        // The codec may run code of the program, which may use the database: it is called before the atomic step, which
+        // removes exactly the bytes that it decoded.
+        while let Some(value) = py.detach(|| handle.get(key)).into_python(py)? {
+            let decoded = self.codecs.decode_value(py, key, &value)?;
+            if py.detach(|| handle.compare_and_swap(key, Some(&value), None)).into_python(py)? {
+                return Ok(decoded);
+            }
+            py.check_signals()?;
         }
+        Ok(default.clone())
     }
 
-    /// Replaces the value of a key if its bytes are those of `expected`, and returns whether it did. `None` is an
-    /// absent key, for both arguments. Atomic.
+    /// Replaces the value of a key if it equals `expected`, decoded, and returns whether it did. `None` is an absent
+    /// key, for both arguments. Atomic.
     fn compare_and_swap(
         &self,
         key: &Bound<'_, PyAny>,
@@ -80,21 +94,36 @@ impl Database {
         let py = key.py();
         let handle = self.handle(py)?;
         let key = self.codecs.encode_key(key)?;
-        let expected = expected.map(|value| self.codecs.encode_value(value)).transpose()?;
         let new = new.map(|value| self.codecs.encode_value(value)).transpose()?;
         let key = key.bytes()?;
-        let expected = expected.as_ref().map(|value| value.bytes()).transpose()?;
         let new = new.as_ref().map(|value| value.bytes()).transpose()?;
-        py.detach(|| handle.compare_and_swap(key, expected, new)).into_python(py)
+        let swap = |expected: Option<&[u8]>| {
+            py.detach(|| handle.compare_and_swap(key, expected, new)).into_python(py)
+        };
+        let Some(expected) = expected else { return swap(None) };
+        if matches!(self.codecs.value, ValueCodec::Raw) {
+            return swap(Some(self.codecs.encode_value(expected)?.bytes()?));
+        }
+        // Equal values can have different bytes. As in `_take`, code of the program runs before the atomic step.
+        while let Some(value) = py.detach(|| handle.get(key)).into_python(py)? {
+            if !equal(&self.codecs.decode_value(py, key, &value)?, expected)? {
+                return Ok(false);
+            }
+            if swap(Some(&value))? {
+                return Ok(true);
+            }
+            py.check_signals()?;
+        }
+        Ok(false)
     }
 
     /// Sets when a key expires, in seconds from now (`None`: never), and returns whether it exists. Atomic.
     #[pyo3(signature = (key, expire=None))]
-    fn touch(&self, key: &Bound<'_, PyAny>, expire: Option<f64>) -> PyResult<bool> {
+    fn touch(&self, key: &Bound<'_, PyAny>, expire: Option<Seconds>) -> PyResult<bool> {
         let py = key.py();
         let handle = self.handle(py)?;
         let until = write_options(py, expire, None)?.expires_at_ms;
-        let encoded = self.codecs.encode_key(key)?;
+        let Ok(encoded) = self.codecs.encode_lookup(key)? else { return Ok(false) };
         let key = encoded.bytes()?;
         let touched = py.detach(|| {
             handle.try_update(key, |found| -> siltstone::Result<_> {
@@ -136,7 +165,7 @@ impl Database {
         });
         summed.map_err(|failure| match failure {
             Failure::Store(error) => to_python(py, &error),
-            Failure::Missing => missing_key(key),
+            Failure::Missing => missing_key(key, None),
             Failure::NoNumber(text) => {
                 PyValueError::new_err(format!("the value of {key:?} is no whole number: {text}"))
             }

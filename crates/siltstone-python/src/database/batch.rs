@@ -2,26 +2,27 @@
 
 use super::Database;
 use crate::codec::Codecs;
-use crate::error::IntoPython;
-use crate::settings::{expires_at_ms, write_options};
+use crate::error::{IntoPython, closed};
+use crate::settings::{Seconds, expires_at_ms, write_options};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyType;
 use std::sync::{Arc, Mutex};
 
-/// Writes that are applied together or not at all: `Database.write_batch`.
+/// Writes that are applied together or not at all: `Database.write_batch`. After its `with` it takes no more writes.
 #[pyclass(frozen, generic, module = "siltstone")]
 pub struct WriteBatch {
     database: Py<Database>,
     codecs: Arc<Codecs>,
     durability: Option<String>,
-    batch: Mutex<siltstone::Batch>,
+    /// `None` after the `with` of the batch.
+    batch: Mutex<Option<siltstone::Batch>>,
 }
 
 impl WriteBatch {
     /// Makes an empty batch.
     pub fn new(database: Py<Database>, codecs: Arc<Codecs>, durability: Option<String>) -> WriteBatch {
-        WriteBatch { database, codecs, durability, batch: Mutex::default() }
+        WriteBatch { database, codecs, durability, batch: Mutex::new(Some(siltstone::Batch::new())) }
     }
 
     fn with<T>(
@@ -30,7 +31,14 @@ impl WriteBatch {
         work: impl FnOnce(&mut siltstone::Batch) -> siltstone::Result<T>,
     ) -> PyResult<T> {
         let mut batch = self.batch.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner);
-        work(&mut batch).into_python(py)
+        match &mut *batch {
+            Some(batch) => work(batch).into_python(py),
+            None => Err(closed(py, "the write batch ended with its `with`; make another one")),
+        }
+    }
+
+    fn end(&self, py: Python<'_>) {
+        *self.batch.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 }
 
@@ -38,7 +46,7 @@ impl WriteBatch {
 impl WriteBatch {
     /// Adds a put. `expire` is in seconds from now.
     #[pyo3(signature = (key, value, *, expire=None))]
-    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, expire: Option<f64>) -> PyResult<()> {
+    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, expire: Option<Seconds>) -> PyResult<()> {
         let py = key.py();
         let (key, value) = (self.codecs.encode_key(key)?, self.codecs.encode_value(value)?);
         let (key, value, until) = (key.bytes()?, value.bytes()?, expires_at_ms(py, expire)?);
@@ -92,10 +100,8 @@ impl WriteBatch {
         _value: Option<Bound<'_, PyAny>>,
         _traceback: Option<Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        match kind {
-            None => self.commit(py)?,
-            Some(_) => self.clear(py)?,
-        }
-        Ok(false)
+        let committed = if kind.is_none() { self.commit(py) } else { Ok(()) };
+        self.end(py);
+        committed.map(|()| false)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Database;
 use crate::error::{IntoPython, setting_error, unsupported};
-use crate::records::{Part, Records, of_keys};
+use crate::records::{Part, Records, Source, of_keys};
 use pyo3::prelude::*;
 use siltstone::{ChangePosition, Changes};
 use std::ops::Bound as KeyBound;
@@ -115,7 +115,7 @@ impl Database {
         let low = start.as_deref().map_or(KeyBound::Unbounded, KeyBound::Included);
         let high = stop.as_deref().map_or(KeyBound::Unbounded, KeyBound::Excluded);
         let is_empty = start.is_some() && stop.is_some() && start >= stop;
-        let source: siltstone::Result<crate::records::Source> = py.detach(|| {
+        let source: siltstone::Result<Source> = py.detach(|| {
             Ok(match (&prefix, keys_only) {
                 _ if is_empty => Box::new(std::iter::empty()),
                 (Some(prefix), true) => of_keys(ordered.prefix_keys(prefix)?),
@@ -125,7 +125,7 @@ impl Database {
             })
         });
         let part = if keys_only { Part::Keys } else { Part::Items };
-        Ok(Records::limited(source.into_python(py)?, self.codecs.clone(), part, limit))
+        Ok(self.records(source.into_python(py)?, part, limit))
     }
 }
 
@@ -133,6 +133,10 @@ impl Database {
     fn all(&self, py: Python<'_>, part: Part) -> PyResult<Records> {
         let handle = self.handle(py)?;
         let records = py.detach(|| handle.iter()).into_python(py)?;
-        Ok(Records::new(Box::new(records), self.codecs.clone(), part))
+        Ok(self.records(Box::new(records), part, None))
+    }
+
+    fn records(&self, source: Source, part: Part, limit: Option<usize>) -> Records {
+        Records::of_database(source, self.codecs.clone(), part, limit, self.is_closed.clone())
     }
 }

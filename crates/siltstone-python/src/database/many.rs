@@ -3,8 +3,8 @@
 use super::Database;
 use crate::error::{IntoPython, setting_error};
 use crate::interrupt::with_progress;
-use crate::keys::KeyList;
-use crate::settings::write_options;
+use crate::keys::{KeyList, LookupList};
+use crate::settings::{Seconds, write_options};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -44,20 +44,20 @@ impl Database {
     fn in_pieces(
         &self,
         keys: &Bound<'_, PyAny>,
-        mut look_up: impl FnMut(&siltstone::Database, &[&[u8]]) -> PyResult<()>,
+        mut look_up: impl FnMut(&siltstone::Database, &LookupList) -> PyResult<()>,
     ) -> PyResult<()> {
         let py = keys.py();
         let handle = self.handle(py)?;
-        let mut list = KeyList::default();
+        let mut list = LookupList::default();
         for key in keys.try_iter()? {
-            list.push(self.codecs.encode_key(&key?)?.bytes()?);
+            list.push(&self.codecs, &key?)?;
             if list.len() == LOOKED_UP {
-                look_up(handle, &list.slices())?;
-                list.clear();
+                look_up(handle, &list)?;
+                list = LookupList::default();
                 py.check_signals()?;
             }
         }
-        if list.len() > 0 { look_up(handle, &list.slices()) } else { Ok(()) }
+        if list.len() > 0 { look_up(handle, &list) } else { Ok(()) }
     }
 }
 
@@ -74,13 +74,15 @@ impl Database {
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
         let mut found = Vec::with_capacity(keys.len().unwrap_or(0));
         self.in_pieces(keys, |handle, keys| {
-            for value in py.detach(|| handle.get_many(keys)).into_python(py)? {
+            let slices = keys.slices();
+            let values = py.detach(|| handle.get_many(&slices)).into_python(py)?;
+            keys.each(slices.iter().zip(values), |value| {
                 found.push(match value {
-                    Some(value) => self.codecs.decode_value(py, &value)?,
-                    None => default.clone(),
+                    Some((key, Some(value))) => self.codecs.decode_value(py, key, &value)?,
+                    _ => default.clone(),
                 });
-            }
-            Ok(())
+                Ok(())
+            })
         })?;
         PyList::new(py, found)
     }
@@ -90,8 +92,12 @@ impl Database {
         let py = keys.py();
         let mut found = Vec::new();
         self.in_pieces(keys, |handle, keys| {
-            found.extend(py.detach(|| handle.contains_many(keys)).into_python(py)?);
-            Ok(())
+            let slices = keys.slices();
+            let contained = py.detach(|| handle.contains_many(&slices)).into_python(py)?;
+            keys.each(contained, |contained| {
+                found.push(contained.unwrap_or(false));
+                Ok(())
+            })
         })?;
         Ok(found)
     }
@@ -101,7 +107,7 @@ impl Database {
     fn _put_many(
         &self,
         records: &Bound<'_, PyAny>,
-        expire: Option<f64>,
+        expire: Option<Seconds>,
         durability: Option<&str>,
     ) -> PyResult<usize> {
         let py = records.py();
@@ -145,17 +151,17 @@ impl Database {
     #[pyo3(signature = (keys, *, durability=None))]
     fn delete_many(&self, keys: &Bound<'_, PyAny>, durability: Option<&str>) -> PyResult<()> {
         let py = keys.py();
-        let options = write_options(py, None, durability)?;
-        self.in_pieces(keys, |handle, keys| {
-            for piece in keys.chunks(WRITTEN) {
-                let mut batch = Batch::with_capacity(piece.len(), piece.iter().map(|key| key.len()).sum());
-                for key in piece {
-                    batch.delete(key).into_python(py)?;
-                }
-                py.detach(|| handle.write_with(&batch, options)).into_python(py)?;
+        let (handle, options) = (self.handle(py)?, write_options(py, None, durability)?);
+        let mut batch = Batch::new();
+        for key in keys.try_iter()? {
+            batch.delete(self.codecs.encode_key(&key?)?.bytes()?).into_python(py)?;
+            if batch.len() >= WRITTEN {
+                let full = std::mem::take(&mut batch);
+                py.detach(|| handle.write_with(&full, options)).into_python(py)?;
+                py.check_signals()?;
             }
-            Ok(())
-        })
+        }
+        py.detach(|| handle.write_with(&batch, options)).into_python(py)
     }
 
     /// Removes all keys that begin with `prefix`, in batches of up to 1,024, each atomic, and returns their number.
@@ -166,19 +172,24 @@ impl Database {
         if self.codecs.key.is_number() {
             return Err(setting_error(py, "delete_prefix: numbers have no prefix".into()));
         }
-        self.delete_all(py, self.codecs.encode_key(prefix)?.bytes()?, durability)
-    }
-
-    /// Removes all records.
-    fn _clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.delete_all(py, b"", None).map(drop)
-    }
-}
-
-impl Database {
-    /// Removes the keys with a prefix of bytes. Ctrl-C ends it between two batches.
-    fn delete_all(&self, py: Python<'_>, prefix: &[u8], durability: Option<&str>) -> PyResult<u64> {
+        let encoded = self.codecs.encode_key(prefix)?;
+        let prefix = encoded.bytes()?;
+        if prefix.is_empty() {
+            let message =
+                "delete_prefix: the prefix is empty, which would delete all records; use clear() for that";
+            return Err(setting_error(py, message.into()));
+        }
         let (handle, options) = (self.handle(py)?, write_options(py, None, durability)?);
         with_progress(py, None, |progress| handle.delete_prefix_with(prefix, options, progress))
+    }
+
+    /// Removes all records. Ctrl-C ends it between two batches.
+    fn _clear(&self, py: Python<'_>) -> PyResult<()> {
+        let handle = self.handle(py)?;
+        let all = |progress: &mut siltstone::Progress<'_>| {
+            let options = siltstone::WriteOptions::default();
+            handle.retain_with(options, progress, |_| false).map(drop)
+        };
+        with_progress(py, None, all)
     }
 }

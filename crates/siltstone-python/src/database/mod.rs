@@ -11,18 +11,18 @@ mod stats;
 pub use batch::WriteBatch;
 
 use crate::codec::Codecs;
-use crate::error::{IntoPython, forked, setting_error};
+use crate::error::{IntoPython, forked, setting_error, to_python};
 use crate::interrupt::{in_background, with_progress};
 use crate::report::verify_report;
 use crate::settings;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use siltstone::Access;
 use siltstone::device::Directory;
 use siltstone::names::{CHANGES_NAME, COMPANION_NAMES, FileName};
-use std::path::PathBuf;
-use std::sync::Arc;
+use siltstone::{Access, Error};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// How many times the process was forked, as the child counts.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -33,47 +33,91 @@ pub fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Removes the files of the database in a directory, if there is one, for the flag `n`. Other files stay.
+/// Removes the database in a directory, if there is one, with its disk, for the flag `n`. Other files stay.
 #[pyfunction]
 pub fn remove_files(py: Python<'_>, path: PathBuf) -> PyResult<()> {
-    py.detach(|| {
-        if !path.exists() {
-            return Ok(());
-        }
-        let directory = Directory::system(&path, Access::Buffered)?;
-        let _lock = directory.lock()?;
-        let is_ours = |name: &str| {
-            FileName::parse(name).is_some()
-                || COMPANION_NAMES.contains(&name)
-                || ["USAGE", CHANGES_NAME].contains(&name)
-        };
-        directory.list()?.iter().filter(|name| is_ours(name)).try_for_each(|name| directory.remove(name))
+    py.detach(|| match siltstone::Database::destroy(&path) {
+        Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+        // What cannot be read names no disk.
+        Err(Error::NoManifest { .. } | Error::Corrupt { .. }) => remove_damaged(&path),
+        Err(error) => Err(error),
     })
     .into_python(py)
+}
+
+fn remove_damaged(path: &Path) -> siltstone::Result<()> {
+    let directory = Directory::system(path, Access::Buffered)?;
+    let _lock = directory.lock()?;
+    let is_ours = |name: &str| {
+        FileName::parse(name).is_some()
+            || COMPANION_NAMES.contains(&name)
+            || ["USAGE", CHANGES_NAME].contains(&name)
+    };
+    directory.list()?.iter().filter(|name| is_ours(name)).try_for_each(|name| directory.remove(name))
 }
 
 /// A database: see `siltstone.Database`.
 #[pyclass(frozen, subclass, weakref, generic, module = "siltstone._siltstone")]
 pub struct Database {
-    handle: siltstone::Database,
+    opened: Opened,
     codecs: Arc<Codecs>,
-    forks: u64,
     opened_by: u32,
-    read_only: bool,
-    is_closed: AtomicBool,
+    /// Opens a database that is read only again, in a child of the process that opened it.
+    reopen: Option<Reopen>,
+    is_closed: Arc<AtomicBool>,
+}
+
+type Reopen = Box<dyn Fn(Python<'_>) -> PyResult<siltstone::Database> + Send + Sync>;
+
+/// The handle that a process has, and that of a process that was forked from it.
+struct Opened {
+    forks: u64,
+    handle: siltstone::Database,
+    in_child: OnceLock<Box<Opened>>,
+}
+
+impl Opened {
+    fn new(handle: siltstone::Database) -> Opened {
+        Opened { forks: FORKS.load(Ordering::Relaxed), handle, in_child: OnceLock::new() }
+    }
+
+    /// Returns the newest handle that this process inherited or opened.
+    fn newest(&self) -> &Opened {
+        let mut newest = self;
+        while let Some(next) = newest.in_child.get() {
+            newest = next;
+        }
+        newest
+    }
 }
 
 impl Database {
-    /// Returns the handle of the library.
+    /// Returns the handle of the library. In a child of the process that opened the database, one that is read only is
+    /// opened again.
     ///
     /// # Errors
-    /// `siltstone.ForkedError` in a child of the process that opened the database, `siltstone.ClosedError`.
+    /// `siltstone.ForkedError` in a child if the database is open for writing, `siltstone.ClosedError`.
     #[inline]
     pub fn handle(&self, py: Python<'_>) -> PyResult<&siltstone::Database> {
-        if self.forks != FORKS.load(Ordering::Relaxed) {
-            return Err(forked(py, self.opened_by));
+        if self.opened.forks == FORKS.load(Ordering::Relaxed) {
+            return Ok(&self.opened.handle);
         }
-        Ok(&self.handle)
+        self.handle_in_child(py)
+    }
+
+    #[cold]
+    fn handle_in_child(&self, py: Python<'_>) -> PyResult<&siltstone::Database> {
+        let Some(reopen) = &self.reopen else { return Err(forked(py, self.opened_by)) };
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(to_python(py, &Error::Closed));
+        }
+        let newest = self.opened.newest();
+        if newest.forks == FORKS.load(Ordering::Relaxed) {
+            return Ok(&newest.handle);
+        }
+        // Another thread may be first: then its handle is used.
+        drop(newest.in_child.set(Box::new(Opened::new(reopen(py)?))));
+        Ok(&self.opened.newest().handle)
     }
 }
 
@@ -94,7 +138,10 @@ impl Database {
         settings: &Bound<'_, PyDict>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Database> {
-        let codecs = Arc::new(Codecs::new(py, keys, values)?);
+        let codecs = Codecs::new(py, keys, values)?;
+        // Of the present directory, which may be another one when the database is opened again.
+        let whole = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        let reopen = settings::apply(siltstone::Database::builder(whole), engine, settings)?.read_only(true);
         let builder = settings::apply(siltstone::Database::builder(&path), engine, settings)?;
         let builder = match flag {
             "r" => builder.read_only(true),
@@ -105,26 +152,28 @@ impl Database {
                 return Err(setting_error(py, message));
             }
         };
+        let handle = settings::open(py, builder, progress)?;
+        let shape = py.detach(|| handle.stats()).shape;
+        let reopen = move |py: Python<'_>| settings::open(py, reopen.clone(), None);
         Ok(Database {
-            handle: settings::open(py, builder, progress)?,
-            codecs,
-            forks: FORKS.load(Ordering::Relaxed),
+            opened: Opened::new(handle),
+            codecs: Arc::new(codecs.with_keys(shape.fixed, shape.hashed_keys)),
             opened_by: std::process::id(),
-            read_only: flag == "r",
-            is_closed: AtomicBool::new(false),
+            reopen: (flag == "r").then(|| Box::new(reopen) as Reopen),
+            is_closed: Arc::default(),
         })
     }
 
     /// The directory, as it was named.
     #[getter]
     fn path(&self) -> PathBuf {
-        self.handle.path().to_owned()
+        self.opened.handle.path().to_owned()
     }
 
     /// Whether the database was opened for reading only.
     #[getter]
     fn read_only(&self) -> bool {
-        self.read_only
+        self.reopen.is_some()
     }
 
     /// Whether `close` was called.
@@ -141,12 +190,13 @@ impl Database {
 
     /// Closes the database: makes all writes durable and releases the directory.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        if self.forks != FORKS.load(Ordering::Relaxed) {
-            // The database belongs to the parent; the child has nothing to close.
-            return Ok(());
+        let newest = self.opened.newest();
+        let is_own = newest.forks == FORKS.load(Ordering::Relaxed);
+        if is_own || self.reopen.is_some() {
+            self.is_closed.store(true, Ordering::Relaxed);
         }
-        self.is_closed.store(true, Ordering::Relaxed);
-        py.detach(|| self.handle.close()).into_python(py)
+        // What belongs to the parent is not closed by its child.
+        if is_own { py.detach(|| newest.handle.close()).into_python(py) } else { Ok(()) }
     }
 
     /// Makes all earlier writes durable: they survive a power failure.
@@ -195,6 +245,9 @@ impl Database {
             settings::durability(py, name)?;
         }
         own.get().handle(py)?;
+        if own.get().is_closed.load(Ordering::Relaxed) {
+            return Err(to_python(py, &Error::Closed));
+        }
         let codecs = own.get().codecs.clone();
         Ok(WriteBatch::new(own.unbind(), codecs, durability))
     }

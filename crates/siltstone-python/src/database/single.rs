@@ -1,8 +1,9 @@
 //! Operations on one key.
 
 use super::Database;
+use crate::codec::Lookup;
 use crate::error::{IntoPython, missing_key};
-use crate::settings::write_options;
+use crate::settings::{Seconds, write_options};
 use pyo3::prelude::*;
 use siltstone::WriteOptions;
 use std::cell::RefCell;
@@ -15,21 +16,21 @@ thread_local! {
 }
 
 impl Database {
-    /// Passes the value of a key to `use_value` if there is one, with the time when it expires.
+    /// Passes the key and the value to `use_value` if there is one, with the time when it expires.
     fn find<'py, T>(
         &self,
-        key: &Bound<'py, PyAny>,
-        use_value: impl FnOnce(&[u8], u64) -> PyResult<T>,
+        key: &Lookup<'_, 'py>,
+        py: Python<'py>,
+        use_value: impl FnOnce(&[u8], &[u8], u64) -> PyResult<T>,
     ) -> PyResult<Option<T>> {
-        let py = key.py();
         let handle = self.handle(py)?;
-        let encoded = self.codecs.encode_key(key)?;
+        let Ok(encoded) = key else { return Ok(None) };
         let key = encoded.bytes()?;
         // Taken, so that a codec may read the database.
         let mut value = VALUE.with(RefCell::take);
         value.clear();
         let found = py.detach(|| handle.get_into(key, &mut value)).into_python(py)?;
-        let used = found.map(|expires_at_ms| use_value(&value, expires_at_ms)).transpose();
+        let used = found.map(|expires_at_ms| use_value(key, &value, expires_at_ms)).transpose();
         if value.capacity() <= KEPT_BYTES {
             VALUE.with(|kept| kept.replace(value));
         }
@@ -54,7 +55,9 @@ impl Database {
 impl Database {
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = key.py();
-        self.find(key, |value, _| self.codecs.decode_value(py, value))?.ok_or_else(|| missing_key(key))
+        let lookup = self.codecs.encode_lookup(key)?;
+        let found = self.find(&lookup, py, |key, value, _| self.codecs.decode_value(py, key, value))?;
+        found.ok_or_else(|| missing_key(key, lookup.err()))
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -62,11 +65,15 @@ impl Database {
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        if self.remove(key)?.is_none() { Err(missing_key(key)) } else { Ok(()) }
+        let (lookup, handle) = (self.codecs.encode_lookup(key)?, self.handle(key.py())?);
+        let encoded = lookup.map_err(|reason| missing_key(key, Some(reason)))?;
+        let bytes = encoded.bytes()?;
+        let removed = key.py().detach(|| handle.remove(bytes)).into_python(key.py())?;
+        if removed.is_none() { Err(missing_key(key, None)) } else { Ok(()) }
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Ok(self.find(key, |_, _| Ok(()))?.is_some())
+        Ok(self.find(&self.codecs.encode_lookup(key)?, key.py(), |_, _, _| Ok(()))?.is_some())
     }
 
     /// Returns the value of a key, or `default`.
@@ -77,7 +84,8 @@ impl Database {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = key.py();
-        Ok(self.find(key, |value, _| self.codecs.decode_value(py, value))?.or(default))
+        let lookup = self.codecs.encode_lookup(key)?;
+        Ok(self.find(&lookup, py, |key, value, _| self.codecs.decode_value(py, key, value))?.or(default))
     }
 
     /// Sets the value of a key. `expire` is in seconds from now.
@@ -86,7 +94,7 @@ impl Database {
         &self,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
-        expire: Option<f64>,
+        expire: Option<Seconds>,
         durability: Option<&str>,
     ) -> PyResult<()> {
         self.put_one(key, value, write_options(key.py(), expire, durability)?)
@@ -105,8 +113,8 @@ impl Database {
 
     /// Returns the seconds until a key expires; `None` if it does not exist, infinity if it never expires.
     fn ttl(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-        let now_ms = write_options(key.py(), Some(f64::MIN_POSITIVE), None)?.expires_at_ms;
-        self.find(key, |_, expires_at_ms| {
+        let now_ms = write_options(key.py(), Some(Seconds(f64::MIN_POSITIVE)), None)?.expires_at_ms;
+        self.find(&self.codecs.encode_lookup(key)?, key.py(), |_, _, expires_at_ms| {
             let left_ms = expires_at_ms.saturating_sub(now_ms);
             Ok(if expires_at_ms == 0 { f64::INFINITY } else { left_ms as f64 / 1e3 })
         })
@@ -115,8 +123,8 @@ impl Database {
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
     fn may_contain(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = key.py();
-        let handle = self.handle(py)?;
-        let encoded = self.codecs.encode_key(key)?;
+        let (handle, lookup) = (self.handle(py)?, self.codecs.encode_lookup(key)?);
+        let Ok(encoded) = lookup else { return Ok(false) };
         let key = encoded.bytes()?;
         py.detach(|| handle.may_contain(key)).into_python(py)
     }
