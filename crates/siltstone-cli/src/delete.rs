@@ -3,7 +3,7 @@
 use crate::interrupt::Interrupt;
 use crate::lookup::KeyArgs;
 use crate::open::Location;
-use crate::outcome::{Outcome, Result, complain, help_with_arguments};
+use crate::outcome::{Outcome, Result, complain, help_with_arguments, wrong_usage};
 use crate::progress::{Stopwatch, item_bar};
 use crate::quantity::counted;
 use clap::Args;
@@ -16,6 +16,7 @@ const EXAMPLES: &str = "
   siltstone delete --db DIR user:17 user:18
   siltstone delete --db DIR --keys gone.txt
   siltstone delete --db DIR --prefix user:
+  siltstone delete --db DIR --all
   siltstone delete --db DIR --hex 00ff17";
 
 /// The number of given keys that are deleted at a time.
@@ -23,7 +24,7 @@ const KEYS_PER_STEP: usize = 1024;
 
 /// Delete keys
 ///
-/// Exits with 1 if a key was not found. With --keys and --prefix, prints how many keys were deleted. Keys are deleted
+/// Exits with 1 if a key was not found. With --keys, --prefix and --all, prints how many keys were deleted. Keys are deleted
 /// some thousand at a time: after an interruption a part of them is deleted.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
@@ -32,9 +33,13 @@ pub struct DeleteArgs {
     location: Location,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Delete all keys with this prefix. Reads all records unless the database keeps the order of the keys
+    /// Delete all keys with this prefix, which is not empty. Reads all records unless the database keeps the order of the
+    /// keys
     #[arg(long, value_name = "PREFIX", group = "wanted")]
     prefix: Option<OsString>,
+    /// Delete all keys
+    #[arg(long, group = "wanted")]
+    all: bool,
     /// What the deletion survives when the command ends: nothing (buffered), a crash of the process (written), a power
     /// failure (synced)
     #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
@@ -45,6 +50,10 @@ pub fn run(args: DeleteArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let single = args.keys.single()?;
     let prefix = args.prefix.as_ref().map(|prefix| args.keys.typed.argument(prefix)).transpose()?;
+    if prefix.as_ref().is_some_and(Vec::is_empty) {
+        return Err(wrong_usage("--prefix is empty, as all keys begin; use --all to delete all keys"));
+    }
+    let prefix = if args.all { Some(Vec::new()) } else { prefix };
     let database = args.location.open_single("delete")?;
     let options = WriteOptions::default().durability(args.durability);
     let watch = Stopwatch::start();

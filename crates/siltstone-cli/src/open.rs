@@ -63,18 +63,22 @@ pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
     Ok((key_length, value_length))
 }
 
+/// Returns an error if a record has other lengths than the fixed ones.
+pub fn check_lengths(fixed: (usize, usize), key: &[u8], value: &[u8]) -> siltstone::Result<()> {
+    for (what, expected, got) in [("key", fixed.0, key.len()), ("value", fixed.1, value.len())] {
+        if expected != got {
+            return Err(siltstone::Error::RecordSize { what, expected, got });
+        }
+    }
+    Ok(())
+}
+
 impl Creation {
     /// Refuses a record that a database with these settings cannot hold, before the database is created for it.
     pub fn check(&self, key: &[u8], value: &[u8]) -> siltstone::Result<()> {
         check_key(key)?;
         check_value(value)?;
-        let Some((key_length, value_length)) = self.fixed else { return Ok(()) };
-        for (what, expected, got) in [("key", key_length, key.len()), ("value", value_length, value.len())] {
-            if expected != got {
-                return Err(siltstone::Error::RecordSize { what, expected, got });
-            }
-        }
-        Ok(())
+        self.fixed.map_or(Ok(()), |fixed| check_lengths(fixed, key, value))
     }
 
     /// Applies the chosen settings to the builder. The rest stays as it is, or has its default.

@@ -122,7 +122,6 @@ impl<'a> Scan<'a> {
     /// Counts the files and bytes, so that the progress bar can estimate the remaining time.
     fn count(&mut self, walk: &Walk<'_>) -> anyhow::Result<()> {
         self.bar.set_style(ProgressStyle::with_template("looking for files {spinner} {human_pos}")?);
-        self.bar.enable_steady_tick(Duration::from_millis(200));
         let mut bytes = 0;
         for found in walk.files() {
             if self.interrupt.is_raised() {
