@@ -131,7 +131,12 @@ impl Members {
         let name = self.kind.name();
         let problem = match error.kind() {
             _ if error.get_ref().is_some_and(|inner| inner.is::<siltstone::Error>()) => return error,
-            ErrorKind::UnexpectedEof => format!("the {name} data ends early: the file was cut short"),
+            ErrorKind::UnexpectedEof if self.is_first => {
+                format!("the {name} data ends early: the file was cut short")
+            }
+            ErrorKind::UnexpectedEof => {
+                format!("the bytes after the end of the first {name} data are cut short, or no {name}")
+            }
             ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::Other if self.is_first => {
                 format!("the {name} data is damaged: {error}")
             }
@@ -338,15 +343,15 @@ mod tests {
             let plain = wide("a,1\nb,2", width, is_big);
             let mut mark = vec![0; width - 2];
             mark.splice(if is_big { width - 2..width - 2 } else { 0..0 }, if is_big { [0xfe, 0xff] } else { [0xff, 0xfe] });
-            for text in [plain.clone(), [&mark[..], &plain].concat()] {
-                assert!(super::text(&text[..]).err().unwrap().to_string().contains(name), "{name}");
+            for wide in [plain.clone(), [&mark[..], &plain].concat()] {
+                assert!(text(&wide[..]).err().unwrap().to_string().contains(name), "{name}");
             }
         }
         let chinese: Vec<u8> = "键,值\n一,二\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        assert!(super::text(&chinese[..]).err().unwrap().to_string().contains("UTF-16LE"));
+        assert!(text(&chinese[..]).err().unwrap().to_string().contains("UTF-16LE"));
         let taken = |bytes: &[u8]| {
             let mut rest = Vec::new();
-            super::text(bytes).unwrap().read_to_end(&mut rest).unwrap();
+            text(bytes).unwrap().read_to_end(&mut rest).unwrap();
             rest
         };
         assert_eq!(taken(b"\xef\xbb\xbfa,1\n"), b"a,1\n");

@@ -1,5 +1,6 @@
 //! `siltstone verify`: reads everything and reports damage.
 
+use crate::dedup;
 use crate::interrupt::Interrupt;
 use crate::open::Place;
 use crate::outcome::{Outcome, Result, complain, help};
@@ -19,8 +20,8 @@ const EXAMPLES: &str = "
 /// Read the whole database and report damage
 ///
 /// Prints every damaged part of a file with the keys of its records, or the range of their hashes. Changes nothing, and
-/// also reads a database that cannot be opened. For a dedup index, reads both databases. Exits with 1 if there is
-/// damage; `siltstone repair` fixes it.
+/// also reads a database that cannot be opened. For a dedup index, reads both databases, and checks that they are
+/// of one moment. Exits with 1 if there is damage; `siltstone repair` fixes it.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct VerifyArgs {
@@ -43,6 +44,13 @@ pub fn run(args: VerifyArgs) -> Result {
         let report = verify(&database, &interrupt)?;
         print(&database, &report, args.json)?;
         if !report.damage.is_empty() {
+            outcome = Outcome::Negative;
+        }
+    }
+    // Two databases without damage may still be of different moments.
+    if outcome == Outcome::Done && place::is_index(&directory) {
+        if let Err(different) = dedup::check(&directory) {
+            complain(format_args!("{different:#}"));
             outcome = Outcome::Negative;
         }
     }
