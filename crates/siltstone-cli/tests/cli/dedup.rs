@@ -175,11 +175,15 @@ fn unreadable_files_are_reported_and_the_rest_is_indexed() {
     let files = Files::new();
     files.write("one", &noise(1, 100_000));
     // The superuser can read every file, except for some in /proc.
-    let output = files.command("index", &["--json", "/proc/self/mem"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = files.command("index", &["--json", "/proc/self/mem", "/no/such/path"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(numbers(&report, ["files_failed", "new_bytes"]), [1, 100_000]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("mem"));
+    assert_eq!(numbers(&report, ["files_failed", "new_bytes"]), [2, 100_000]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("mem") && said.contains("/no/such/path") && said.contains("2 paths could not be read"), "{said}");
+    let none = run(files.directory.path(), &["dedup", "--db", "other", "/no/such/path"]);
+    assert_eq!(none.status.code(), Some(3), "no path can be read");
+    assert!(!files.path("other").exists());
 }
 
 #[test]
