@@ -207,18 +207,22 @@ fn links_of_documents_lead_to_files_and_headings() {
 /// directory. Names in capitals are placeholders, and headers of C are those of an installation.
 fn paths_in(text: &str) -> impl Iterator<Item = &str> {
     let is_path = |quoted: &&str| {
-        let letters = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "._-/".contains(letter);
+        let letters =
+            |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "._-/".contains(letter);
         let ends = [".rs", ".toml", ".bin", ".py", ".svg"].iter().any(|end| quoted.ends_with(end));
         let first = quoted.split('/').next().unwrap_or_default();
         let begins = ["src", "crates", "tests", "docs", "fixtures", "fuzz", "model"].contains(&first);
-        quoted.contains('/') && quoted.chars().all(letters) && (ends || begins || root().join("src").join(first).is_dir())
+        quoted.contains('/')
+            && quoted.chars().all(letters)
+            && (ends || begins || root().join("src").join(first).is_dir())
     };
     text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2)).filter(is_path)
 }
 
 #[test]
 fn paths_in_documents_exist() {
-    let crates: Vec<PathBuf> = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let crates: Vec<PathBuf> =
+        fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path()).collect();
     let model = root().join("crates/siltstone-model/src");
     let sources = crates.iter().flat_map(|path| [path.clone(), path.join("src")]);
     let bases: Vec<PathBuf> =

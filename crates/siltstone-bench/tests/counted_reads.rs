@@ -28,10 +28,15 @@ fn the_reads_per_get_are_those_that_the_system_counts() {
         (EngineKind::FlashKey, vec![no_index]),
         (EngineKind::FlashStore, vec![no_index]),
     ] {
-        let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let settings =
+            settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let tuning = Tuning { engine, settings: SettingArgs { settings }, ..Tuning::default() };
-        let benchmarks =
-            vec![Benchmark::FillUniqueRandom, Benchmark::Settle, Benchmark::ReadRandom, Benchmark::ReadMissing];
+        let benchmarks = vec![
+            Benchmark::FillUniqueRandom,
+            Benchmark::Settle,
+            Benchmark::ReadRandom,
+            Benchmark::ReadMissing,
+        ];
         let settings = Settings { benchmarks, num: 20_000, reads: Some(GETS), tuning, ..Settings::default() };
         let mut before = 0;
         run(&settings, &Place::prepare(None).unwrap(), &mut |report| {

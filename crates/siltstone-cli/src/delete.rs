@@ -24,8 +24,8 @@ const KEYS_PER_STEP: usize = 1024;
 
 /// Delete keys
 ///
-/// Exits with 1 if a key was not found. With --keys, --prefix and --all, prints how many keys were deleted. Keys are deleted
-/// some thousand at a time: after an interruption a part of them is deleted.
+/// Exits with 1 if a key was not found. With --keys, --prefix and --all, prints how many keys were deleted. Keys are
+/// deleted some thousand at a time: after an interruption a part of them is deleted.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct DeleteArgs {
@@ -33,8 +33,8 @@ pub struct DeleteArgs {
     location: Location,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Delete all keys with this prefix, which is not empty. Reads all records unless the database keeps the order of the
-    /// keys
+    /// Delete all keys with this prefix, which is not empty. Reads all records unless the database keeps the order of
+    /// the keys
     #[arg(long, value_name = "PREFIX", group = "wanted")]
     prefix: Option<OsString>,
     /// Delete all keys

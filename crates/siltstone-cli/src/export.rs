@@ -24,8 +24,8 @@ const EXAMPLES: &str = "
 ///
 /// Writes a snapshot, in the order of the database, without expired records. CSV, TSV and Parquet have the columns key,
 /// value and expires_at_ms, in milliseconds since 1970, and empty or null for records that do not expire. CSV and TSV
-/// begin with a row of these names, which `import` knows. Keys and values are bytes, or text with --escaped or --hex. What
-/// a format cannot have is an error: tabs and newlines in TSV, values in lines.
+/// begin with a row of these names, which `import` knows. Keys and values are bytes, or text with --escaped or --hex.
+/// What a format cannot have is an error: tabs and newlines in TSV, values in lines.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ExportArgs {
@@ -68,7 +68,8 @@ fn export(
 ) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let prefix = args.prefix.as_ref().map(|prefix| args.typed.argument(prefix)).transpose()?;
-    let mut sink = args.format.sink(BufWriter::with_capacity(1 << 20, target), args.typed.notation, args.delimiter)?;
+    let mut sink =
+        args.format.sink(BufWriter::with_capacity(1 << 20, target), args.typed.notation, args.delimiter)?;
     let bar = item_bar("exporting", database.len()?);
     for record in bar.wrap_iter(database.prefix(prefix.unwrap_or_default())?) {
         interrupt.check()?;

@@ -76,8 +76,16 @@ pub fn run(args: ImportArgs) -> Result {
         (_, true) => Mode::SkipExisting,
         _ => Mode::Put,
     };
-    let mut import =
-        Import { database: &database, shape: database.stats().shape, mode, expired: Expired::now()?, batch: Vec::new(), batch_bytes: 0, read: 0, done: 0 };
+    let mut import = Import {
+        database: &database,
+        shape: database.stats().shape,
+        mode,
+        expired: Expired::now()?,
+        batch: Vec::new(),
+        batch_bytes: 0,
+        read: 0,
+        done: 0,
+    };
     let bar = byte_bar("importing");
     let taken = args.source.for_each(wanted, &bar, &interrupt, |record| import.take(record));
     bar.finish_and_clear();

@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first stops the command cleanly, the second at once.
 //!
-//! A thread waits for the signals, so that the second one can remove temporary files. Where no thread can be started, the
-//! handlers alone set the flag, and the second signal ends the process and leaves the temporary files.
+//! A thread waits for the signals, so that the second one can remove temporary files. Where no thread can be started,
+//! the handlers alone set the flag, and the second signal ends the process and leaves the temporary files.
 
 use crate::outcome::complain;
 use anyhow::Context;

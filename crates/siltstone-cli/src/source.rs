@@ -31,20 +31,20 @@ pub struct SourceArgs {
     /// Format [default: detected from the file name or the first byte]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// CSV, TSV, Parquet: column of the key, by its number from 1 or by its name; JSON lines: field of the key. A number
-    /// that no column has is a name; name:2020 and number:2 say which is meant [default: 1; JSON lines: key]
+    /// CSV, TSV, Parquet: column of the key, by its number from 1 or by its name; JSON lines: field of the key. A
+    /// number that no column has is a name; name:2020 and number:2 say which is meant [default: 1; JSON lines: key]
     #[arg(long, value_name = "COLUMN")]
     key_column: Option<Column>,
-    /// CSV, TSV, Parquet, JSON lines: column of the value. Several columns are joined to one row, as they are in the file,
-    /// those of Parquet and JSON lines to a JSON object. A name with a comma is quoted, as in CSV [default: 2; JSON lines:
-    /// value]
+    /// CSV, TSV, Parquet, JSON lines: column of the value. Several columns are joined to one row, as they are in the
+    /// file, those of Parquet and JSON lines to a JSON object. A name with a comma is quoted, as in CSV [default: 2;
+    /// JSON lines: value]
     #[arg(long, value_name = "COLUMN,…")]
     value_column: Vec<ColumnList>,
     /// Read keys alone; their values are empty
     #[arg(long, conflicts_with = "value_column")]
     no_values: bool,
-    /// CSV, TSV: the first row contains column names; implied if a column is given by name, and by the names that exports
-    /// have
+    /// CSV, TSV: the first row contains column names; implied if a column is given by name, and by the names that
+    /// exports have
     #[arg(long)]
     header: bool,
     /// CSV: the character between the fields; `tab` for a tab
@@ -99,9 +99,8 @@ impl SourceArgs {
 
     /// Calls `take` with each record. The bar shows the bytes that are read.
     ///
-    /// # Errors
-    /// [`siltstone::Error::Interrupted`] if the user interrupts; otherwise errors name the input, and the place of a record
-    /// that is invalid, or that `take` refuses.
+    /// # Errors [`siltstone::Error::Interrupted`] if the user interrupts; otherwise errors name the input, and the
+    /// place of a record that is invalid, or that `take` refuses.
     pub fn for_each(
         &self,
         wanted: Wanted,
@@ -158,7 +157,8 @@ impl SourceArgs {
                 }
             };
             if *bad >= self.skip_bad {
-                let more = if self.skip_bad == 0 { "; --skip-bad N goes on without such records" } else { "" };
+                let more =
+                    if self.skip_bad == 0 { "; --skip-bad N goes on without such records" } else { "" };
                 return Err(anyhow!("{}: {refused:#}{more}", records.place()));
             }
             *bad += 1;
@@ -223,11 +223,7 @@ fn is_refused(error: &anyhow::Error) -> bool {
     matches!(
         error.downcast_ref(),
         Some(
-            KeyLength { .. }
-                | ValueLength { .. }
-                | RecordSize { .. }
-                | HashLength { .. }
-                | ExpiryUnsupported
+            KeyLength { .. } | ValueLength { .. } | RecordSize { .. } | HashLength { .. } | ExpiryUnsupported
         )
     )
 }

@@ -1,4 +1,5 @@
-//! Streams of bytes as users have them: compressed, with a byte order mark, in another encoding, in lines of any length.
+//! Streams of bytes as users have them: compressed, with a byte order mark, in another encoding, in lines of any
+//! length.
 
 use anyhow::anyhow;
 use flate2::bufread::GzDecoder;
@@ -118,7 +119,8 @@ impl Members {
                 }
                 Some(_) => {
                     let name = self.kind.name();
-                    let problem = format!("there are bytes after the end of the {name} data that are no {name}");
+                    let problem =
+                        format!("there are bytes after the end of the {name} data that are no {name}");
                     return Err(io::Error::new(ErrorKind::InvalidData, problem));
                 }
             }
@@ -203,7 +205,8 @@ fn other_encoding(start: &[u8]) -> Option<&'static str> {
     let has_ascii = |width: usize, at: usize| {
         let characters = start.chunks_exact(width);
         let all = characters.len();
-        let is_ascii = |unit: &&[u8]| unit.iter().enumerate().all(|(place, &byte)| (byte != 0) == (place == at));
+        let is_ascii =
+            |unit: &&[u8]| unit.iter().enumerate().all(|(place, &byte)| (byte != 0) == (place == at));
         let zeros = characters.clone().filter(|unit| unit[at] == 0).count();
         let found = characters.filter(is_ascii).count();
         found > 0 && found * 4 >= all && zeros * 4 <= found
@@ -253,8 +256,8 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
-    /// Returns the next line; the inner error says that it is longer than the limit. Of such a line no more than that is
-    /// in memory, and its rest is skipped by the next call.
+    /// Returns the next line; the inner error says that it is longer than the limit. Of such a line no more than that
+    /// is in memory, and its rest is skipped by the next call.
     pub fn next(&mut self) -> io::Result<Option<anyhow::Result<&[u8]>>> {
         self.skip_rest()?;
         self.line.clear();
@@ -311,7 +314,9 @@ mod tests {
             for zeros in [1, 100, 3 << 20] {
                 assert_eq!(read([&two[..], &vec![0; zeros]].concat()).unwrap(), b"first\nsecond\n");
             }
-            for rest in [&b"hello"[..], b"\0\0hello", b"\x1f\x8bhello", b"\x28hello", &[&[0; 9][..], &one].concat()] {
+            for rest in
+                [&b"hello"[..], b"\0\0hello", b"\x1f\x8bhello", b"\x28hello", &[&[0; 9][..], &one].concat()]
+            {
                 let error = read([&one[..], rest].concat()).unwrap_err();
                 assert!(error.contains("after the end"), "{error}");
             }
@@ -342,7 +347,10 @@ mod tests {
         {
             let plain = wide("a,1\nb,2", width, is_big);
             let mut mark = vec![0; width - 2];
-            mark.splice(if is_big { width - 2..width - 2 } else { 0..0 }, if is_big { [0xfe, 0xff] } else { [0xff, 0xfe] });
+            mark.splice(
+                if is_big { width - 2..width - 2 } else { 0..0 },
+                if is_big { [0xfe, 0xff] } else { [0xff, 0xfe] },
+            );
             for wide in [plain.clone(), [&mark[..], &plain].concat()] {
                 assert!(text(&wide[..]).err().unwrap().to_string().contains(name), "{name}");
             }
@@ -355,7 +363,14 @@ mod tests {
             rest
         };
         assert_eq!(taken(b"\xef\xbb\xbfa,1\n"), b"a,1\n");
-        for plain in [&b""[..], b"a", b"a\0", b"key,value,expires_at_ms\na\0b\0c\0d\0e\0f\0g\0h\0i\0j\0k\0,,\n", b"\0\0\0\0", "键,值\n".as_bytes()] {
+        for plain in [
+            &b""[..],
+            b"a",
+            b"a\0",
+            b"key,value,expires_at_ms\na\0b\0c\0d\0e\0f\0g\0h\0i\0j\0k\0,,\n",
+            b"\0\0\0\0",
+            "键,值\n".as_bytes(),
+        ] {
             assert_eq!(taken(plain), plain);
         }
     }

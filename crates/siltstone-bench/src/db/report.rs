@@ -32,8 +32,8 @@ pub struct Report {
     /// Microseconds of CPU time per operation of the threads that execute them, including the kernel's and that of the
     /// benchmark itself, which makes keys and values and checks results, and without that of background work.
     pub cpu_micros_per_op: f64,
-    /// Microseconds of CPU time of the whole process per operation, with that of background work until none is left, for
-    /// benchmarks that write.
+    /// Microseconds of CPU time of the whole process per operation, with that of background work until none is left,
+    /// for benchmarks that write.
     pub process_cpu_micros_per_op: f64,
     /// Mebibytes of keys and values per second.
     pub mb_per_s: f64,
@@ -85,7 +85,8 @@ pub(super) struct Measured {
 
 impl Report {
     pub(super) fn new(benchmark: Benchmark, settings: &Settings, measured: Measured) -> Report {
-        let Measured { work, seconds, settled_seconds, process_cpu, before, after, keys, heap_bytes } = measured;
+        let Measured { work, seconds, settled_seconds, process_cpu, before, after, keys, heap_bytes } =
+            measured;
         let operations = work.operations;
         let lookups = if benchmark.looks_up() { operations } else { 0 };
         let record_bytes = (settings.key_size + settings.value_size) as u64;
@@ -174,7 +175,16 @@ mod tests {
         let mut work = Work { operations, found, bytes: 31 << 20, ..Work::default() };
         work.latencies.record(Duration::from_micros(2));
         let (before, after) = (Stats::default(), Stats::default());
-        Measured { work, seconds: 0.5, settled_seconds: Some(1.0), process_cpu: Duration::ZERO, before, after, keys: 10, heap_bytes: None }
+        Measured {
+            work,
+            seconds: 0.5,
+            settled_seconds: Some(1.0),
+            process_cpu: Duration::ZERO,
+            before,
+            after,
+            keys: 10,
+            heap_bytes: None,
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Cleaning of FlashKey's logs: how much is written per put, by victim, classes, skew and space, and by models. Background
-//! work is done between puts, so that a run has the same figures each time.
+//! Cleaning of FlashKey's logs: how much is written per put, by victim, classes, skew and space, and by models.
+//! Background work is done between puts, so that a run has the same figures each time.
 
 use super::flashkey::tuning;
 use super::{Figure, Settings};

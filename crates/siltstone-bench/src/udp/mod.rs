@@ -243,7 +243,8 @@ pub fn run(settings: &Settings) -> Result<Report> {
     let (server_settings, own) = server_settings(settings, &processors)?;
     // A separate thread, so that pinning does not affect the caller's.
     std::thread::scope(|scope| {
-        let measured = spawn_scoped(scope, || measure(settings, &server_settings, own, processors.len()))?.join();
+        let measured =
+            spawn_scoped(scope, || measure(settings, &server_settings, own, processors.len()))?.join();
         measured.unwrap_or_else(|_| Err(io::Error::other("the client ended in a panic").into()))
     })
 }

@@ -24,8 +24,8 @@ const EXAMPLES: &str = "
 /// A line per file: the bytes of its chunks that occur more than once in the index, its bytes, its path, and, if there
 /// is one, the file in which the first of these chunks was found before. With --chunks, a line per chunk: the bytes
 /// that its further occurrences take, the number of occurrences, its length, its hash, and the file in which it was
-/// found first. Non-printable bytes of names are written as \xNN, which `dedup forget --escaped` reads; in JSON, a name that
-/// is no UTF-8 is in path_base64. Reads the whole index.
+/// found first. Non-printable bytes of names are written as \xNN, which `dedup forget --escaped` reads; in JSON, a name
+/// that is no UTF-8 is in path_base64. Reads the whole index.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DuplicatesArgs {
@@ -161,7 +161,8 @@ fn chunks(index: &Index, args: &DuplicatesArgs, interrupt: &Interrupt) -> anyhow
     let names = names(index, top.iter().map(|(_, chunk)| chunk.3).collect())?;
     let line = |(bytes, (key, references, length, file_id, offset)): (u64, Chunk)| {
         let (hash, path) = (HEXLOWER.encode(&key), names.get(&file_id));
-        let place = path.map(|path| format!("\t{}\t{offset}", Notation::Escaped.show(path))).unwrap_or_default();
+        let place =
+            path.map(|path| format!("\t{}\t{offset}", Notation::Escaped.show(path))).unwrap_or_default();
         let json = json!({
             "duplicated_bytes": bytes, "occurrences": references, "bytes": length, "hash": hash, "offset": offset,
         });

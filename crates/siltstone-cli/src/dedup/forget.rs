@@ -33,8 +33,9 @@ const UNKNOWN_TOLD_MAX: u64 = 20;
 /// file belongs to the last run that saw it, so the files of an earlier run are those that later runs did not see. The
 /// space of the records becomes free with later merges, or at once with `siltstone compact`. Reads the whole catalogue.
 ///
-/// With --missing, files are kept if the directory that was indexed, or a directory below it on which another file system
-/// was mounted, is missing or empty: the drive may not be mounted. Name it as PATH, or use --unmounted, to forget them.
+/// With --missing, files are kept if the directory that was indexed, or a directory below it on which another file
+/// system was mounted, is missing or empty: the drive may not be mounted. Name it as PATH, or use --unmounted, to
+/// forget them.
 ///
 /// Exits with 1 if the index has no file at or below one of the paths, or if files were kept because a directory is
 /// missing, or because the system does not say whether they exist.
@@ -137,7 +138,8 @@ impl Missing {
     fn new(args: &ForgetArgs, index: &Index) -> anyhow::Result<Missing> {
         let mut unmounted = Vec::new();
         if args.missing && !args.unmounted {
-            let is_empty = |path: &Path| fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
+            let is_empty =
+                |path: &Path| fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
             let paths = index.mounted()?;
             let empty = paths.into_iter().filter(|path| is_empty(Path::new(OsStr::from_bytes(path))));
             unmounted.extend(empty.map(|path| (path, 0)));
@@ -172,8 +174,8 @@ impl Missing {
         let kept = self.unmounted.iter().filter(|(_, files)| *files > 0);
         for (place, files) in kept.clone() {
             complain(format_args!(
-                "{}: the directory is missing or empty, as a drive that is not mounted is; {} kept; forget the path, or use \
-                 --unmounted",
+                "{}: the directory is missing or empty, as a drive that is not mounted is; {} kept; forget the path, or \
+                 use --unmounted",
                 shown(Path::new(OsStr::from_bytes(place))),
                 counted(*files, "file")
             ));

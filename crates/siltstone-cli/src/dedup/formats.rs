@@ -212,7 +212,8 @@ pub struct RunEntry {
 impl RunEntry {
     /// Encodes the value.
     pub fn encode(&self) -> Vec<u8> {
-        let RunEntry { started_at_ms, milliseconds, files, bytes, bytes_read, new_bytes, files_failed } = *self;
+        let RunEntry { started_at_ms, milliseconds, files, bytes, bytes_read, new_bytes, files_failed } =
+            *self;
         let fields = [started_at_ms, milliseconds, files, bytes, bytes_read, new_bytes, files_failed];
         fields.map(u64::to_le_bytes).concat()
     }
@@ -297,7 +298,17 @@ impl State {
             let (now, ever) = (Totals::decode(&mut fields)?, Totals::decode(&mut fields)?);
             let mut commit = || Some(Commit { number: fields.u64()?, name: fields.u64()? });
             let (commit, before) = (commit()?, commit()?);
-            Some(State { runs, next_file_id, recount, forgotten_id, forgotten_segments, now, ever, commit, before })
+            Some(State {
+                runs,
+                next_file_id,
+                recount,
+                forgotten_id,
+                forgotten_segments,
+                now,
+                ever,
+                commit,
+                before,
+            })
         })();
         match state {
             Some(state) if fields.at() == value.len() => Ok(state),

@@ -11,11 +11,13 @@
 //! If a crash separates the two steps, the next opening repeats the second one. It writes whole records, so repeating
 //! it changes nothing.
 //!
-//! Both have the number of the last commit, and a random number that names it: an older copy of one of the two databases
-//! is known.
+//! Both have the number of the last commit, and a random number that names it: an older copy of one of the two
+//! databases is known.
 
 use super::chunks::Chunking;
-use super::formats::{self, Commit, FileEntry, METADATA_BYTES, Metadata, REFERENCES_MAX, RunEntry, State, Totals};
+use super::formats::{
+    self, Commit, FileEntry, METADATA_BYTES, Metadata, REFERENCES_MAX, RunEntry, State, Totals,
+};
 use super::recorder::Recorder;
 use crate::open;
 use crate::place::{CHUNKS, FILES, check_repaired};
@@ -541,7 +543,8 @@ fn check_moment(
     let mark = mark.map(|value| Metadata::decode(&value).context(DAMAGED)).transpose()?;
     let chunks = mark.as_ref().map_or(Commit::default(), Commit::of);
     // A crash may have separated the two steps of the last commit.
-    let is_stopped = || Ok::<_, anyhow::Error>(catalogue.get(CHANGES_KEY)?.is_some_and(|changes| !changes.is_empty()));
+    let is_stopped =
+        || Ok::<_, anyhow::Error>(catalogue.get(CHANGES_KEY)?.is_some_and(|changes| !changes.is_empty()));
     if chunks == state.commit || chunks == state.before && is_stopped()? {
         return Ok(());
     }
@@ -552,8 +555,8 @@ fn check_moment(
         Ordering::Equal => "one of them is a copy of another time".to_owned(),
     };
     bail!(
-        "{place}: the two databases of this index are not of one moment: {CHUNKS} is at commit {}, {FILES} at commit {}; \
-         {older}. Put back both from one copy, or run `siltstone repair {place}`: the next run counts the references \
+        "{place}: the two databases of this index are not of one moment: {CHUNKS} is at commit {}, {FILES} at commit \
+         {}; {older}. Put back both from one copy, or run `siltstone repair {place}`: the next run counts the references \
          again, and reads the files again whose chunks are missing",
         chunks.number,
         files.number

@@ -21,9 +21,9 @@ mod scan;
 mod walk;
 
 use crate::interrupt::Interrupt;
+use crate::notation::shown;
 use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::place::{CHUNKS, FILES, PARAMETERS, check_repaired};
-use crate::notation::shown;
 use crate::quantity::{counted, parse_whole};
 use anyhow::{Context, bail, ensure};
 use chunks::{Chunking, HashKind};
@@ -63,9 +63,10 @@ const EXAMPLES: &str = "
 /// continues. Later runs read only new and changed files. The index has the last version of each file that it has seen;
 /// `dedup forget` removes files.
 ///
-/// Exits with 1, after everything else is indexed, if a PATH does not exist, or a file or a directory could not be read.
-/// Pipes and devices below a PATH are skipped. Names are printed with non-printable bytes as \xNN. A run over an index that
-/// mostly has new chunks needs fewer reads with `--set filter_last_store=8`, for a byte of RAM per two chunks.
+/// Exits with 1, after everything else is indexed, if a PATH does not exist, or a file or a directory could not be
+/// read. Pipes and devices below a PATH are skipped. Names are printed with non-printable bytes as \xNN. A run over an
+/// index that mostly has new chunks needs fewer reads with `--set filter_last_store=8`, for a byte of RAM per two
+/// chunks.
 ///
 /// The index in DIR consists of two databases. `siltstone verify`, `repair`, `checkpoint`, `stats` and `compact` work
 /// on both; `get` and `list` read its chunks.

@@ -1,7 +1,7 @@
 //! Reads, cuts and hashes files on several threads.
 //!
-//! What was found as a file may be something else when it is opened: files are opened without following a link and without
-//! waiting, and compared with what was found. Long holes are not read.
+//! What was found as a file may be something else when it is opened: files are opened without following a link and
+//! without waiting, and compared with what was found. Long holes are not read.
 //!
 //! Each thread takes one file after the other. Blocks of a long file are hashed by all threads of a pool while the next
 //! block is read and cut, so that a single long file also uses all cores.
@@ -246,7 +246,8 @@ mod tests {
             std::fs::rename(directory.path().join("before"), &path).unwrap();
             opened
         };
-        let make_pipe = || assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let make_pipe =
+            || assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert!(replace(&make_pipe).is_err(), "a pipe without a writer");
         assert!(replace(&|| symlink("/dev/zero", &path).unwrap()).is_err(), "a link to a device");
         assert!(replace(&|| symlink("before", &path).unwrap()).is_err(), "a link to the file itself");

@@ -29,8 +29,8 @@ impl Index {
         }
         self.catalogue.put_with(STATE_KEY, self.state.encode(), synced())?;
         complain(format_args!(
-            "records of the index were lost: counting the references of all files again, which takes as long as the whole \
-             index is large"
+            "records of the index were lost: counting the references of all files again, which takes as long as the \
+             whole index is large"
         ));
         let watch = Stopwatch::start();
         let bar = item_bar("clearing references", self.chunks.len()?);

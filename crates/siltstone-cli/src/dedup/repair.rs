@@ -16,8 +16,8 @@
 use super::index::Index;
 use super::parameters;
 use crate::interrupt::Interrupt;
-use crate::place::{CHUNKS, FILES, REPAIR_INCOMPLETE};
 use crate::outcome::complain;
+use crate::place::{CHUNKS, FILES, REPAIR_INCOMPLETE};
 use crate::verify;
 use anyhow::Context;
 use siltstone::KeyRange;

@@ -43,7 +43,8 @@ pub struct Report {
     pub files_linked: u64,
     /// Files and directories that could not be read.
     pub files_failed: u64,
-    /// The first of them, with the errors: objects with `path`, or `path_base64` for a name that is no UTF-8, and `error`.
+    /// The first of them, with the errors: objects with `path`, or `path_base64` for a name that is no UTF-8, and
+    /// `error`.
     pub failures: Vec<Value>,
     /// Bytes of the files below the paths.
     pub bytes: u64,
@@ -257,7 +258,12 @@ pub fn date(ms: u64) -> String {
     let day = day - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     let year = 400 * era + year + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
 }
 
 /// Formats the number with commas between thousands.

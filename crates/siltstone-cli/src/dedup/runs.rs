@@ -31,7 +31,10 @@ pub fn print(runs: &[(u32, RunEntry)], is_json: bool) -> anyhow::Result<()> {
         }
         let RunEntry { files, bytes, bytes_read, new_bytes, files_failed, .. } = run;
         let (began, seconds) = (date(run.started_at_ms), run.milliseconds as f64 / 1000.0);
-        writeln!(out, "{number}\t{began}\t{seconds:.1}\t{files}\t{bytes}\t{bytes_read}\t{new_bytes}\t{files_failed}")?;
+        writeln!(
+            out,
+            "{number}\t{began}\t{seconds:.1}\t{files}\t{bytes}\t{bytes_read}\t{new_bytes}\t{files_failed}"
+        )?;
     }
     Ok(out.flush()?)
 }

@@ -135,7 +135,8 @@ impl<'a> Scan<'a> {
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 let (done, readers, waiting) = (done.clone(), &readers, &waiting);
-                let spawned = std::thread::Builder::new().spawn_scoped(scope, move || readers.work(waiting, &done));
+                let spawned =
+                    std::thread::Builder::new().spawn_scoped(scope, move || readers.work(waiting, &done));
                 spawned.context("cannot start a thread; --threads takes fewer")?;
             }
             drop(done);
@@ -145,8 +146,8 @@ impl<'a> Scan<'a> {
         self.index.commit()
     }
 
-    /// Counts the files and bytes, so that the progress bar can estimate the remaining time. Returns the roots without a
-    /// file.
+    /// Counts the files and bytes, so that the progress bar can estimate the remaining time. Returns the roots without
+    /// a file.
     fn count(&mut self, walk: &Walk<'_>) -> anyhow::Result<Vec<PathBuf>> {
         self.bar.set_style(ProgressStyle::with_template("looking for files {spinner} {human_pos}")?);
         let mut bytes = 0;

@@ -15,10 +15,10 @@ use walkdir::{DirEntry, WalkDir};
 /// The options that select files.
 #[derive(Debug, Args)]
 pub struct WalkArgs {
-    /// Skip files and directories that match. A pattern without a slash is compared with the name, one with a slash with
-    /// the end of the path (src/target), one that begins with / with the absolute path, one that begins with ./ or ../ with
-    /// that below the current directory. `*` and `?` match within a name, `**` matches directories, `[ab]` and `{a,b}` are
-    /// choices. A pattern that matches nothing is reported. Can be given several times
+    /// Skip files and directories that match. A pattern without a slash is compared with the name, one with a slash
+    /// with the end of the path (src/target), one that begins with / with the absolute path, one that begins with ./ or
+    /// ../ with that below the current directory. `*` and `?` match within a name, `**` matches directories, `[ab]` and
+    /// `{a,b}` are choices. A pattern that matches nothing is reported. Can be given several times
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Do not enter directories on other file systems than that of their PATH
@@ -60,7 +60,8 @@ impl Patterns {
 /// A path that cannot be read, with the reason.
 pub type Failure = (PathBuf, anyhow::Error);
 
-/// Returns the paths that can be read, absolute and with links resolved, without paths below other paths; and the others.
+/// Returns the paths that can be read, absolute and with links resolved, without paths below other paths; and the
+/// others.
 pub fn roots(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<Failure>) {
     let (mut roots, mut failures) = (Vec::new(), Vec::new());
     for path in paths {
@@ -84,7 +85,9 @@ fn root(path: &Path) -> anyhow::Result<PathBuf> {
         (kind.is_block_device() || kind.is_char_device(), "a device"),
     ];
     if let Some((_, name)) = special.iter().find(|(is_it, _)| *is_it) {
-        return Err(anyhow!("it is {name}, and no file or directory; `siltstone dedup - < PATH` reads it as a stream"));
+        return Err(anyhow!(
+            "it is {name}, and no file or directory; `siltstone dedup - < PATH` reads it as a stream"
+        ));
     }
     Ok(path)
 }
@@ -141,7 +144,8 @@ impl<'a> Walk<'a> {
             // A slash is often typed after the name of a directory.
             let patterns = args.exclude.iter().map(|pattern| pattern.trim_end_matches('/')).enumerate();
             for (number, pattern) in patterns.filter(|(_, pattern)| pattern.contains('/') == of_paths) {
-                let wrong = |error: anyhow::Error| wrong_usage(format_args!("--exclude {pattern}: {error:#}"));
+                let wrong =
+                    |error: anyhow::Error| wrong_usage(format_args!("--exclude {pattern}: {error:#}"));
                 let pattern = if of_paths { absolute(pattern).map_err(wrong)? } else { pattern.to_owned() };
                 let glob = GlobBuilder::new(&pattern).literal_separator(true).build();
                 set.add(glob.map_err(|error| wrong_usage(format_args!("--exclude: {error}")))?);
@@ -320,7 +324,8 @@ mod tests {
         let (_directory, root) = tree(&["a"]);
         let (roots, failures) = roots(&["/no/such/path".into(), root.clone(), "/dev/null".into()]);
         assert_eq!(roots, [root]);
-        let names: Vec<_> = failures.iter().map(|(path, error)| format!("{}: {error:#}", path.display())).collect();
+        let names: Vec<_> =
+            failures.iter().map(|(path, error)| format!("{}: {error:#}", path.display())).collect();
         assert!(names[0].contains("/no/such/path") && names[1].contains("a device"), "{names:?}");
     }
 }

@@ -7,8 +7,8 @@ use crate::quantity::{Skew, parse_bytes, parse_count, parse_queues, parse_skew, 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use siltstone_model::{
-    Below, Cola, FlashKey, FlashKeyLayout, FlashStore, FlashStoreLayout, LevelDb, LevelDbWrites,
-    Mica, Popularity, Samt, Separation, Silt, SiltLayout, simulate_leveldb,
+    Below, Cola, FlashKey, FlashKeyLayout, FlashStore, FlashStoreLayout, LevelDb, LevelDbWrites, Mica,
+    Popularity, Samt, Separation, Silt, SiltLayout, simulate_leveldb,
 };
 
 pub const WA_EXAMPLES: &str = "

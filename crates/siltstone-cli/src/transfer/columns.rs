@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 /// The names of the columns of an export.
 pub const NAMES: [&str; 3] = ["key", "value", EXPIRES_AT_MS];
-/// The name of the column with the expiry times, in milliseconds since 1970; empty or null for records that do not expire.
+/// The name of the column with the expiry times, in milliseconds since 1970; empty or null for records that do not
+/// expire.
 pub const EXPIRES_AT_MS: &str = "expires_at_ms";
 
 /// A column, as a user names it.
@@ -28,7 +29,9 @@ impl FromStr for Column {
             return Ok(Column::Name(name.to_owned()));
         }
         if let Some(text) = text.strip_prefix("number:") {
-            return number(text).map(Column::NumberOnly).ok_or_else(|| "columns are numbered from 1".to_owned());
+            return number(text)
+                .map(Column::NumberOnly)
+                .ok_or_else(|| "columns are numbered from 1".to_owned());
         }
         match text.parse() {
             Ok(0) => Err("columns are numbered from 1; use name:0 for a column of that name".to_owned()),
@@ -189,13 +192,18 @@ mod tests {
         assert_eq!(find(&columns(Some("Country Code"), Some("2020"), false), &years), Ok((1, vec![3], true)));
         assert_eq!(find(&columns(Some("1"), Some("2019,2020"), false), &years), Ok((0, vec![2, 3], true)));
         assert_eq!(find(&columns(Some("2"), Some("4"), false), &years), Ok((1, vec![3], false)));
-        assert!(find(&columns(Some("1"), Some("2021"), false), &years).unwrap_err().contains("no column 2021"));
+        assert!(
+            find(&columns(Some("1"), Some("2021"), false), &years).unwrap_err().contains("no column 2021")
+        );
         let pandas = ["0", "1", "2"];
         let unclear = find(&columns(Some("1"), Some("2"), true), &pandas).unwrap_err();
         assert!(unclear.contains("number:1 or name:1"), "{unclear}");
         assert_eq!(find(&columns(Some("number:1"), Some("name:2"), false), &pandas), Ok((0, vec![2], true)));
         assert_eq!(find(&columns(None, None, true), &pandas), Ok((0, vec![1], true)));
-        assert_eq!(find(&columns(Some("name:name:x"), None, false), &["a", "b", "name:x"]), Ok((2, vec![1], true)));
+        assert_eq!(
+            find(&columns(Some("name:name:x"), None, false), &["a", "b", "name:x"]),
+            Ok((2, vec![1], true))
+        );
         let twice = find(&columns(Some("id"), Some("2"), false), &["id", "v", "id"]).unwrap_err();
         assert!(twice.contains("1 and 3 are both named id"), "{twice}");
     }

@@ -43,7 +43,8 @@ impl Fields {
     /// Returns the record of a line.
     pub fn record(&self, line: &[u8]) -> anyhow::Result<Record> {
         let object: Object<'_> = serde_json::from_slice(line).map_err(|error| described(&error))?;
-        let field = |name: &str| object.0.get(name).copied().with_context(|| format!("the field {name} is missing"));
+        let field =
+            |name: &str| object.0.get(name).copied().with_context(|| format!("the field {name} is missing"));
         let bytes = |name: &str| self.bytes(field(name)?.get()).with_context(|| format!("the field {name}"));
         let value = match &self.values[..] {
             [] => Vec::new(),
@@ -58,9 +59,11 @@ impl Fields {
         };
         let is_free = ![&self.key].into_iter().chain(&self.values).any(|name| name == EXPIRES_AT_MS);
         let expires_at_ms = match object.0.get(EXPIRES_AT_MS).map(|field| field.get()) {
-            Some(text) if is_free && !self.values.is_empty() && text != "null" => text.parse().ok().with_context(|| {
-                format!("the field {EXPIRES_AT_MS}: {text} is no time in milliseconds since 1970")
-            })?,
+            Some(text) if is_free && !self.values.is_empty() && text != "null" => {
+                text.parse().ok().with_context(|| {
+                    format!("the field {EXPIRES_AT_MS}: {text} is no time in milliseconds since 1970")
+                })?
+            }
             _ => 0,
         };
         Ok(Record { key: Bytes::from(bytes(&self.key)?), value: value.into(), expires_at_ms })
@@ -114,7 +117,12 @@ mod tests {
     use super::super::tests::columns;
     use super::*;
 
-    fn read(key: &str, values: &str, null: Option<&str>, line: &str) -> Result<(String, String, u64), String> {
+    fn read(
+        key: &str,
+        values: &str,
+        null: Option<&str>,
+        line: &str,
+    ) -> Result<(String, String, u64), String> {
         let (key, values) = (Some(key.parse().unwrap()), Some(values.parse::<ColumnList>().unwrap().0));
         let columns = Columns { key, values, null: null.map(str::to_owned), ..columns() };
         let record = Fields::of(&columns).unwrap().unwrap().record(line.as_bytes());
@@ -129,7 +137,10 @@ mod tests {
         let id = "12345678901234567890123";
         let one = |value: &str| read("id", value, Some("none"), line).unwrap();
         assert_eq!(one("n"), (id.into(), "1.10".into(), 7));
-        assert_eq!([one("t").1, one("o").1, one("2020").1], ["a\"b", r#"{"x": [1]}"#, "none"].map(str::to_owned));
+        assert_eq!(
+            [one("t").1, one("o").1, one("2020").1],
+            ["a\"b", r#"{"x": [1]}"#, "none"].map(str::to_owned)
+        );
         assert_eq!(one("n,t").1, r#"{"n":1.10,"t":"a\"b"}"#);
         assert_eq!(read("t", "", None, line).unwrap(), ("a\"b".into(), String::new(), 0));
     }

@@ -229,7 +229,12 @@ mod tests {
         assert_eq!(read(None, &columns(), marked).unwrap().len(), 1);
     }
 
-    fn exported(format: Format, notation: NotationArgs, delimiter: u8, records: &[Record]) -> anyhow::Result<Vec<u8>> {
+    fn exported(
+        format: Format,
+        notation: NotationArgs,
+        delimiter: u8,
+        records: &[Record],
+    ) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut sink = format.sink(&mut bytes, notation, delimiter)?;
         records.iter().try_for_each(|record| sink.write(record))?;
@@ -258,7 +263,12 @@ mod tests {
                 let plain = stream::decompressed(std::io::Cursor::new(bytes.clone())).unwrap();
                 let stated = (format != Format::Jsonl && format != Format::Binary).then_some(format);
                 let read = all(Format::source(stated, &columns, std::io::BufReader::new(plain)).unwrap());
-                assert_eq!(read.unwrap(), records, "{format:?} {notation:?} {:?}", bytes.escape_ascii().to_string());
+                assert_eq!(
+                    read.unwrap(),
+                    records,
+                    "{format:?} {notation:?} {:?}",
+                    bytes.escape_ascii().to_string()
+                );
             }
         }
         refused
@@ -266,7 +276,11 @@ mod tests {
 
     #[test]
     fn exports_are_imported_in_every_format_with_the_same_bytes() {
-        assert_eq!(imported_equals_exported(&some_records(), b','), 4, "lines have no values, and a tab needs escapes");
+        assert_eq!(
+            imported_equals_exported(&some_records(), b','),
+            4,
+            "lines have no values, and a tab needs escapes"
+        );
         let record = |key: Vec<u8>, value: Vec<u8>, expires_at_ms| Record {
             key: Bytes::from(key),
             value: Bytes::from(value),
@@ -275,9 +289,32 @@ mod tests {
         // What begins or ends like something else: marks, other encodings, compressed data, ends of lines, quotes.
         let mut texts: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
         for start in [
-            &b"\xef\xbb\xbf"[..], b"\xff\xfe", b"\xfe\xff", b"a\0b\0", b"\0a\0b", b"a\0\0\0", b"\x1f\x8b\x08", b"BZh91AY&SY",
-            b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PAR1", b"\x93SILTEXP", b"\r\n", b"\"\"", b"\"a", b"a\"", b"key", b" a ", b"{", b"=1",
-            b"#", b"\\", b"\\n", b"a\r", b"1e5", b"null",
+            &b"\xef\xbb\xbf"[..],
+            b"\xff\xfe",
+            b"\xfe\xff",
+            b"a\0b\0",
+            b"\0a\0b",
+            b"a\0\0\0",
+            b"\x1f\x8b\x08",
+            b"BZh91AY&SY",
+            b"\x28\xb5\x2f\xfd",
+            b"PK\x03\x04",
+            b"PAR1",
+            b"\x93SILTEXP",
+            b"\r\n",
+            b"\"\"",
+            b"\"a",
+            b"a\"",
+            b"key",
+            b" a ",
+            b"{",
+            b"=1",
+            b"#",
+            b"\\",
+            b"\\n",
+            b"a\r",
+            b"1e5",
+            b"null",
         ] {
             texts.extend([start.to_vec(), start.repeat(20)]);
         }
@@ -289,8 +326,10 @@ mod tests {
         }
         let mut random = fastrand_like(1);
         for _ in 0..500 {
-            let mut text = |longest: usize| (0..random(longest)).map(|_| random(256) as u8).collect::<Vec<_>>();
-            let records: Vec<_> = (0..3).map(|at| record([&[at], &text(9)[..]].concat(), text(20), at.into())).collect();
+            let mut text =
+                |longest: usize| (0..random(longest)).map(|_| random(256) as u8).collect::<Vec<_>>();
+            let records: Vec<_> =
+                (0..3).map(|at| record([&[at], &text(9)[..]].concat(), text(20), at.into())).collect();
             imported_equals_exported(&records, b',');
         }
     }

@@ -1,7 +1,8 @@
 //! Rows of text whose fields have a delimiter between them, and quotes in CSV (RFC 4180).
 //!
-//! What a lenient parser passes over is an error here: a quote that is never closed, text after a closing quote, and rows
-//! that are too long for memory. Only the fields that are wanted are kept. The crates for CSV report none of these.
+//! What a lenient parser passes over is an error here: a quote that is never closed, text after a closing quote, and
+//! rows that are too long for memory. Only the fields that are wanted are kept. The crates for CSV report none of
+//! these.
 
 use super::Fault;
 use anyhow::anyhow;
@@ -138,7 +139,9 @@ impl<R: BufRead> Rows<R> {
             if buffer.is_empty() {
                 let has_row = self.state != State::Row;
                 if let State::Quoted(line) = self.state {
-                    return Err(Fault::Fatal(anyhow!("the quote that begins in line {line} is never closed")));
+                    return Err(Fault::Fatal(anyhow!(
+                        "the quote that begins in line {line} is never closed"
+                    )));
                 }
                 self.state = State::Row;
                 return problem.map_or(Ok(has_row), |problem| Err(Fault::Bad(problem)));
@@ -188,7 +191,9 @@ impl<R: BufRead> Rows<R> {
         let (limit, columns) = (self.row.limit, self.row.columns);
         match self.state {
             State::Quoted(line) => {
-                anyhow!("the quote that begins in line {line} is not closed within {limit} bytes, the longest row")
+                anyhow!(
+                    "the quote that begins in line {line} is not closed within {limit} bytes, the longest row"
+                )
             }
             _ if columns > COLUMNS_MAX => anyhow!("the row has more than {COLUMNS_MAX} columns"),
             _ => anyhow!("the row is longer than the maximum of {limit} bytes"),

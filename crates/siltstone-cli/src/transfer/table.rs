@@ -89,7 +89,15 @@ impl<R: BufRead> Reader<R> {
         };
         rows.keep(places.all());
         let (is_ragged, notation) = (columns.is_ragged, columns.notation);
-        Ok(Reader { rows, table, width, is_ragged, notation, has_first: has_first && !places.has_header, places })
+        Ok(Reader {
+            rows,
+            table,
+            width,
+            is_ragged,
+            notation,
+            has_first: has_first && !places.has_header,
+            places,
+        })
     }
 
     fn record(&self) -> anyhow::Result<Record> {
@@ -129,7 +137,9 @@ fn time(field: &[u8]) -> anyhow::Result<u64> {
     match str::from_utf8(field).map(str::trim) {
         Ok("") => Ok(0),
         Ok(text) if text.parse::<u64>().is_ok() => Ok(text.parse()?),
-        _ => bail!("{EXPIRES_AT_MS}: {} is no time in milliseconds since 1970", Notation::Escaped.show(field)),
+        _ => {
+            bail!("{EXPIRES_AT_MS}: {} is no time in milliseconds since 1970", Notation::Escaped.show(field))
+        }
     }
 }
 
@@ -171,7 +181,8 @@ impl<W: Write> RecordSink for Writer<W> {
             "the record of {} contains a tab or a newline; use --escaped, --hex or CSV",
             Notation::Escaped.show(&record.key)
         );
-        let expires_at_ms = if record.expires_at_ms == 0 { String::new() } else { record.expires_at_ms.to_string() };
+        let expires_at_ms =
+            if record.expires_at_ms == 0 { String::new() } else { record.expires_at_ms.to_string() };
         Ok(self.rows.write_record([&key[..], &value, expires_at_ms.as_bytes()])?)
     }
 

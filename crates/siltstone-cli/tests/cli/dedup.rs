@@ -180,7 +180,10 @@ fn unreadable_files_are_reported_and_the_rest_is_indexed() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(numbers(&report, ["files_failed", "new_bytes"]), [2, 100_000]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("mem") && said.contains("/no/such/path") && said.contains("2 paths could not be read"), "{said}");
+    assert!(
+        said.contains("mem") && said.contains("/no/such/path") && said.contains("2 paths could not be read"),
+        "{said}"
+    );
     let none = run(files.directory.path(), &["dedup", "--db", "other", "/no/such/path"]);
     assert_eq!(none.status.code(), Some(3), "no path can be read");
     assert!(!files.path("other").exists());

@@ -1,4 +1,5 @@
-//! `siltstone dedup` on trees as a nightly job meets them: odd names, holes, what is gone, and databases of two moments.
+//! `siltstone dedup` on trees as a nightly job meets them: odd names, holes, what is gone, and databases of two
+//! moments.
 
 use crate::runner::{code, command, objects, ok, result, run};
 use data_encoding::BASE64;
@@ -35,7 +36,10 @@ fn names_are_escaped_in_lists_and_exact_in_json() {
     assert!(code_now == 0 && !said.contains('\x1b') && said.contains("esc\\x1b[31m"), "{said}");
     let lines = ok(here, &["dedup", "duplicates", "--db", "index"]);
     assert_eq!(lines.lines().count(), names.len(), "{lines}");
-    assert!(!lines.contains('\x1b') && lines.contains("bad\\xff") && lines.contains("x\\n99\\t99"), "{lines}");
+    assert!(
+        !lines.contains('\x1b') && lines.contains("bad\\xff") && lines.contains("x\\n99\\t99"),
+        "{lines}"
+    );
     let mut paths: Vec<Vec<u8>> = objects(here, &["dedup", "duplicates", "--db", "index", "--json"])
         .iter()
         .map(|line| match line["path"].as_str() {
@@ -45,11 +49,13 @@ fn names_are_escaped_in_lists_and_exact_in_json() {
         .collect();
     paths.sort();
     let root = here.canonicalize().unwrap().join("tree");
-    let mut expected: Vec<_> = names.map(|name| root.join(OsStr::from_bytes(name)).as_os_str().as_bytes().to_vec()).into();
+    let mut expected: Vec<_> =
+        names.map(|name| root.join(OsStr::from_bytes(name)).as_os_str().as_bytes().to_vec()).into();
     expected.sort();
     assert_eq!(paths, expected);
     let raw = run(here, &["dedup", "duplicates", "--db", "index", "-0"]).stdout;
-    let mut raw: Vec<_> = raw.split(|&byte| byte == 0).filter(|path| !path.is_empty()).map(<[u8]>::to_vec).collect();
+    let mut raw: Vec<_> =
+        raw.split(|&byte| byte == 0).filter(|path| !path.is_empty()).map(<[u8]>::to_vec).collect();
     raw.sort();
     assert_eq!(raw, expected);
     // What a list prints is what `forget` reads.
@@ -71,7 +77,10 @@ fn relative_patterns_exclude_and_what_matches_nothing_is_mentioned() {
     assert_eq!(report(here, &["--exclude", "./src/target/", "src"])["files"], 2);
     let (code, said) = result(here, &["dedup", "--db", "index", "--exclude", "scr/target", "src", "empty"]);
     assert_eq!(code, 0);
-    assert!(said.contains("--exclude scr/target: matches nothing") && said.contains("/empty: there is no file"), "{said}");
+    assert!(
+        said.contains("--exclude scr/target: matches nothing") && said.contains("/empty: there is no file"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -86,7 +95,10 @@ fn special_files_are_refused_as_paths_and_skipped_below_them() {
         let (code, said) = result(here, &["dedup", "--db", "other", path]);
         assert!(code == 3 && said.contains(kind), "{code}: {said}");
         let (code, said) = result(here, &["dedup", "--db", "index", path, "tree"]);
-        assert!(code == 1 && said.contains(kind) && said.contains("1 path could not be read"), "{code}: {said}");
+        assert!(
+            code == 1 && said.contains(kind) && said.contains("1 path could not be read"),
+            "{code}: {said}"
+        );
     }
     assert_eq!(report(here, &["tree"])["files_unchanged"], 1);
 }
@@ -101,7 +113,10 @@ fn holes_are_not_read_and_take_no_chunks() {
     drop(file);
     let first = report(here, &["sparse"]);
     assert_eq!((&first["bytes"], &first["indexed"]["bytes"]), (&(3u64 << 40).into(), &(3u64 << 40).into()));
-    assert!(first["bytes_read"].as_u64().unwrap() < 1 << 20 && first["chunks"].as_u64().unwrap() < 100, "{first}");
+    assert!(
+        first["bytes_read"].as_u64().unwrap() < 1 << 20 && first["chunks"].as_u64().unwrap() < 100,
+        "{first}"
+    );
     assert_eq!(report(here, &["sparse"])["files_unchanged"], 1);
     ok(here, &["dedup", "forget", "--db", "index", "sparse"]);
     let empty = report(here, &["--exclude", "sparse", "."]);
@@ -128,7 +143,12 @@ fn files_of_a_drive_that_is_not_mounted_are_not_forgotten_and_a_dry_run_changes_
             fs::create_dir(here.join("drive")).unwrap();
         }
         let (code, said) = result(here, &missing);
-        assert!(code == 1 && said.contains("drive: the directory is missing or empty") && said.contains("2 files kept"), "{said}");
+        assert!(
+            code == 1
+                && said.contains("drive: the directory is missing or empty")
+                && said.contains("2 files kept"),
+            "{said}"
+        );
     }
     assert_eq!(report(here, &["other"])["indexed"]["files"], 3);
     // A link to itself where a file was is a file that is missing.
@@ -164,11 +184,18 @@ fn databases_of_different_moments_are_refused_until_a_repair_accepts_it() {
         let whole = report(here, &["a", "b"]);
         assert_eq!(code(here, &["verify", "index"]), 0);
         fs::remove_dir_all(here.join("index").join(older)).unwrap();
-        let copied = Command::new("cp").arg("-r").args([format!("copy/{older}"), "index".to_owned()]).current_dir(here).status();
+        let copied = Command::new("cp")
+            .arg("-r")
+            .args([format!("copy/{older}"), "index".to_owned()])
+            .current_dir(here)
+            .status();
         assert!(copied.unwrap().success());
         for arguments in [&["dedup", "--db", "index", "a"][..], &["dedup", "duplicates", "--db", "index"]] {
             let (code, said) = result(here, arguments);
-            assert!(code == 3 && said.contains(&format!("{older} is older")) && said.contains("siltstone repair"), "{said}");
+            assert!(
+                code == 3 && said.contains(&format!("{older} is older")) && said.contains("siltstone repair"),
+                "{said}"
+            );
         }
         let (code, said) = result(here, &["verify", "index"]);
         assert!(code == 1 && said.contains("not of one moment"), "{said}");

@@ -42,7 +42,9 @@ fn what_cannot_be_read_is_an_error_with_its_file_and_line() {
         ("one.csv", b"a;1\n", "--delimiter"),
     ] {
         fs::write(here.join(name), text).unwrap();
-        for arguments in [&["import", name][..], &["import", "--bulk", name], &["dict", "build", "d.dict", name]] {
+        for arguments in
+            [&["import", name][..], &["import", "--bulk", name], &["dict", "build", "d.dict", name]]
+        {
             let said = ends_with(3, here, arguments);
             assert!(said.contains(name) && said.contains(message), "{arguments:?}: {said}");
         }
@@ -55,15 +57,27 @@ fn invalid_records_are_skipped_up_to_a_number_and_counted() {
     let directory = tempdir().unwrap();
     let here = directory.path();
     fs::write(here.join("rows.csv"), "a,1\n,2\nb\n\"c\"d,3\ne,5\n").unwrap();
-    fs::write(here.join("lines.jsonl"), "{]\n{\"key\":\"f\",\"value\":\"6\"}\n{\"key\":\"\",\"value\":\"7\"}\n").unwrap();
+    fs::write(
+        here.join("lines.jsonl"),
+        "{]\n{\"key\":\"f\",\"value\":\"6\"}\n{\"key\":\"\",\"value\":\"7\"}\n",
+    )
+    .unwrap();
     let import = |bad: &str| result(here, &["import", "--skip-bad", bad, "rows.csv", "lines.jsonl"]);
     let (code, said) = import("4");
-    assert!(code == 3 && said.contains("lines.jsonl: line 3") && said.contains("4 invalid records skipped"), "{said}");
+    assert!(
+        code == 3 && said.contains("lines.jsonl: line 3") && said.contains("4 invalid records skipped"),
+        "{said}"
+    );
     let (code, said) = import("5");
     assert_eq!(code, 0, "{said}");
-    for part in ["rows.csv: line 2: the key is empty", "rows.csv: line 3", "rows.csv: line 4", "lines.jsonl: line 1",
-        "5 invalid records skipped", "3 records imported"]
-    {
+    for part in [
+        "rows.csv: line 2: the key is empty",
+        "rows.csv: line 3",
+        "rows.csv: line 4",
+        "lines.jsonl: line 1",
+        "5 invalid records skipped",
+        "3 records imported",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(records(here), ["61\t31", "65\t35", "66\t36"]);
@@ -74,7 +88,10 @@ fn invalid_records_are_skipped_up_to_a_number_and_counted() {
     let fixed = ["import", "--db", "fixed", "--fixed", "1,1", "--skip-bad", "1", "--format", "csv"];
     let output = run_with(here, "a,1\nbb,2\nc,3\n", &fixed);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && said.contains("line 2") && said.contains("2 records imported"), "{said}");
+    assert!(
+        output.status.success() && said.contains("line 2") && said.contains("2 records imported"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -83,7 +100,10 @@ fn keys_without_values_are_imported_from_lines_and_tables() {
     let here = directory.path();
     let words = b"\xef\xbb\xbfapple\r\n\r\ncherry pie\r\n";
     fs::write(here.join("words.txt.gz"), gzip(words)).unwrap();
-    assert_eq!(result(here, &["import", "--format", "lines", "words.txt.gz"]).1, "siltstone: 2 records imported\n");
+    assert_eq!(
+        result(here, &["import", "--format", "lines", "words.txt.gz"]).1,
+        "siltstone: 2 records imported\n"
+    );
     assert_eq!(ok(here, &["get", "cherry pie"]), "");
     for options in [&["--no-values"][..], &["--value-column", ""], &["--value-column="]] {
         let output = run_with(here, "apple\npear\n", &[&["import", "--format", "tsv"], options].concat());
@@ -119,7 +139,11 @@ fn lists_of_keys_are_read_with_every_line_ending_mark_and_compression() {
         assert_eq!(ok(here, &["dict", "get", "d.dict", "--keys", name]), "a\t1\nb\t2\n", "{name}");
         ok(here, &["dict", "update", "d.dict", "--delete", name]);
         assert_eq!(code(here, &["dict", "get", "d.dict", "--quiet", "a"]), 1, "{name}");
-        assert_eq!(result(here, &["delete", "--keys", name]), (0, "siltstone: 2 keys deleted\n".into()), "{name}");
+        assert_eq!(
+            result(here, &["delete", "--keys", name]),
+            (0, "siltstone: 2 keys deleted\n".into()),
+            "{name}"
+        );
     }
     let wide: Vec<u8> = "a\nb\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     fs::write(here.join("wide"), wide).unwrap();
@@ -191,7 +215,10 @@ fn a_row_without_an_end_takes_no_more_memory_than_the_longest_row() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&limited.stderr).into_owned();
-        assert!(limited.status.code() == Some(3) && said.contains("bomb.gz") && said.contains("maximum"), "{format}: {said}");
+        assert!(
+            limited.status.code() == Some(3) && said.contains("bomb.gz") && said.contains("maximum"),
+            "{format}: {said}"
+        );
     }
 }
 
@@ -200,7 +227,9 @@ fn the_command_works_where_no_thread_can_be_started() {
     let directory = tempdir().unwrap();
     let here = directory.path();
     ok(here, &["put", "a", "1"]);
-    for arguments in [&["get", "a"][..], &["list"], &["put", "b", "2"], &["import", "--format", "csv", "/dev/null"]] {
+    for arguments in
+        [&["get", "a"][..], &["list"], &["put", "b", "2"], &["import", "--format", "csv", "/dev/null"]]
+    {
         let siltstone = command(here, arguments);
         // The stack of a thread does not fit.
         let limited = std::process::Command::new("sh")
@@ -213,7 +242,10 @@ fn the_command_works_where_no_thread_can_be_started() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&limited.stderr).into_owned();
-        assert!(matches!(limited.status.code(), Some(0 | 3)) && !said.contains("panicked"), "{arguments:?}: {said}");
+        assert!(
+            matches!(limited.status.code(), Some(0 | 3)) && !said.contains("panicked"),
+            "{arguments:?}: {said}"
+        );
         let only_reads = !matches!(arguments[0], "put" | "import");
         assert!(!only_reads || limited.status.success(), "{arguments:?}: {said}");
     }

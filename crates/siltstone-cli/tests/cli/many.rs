@@ -101,7 +101,9 @@ fn keys_are_deleted_by_name_from_a_file_and_by_prefix() {
 fn all_keys_are_deleted_only_by_a_word_that_says_so() {
     let directory = letters();
     let here = directory.path();
-    for arguments in [&["delete", "--prefix", ""][..], &["delete", "--prefix="], &["delete", "--hex", "--prefix", ""]] {
+    for arguments in
+        [&["delete", "--prefix", ""][..], &["delete", "--prefix="], &["delete", "--hex", "--prefix", ""]]
+    {
         let said = ends_with(2, here, arguments);
         assert!(said.contains("--all"), "{said}");
     }

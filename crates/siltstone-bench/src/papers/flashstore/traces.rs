@@ -1,6 +1,6 @@
 //! The traces of the paper on flash alone (5.6 to 5.9), and with less flash than data over a disk (5.10). Energy is not
-//! measured: operations are divided by the processor's time and by the time in which the drive was busy, which the paper
-//! does not have. Its rates are of all data on flash; those of the shares are curves without numbers.
+//! measured: operations are divided by the processor's time and by the time in which the drive was busy, which the
+//! paper does not have. Its rates are of all data on flash; those of the shares are curves without numbers.
 
 use super::super::{Figure, OnFigure, Settings, report};
 use super::{FRAME_BYTES, disk, segment_bytes};
@@ -87,7 +87,13 @@ pub(in super::super) fn shares(settings: &Settings, place: &Place, on_figure: On
                 run(
                     settings,
                     trace,
-                    &System { name, place, engine: EngineKind::FlashStore, settings: own, is_all_on_flash: false },
+                    &System {
+                        name,
+                        place,
+                        engine: EngineKind::FlashStore,
+                        settings: own,
+                        is_all_on_flash: false,
+                    },
                     on_figure,
                 )?;
                 alone.clear()?;
@@ -97,7 +103,13 @@ pub(in super::super) fn shares(settings: &Settings, place: &Place, on_figure: On
         run(
             settings,
             trace,
-            &System { name, place: &alone, engine: EngineKind::Silt, settings: vec![], is_all_on_flash: false },
+            &System {
+                name,
+                place: &alone,
+                engine: EngineKind::Silt,
+                settings: vec![],
+                is_all_on_flash: false,
+            },
             on_figure,
         )?;
     }

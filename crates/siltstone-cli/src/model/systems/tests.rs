@@ -28,7 +28,8 @@ fn the_figures_of_the_papers_are_reached_from_the_command_line() {
     let flashkey = "--system flashkey-paper --keys 1e9 --key-size 20 --value-size 800";
     near(first(Measure::Writes, flashkey), 3.68);
     near(
-        first(Measure::Memory, "--system bloomstore-paper --keys 1e9 --value-size 48 --over-provision 0") / 1e9,
+        first(Measure::Memory, "--system bloomstore-paper --keys 1e9 --value-size 48 --over-provision 0")
+            / 1e9,
         0.678,
     );
 }
@@ -101,8 +102,7 @@ fn every_system_gives_a_result_or_says_that_it_has_none() {
 #[test]
 fn leveldb_is_simulated_along_with_its_model() {
     let flags = "--system leveldb --keys 2e4 --value-size 9984 --write-buffer 1MiB --simulate";
-    for (measure, simulated) in
-        [(Measure::Writes, "simulated"), (Measure::Reads, "tables_per_get_simulated")]
+    for (measure, simulated) in [(Measure::Writes, "simulated"), (Measure::Reads, "tables_per_get_simulated")]
     {
         let args = Line::parse_from(std::iter::once("model").chain(flags.split(' '))).args;
         let values = args.values(measure, &args.skew.popularity(args.keys).unwrap()).unwrap();

@@ -35,9 +35,10 @@ pub fn json(field: &Field, kind: Option<&Type>) -> anyhow::Result<Value> {
         Field::MapInternal(map) => {
             let entry = kind.and_then(|kind| below(kind, 0));
             let of_entry = |place| entry.and_then(|entry| below(entry, place));
-            let entries = map.entries().iter().map(|(key, value)| {
-                Ok((json_text(json(key, of_entry(0))?), json(value, of_entry(1))?))
-            });
+            let entries = map
+                .entries()
+                .iter()
+                .map(|(key, value)| Ok((json_text(json(key, of_entry(0))?), json(value, of_entry(1))?)));
             Value::Object(entries.collect::<anyhow::Result<_>>()?)
         }
         Field::Float(number) => float(f64::from(*number), || number.to_string()),

@@ -53,8 +53,8 @@ impl Reader {
         let values = columns.values.as_deref().unwrap_or(&by_default).iter().map(find);
         let values: Vec<usize> = values.collect::<anyhow::Result<_>>()?;
         let expires_at_ms = fields.iter().position(|field| field.name() == EXPIRES_AT_MS);
-        let expires_at_ms = expires_at_ms
-            .filter(|place| columns.has_values() && *place != key && !values.contains(place));
+        let expires_at_ms =
+            expires_at_ms.filter(|place| columns.has_values() && *place != key && !values.contains(place));
         let mut needed: Vec<usize> = values.iter().copied().chain([key]).chain(expires_at_ms).collect();
         needed.sort_unstable();
         needed.dedup();
