@@ -3,7 +3,7 @@
 use crate::input::ArgumentArgs;
 use crate::interrupt::Interrupt;
 use crate::open::Location;
-use crate::outcome::{Outcome, Result, complain, help};
+use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::output::deliver;
 use crate::progress::{Stopwatch, item_bar};
 use crate::quantity::counted;
@@ -48,6 +48,9 @@ pub struct ExportArgs {
 }
 
 pub fn run(args: ExportArgs) -> Result {
+    if args.delimiter != b',' && args.format != Format::Csv {
+        return Err(wrong_usage("--delimiter is for --format csv"));
+    }
     let database = args.location.open_single_read_only("export")?;
     let watch = Stopwatch::start();
     let mut written = 0;

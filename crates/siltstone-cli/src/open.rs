@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use siltstone::key::{check_key, check_value};
 use siltstone::key::{check_key_length, check_value_length};
-use siltstone::{Builder, Compression, Database, EngineKind};
+use siltstone::{Builder, Compression, Database, EngineKind, Error};
 use siltstone_bench::named::by_name;
 use siltstone_bench::tuning::{SettingArgs, parse_compression};
 use std::path::{Path, PathBuf};
@@ -162,7 +162,12 @@ impl Location {
 pub fn open(builder: Builder) -> anyhow::Result<Database> {
     let bar = byte_bar("opening");
     let shown = bar.clone();
-    let opened = builder.progress(move |done, all| show_bytes(&shown, done, all)).open();
+    let builder = builder.progress(move |done, all| show_bytes(&shown, done, all));
+    let opened = match builder.clone().open() {
+        // Where no thread can be started, calls do the background work that they would wait for.
+        Err(Error::Io { operation: "start", .. }) => builder.background_threads(0).open(),
+        opened => opened,
+    };
     bar.finish_and_clear();
     Ok(opened?)
 }

@@ -3,7 +3,7 @@
 use crate::input;
 use crate::interrupt::Interrupt;
 use crate::notation::NotationArgs;
-use crate::outcome::complain;
+use crate::outcome::{complain, wrong_usage};
 use crate::quantity::{counted, parse_whole};
 use crate::stream;
 use crate::transfer::columns::{Column, ColumnList, Columns};
@@ -206,6 +206,9 @@ impl SourceArgs {
             null: self.null.clone(),
         };
         let format = self.format.or(Format::of_name(input));
+        if self.delimiter != b',' && format != Some(Format::Csv) {
+            return Err(wrong_usage("--delimiter is for CSV, which --format csv states"));
+        }
         if matches!(format, None | Some(Format::Parquet))
             && let Some(file) = parquet::plain_file(input)
         {

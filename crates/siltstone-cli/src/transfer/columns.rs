@@ -57,7 +57,11 @@ impl FromStr for ColumnList {
             Err(fault) => return Err(fault.into_error().to_string()),
         }
         let name = |column| String::from_utf8_lossy(rows.field(column).unwrap_or_default()).into_owned();
-        (0..rows.columns()).map(|column| name(column).parse()).collect::<Result<_, _>>().map(ColumnList)
+        let names: Vec<String> = (0..rows.columns()).map(name).collect();
+        if !matches!(rows.next(), Ok(false)) {
+            return Err("a name with a line ending needs quotes, as in CSV".to_owned());
+        }
+        names.iter().map(|name| name.parse()).collect::<Result<_, _>>().map(ColumnList)
     }
 }
 
@@ -213,7 +217,13 @@ mod tests {
         let list = |text: &str| text.parse::<ColumnList>().map(|list| list.0);
         assert_eq!(list("\"a, b\",2"), Ok(vec![Column::Name("a, b".into()), Column::Number(2)]));
         assert_eq!(list(""), Ok(Vec::new()));
-        assert!(list("\"a").is_err() && list("0").is_err() && "number:0".parse::<Column>().is_err());
+        assert_eq!(list("\"a\nb\""), Ok(vec![Column::Name("a\nb".into())]));
+        assert!(
+            list("a\nb").is_err()
+                && list("\"a").is_err()
+                && list("0").is_err()
+                && "number:0".parse::<Column>().is_err()
+        );
         assert_eq!(find(&columns(None, Some(""), false), &["a"]), Ok((0, Vec::new(), false)));
         assert!(find(&columns(None, None, false), &["a"]).unwrap_err().contains("--no-values"));
     }
