@@ -154,7 +154,9 @@ impl Missing {
         }
         let path = Path::new(OsStr::from_bytes(key));
         match fs::symlink_metadata(path) {
-            Ok(_) => return false,
+            Ok(data) if data.is_file() => return false,
+            // A link or a directory is another file.
+            Ok(_) => {}
             Err(error) if is_absence(&error) => {}
             Err(error) => {
                 self.unknown += 1;

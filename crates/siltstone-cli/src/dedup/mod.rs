@@ -151,7 +151,10 @@ fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
     let (streams, paths): (Vec<_>, Vec<_>) =
         args.paths.iter().cloned().partition(|path| path == Path::new("-"));
     let (roots, mut missing) = walk::roots(&paths);
-    if let (true, true, Some((path, error))) = (roots.is_empty(), streams.is_empty(), missing.pop()) {
+    if roots.is_empty()
+        && streams.is_empty()
+        && let Some((path, error)) = missing.pop()
+    {
         return Err(error.context(shown(&path)));
     }
     let threads = match args.threads {

@@ -285,7 +285,7 @@ fn a_repair_that_was_stopped_is_run_again_before_the_index_is_used() {
     );
     let copy = files.path("copy");
     for args in
-        [vec!["dedup", "--db", index, "/dev/null"], vec!["checkpoint", "--db", index, copy.to_str().unwrap()]]
+        [vec!["dedup", "--db", index, "files/1"], vec!["checkpoint", "--db", index, copy.to_str().unwrap()]]
     {
         let (code, _, error) = files.siltstone(&args);
         assert!(code == Some(3) && error.contains("siltstone repair"), "{args:?}: {code:?}: {error}");

@@ -112,7 +112,8 @@ fn keys_without_values_are_imported_from_lines_and_tables() {
     assert_eq!(ok(here, &["list", "--count"]), "3\n");
     assert_eq!(ok(here, &["export", "--format", "lines", "--prefix", "p"]), "pear\n");
     ok(here, &["put", "pear", "sweet"]);
-    ends_with(3, here, &["export", "--format", "lines"]);
+    ends_with(3, here, &["export", "--format", "lines", "--output", "exported"]);
+    assert!(!here.join("exported").exists(), "values are not left out in silence");
     ok(here, &["dict", "build", "words.dict", "--format", "lines", "words.txt.gz"]);
     assert_eq!(code(here, &["dict", "get", "words.dict", "--quiet", "apple"]), 0);
 }
