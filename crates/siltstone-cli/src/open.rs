@@ -67,7 +67,7 @@ pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
 pub fn check_lengths(fixed: (usize, usize), key: &[u8], value: &[u8]) -> siltstone::Result<()> {
     for (what, expected, got) in [("key", fixed.0, key.len()), ("value", fixed.1, value.len())] {
         if expected != got {
-            return Err(siltstone::Error::RecordSize { what, expected, got });
+            return Err(Error::RecordSize { what, expected, got });
         }
     }
     Ok(())

@@ -84,7 +84,7 @@ pub(super) fn run(
 ) -> Result<(RequestResults, Seconds)> {
     let begin = OnceLock::new();
     let (outcomes, wall) = std::thread::scope(|scope| {
-        let start = |(handles, trace)| {
+        let workers = threads.iter_mut().zip(traces).map(|(handles, trace)| {
             let begin = &begin;
             spawn_scoped(scope, move || {
                 let is_complete = *begin.wait();
@@ -93,8 +93,8 @@ pub(super) fn run(
                     if is_complete { work(settings, handles, trace) } else { RequestResults::default() };
                 (results, (thread_time() - begun).as_secs_f64())
             })
-        };
-        let workers: Result<Vec<_>> = threads.iter_mut().zip(traces).map(start).collect();
+        });
+        let workers = workers.collect::<Result<Vec<_>>>();
         // Those that wait end without all others.
         let _ = begin.set(workers.is_ok());
         let begun = Instant::now();
