@@ -43,11 +43,10 @@ pub fn spinner(verb: &'static str) -> ProgressBar {
 
 fn bar(bar: ProgressBar, verb: &'static str, template: &str) -> ProgressBar {
     let bar = bar.with_message(verb);
-    let bar = match ProgressStyle::with_template(template) {
+    match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style.progress_chars("=> ")),
         Err(_) => bar,
-    };
-    bar
+    }
 }
 
 /// The time since an operation began. Displayed as `in 2.5 s` after a blank, or not at all below a second.

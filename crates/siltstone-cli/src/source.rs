@@ -157,8 +157,7 @@ impl SourceArgs {
                 }
             };
             if *bad >= self.skip_bad {
-                let more =
-                    if self.skip_bad == 0 { "; --skip-bad N goes on without such records" } else { "" };
+                let more = if self.skip_bad == 0 { "; --skip-bad N skips such records" } else { "" };
                 return Err(anyhow!("{}: {refused:#}{more}", records.place()));
             }
             *bad += 1;

@@ -48,11 +48,12 @@ pub fn run(args: VerifyArgs) -> Result {
         }
     }
     // Two databases without damage may still be of different moments.
-    if outcome == Outcome::Done && place::is_index(&directory) {
-        if let Err(different) = dedup::check(&directory) {
-            complain(format_args!("{different:#}"));
-            outcome = Outcome::Negative;
-        }
+    if outcome == Outcome::Done
+        && place::is_index(&directory)
+        && let Err(different) = dedup::check(&directory)
+    {
+        complain(format_args!("{different:#}"));
+        outcome = Outcome::Negative;
     }
     Ok(outcome)
 }

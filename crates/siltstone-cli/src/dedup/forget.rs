@@ -108,7 +108,7 @@ pub fn run(args: &ForgetArgs, mut index: Index, interrupt: &Interrupt, json: boo
     }
     Ok(match interrupt.is_raised() {
         true => Outcome::Interrupted,
-        false if missing.tell() || found.contains(&false) => Outcome::Negative,
+        false if missing.report() || found.contains(&false) => Outcome::Negative,
         false => Outcome::Done,
     })
 }
@@ -172,7 +172,7 @@ impl Missing {
     }
 
     /// Prints what was kept, and returns whether anything was.
-    fn tell(&self) -> bool {
+    fn report(&self) -> bool {
         let kept = self.unmounted.iter().filter(|(_, files)| *files > 0);
         for (place, files) in kept.clone() {
             complain(format_args!(

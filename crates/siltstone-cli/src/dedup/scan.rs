@@ -162,7 +162,7 @@ impl<'a> Scan<'a> {
                     empty.retain(|root| !path.starts_with(root));
                     self.bar.inc(1);
                 }
-                // It is told when it is counted.
+                // It is reported when it is counted.
                 Found::Unreadable(path, _) => empty.retain(|root| !path.starts_with(root)),
                 Found::Linked => {}
             }

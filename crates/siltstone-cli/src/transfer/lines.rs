@@ -64,7 +64,7 @@ impl<W: Write> RecordSink for Writer<W> {
         // What the reader would take for the end of a line or for another encoding.
         let is_read = !key.iter().any(|byte| matches!(byte, b'\n' | 0)) && !key.ends_with(b"\r");
         ensure!(
-            is_read && !(self.is_first && !stream::is_text(&key)),
+            is_read && (!self.is_first || stream::is_text(&key)),
             "the key {} is no line of text; use --escaped, --hex or another --format",
             shown()
         );

@@ -20,7 +20,7 @@ pub struct Rows<R> {
     state: State,
     /// The number of the line that is read, and of the one in which the row begins.
     line: u64,
-    row_line: u64,
+    begun_line: u64,
     /// Whether the last byte was a carriage return that ended a row.
     is_after_return: bool,
 }
@@ -85,8 +85,8 @@ impl<R: BufRead> Rows<R> {
     /// Reads rows of which at most `limit` bytes are kept: all fields, until [`keep`](Rows::keep) is called.
     pub fn new(source: R, delimiter: u8, has_quotes: bool, limit: usize) -> Rows<R> {
         let row = Row { limit, ..Row::default() };
-        let (state, line, row_line, is_after_return) = (State::Row, 1, 1, false);
-        Rows { source, delimiter, has_quotes, row, state, line, row_line, is_after_return }
+        let (state, line, begun_line, is_after_return) = (State::Row, 1, 1, false);
+        Rows { source, delimiter, has_quotes, row, state, line, begun_line, is_after_return }
     }
 
     /// Keeps only these columns of the rows that follow.
@@ -95,8 +95,8 @@ impl<R: BufRead> Rows<R> {
     }
 
     /// Returns the line in which the last row begins, from 1 on.
-    pub fn line(&self) -> u64 {
-        self.row_line
+    pub fn row_line(&self) -> u64 {
+        self.begun_line
     }
 
     /// Returns the number of columns of the last row.
@@ -132,7 +132,7 @@ impl<R: BufRead> Rows<R> {
 
     fn read_row(&mut self) -> Result<bool, Fault> {
         self.row.clear();
-        self.row_line = self.line;
+        self.begun_line = self.line;
         let mut problem = None;
         loop {
             let buffer = self.source.fill_buf().map_err(|error| Fault::Fatal(error.into()))?;
@@ -163,7 +163,7 @@ impl<R: BufRead> Rows<R> {
                     if has_ended {
                         break;
                     }
-                    self.row_line = self.line;
+                    self.begun_line = self.line;
                     continue;
                 }
                 let step = Step { delimiter: self.delimiter, has_quotes: self.has_quotes, line: self.line };
@@ -255,9 +255,9 @@ mod tests {
                 Ok(true) => {
                     let fields = (0..rows.columns()).map(|column| rows.field(column).unwrap());
                     let fields = fields.map(|field| String::from_utf8(field.to_vec()).unwrap()).collect();
-                    all.push(Ok((rows.line(), fields)));
+                    all.push(Ok((rows.row_line(), fields)));
                 }
-                Err(Fault::Bad(error)) => all.push(Err(format!("{}: {error}", rows.line()))),
+                Err(Fault::Bad(error)) => all.push(Err(format!("{}: {error}", rows.row_line()))),
                 Err(Fault::Fatal(error)) => {
                     all.push(Err(format!("{error}")));
                     return all;

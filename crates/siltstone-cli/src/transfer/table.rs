@@ -152,7 +152,7 @@ impl<R: BufRead> Source for Reader<R> {
     }
 
     fn place(&self) -> String {
-        format!("line {}", self.rows.line())
+        format!("line {}", self.rows.row_line())
     }
 }
 
