@@ -3,7 +3,7 @@
 //! A thread waits for the signals, so that the second one can remove temporary files. Where no thread can be started,
 //! the handlers alone set the flag, and the second signal ends the process and leaves the temporary files.
 
-use crate::outcome::complain;
+use crate::outcome::{EXIT_INTERRUPTED, complain};
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -15,8 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// The exit code of an interrupted command: 128 plus the number of SIGINT, as in shells.
-pub const EXIT_INTERRUPTED: u8 = 130;
 /// Attempts to remove the temporary files after the second signal: other threads may be adding to a directory.
 const REMOVALS_MAX: usize = 10;
 

@@ -1,14 +1,15 @@
 //! Opens databases: the flags shared by all commands, and the progress of a long opening.
 
+use crate::interrupt::Interrupt;
 use crate::outcome::wrong_usage;
 use crate::place;
-use crate::progress::{byte_bar, show_bytes};
+use crate::progress::{byte_bar, show_bytes, with_bar};
 use crate::quantity::parse_whole;
 use anyhow::Context;
 use clap::Args;
 use siltstone::key::{check_key, check_value};
 use siltstone::key::{check_key_length, check_value_length};
-use siltstone::{Builder, Compression, Database, EngineKind, Error};
+use siltstone::{Builder, Compression, Database, EngineKind, Error, VerifyReport};
 use siltstone_bench::named::by_name;
 use siltstone_bench::tuning::{SettingArgs, parse_compression};
 use std::path::{Path, PathBuf};
@@ -170,6 +171,11 @@ pub fn open(builder: Builder) -> anyhow::Result<Database> {
     };
     bar.finish_and_clear();
     Ok(opened?)
+}
+
+/// Reads a whole database, with a progress bar, and returns the damage.
+pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<VerifyReport> {
+    with_bar("verifying", interrupt, |progress| Database::verify_closed(directory, progress))
 }
 
 /// Converts a duration from now to milliseconds since the Unix epoch.

@@ -2,14 +2,13 @@
 
 use crate::dedup;
 use crate::interrupt::Interrupt;
-use crate::open::Place;
+use crate::open::{self, Place};
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
-use crate::progress::with_bar;
 use crate::quantity::counted;
 use clap::Args;
 use serde_json::{Value, json};
-use siltstone::{Database, VerifyReport};
+use siltstone::VerifyReport;
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -41,7 +40,7 @@ pub fn run(args: VerifyArgs) -> Result {
         outcome = Outcome::Negative;
     }
     for database in place::databases(&directory) {
-        let report = verify(&database, &interrupt)?;
+        let report = open::verify(&database, &interrupt)?;
         print(&database, &report, args.json)?;
         if !report.damage.is_empty() {
             outcome = Outcome::Negative;
@@ -56,11 +55,6 @@ pub fn run(args: VerifyArgs) -> Result {
         outcome = Outcome::Negative;
     }
     Ok(outcome)
-}
-
-/// Reads a whole database, with a progress bar, and returns the damage.
-pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<VerifyReport> {
-    with_bar("verifying", interrupt, |progress| Database::verify_closed(directory, progress))
 }
 
 /// Prints the checked parts, and each damaged part to standard error.

@@ -556,7 +556,8 @@ fn check_moment(
     };
     bail!(
         "{place}: the two databases of this index are not of one moment: {CHUNKS} is at commit {}, {FILES} at commit \
-         {}; {older}. Put back both from one copy, or run `siltstone repair {place}`: the next run counts the references \
+         {}; {older}. \
+         Put back both from one copy, or run `siltstone repair {place}`: the next run counts the references \
          again, and reads the files again whose chunks are missing",
         chunks.number,
         files.number

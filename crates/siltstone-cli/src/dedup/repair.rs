@@ -16,9 +16,9 @@
 use super::index::Index;
 use super::parameters;
 use crate::interrupt::Interrupt;
+use crate::open;
 use crate::outcome::complain;
 use crate::place::{CHUNKS, FILES, REPAIR_INCOMPLETE};
-use crate::verify;
 use anyhow::Context;
 use siltstone::KeyRange;
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ pub fn repair(
     let (chunks, files, marker) =
         (directory.join(CHUNKS), directory.join(FILES), directory.join(REPAIR_INCOMPLETE));
     let was_stopped = marker.try_exists().with_context(|| format!("cannot read {}", marker.display()))?;
-    let found = [verify::verify(&files, interrupt)?, verify::verify(&chunks, interrupt)?];
+    let found = [open::verify(&files, interrupt)?, open::verify(&chunks, interrupt)?];
     let is_damaged = found.iter().any(|report| !report.damage.is_empty());
     if is_damaged && !was_stopped {
         change(directory, || File::create(&marker)?.sync_all())?;

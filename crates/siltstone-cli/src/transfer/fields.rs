@@ -3,9 +3,8 @@
 //! A string is stored as its text, and everything else as its JSON, unchanged. Several fields become an object.
 
 use super::columns::{Column, Columns, EXPIRES_AT_MS};
-use super::jsonl::described;
 use crate::notation::Notation;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use siltstone::{Bytes, Record};
@@ -80,6 +79,13 @@ impl Fields {
             _ => Ok(json.as_bytes().to_vec()),
         }
     }
+}
+
+/// Returns an error of the parser. Its line 1 is the line that the caller names.
+pub fn described(error: &serde_json::Error) -> anyhow::Error {
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default();
+    anyhow!("not a JSON record: {message} at column {}", error.column())
 }
 
 /// An object, with its fields as they are written. No field occurs twice.

@@ -3,7 +3,7 @@
 //! Objects with other fields are read by the names of these, `fields` has the rules.
 
 use super::columns::Columns;
-use super::fields::Fields;
+use super::fields::{Fields, described};
 use super::{Fault, RecordSink, Source};
 use crate::stream::Lines;
 use anyhow::{anyhow, bail};
@@ -133,13 +133,6 @@ impl<R: BufRead> Source for Reader<R> {
     fn place(&self) -> String {
         format!("line {}", self.lines.number())
     }
-}
-
-/// Returns an error of the parser. Its line 1 is the line that the caller names.
-pub fn described(error: &serde_json::Error) -> anyhow::Error {
-    let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default();
-    anyhow!("not a JSON record: {message} at column {}", error.column())
 }
 
 fn parse(line: &[u8], needs_value: bool) -> anyhow::Result<Record> {
