@@ -178,6 +178,28 @@ impl SourceArgs {
         }
     }
 
+    /// Returns an error if an option has no effect on inputs of this format.
+    fn check_options(&self, format: Option<Format>) -> anyhow::Result<()> {
+        let has_columns = self.key_column.is_some() || !self.value_column.is_empty();
+        let is_for_tables = self.header || self.ragged;
+        let problem = match format {
+            Some(Format::Csv | Format::Tsv) if self.null.is_some() => {
+                "--null is for Parquet and lines of JSON"
+            }
+            Some(Format::Lines | Format::Binary) if has_columns || self.null.is_some() => {
+                "this format has no columns: --key-column, --value-column and --null have no effect"
+            }
+            Some(Format::Lines | Format::Binary | Format::Jsonl | Format::Parquet) if is_for_tables => {
+                "--header and --ragged are for CSV and TSV"
+            }
+            format if self.delimiter != b',' && format != Some(Format::Csv) => {
+                "--delimiter is for CSV, which --format csv states"
+            }
+            _ => return Ok(()),
+        };
+        Err(wrong_usage(problem))
+    }
+
     /// Returns the total length of the files whose length is known, in bytes.
     fn bytes(&self) -> u64 {
         let length = |path: &PathBuf| fs::metadata(path).ok().filter(|data| data.is_file());
@@ -205,9 +227,7 @@ impl SourceArgs {
             null: self.null.clone(),
         };
         let format = self.format.or(Format::of_name(input));
-        if self.delimiter != b',' && format != Some(Format::Csv) {
-            return Err(wrong_usage("--delimiter is for CSV, which --format csv states"));
-        }
+        self.check_options(format)?;
         if matches!(format, None | Some(Format::Parquet))
             && let Some(file) = parquet::plain_file(input)
         {

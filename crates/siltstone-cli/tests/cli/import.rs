@@ -171,6 +171,15 @@ fn columns_are_chosen_by_names_that_are_numbers_and_by_names_with_commas() {
     let semicolons = run_with(here, "x;1,5\n", &["import", "--format", "csv", "--delimiter", ";"]);
     assert!(semicolons.status.success());
     assert_eq!(ok(here, &["get", "x"]), "1,5");
+    for options in [
+        &["--format", "tsv", "--delimiter", ";"][..],
+        &["--format", "csv", "--null", "x"],
+        &["--format", "lines", "--key-column", "2"],
+        &["--format", "jsonl", "--header"],
+    ] {
+        let output = run_with(here, "", &[&["import"], options].concat());
+        assert_eq!(output.status.code(), Some(2), "an option without effect is wrong usage: {options:?}");
+    }
     let own = "{\"id\":7,\"name\":\"Ada\",\"born\":1815}\n";
     let output = run_with(here, own, &["import", "--key-column", "id", "--value-column", "name,born"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
