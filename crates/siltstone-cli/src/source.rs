@@ -91,6 +91,9 @@ impl SourceArgs {
                 drop(self.records(input, wanted, &ProgressBar::hidden(), interrupt).with_context(named)?);
             }
         }
+        if self.format.is_some() {
+            self.check_options(self.format)?;
+        }
         match self.format {
             Some(Format::Parquet) => parquet::check_built(),
             _ => Ok(()),
