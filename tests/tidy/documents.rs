@@ -203,6 +203,47 @@ fn links_of_documents_lead_to_files_and_headings() {
     assert!(links > 50, "links are found");
 }
 
+/// Returns the paths of the repository that a document names in backticks: those with a known ending or a known first
+/// directory. Names in capitals are placeholders, and headers of C are those of an installation.
+fn paths_in(text: &str) -> impl Iterator<Item = &str> {
+    let is_path = |quoted: &&str| {
+        let letters =
+            |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "._-/".contains(letter);
+        let ends = [".rs", ".toml", ".bin", ".py", ".svg"].iter().any(|end| quoted.ends_with(end));
+        let first = quoted.split('/').next().unwrap_or_default();
+        let begins = ["src", "crates", "tests", "docs", "fixtures", "fuzz", "model"].contains(&first);
+        quoted.contains('/')
+            && quoted.chars().all(letters)
+            && (ends || begins || root().join("src").join(first).is_dir())
+    };
+    text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2)).filter(is_path)
+}
+
+#[test]
+fn paths_in_documents_exist() {
+    let crates: Vec<PathBuf> =
+        fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let model = root().join("crates/siltstone-model/src");
+    let sources = crates.iter().flat_map(|path| [path.clone(), path.join("src")]);
+    let bases: Vec<PathBuf> =
+        [root().to_owned(), root().join("src"), root().join("docs"), root().join("crates"), model.clone()]
+            .into_iter()
+            .chain(sources)
+            .collect();
+    let mut missing = Vec::new();
+    for (document, text) in documents() {
+        for path in paths_in(&text) {
+            let below_model = path.strip_prefix("model/").is_some_and(|path| model.join(path).exists());
+            if !below_model && !bases.iter().any(|base| base.join(path).exists()) {
+                missing.push(format!("{document}: the file {path} does not exist"));
+            }
+        }
+    }
+    none(missing);
+    let text = "`src/lib.rs` and `src/no.rs` in ```\n`src/other.rs`\n``` and `model/NAME.rs`";
+    assert_eq!(paths_in(text).collect::<Vec<_>>(), ["src/lib.rs", "src/no.rs"]);
+}
+
 #[test]
 fn avoided_words_are_found_in_text_and_not_in_code() {
     let lines = |text: &str| avoided_in(text).into_iter().map(|(line, _)| line).collect::<Vec<_>>();

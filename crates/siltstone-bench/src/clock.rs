@@ -1,6 +1,8 @@
-//! The CPU time of a thread, and of the process.
+//! Threads, their CPU time, and that of the process.
 
 use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 /// Returns the CPU time of this thread, including the kernel's. It does not advance while other threads run, so
@@ -15,6 +17,15 @@ pub fn thread_time() -> Duration {
 pub fn process_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Starts a thread of a scope; without one it is an error, and no panic.
+pub fn spawn_scoped<'scope, 'env, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, 'env>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> crate::Result<ScopedJoinHandle<'scope, T>> {
+    let started = std::thread::Builder::new().spawn_scoped(scope, work);
+    started.map_err(|error| io::Error::new(error.kind(), format!("cannot start a thread: {error}")).into())
 }
 
 #[cfg(test)]

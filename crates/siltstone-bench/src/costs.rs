@@ -61,7 +61,7 @@ impl Costs {
             ram_bytes_per_key: per_key(after.ram.total_bytes()),
             ram_bytes_per_key_max: per_key(after.ram_peak.total_bytes()),
             ram_account: accounts::ram(&after.ram_peak),
-            reads_per_get: per_lookup(io.of(Purpose::Get).reads + index_reads(after) - index_reads(before)),
+            reads_per_get: per_lookup(io.of(Purpose::Get).reads),
             read_bytes_per_get: per_lookup(io.of(Purpose::Get).read_bytes),
             write_amplification: (user_bytes > 0).then(|| io.total().write_bytes as f64 / user_bytes as f64),
             space_amplification: after.disk_bytes as f64 / data_bytes.max(1) as f64,
@@ -113,12 +113,6 @@ impl Costs {
     }
 }
 
-/// Returns the reads of pages of an index on flash.
-fn index_reads(stats: &Stats) -> u64 {
-    let count = stats.details.iter().find(|(name, _)| *name == "index_page_reads");
-    count.map_or(0, |(_, count)| *count as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,9 +136,8 @@ mod tests {
         (before.delayed_ns, after.delayed_ns) = (5, 12);
         (before.user_bytes, after.user_bytes) = (7, 9);
         after.ram_peak.add("index", 30);
-        (before.details, after.details) = (vec![("index_page_reads", 3.0)], vec![("index_page_reads", 9.0)]);
         let costs = Costs::new(&before, &after, 10, 100, 4);
         assert_eq!((costs.delayed_ns, costs.ram_bytes_per_key_max), (7, 3.0));
-        assert_eq!((costs.reads_per_get, costs.write_amplification), (Some(1.5), Some(0.0)));
+        assert_eq!((costs.reads_per_get, costs.write_amplification), (Some(0.0), Some(0.0)));
     }
 }

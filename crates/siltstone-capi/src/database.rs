@@ -132,6 +132,12 @@ pub unsafe extern "C" fn siltstone_set_memory_budget(
 /// Returns the approximate number of keys, with a standard error of at most 0.6 %. Reads some blocks of each store.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_approximate_length(database: *const Db, errptr: *mut *mut c_char) -> u64 {
+    body!(errptr, { Ok(handle(database)?.0.approximate_len()?) })
+}
+
+/// Returns the exact number of keys. Reads all records, or all keys of a database that keeps their order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_length(database: *const Db, errptr: *mut *mut c_char) -> u64 {
     body!(errptr, { Ok(handle(database)?.0.len()?) })
 }
 

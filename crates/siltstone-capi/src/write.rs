@@ -161,7 +161,7 @@ pub unsafe extern "C" fn siltstone_clear(
     body!(errptr, {
         let options = write_options(durability, NEVER)?;
         let progress = &mut go_on(Progress::new(progress, state));
-        Ok(handle(database)?.0.retain_with(options, progress, |_| false)?)
+        Ok(handle(database)?.0.clear_with(options, progress)?)
     })
 }
 

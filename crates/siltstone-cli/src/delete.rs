@@ -3,7 +3,7 @@
 use crate::interrupt::Interrupt;
 use crate::lookup::KeyArgs;
 use crate::open::Location;
-use crate::outcome::{Outcome, Result, complain, help_with_arguments};
+use crate::outcome::{Outcome, Result, complain, help_with_arguments, wrong_usage};
 use crate::progress::{Stopwatch, item_bar};
 use crate::quantity::counted;
 use clap::Args;
@@ -16,6 +16,7 @@ const EXAMPLES: &str = "
   siltstone delete --db DIR user:17 user:18
   siltstone delete --db DIR --keys gone.txt
   siltstone delete --db DIR --prefix user:
+  siltstone delete --db DIR --all
   siltstone delete --db DIR --hex 00ff17";
 
 /// The number of given keys that are deleted at a time.
@@ -23,8 +24,8 @@ const KEYS_PER_STEP: usize = 1024;
 
 /// Delete keys
 ///
-/// Exits with 1 if a key was not found. With --keys and --prefix, prints how many keys were deleted. Keys are deleted
-/// some thousand at a time: after an interruption a part of them is deleted.
+/// Exits with 1 if a key was not found. With --keys, --prefix and --all, prints how many keys were deleted. Keys are
+/// deleted some thousand at a time: after an interruption a part of them is deleted.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct DeleteArgs {
@@ -32,9 +33,13 @@ pub struct DeleteArgs {
     location: Location,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Delete all keys with this prefix. Reads all records unless the database keeps the order of the keys
+    /// Delete all keys with this prefix, which is not empty. Reads all records unless the database keeps the order of
+    /// the keys
     #[arg(long, value_name = "PREFIX", group = "wanted")]
     prefix: Option<OsString>,
+    /// Delete all keys
+    #[arg(long, group = "wanted")]
+    all: bool,
     /// What the deletion survives when the command ends: nothing (buffered), a crash of the process (written), a power
     /// failure (synced)
     #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
@@ -45,6 +50,10 @@ pub fn run(args: DeleteArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let single = args.keys.single()?;
     let prefix = args.prefix.as_ref().map(|prefix| args.keys.typed.argument(prefix)).transpose()?;
+    if prefix.as_ref().is_some_and(Vec::is_empty) {
+        return Err(wrong_usage("--prefix is empty, as all keys begin; use --all to delete all keys"));
+    }
+    let prefix = if args.all { Some(Vec::new()) } else { prefix };
     let database = args.location.open_single("delete")?;
     let options = WriteOptions::default().durability(args.durability);
     let watch = Stopwatch::start();
@@ -86,7 +95,7 @@ pub fn delete_found<K: AsRef<[u8]>>(
     Ok(deleted)
 }
 
-/// Deletes the keys with a prefix.
+/// Deletes the keys with a prefix, all if it is empty.
 fn delete_prefix(
     database: &Database,
     prefix: &[u8],
@@ -94,12 +103,16 @@ fn delete_prefix(
     interrupt: &Interrupt,
     deleted: &mut u64,
 ) -> anyhow::Result<()> {
-    let bar = item_bar("reading", database.len()?);
-    let outcome = database.delete_prefix_with(prefix, options, &mut |deleted_now, read| {
+    let bar = item_bar("reading", database.approximate_len()?);
+    let progress = &mut |deleted_now, read| {
         *deleted = deleted_now;
         bar.set_position(read);
         interrupt.check().is_ok()
-    });
+    };
+    let outcome = match prefix {
+        [] => database.clear_with(options, progress),
+        prefix => database.delete_prefix_with(prefix, options, progress),
+    };
     bar.finish_and_clear();
     interrupt.check()?;
     outcome?;

@@ -3,11 +3,11 @@
 use crate::input::ArgumentArgs;
 use crate::interrupt::Interrupt;
 use crate::open::Location;
-use crate::outcome::{Outcome, Result, complain, help};
+use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::output::deliver;
 use crate::progress::{Stopwatch, item_bar};
 use crate::quantity::counted;
-use crate::transfer::Format;
+use crate::transfer::{Format, parse_delimiter};
 use clap::Args;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
@@ -22,9 +22,10 @@ const EXAMPLES: &str = "
 
 /// Write all records, or those with a prefix, to a file or to standard output
 ///
-/// Writes a snapshot, in the order of the database, without expired records. CSV and TSV have two columns, the key and
-/// the value, without names and without expiry times. Parquet has the columns key, value and expires_at_ms; keys and
-/// values are bytes, or text with --escaped or --hex.
+/// Writes a snapshot, in the order of the database, without expired records. CSV, TSV and Parquet have the columns key,
+/// value and expires_at_ms, in milliseconds since 1970, and empty or null for records that do not expire. CSV and TSV
+/// begin with a row of these names, which `import` knows. Keys and values are bytes, or text with --escaped or --hex.
+/// What a format cannot have is an error: tabs and newlines in TSV, values in lines.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ExportArgs {
@@ -33,6 +34,9 @@ pub struct ExportArgs {
     /// Format
     #[arg(long, value_enum, default_value = "binary")]
     format: Format,
+    /// CSV: the character between the fields; `tab` for a tab
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = parse_delimiter)]
+    delimiter: u8,
     #[command(flatten)]
     typed: ArgumentArgs,
     /// Write only keys with this prefix. Reads all records unless the database keeps the order of the keys
@@ -44,6 +48,9 @@ pub struct ExportArgs {
 }
 
 pub fn run(args: ExportArgs) -> Result {
+    if args.delimiter != b',' && args.format != Format::Csv {
+        return Err(wrong_usage("--delimiter is for --format csv"));
+    }
     let database = args.location.open_single_read_only("export")?;
     let watch = Stopwatch::start();
     let mut written = 0;
@@ -64,8 +71,9 @@ fn export(
 ) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let prefix = args.prefix.as_ref().map(|prefix| args.typed.argument(prefix)).transpose()?;
-    let mut sink = args.format.sink(BufWriter::with_capacity(1 << 20, target), args.typed.notation)?;
-    let bar = item_bar("exporting", database.len()?);
+    let mut sink =
+        args.format.sink(BufWriter::with_capacity(1 << 20, target), args.typed.notation, args.delimiter)?;
+    let bar = item_bar("exporting", database.approximate_len()?);
     for record in bar.wrap_iter(database.prefix(prefix.unwrap_or_default())?) {
         interrupt.check()?;
         sink.write(&record?)?;

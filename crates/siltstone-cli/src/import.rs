@@ -2,15 +2,16 @@
 
 use crate::delete::delete_found;
 use crate::interrupt::Interrupt;
-use crate::open::{Creation, Location};
+use crate::open::{Creation, Location, check_lengths, expiry_after};
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::progress::{Stopwatch, byte_bar, show_bytes};
 use crate::quantity::counted;
 use crate::source::{SourceArgs, Wanted};
 use clap::Args;
-use siltstone::key::{check_key, check_value};
-use siltstone::{Batch, Change, Database, Record, WriteOptions};
+use siltstone::key::{HASH_LENGTH_MIN, check_key, check_value};
+use siltstone::{Batch, Change, Database, Error, NEVER, Record, Shape, WriteOptions};
 use std::collections::HashSet;
+use std::time::Duration;
 
 const EXAMPLES: &str = "
   siltstone import --db DIR all.export
@@ -18,6 +19,8 @@ const EXAMPLES: &str = "
   siltstone import --db DIR --key-column url --value-column title pages.csv
   siltstone import --db DIR --key-column id --value-column name,age people.parquet
   siltstone import --db DIR --delete gone.csv
+  siltstone import --db DIR --format lines words.txt.gz
+  siltstone import --db DIR --delimiter ';' --skip-bad 10 rows.csv
   siltstone import --db NEW --bulk all.export
   siltstone export --db OLD | siltstone import --db NEW --fixed 32,44 --hashed-keys";
 
@@ -25,12 +28,16 @@ const EXAMPLES: &str = "
 const BATCH_RECORDS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// Put exported records, lines of JSON, or rows of CSV, TSV or Parquet
+/// Put exported records, lines of JSON, rows of CSV, TSV or Parquet, or lines that are keys
 ///
 /// Creates the database if it does not exist. Replaces the values of existing keys, unless --skip-existing is given.
 /// Detects the format, and gzip and zstd. Lines of JSON have the form {"key":"k","value":"v"}; key_hex, key_base64,
-/// value_hex and value_base64 are for other bytes, and expires_at_ms is an expiry time, also as a column of Parquet.
-/// After an error or an interruption, the records before it are kept.
+/// value_hex and value_base64 are for other bytes. The field or column expires_at_ms is an expiry time, in milliseconds
+/// since 1970. Text is UTF-8, or any bytes without a mark of another encoding.
+///
+/// What cannot be read is an error with its file and line: a quote that is never closed, a row with another number of
+/// fields than the first one, a row longer than a key and a value (256 MiB). After an error or an interruption, the
+/// records before it are kept.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ImportArgs {
@@ -69,16 +76,25 @@ pub fn run(args: ImportArgs) -> Result {
         (_, true) => Mode::SkipExisting,
         _ => Mode::Put,
     };
-    let mut import =
-        Import { database: &database, mode, batch: Vec::new(), batch_bytes: 0, read: 0, done: 0 };
+    let mut import = Import {
+        database: &database,
+        shape: database.stats().shape,
+        mode,
+        expired: Expired::now()?,
+        batch: Vec::new(),
+        batch_bytes: 0,
+        read: 0,
+        done: 0,
+    };
     let bar = byte_bar("importing");
-    let taken = args.source.for_each(wanted, &bar, &interrupt, |_, record| import.take(record));
+    let taken = args.source.for_each(wanted, &bar, &interrupt, |record| import.take(record));
     bar.finish_and_clear();
     // The records before an error are kept.
     let flushed = import.flush();
-    let summary = import.summary();
+    let (summary, expired) = (import.summary(), import.expired);
     database.close()?;
     complain(format_args!("{summary}{watch}"));
+    expired.print();
     taken.and(flushed.map_err(Into::into)).map(|()| Outcome::Done)
 }
 
@@ -90,7 +106,9 @@ fn load(source: &SourceArgs, database: &Database, interrupt: &Interrupt) -> Resu
         // While records are read, the total is unknown, and the other bar is shown.
         (all == 0 || show_bytes(&loading, done, all)) && !interrupt.is_raised()
     });
-    source.for_each(Wanted::Records, &reading, interrupt, |_, record| {
+    let mut expired = Expired::now()?;
+    source.for_each(Wanted::Records, &reading, interrupt, |record| {
+        expired.see(&record);
         Ok(loader.put_until(&record.key, &record.value, record.expires_at_ms)?)
     })?;
     reading.finish_and_clear();
@@ -98,7 +116,49 @@ fn load(source: &SourceArgs, database: &Database, interrupt: &Interrupt) -> Resu
     loading.finish_and_clear();
     database.close()?;
     complain(format_args!("{} imported{watch}", counted(records, "record")));
+    expired.print();
     Ok(Outcome::Done)
+}
+
+/// The records that had expired before they were imported.
+struct Expired {
+    now_ms: u64,
+    records: u64,
+}
+
+impl Expired {
+    fn now() -> anyhow::Result<Expired> {
+        Ok(Expired { now_ms: expiry_after(Duration::ZERO)?, records: 0 })
+    }
+
+    fn see(&mut self, record: &Record) {
+        self.records += u64::from(record.expires_at_ms != NEVER && record.expires_at_ms <= self.now_ms);
+    }
+
+    fn print(&self) {
+        if self.records > 0 {
+            complain(format_args!(
+                "{} had already expired and cannot be read; expires_at_ms is in milliseconds since 1970",
+                counted(self.records, "record")
+            ));
+        }
+    }
+}
+
+/// Returns an error if a database cannot hold a record.
+fn check_record(shape: &Shape, record: &Record) -> siltstone::Result<()> {
+    check_key(&record.key)?;
+    check_value(&record.value)?;
+    if let Some((key_length, value_length)) = shape.fixed {
+        check_lengths((key_length, value_length), &record.key, &record.value)?;
+        if record.expires_at_ms != NEVER && !shape.expiring {
+            return Err(Error::ExpiryUnsupported);
+        }
+    }
+    match record.key.len() {
+        got if shape.hashed_keys && got < HASH_LENGTH_MIN => Err(Error::HashLength { got }),
+        _ => Ok(()),
+    }
 }
 
 /// What happens to the keys of the input.
@@ -112,7 +172,9 @@ enum Mode {
 /// Records on their way into the database.
 struct Import<'a> {
     database: &'a Database,
+    shape: Shape,
     mode: Mode,
+    expired: Expired,
     batch: Vec<Record>,
     batch_bytes: usize,
     /// The records that were read, and those that were put or deleted.
@@ -123,8 +185,13 @@ struct Import<'a> {
 impl Import<'_> {
     fn take(&mut self, record: Record) -> anyhow::Result<()> {
         // Refused here, so that the records before it are put.
-        check_key(&record.key)?;
-        check_value(&record.value)?;
+        match self.mode {
+            Mode::Delete => check_key(&record.key)?,
+            _ => {
+                check_record(&self.shape, &record)?;
+                self.expired.see(&record);
+            }
+        }
         self.batch_bytes += record.key.len() + record.value.len();
         self.batch.push(record);
         if self.batch.len() >= BATCH_RECORDS_MAX || self.batch_bytes >= BATCH_BYTES_MAX {

@@ -3,15 +3,15 @@
 use crate::interrupt::Interrupt;
 use crate::notation::{Notation, NotationArgs};
 use crate::outcome::{complain, wrong_usage};
+use crate::stream::{self, Lines};
 use anyhow::{Context, bail};
 use clap::Args;
-use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
+use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX, check_key};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read, stdin};
+use std::io::{self, BufReader, IsTerminal, Read, stdin};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -19,8 +19,8 @@ use std::path::Path;
 /// The number of keys of a file that are used in one call of the library.
 const KEYS_PER_BATCH: usize = 4096;
 
-/// The bytes at the beginning of a stream that show its format and its compression.
-const START_BYTES: u64 = 16;
+/// The maximum length of a line with a key, in bytes: the longest key with an escape for each byte.
+pub const KEY_LINE_BYTES_MAX: usize = 4 * KEY_LENGTH_MAX;
 
 /// The notation of keys and values in arguments.
 #[derive(Debug, Clone, Copy, Args)]
@@ -119,23 +119,6 @@ impl Read for Patient {
     }
 }
 
-/// Returns the contents of a stream that may be compressed with gzip or zstd, as its first bytes show.
-pub fn decompressed(mut source: impl Read + 'static) -> io::Result<Box<dyn Read>> {
-    const GZIP: &[u8] = b"\x1f\x8b";
-    const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
-    // A pipe may deliver its bytes one by one.
-    let mut start = Vec::new();
-    (&mut source).take(START_BYTES).read_to_end(&mut start)?;
-    let (is_gzip, is_zstd) = (start.starts_with(GZIP), start.starts_with(ZSTD));
-    let source = Cursor::new(start).chain(source);
-    let buffered = |source| BufReader::with_capacity(1 << 20, source);
-    Ok(match (is_gzip, is_zstd) {
-        (true, _) => Box::new(MultiGzDecoder::new(buffered(source))),
-        (_, true) => Box::new(zstd::Decoder::with_buffer(buffered(source))?),
-        _ => Box::new(source),
-    })
-}
-
 /// Reads a file; `-` is standard input.
 pub fn file(path: &Path) -> anyhow::Result<Vec<u8>> {
     if path == Path::new("-") {
@@ -153,40 +136,46 @@ pub fn for_each_batch_of_keys(
     mut take: impl FnMut(&[Vec<u8>]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut keys = Vec::with_capacity(KEYS_PER_BATCH);
-    for_each_line(path, |line| {
-        keys.push(notation.parse(line)?);
+    for_each_key(path, notation, |key| {
+        keys.push(key);
         if keys.len() == KEYS_PER_BATCH {
             take(&keys)?;
             keys.clear();
         }
         Ok(())
-    })
-    .with_context(|| format!("cannot use the keys in {}", path.display()))?;
+    })?;
     if keys.is_empty() { Ok(()) } else { take(&keys) }
 }
 
-/// Calls `take` with each line of a file, without its line ending; `-` is standard input. A line is at most as long as
-/// the longest key in hex.
-pub fn for_each_line(path: &Path, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Calls `take` with the keys of a file, one per line; `-` is standard input. The file may be compressed, and its lines
+/// may end with a carriage return. Empty lines are skipped.
+///
+/// # Errors
+/// Name the file, and the line of a key that is too long or not in the notation.
+pub fn for_each_key(
+    path: &Path,
+    notation: Notation,
+    mut take: impl FnMut(Vec<u8>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let named = || format!("cannot use the keys in {}", path.display());
     let source: Box<dyn Read> = match path.to_str() {
         Some("-") => Box::new(stdin()),
-        _ => Box::new(File::open(path).with_context(|| format!("cannot open {}", path.display()))?),
+        _ => Box::new(File::open(path).with_context(named)?),
     };
-    let mut source = BufReader::new(source);
-    let limit = 4 * KEY_LENGTH_MAX as u64 + 1;
-    let mut line = Vec::new();
-    for number in 1u64.. {
-        line.clear();
-        if (&mut source).take(limit).read_until(b'\n', &mut line).context("cannot read the input")? == 0 {
-            break;
-        }
-        if line.len() as u64 == limit {
-            bail!("line {number} is longer than the maximum of a key (65,535 bytes)");
-        }
-        let end = line.strip_suffix(b"\n").unwrap_or(&line);
-        take(end).with_context(|| format!("line {number}"))?;
+    let source = stream::text(BufReader::new(stream::decompressed(source).with_context(named)?));
+    let mut lines = Lines::new(source.with_context(named)?, KEY_LINE_BYTES_MAX);
+    loop {
+        let Some(line) = lines.next().with_context(named)? else { return Ok(()) };
+        let key = match line {
+            Ok([]) => continue,
+            line => line.and_then(|line| notation.parse(line)).and_then(|key| {
+                check_key(&key)?;
+                Ok(key)
+            }),
+        };
+        let at = || format!("{}: line {}", named(), lines.number());
+        take(key.with_context(at)?).with_context(at)?;
     }
-    Ok(())
 }
 
 /// Reads to the end. Input longer than any value is refused before all of it is in memory.

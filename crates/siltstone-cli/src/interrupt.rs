@@ -1,13 +1,20 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first stops the command cleanly, the second at once.
+//!
+//! A thread waits for the signals, so that the second one can remove temporary files. Where no thread can be started,
+//! the handlers alone set the flag, and the second signal ends the process and leaves the temporary files.
 
+use crate::outcome::{EXIT_INTERRUPTED, complain};
 use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use std::ffi::c_int;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
-/// The exit code of an interrupted command: 128 plus the number of SIGINT, as in shells.
-pub const EXIT_INTERRUPTED: u8 = 130;
 /// Attempts to remove the temporary files after the second signal: other threads may be adding to a directory.
 const REMOVALS_MAX: usize = 10;
 
@@ -26,21 +33,41 @@ impl Interrupt {
             return Ok(interrupt.clone());
         }
         let interrupt = Interrupt::default();
-        let flag = interrupt.0.clone();
-        ctrlc::set_handler(move || {
-            if flag.swap(true, Relaxed) {
-                remove_all();
-                std::process::exit(EXIT_INTERRUPTED.into());
-            }
-        })
-        .context("cannot listen for Ctrl-C")?;
+        interrupt.install(&heard()).context("cannot listen for Ctrl-C")?;
         *listening = Some(interrupt.clone());
         Ok(interrupt)
     }
 
+    fn install(&self, signals: &[c_int]) -> io::Result<()> {
+        let mut arriving = Signals::new(signals)?;
+        let (handle, raised) = (arriving.handle(), self.clone());
+        let wait = move || {
+            for _ in arriving.forever() {
+                if raised.0.swap(true, Relaxed) {
+                    remove_all();
+                    std::process::exit(EXIT_INTERRUPTED.into());
+                }
+                tell_once();
+            }
+        };
+        if thread::Builder::new().name("signals".into()).spawn(wait).is_err() {
+            handle.close();
+            for &signal in signals {
+                // The handlers run in this order: the first signal finds the flag down.
+                flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED.into(), self.flag())?;
+                flag::register(signal, self.flag())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns whether a signal has arrived.
     pub fn is_raised(&self) -> bool {
-        self.0.load(Relaxed)
+        let is_raised = self.0.load(Relaxed);
+        if is_raised {
+            tell_once();
+        }
+        is_raised
     }
 
     /// Returns an error if a signal has arrived.
@@ -52,6 +79,22 @@ impl Interrupt {
     pub fn flag(&self) -> Arc<AtomicBool> {
         self.0.clone()
     }
+}
+
+/// Says what a second signal does.
+fn tell_once() {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Relaxed) {
+        complain(format_args!("stopping; a second Ctrl-C ends the command at once"));
+    }
+}
+
+/// Returns the signals that the process does not ignore: `nohup` and shells have some of them ignored.
+fn heard() -> Vec<c_int> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    let ignored = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
 /// A temporary file or directory that the second signal removes. Otherwise its creator removes it.

@@ -1,8 +1,10 @@
 //! `siltstone list`: prints the keys, or keys and values, one per line.
 
+use crate::dedup;
 use crate::input::ArgumentArgs;
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, complain, help_with_arguments, wrong_usage};
+use crate::place;
 use crate::quantity::parse_whole;
 use crate::transfer;
 use clap::Args;
@@ -75,7 +77,9 @@ pub fn run(args: ListArgs) -> Result {
     let database = args.location.open()?;
     if let (Some(cursor), Some(limit)) = (args.cursor, args.limit) {
         let page = database.scan(cursor.., usize::try_from(limit).unwrap_or(usize::MAX))?;
-        page.records.iter().try_for_each(&mut print)?;
+        let is_index = place::is_index(&args.location.db);
+        let records = page.records.iter().filter(|record| !(is_index && dedup::is_mark(&record.key)));
+        records.into_iter().try_for_each(&mut print)?;
         out.flush()?;
         if let Some(next) = page.next {
             complain(format_args!("next cursor: {next}"));
@@ -83,7 +87,12 @@ pub fn run(args: ListArgs) -> Result {
         return Ok(Outcome::Done);
     }
     let mut listed = 0;
+    let is_index = place::is_index(&args.location.db);
     for record in records(&args, &database)? {
+        // The record of the last commit is no chunk.
+        if is_index && record.as_ref().is_ok_and(|record| dedup::is_mark(&record.key)) {
+            continue;
+        }
         if args.limit.is_some_and(|limit| listed >= limit) {
             break;
         }

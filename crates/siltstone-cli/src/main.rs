@@ -31,6 +31,7 @@ mod serve;
 mod shell;
 mod source;
 mod stats;
+mod stream;
 mod transfer;
 mod verify;
 

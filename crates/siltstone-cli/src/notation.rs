@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::Args;
-use data_encoding::HEXLOWER_PERMISSIVE;
+use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -47,6 +47,19 @@ impl NotationArgs {
     pub fn listed(self) -> Notation {
         if self.hex { Notation::Hex } else { Notation::Escaped }
     }
+}
+
+/// Returns a path on one line, as `list` prints keys: what is not printable is escaped.
+pub fn shown(path: &std::path::Path) -> String {
+    Notation::Escaped.show(path.as_os_str().as_encoded_bytes())
+}
+
+/// Adds a name to a JSON object: as text under `field`, or, if it is no UTF-8, in Base64 under `field_base64`.
+pub fn insert_name(object: &mut serde_json::Map<String, serde_json::Value>, field: &str, name: &[u8]) {
+    match std::str::from_utf8(name) {
+        Ok(text) => object.insert(field.to_owned(), text.into()),
+        Err(_) => object.insert(format!("{field}_base64"), BASE64.encode(name).into()),
+    };
 }
 
 impl Notation {

@@ -1,14 +1,15 @@
 //! Opens databases: the flags shared by all commands, and the progress of a long opening.
 
+use crate::interrupt::Interrupt;
 use crate::outcome::wrong_usage;
 use crate::place;
-use crate::progress::{byte_bar, show_bytes};
+use crate::progress::{byte_bar, show_bytes, with_bar};
 use crate::quantity::parse_whole;
 use anyhow::Context;
 use clap::Args;
 use siltstone::key::{check_key, check_value};
 use siltstone::key::{check_key_length, check_value_length};
-use siltstone::{Builder, Compression, Database, EngineKind};
+use siltstone::{Builder, Compression, Database, EngineKind, Error, VerifyReport};
 use siltstone_bench::named::by_name;
 use siltstone_bench::tuning::{SettingArgs, parse_compression};
 use std::path::{Path, PathBuf};
@@ -63,18 +64,22 @@ pub fn parse_lengths(text: &str) -> Result<(usize, usize), String> {
     Ok((key_length, value_length))
 }
 
+/// Returns an error if a record has other lengths than the fixed ones.
+pub fn check_lengths(fixed: (usize, usize), key: &[u8], value: &[u8]) -> siltstone::Result<()> {
+    for (what, expected, got) in [("key", fixed.0, key.len()), ("value", fixed.1, value.len())] {
+        if expected != got {
+            return Err(Error::RecordSize { what, expected, got });
+        }
+    }
+    Ok(())
+}
+
 impl Creation {
     /// Refuses a record that a database with these settings cannot hold, before the database is created for it.
     pub fn check(&self, key: &[u8], value: &[u8]) -> siltstone::Result<()> {
         check_key(key)?;
         check_value(value)?;
-        let Some((key_length, value_length)) = self.fixed else { return Ok(()) };
-        for (what, expected, got) in [("key", key_length, key.len()), ("value", value_length, value.len())] {
-            if expected != got {
-                return Err(siltstone::Error::RecordSize { what, expected, got });
-            }
-        }
-        Ok(())
+        self.fixed.map_or(Ok(()), |fixed| check_lengths(fixed, key, value))
     }
 
     /// Applies the chosen settings to the builder. The rest stays as it is, or has its default.
@@ -158,9 +163,19 @@ impl Location {
 pub fn open(builder: Builder) -> anyhow::Result<Database> {
     let bar = byte_bar("opening");
     let shown = bar.clone();
-    let opened = builder.progress(move |done, all| show_bytes(&shown, done, all)).open();
+    let builder = builder.progress(move |done, all| show_bytes(&shown, done, all));
+    let opened = match builder.clone().open() {
+        // Where no thread can be started, calls do the background work that they would wait for.
+        Err(Error::Io { operation: "start", .. }) => builder.background_threads(0).open(),
+        opened => opened,
+    };
     bar.finish_and_clear();
     Ok(opened?)
+}
+
+/// Reads a whole database, with a progress bar, and returns the damage.
+pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<VerifyReport> {
+    with_bar("verifying", interrupt, |progress| Database::verify_closed(directory, progress))
 }
 
 /// Converts a duration from now to milliseconds since the Unix epoch.

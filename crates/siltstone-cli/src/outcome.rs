@@ -1,6 +1,5 @@
 //! The end of a command: its exit code, and its messages on standard error.
 
-use crate::interrupt::EXIT_INTERRUPTED;
 use clap::{Command, FromArgMatches};
 use serde_json::json;
 use siltstone::Error;
@@ -49,6 +48,8 @@ pub type Result<T = Outcome> = anyhow::Result<T>;
 
 /// The exit code for wrong usage.
 const EXIT_USAGE: u8 = 2;
+/// The exit code of an interrupted command: 128 plus the number of SIGINT, as in shells.
+pub const EXIT_INTERRUPTED: u8 = 130;
 /// The exit code of a command that failed.
 const EXIT_ERROR: u8 = 3;
 

@@ -1,4 +1,6 @@
 //! Progress bars of long operations, hidden unless standard error is a terminal, and the time that they took.
+//!
+//! The thread that works draws them, when it reports progress: where no thread can be started, commands work as well.
 
 use crate::interrupt::Interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -41,7 +43,6 @@ pub fn spinner(verb: &'static str) -> ProgressBar {
 
 fn bar(bar: ProgressBar, verb: &'static str, template: &str) -> ProgressBar {
     let bar = bar.with_message(verb);
-    bar.enable_steady_tick(Duration::from_millis(200));
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style.progress_chars("=> ")),
         Err(_) => bar,

@@ -40,7 +40,7 @@ pub fn run(args: StatsArgs) -> Result {
         let database = open::open(args.location.builder(&directory).read_only(true))?;
         let stats = database.stats();
         // After the statistics, because it does reads.
-        let keys = database.len()?;
+        let keys = database.approximate_len()?;
         if args.json {
             let mut line = accounts::stats(&stats);
             line["keys"] = json!(keys);

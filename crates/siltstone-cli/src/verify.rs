@@ -1,14 +1,14 @@
 //! `siltstone verify`: reads everything and reports damage.
 
+use crate::dedup;
 use crate::interrupt::Interrupt;
-use crate::open::Place;
+use crate::open::{self, Place};
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
-use crate::progress::with_bar;
 use crate::quantity::counted;
 use clap::Args;
 use serde_json::{Value, json};
-use siltstone::{Database, VerifyReport};
+use siltstone::VerifyReport;
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -19,8 +19,8 @@ const EXAMPLES: &str = "
 /// Read the whole database and report damage
 ///
 /// Prints every damaged part of a file with the keys of its records, or the range of their hashes. Changes nothing, and
-/// also reads a database that cannot be opened. For a dedup index, reads both databases. Exits with 1 if there is
-/// damage; `siltstone repair` fixes it.
+/// also reads a database that cannot be opened. For a dedup index, reads both databases, and checks that they are
+/// of one moment. Exits with 1 if there is damage; `siltstone repair` fixes it.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct VerifyArgs {
@@ -40,18 +40,21 @@ pub fn run(args: VerifyArgs) -> Result {
         outcome = Outcome::Negative;
     }
     for database in place::databases(&directory) {
-        let report = verify(&database, &interrupt)?;
+        let report = open::verify(&database, &interrupt)?;
         print(&database, &report, args.json)?;
         if !report.damage.is_empty() {
             outcome = Outcome::Negative;
         }
     }
+    // Two databases without damage may still be of different moments.
+    if outcome == Outcome::Done
+        && place::is_index(&directory)
+        && let Err(different) = dedup::check(&directory)
+    {
+        complain(format_args!("{different:#}"));
+        outcome = Outcome::Negative;
+    }
     Ok(outcome)
-}
-
-/// Reads a whole database, with a progress bar, and returns the damage.
-pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<VerifyReport> {
-    with_bar("verifying", interrupt, |progress| Database::verify_closed(directory, progress))
 }
 
 /// Prints the checked parts, and each damaged part to standard error.

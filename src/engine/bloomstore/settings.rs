@@ -33,8 +33,10 @@ settings! {
     /// # }
     /// ```
     pub struct BloomStoreSettings {
-        /// The most runs of a partition before they are merged into one (the paper's H): a get reads one page of the
-        /// chain, whatever its length. A longer chain means fewer merges and more false reads.
+        /// The most runs of a partition (the paper's H): a get reads one page of the chain, whatever its length.
+        /// Without `expected_keys`, merges begin earlier, with the partition that has most runs, once all partitions
+        /// together have half of the runs that they may have, so that not all are merged at once. A longer chain means
+        /// fewer merges and more false reads.
         chain_length: u32 = 112, 2..=192, kept;
         /// The runs that have as many records as there are keys. More runs are smaller, so LogStores take less memory,
         /// and a chain is full sooner.

@@ -6,6 +6,7 @@ use crate::latencies::Latencies;
 use serde::Serialize;
 use siltstone::Stats;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// The report of a benchmark. Serialises to its JSON object.
 #[derive(Debug, Clone, Serialize)]
@@ -31,6 +32,9 @@ pub struct Report {
     /// Microseconds of CPU time per operation of the threads that execute them, including the kernel's and that of the
     /// benchmark itself, which makes keys and values and checks results, and without that of background work.
     pub cpu_micros_per_op: f64,
+    /// Microseconds of CPU time of the whole process per operation, with that of background work until none is left,
+    /// for benchmarks that write.
+    pub process_cpu_micros_per_op: f64,
     /// Mebibytes of keys and values per second.
     pub mb_per_s: f64,
     /// The time including the background work that writes left behind, for benchmarks that write.
@@ -72,6 +76,7 @@ pub(super) struct Measured {
     pub work: super::worker::Work,
     pub seconds: f64,
     pub settled_seconds: Option<f64>,
+    pub process_cpu: Duration,
     pub before: Stats,
     pub after: Stats,
     pub keys: u64,
@@ -80,11 +85,13 @@ pub(super) struct Measured {
 
 impl Report {
     pub(super) fn new(benchmark: Benchmark, settings: &Settings, measured: Measured) -> Report {
-        let Measured { work, seconds, settled_seconds, before, after, keys, heap_bytes } = measured;
+        let Measured { work, seconds, settled_seconds, process_cpu, before, after, keys, heap_bytes } =
+            measured;
         let operations = work.operations;
         let lookups = if benchmark.looks_up() { operations } else { 0 };
         let record_bytes = (settings.key_size + settings.value_size) as u64;
         let per_s = |seconds: f64| operations as f64 / seconds.max(1e-9);
+        let micros_per_op = |time: Duration| time.as_secs_f64() * 1e6 / operations.max(1) as f64;
         Report {
             benchmark: benchmark.name(),
             skipped: None,
@@ -94,7 +101,8 @@ impl Report {
             seconds,
             ops_per_s: per_s(seconds),
             micros_per_op: seconds * 1e6 * settings.threads as f64 / operations.max(1) as f64,
-            cpu_micros_per_op: work.cpu.as_secs_f64() * 1e6 / operations.max(1) as f64,
+            cpu_micros_per_op: micros_per_op(work.cpu),
+            process_cpu_micros_per_op: micros_per_op(process_cpu),
             mb_per_s: work.bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9),
             settled_seconds,
             settled_ops_per_s: settled_seconds.map(per_s),
@@ -136,7 +144,10 @@ impl Report {
             remarks.push(format!("settled {settled:.0} ops/sec"));
         }
         if self.cpu_micros_per_op > 0.0 {
-            remarks.push(format!("CPU {:.2} micros/op", self.cpu_micros_per_op));
+            remarks.push(format!(
+                "CPU {:.2} micros/op of the callers, {:.2} of the process",
+                self.cpu_micros_per_op, self.process_cpu_micros_per_op
+            ));
         }
         remarks.extend(self.costs.describe_writes());
         remarks.extend(self.costs.describe_reads());
@@ -159,13 +170,21 @@ impl Report {
 mod tests {
     use super::*;
     use crate::db::worker::Work;
-    use std::time::Duration;
 
     fn measured(operations: u64, found: u64) -> Measured {
         let mut work = Work { operations, found, bytes: 31 << 20, ..Work::default() };
         work.latencies.record(Duration::from_micros(2));
         let (before, after) = (Stats::default(), Stats::default());
-        Measured { work, seconds: 0.5, settled_seconds: Some(1.0), before, after, keys: 10, heap_bytes: None }
+        Measured {
+            work,
+            seconds: 0.5,
+            settled_seconds: Some(1.0),
+            process_cpu: Duration::ZERO,
+            before,
+            after,
+            keys: 10,
+            heap_bytes: None,
+        }
     }
 
     #[test]
@@ -185,6 +204,7 @@ mod tests {
             "benchmark",
             "ops_per_s",
             "cpu_micros_per_op",
+            "process_cpu_micros_per_op",
             "p50_us",
             "p99_us",
             "p999_us",

@@ -3,6 +3,7 @@
 use super::report::Measured;
 use super::worker::{Shared, Work, Worker, deadline};
 use super::{Benchmark, Report, Settings};
+use crate::clock::{process_time, spawn_scoped};
 use crate::costs::Costs;
 use crate::key_set::KeySet;
 use crate::keys::{Keys, Values};
@@ -10,7 +11,7 @@ use crate::place::Place;
 use crate::{Error, Result};
 use siltstone::{Database, Stats};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs the benchmarks of `settings` and passes each report to `on_report` as soon as it is complete.
 ///
@@ -91,7 +92,7 @@ impl Runner<'_> {
         let mut before = database.stats();
         before.settings = Vec::new();
         database.reset_ram_peak();
-        let started = Instant::now();
+        let (started, cpu) = (Instant::now(), process_time());
         let work = self.work(benchmark, stream, &database)?;
         let seconds = started.elapsed().as_secs_f64();
         self.written |= benchmark.writes() || benchmark == Benchmark::ReadWhileWriting;
@@ -100,6 +101,7 @@ impl Runner<'_> {
             database.settle()?;
             settled_seconds = Some(started.elapsed().as_secs_f64());
         }
+        let process_cpu = process_time() - cpu;
         // Before the second statistics are taken: they have a list of settings, which is not the database's memory.
         let heap_bytes = self.heap_bytes();
         Ok(self.report(
@@ -108,6 +110,7 @@ impl Runner<'_> {
                 work,
                 seconds,
                 settled_seconds,
+                process_cpu,
                 before,
                 after: database.stats(),
                 keys: self.present.len() + self.foreign,
@@ -131,6 +134,7 @@ impl Runner<'_> {
             work: Work::default(),
             seconds: 0.0,
             settled_seconds: None,
+            process_cpu: Duration::ZERO,
             before: after.clone(),
             after,
             keys: self.present.len() + self.foreign,
@@ -178,15 +182,17 @@ impl Runner<'_> {
 
     /// Opens the database and reports the time.
     fn open_timed(&mut self, benchmark: Benchmark) -> Result<Report> {
-        let started = Instant::now();
+        let (started, cpu) = (Instant::now(), process_time());
         let database = self.open()?;
         let seconds = started.elapsed().as_secs_f64();
+        let process_cpu = process_time() - cpu;
         let after = database.stats();
         let replayed_records = Some(after.replayed_records);
         let measured = Measured {
             work: Work { operations: 1, ..Work::default() },
             seconds,
             settled_seconds: None,
+            process_cpu,
             before: Stats::default(),
             after,
             keys: self.present.len() + self.foreign,
@@ -256,10 +262,11 @@ impl Runner<'_> {
         let threads = if is_single { 1 } else { self.settings.threads as u64 };
         let shared = &shared;
         std::thread::scope(|scope| {
-            let start = |thread: u64| scope.spawn(move || Worker::new(shared, thread).run(thread));
+            let start = |thread: u64| spawn_scoped(scope, move || Worker::new(shared, thread).run(thread));
+            let workers = (0..threads).map(start).collect::<Result<Vec<_>>>()?;
             let companion = (benchmark == Benchmark::ReadWhileWriting)
-                .then(|| scope.spawn(move || Worker::new(shared, threads).accompany()));
-            let workers: Vec<_> = (0..threads).map(start).collect();
+                .then(|| spawn_scoped(scope, move || Worker::new(shared, threads).accompany()))
+                .transpose()?;
             let done: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
             finished.store(true, Relaxed);
             if let Some(companion) = companion {

@@ -3,6 +3,7 @@
 
 mod random_reads;
 
+use crate::clock::spawn_scoped;
 use crate::latencies::Latencies;
 use crate::quantity::{parse_time, parse_whole};
 use crate::random::mix;
@@ -15,7 +16,7 @@ use siltstone::device::{Directory, io_backend};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::Barrier;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -182,23 +183,22 @@ const QUEUES_PER_CALL: usize = 16;
 
 /// Starts all threads at once. The seconds are those until the last one ends.
 fn read_in_threads(settings: &Settings, reads: Vec<RandomReads>) -> Result<(Done, f64)> {
-    let barrier = Barrier::new(reads.len() + 1);
+    let begin = OnceLock::new();
     let (outcomes, seconds) = std::thread::scope(|scope| {
-        let workers: Vec<_> = reads
-            .into_iter()
-            .map(|reads| {
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    barrier.wait();
-                    read_until(settings, reads)
-                })
+        let start = |reads| {
+            let begin = &begin;
+            spawn_scoped(scope, move || match begin.wait() {
+                true => read_until(settings, reads),
+                false => Ok(Done::default()),
             })
-            .collect();
-        barrier.wait();
+        };
+        let workers: Result<Vec<_>> = reads.into_iter().map(start).collect();
+        // Those that wait end without all others.
+        let _ = begin.set(workers.is_ok());
         let begun = Instant::now();
-        let outcomes: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
-        (outcomes, begun.elapsed().as_secs_f64())
-    });
+        let outcomes: Vec<_> = workers?.into_iter().map(|worker| worker.join()).collect();
+        Ok::<_, Error>((outcomes, begun.elapsed().as_secs_f64()))
+    })?;
     let mut all = Done::default();
     for outcome in outcomes {
         let done = outcome.map_err(|_| Error::Panicked)??;

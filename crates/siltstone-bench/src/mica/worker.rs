@@ -2,11 +2,11 @@
 
 use super::Settings;
 use super::trace::{Asked, HASHER, Traces, partition};
-use crate::clock::thread_time;
+use crate::clock::{spawn_scoped, thread_time};
 use crate::{Error, Result};
 use siltstone::batch::NEVER;
 use siltstone::mica::{Handle, Handles, HashedKey, Operation, Reply, Request};
-use std::sync::Barrier;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// The results of requests.
@@ -82,26 +82,25 @@ pub(super) fn run(
     threads: &mut [Handles],
     traces: &Traces,
 ) -> Result<(RequestResults, Seconds)> {
-    let barrier = Barrier::new(traces.len() + 1);
+    let begin = OnceLock::new();
     let (outcomes, wall) = std::thread::scope(|scope| {
-        let workers: Vec<_> = threads
-            .iter_mut()
-            .zip(traces)
-            .map(|(handles, trace)| {
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    barrier.wait();
-                    let begun = thread_time();
-                    let results = work(settings, handles, trace);
-                    (results, (thread_time() - begun).as_secs_f64())
-                })
+        let workers = threads.iter_mut().zip(traces).map(|(handles, trace)| {
+            let begin = &begin;
+            spawn_scoped(scope, move || {
+                let is_complete = *begin.wait();
+                let begun = thread_time();
+                let results =
+                    if is_complete { work(settings, handles, trace) } else { RequestResults::default() };
+                (results, (thread_time() - begun).as_secs_f64())
             })
-            .collect();
-        barrier.wait();
+        });
+        let workers = workers.collect::<Result<Vec<_>>>();
+        // Those that wait end without all others.
+        let _ = begin.set(workers.is_ok());
         let begun = Instant::now();
-        let outcomes: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
-        (outcomes, begun.elapsed().as_secs_f64())
-    });
+        let outcomes: Vec<_> = workers?.into_iter().map(|worker| worker.join()).collect();
+        Ok::<_, Error>((outcomes, begun.elapsed().as_secs_f64()))
+    })?;
     let mut all = RequestResults::default();
     let mut of_threads = Vec::new();
     for outcome in outcomes {

@@ -1,4 +1,5 @@
 //! Cleaning of FlashKey's logs: how much is written per put, by victim, classes, skew and space, and by models.
+//! Background work is done between puts, so that a run has the same figures each time.
 
 use super::flashkey::tuning;
 use super::{Figure, Settings};
@@ -8,7 +9,7 @@ use crate::place::Place;
 use crate::tuning::Tuning;
 use crate::{Error, Result};
 use siltstone::device::Purpose;
-use siltstone::{Database, Stats, Victim};
+use siltstone::{Database, Stats, Step, Victim};
 use siltstone_model::{Cleaning, KeyStream, Popularity, SegmentCleaning, Separation};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,9 +23,10 @@ const VICTIMS: [(&str, Victim); 3] = [
     ("oldest", Victim::Oldest),
 ];
 
-/// Background work is waited for this many times per overwriting of all records, so that the space is what it is set
-/// to.
-const SETTLED_PER_LAP: u64 = 8;
+/// The space is read this many times per overwriting of all records.
+const SAMPLES_PER_LAP: u64 = 8;
+/// The number of puts between which all background work is done.
+const PUTS_PER_WORK: u64 = 64;
 
 /// One combination.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,10 +84,9 @@ impl Case {
             if lap == counted_from {
                 (before, puts_before) = (database.stats(), writer.puts);
             }
-            for _ in 0..SETTLED_PER_LAP {
-                let puts = settings.num.div_ceil(SETTLED_PER_LAP) as usize;
+            for _ in 0..SAMPLES_PER_LAP {
+                let puts = settings.num.div_ceil(SAMPLES_PER_LAP) as usize;
                 stream.by_ref().take(puts).try_for_each(|key| writer.put(key))?;
-                database.settle()?;
                 if lap >= counted_from {
                     log_bytes.push(detail(&database.stats(), "log_bytes"));
                 }
@@ -129,7 +130,7 @@ impl Case {
             ("classes", self.classes.to_string()),
             ("space", self.space.to_string()),
         ];
-        tuning(settings, data_bytes, &engine)
+        Tuning { background_threads: Some(0), ..tuning(settings, data_bytes, &engine) }
     }
 }
 
@@ -170,7 +171,11 @@ impl<'a> Writer<'a> {
         self.keys.write(number, &mut self.key);
         self.values.write(number, self.puts, &mut self.value);
         self.puts += 1;
-        Ok(self.database.put(&self.key, &self.value)?)
+        self.database.put(&self.key, &self.value)?;
+        if self.puts.is_multiple_of(PUTS_PER_WORK) {
+            while self.database.step()? == Step::Worked {}
+        }
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ mod client;
 mod link;
 mod trace;
 
+use crate::clock::spawn_scoped;
 use crate::named::{self, by_name, named};
 use crate::quantity::parse_whole;
 use crate::{Error, Result};
@@ -241,10 +242,11 @@ pub fn run(settings: &Settings) -> Result<Report> {
     let processors = allowed_processors()?;
     let (server_settings, own) = server_settings(settings, &processors)?;
     // A separate thread, so that pinning does not affect the caller's.
-    let measured = std::thread::scope(|scope| {
-        scope.spawn(|| measure(settings, &server_settings, own, processors.len())).join()
-    });
-    measured.unwrap_or_else(|_| Err(io::Error::other("the client ended in a panic").into()))
+    std::thread::scope(|scope| {
+        let measured =
+            spawn_scoped(scope, || measure(settings, &server_settings, own, processors.len()))?.join();
+        measured.unwrap_or_else(|_| Err(io::Error::other("the client ended in a panic").into()))
+    })
 }
 
 /// Returns the processors that this process may use.

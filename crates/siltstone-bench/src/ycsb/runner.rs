@@ -3,6 +3,7 @@
 use super::report::{Measured, Phase};
 use super::worker::{Shared, Work, Worker, no_order};
 use super::{Chooser, Inserts, Records, Report, Request, Settings, Workload};
+use crate::clock::spawn_scoped;
 use crate::place::Place;
 use crate::{Error, Result};
 use siltstone::Database;
@@ -119,7 +120,8 @@ impl Runner<'_> {
             }
         };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || start(thread))).collect();
+            let workers = (0..threads).map(|thread| spawn_scoped(scope, move || start(thread)));
+            let workers = workers.collect::<Result<Vec<_>>>()?;
             let mut all = Work::default();
             for worker in workers {
                 all.merge(&worker.join().map_err(|_| Error::Panicked)??);

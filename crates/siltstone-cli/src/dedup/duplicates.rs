@@ -3,13 +3,14 @@
 use super::formats::{FileEntry, Metadata};
 use super::index::{self, DAMAGED, Index};
 use crate::interrupt::Interrupt;
+use crate::notation::{Notation, insert_name};
 use crate::outcome::{Outcome, Result, help};
 use crate::progress::spinner;
 use crate::quantity::parse_whole;
 use anyhow::Context;
 use clap::Args;
 use data_encoding::HEXLOWER;
-use serde_json::json;
+use serde_json::{Map, json};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::io::{BufWriter, Write, stdout};
@@ -23,13 +24,17 @@ const EXAMPLES: &str = "
 /// A line per file: the bytes of its chunks that occur more than once in the index, its bytes, its path, and, if there
 /// is one, the file in which the first of these chunks was found before. With --chunks, a line per chunk: the bytes
 /// that its further occurrences take, the number of occurrences, its length, its hash, and the file in which it was
-/// found first. Reads the whole index.
+/// found first. Non-printable bytes of names are written as \xNN, which `dedup forget --escaped` reads; in JSON, a name
+/// that is no UTF-8 is in path_base64. Reads the whole index.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DuplicatesArgs {
     /// List chunks
     #[arg(long)]
     chunks: bool,
+    /// Print only the paths, as they are, each with a zero byte after it, for `xargs -0`
+    #[arg(long, short = '0', conflicts_with = "chunks")]
+    null: bool,
     /// The maximum number of lines
     #[arg(long, value_name = "N", default_value = "100", value_parser = parse_whole::<usize>)]
     limit: usize,
@@ -67,6 +72,9 @@ pub fn run(args: &DuplicatesArgs, index: &Index, interrupt: &Interrupt, json: bo
     for line in lines {
         if json {
             writeln!(out, "{}", line.json)?;
+        } else if args.null {
+            out.write_all(&line.name)?;
+            out.write_all(b"\0")?;
         } else {
             writeln!(out, "{}", line.text)?;
         }
@@ -76,8 +84,23 @@ pub fn run(args: &DuplicatesArgs, index: &Index, interrupt: &Interrupt, json: bo
 }
 
 struct Line {
+    /// The path of a file.
+    name: Vec<u8>,
     text: String,
     json: serde_json::Value,
+}
+
+/// Returns an object with a name and the other fields. A name that is unknown is null.
+fn with_name(field: &str, name: Option<&[u8]>, others: serde_json::Value) -> serde_json::Value {
+    let mut object = Map::new();
+    match name {
+        Some(name) => insert_name(&mut object, field, name),
+        None => drop(object.insert(field.to_owned(), serde_json::Value::Null)),
+    }
+    if let serde_json::Value::Object(others) = others {
+        object.extend(others);
+    }
+    object.into()
 }
 
 /// A file with duplicated chunks: its key, its size, and the version that had the first of the chunks before.
@@ -106,13 +129,12 @@ fn files(index: &Index, args: &DuplicatesArgs, interrupt: &Interrupt) -> anyhow:
     let top = top.finish();
     let names = names(index, top.iter().filter_map(|(_, (_, _, first))| *first).collect())?;
     let line = |(bytes, (key, size, first)): (u64, File)| {
-        let path = String::from_utf8_lossy(&key).into_owned();
-        let first = first.and_then(|id| names.get(&id));
-        let also = first.map(|path| format!("\t{path}")).unwrap_or_default();
-        Line {
-            text: format!("{bytes}\t{size}\t{path}{also}"),
-            json: json!({ "duplicated_bytes": bytes, "bytes": size, "path": path, "first_in": first }),
-        }
+        let path = Notation::Escaped.show(&key);
+        let first = first.and_then(|id| names.get(&id)).map(|name| &name[..]);
+        let also = first.map(|path| format!("\t{}", Notation::Escaped.show(path))).unwrap_or_default();
+        let json = json!({ "duplicated_bytes": bytes, "bytes": size });
+        let json = with_name("path", Some(&key), with_name("first_in", first, json));
+        Line { text: format!("{bytes}\t{size}\t{path}{also}"), json, name: key }
     };
     Ok(top.into_iter().map(line).collect())
 }
@@ -125,6 +147,9 @@ fn chunks(index: &Index, args: &DuplicatesArgs, interrupt: &Interrupt) -> anyhow
     for record in index.chunks.iter()? {
         interrupt.check()?;
         let record = record?;
+        if index::is_mark(&record.key) {
+            continue;
+        }
         let Metadata { references, length, file_id, offset, .. } =
             Metadata::decode(&record.value).context(DAMAGED)?;
         if references > 1 {
@@ -136,27 +161,26 @@ fn chunks(index: &Index, args: &DuplicatesArgs, interrupt: &Interrupt) -> anyhow
     let names = names(index, top.iter().map(|(_, chunk)| chunk.3).collect())?;
     let line = |(bytes, (key, references, length, file_id, offset)): (u64, Chunk)| {
         let (hash, path) = (HEXLOWER.encode(&key), names.get(&file_id));
-        let place = path.map(|path| format!("\t{path}\t{offset}")).unwrap_or_default();
-        Line {
-            text: format!("{bytes}\t{references}\t{length}\t{hash}{place}"),
-            json: json!({
-                "duplicated_bytes": bytes, "occurrences": references, "bytes": length, "hash": hash,
-                "first_in": path, "offset": offset,
-            }),
-        }
+        let place =
+            path.map(|path| format!("\t{}\t{offset}", Notation::Escaped.show(path))).unwrap_or_default();
+        let json = json!({
+            "duplicated_bytes": bytes, "occurrences": references, "bytes": length, "hash": hash, "offset": offset,
+        });
+        let json = with_name("first_in", path.map(|path| &path[..]), json);
+        Line { text: format!("{bytes}\t{references}\t{length}\t{hash}{place}"), json, name: Vec::new() }
     };
     Ok(top.into_iter().map(line).collect())
 }
 
 /// Returns the paths of versions of files that are still in the index.
-fn names(index: &Index, wanted: HashSet<u64>) -> anyhow::Result<HashMap<u64, String>> {
+fn names(index: &Index, wanted: HashSet<u64>) -> anyhow::Result<HashMap<u64, Vec<u8>>> {
     let mut names = HashMap::new();
     for record in index.catalogue.iter()? {
         let record = record?;
         if index::is_file(&record.key) {
             let id = FileEntry::decode(&record.value)?.id;
             if wanted.contains(&id) {
-                names.insert(id, String::from_utf8_lossy(&record.key).into_owned());
+                names.insert(id, record.key.to_vec());
             }
         }
     }

@@ -3,23 +3,29 @@
 use super::formats::{FileEntry, Totals};
 use super::index::{self, Index, STREAM};
 use crate::interrupt::Interrupt;
+use crate::notation::{Notation, insert_name, shown};
 use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::progress::{Stopwatch, spinner};
 use crate::quantity::{counted, parse_whole};
 use anyhow::Context;
 use clap::Args;
-use serde_json::json;
+use rustix::io::Errno;
+use serde_json::{Map, Value, json};
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{ErrorKind, Write, stdout};
+use std::io::{self, ErrorKind, Write, stdout};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "
   siltstone dedup forget --db backup.index ~/src/old
+  siltstone dedup forget --db backup.index --missing --dry-run
   siltstone dedup forget --db backup.index --missing
   siltstone dedup forget --db backup.index --run 1 --run 2
   siltstone dedup forget --db backup.index stream:monday.tar";
+
+/// The number of files whose errors are printed.
+const UNKNOWN_TOLD_MAX: u64 = 20;
 
 /// Remove files from the index, and chunks that occur in no other file
 ///
@@ -27,7 +33,12 @@ const EXAMPLES: &str = "
 /// file belongs to the last run that saw it, so the files of an earlier run are those that later runs did not see. The
 /// space of the records becomes free with later merges, or at once with `siltstone compact`. Reads the whole catalogue.
 ///
-/// Exits with 1 if the index has no file at or below one of the paths.
+/// With --missing, files are kept if the directory that was indexed, or a directory below it on which another file
+/// system was mounted, is missing or empty: the drive may not be mounted. Name it as PATH, or use --unmounted, to
+/// forget them.
+///
+/// Exits with 1 if the index has no file at or below one of the paths, or if files were kept because a directory is
+/// missing, or because the system does not say whether they exist.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ForgetArgs {
@@ -37,6 +48,15 @@ pub struct ForgetArgs {
     /// Forget files that no longer exist
     #[arg(long)]
     missing: bool,
+    /// With --missing, also forget all files of directories that are missing or empty
+    #[arg(long, requires = "missing")]
+    unmounted: bool,
+    /// Change nothing, and print the paths that would be forgotten
+    #[arg(long)]
+    dry_run: bool,
+    /// The paths have escapes (\n \t \r \\ \xNN), as `dedup duplicates` prints them
+    #[arg(long)]
+    escaped: bool,
     /// Files and directories, which may no longer exist, and streams, as `stream:NAME`
     #[arg(value_name = "PATH", required_unless_present_any = ["run", "missing"])]
     paths: Vec<PathBuf>,
@@ -47,15 +67,18 @@ pub fn run(args: &ForgetArgs, mut index: Index, interrupt: &Interrupt, json: boo
         let runs = counted(index.run().into(), "run");
         return Err(wrong_usage(format_args!("--run is {run}, but the index has {runs}, numbered from 1")));
     }
-    let paths = args.paths.iter().map(|path| key_of(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let paths = args.paths.iter().map(|path| args.key_of(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut found = vec![false; paths.len()];
+    let mut missing = Missing::new(args, &index)?;
     let (before, watch, bar) = (index.now(), Stopwatch::start(), spinner("forgetting"));
+    let mut listed = Listed::default();
     for record in index.catalogue.clone().iter()? {
         if interrupt.is_raised() {
             break;
         }
         let record = record?;
         let Some(file) = index::file_of(&record.key) else { continue };
+        bar.inc(1);
         let entry = FileEntry::decode(&record.value)?;
         let mut is_named = false;
         for (path, found) in paths.iter().zip(&mut found) {
@@ -63,7 +86,12 @@ pub fn run(args: &ForgetArgs, mut index: Index, interrupt: &Interrupt, json: boo
                 (is_named, *found) = (true, true);
             }
         }
-        if is_named || args.run.contains(&entry.run) || args.missing && is_missing(file)? {
+        if !is_named && !args.run.contains(&entry.run) && !missing.contains(file) {
+            continue;
+        }
+        if args.dry_run {
+            listed.add(file, &entry, json)?;
+        } else {
             index.forget(&record.key, &entry)?;
             index.commit_if_due()?;
         }
@@ -71,23 +99,145 @@ pub fn run(args: &ForgetArgs, mut index: Index, interrupt: &Interrupt, json: boo
     bar.finish_and_clear();
     let after = index.now();
     index.close()?;
-    print(&before, &after, json)?;
+    match args.dry_run {
+        true => listed.print(json)?,
+        false => print(&before, &after, json)?,
+    }
     if watch.is_long() {
         complain(format_args!("done{watch}"));
     }
     Ok(match interrupt.is_raised() {
         true => Outcome::Interrupted,
-        false if found.contains(&false) => Outcome::Negative,
+        false if missing.report() || found.contains(&false) => Outcome::Negative,
         false => Outcome::Done,
     })
 }
 
-/// Returns the key of a file, of a directory, or of a stream. Links in the part of the path that exists are resolved.
+impl ForgetArgs {
+    /// Returns the key of a file, of a directory, or of a stream.
+    fn key_of(&self, path: &Path) -> anyhow::Result<Vec<u8>> {
+        match self.escaped {
+            true => {
+                let bytes = Notation::Escaped.parse(path.as_os_str().as_bytes()).map_err(wrong_usage)?;
+                key_of(Path::new(OsStr::from_bytes(&bytes)))
+            }
+            false => key_of(path),
+        }
+    }
+}
+
+/// The files that no longer exist, as far as it can be known.
+struct Missing {
+    is_wanted: bool,
+    /// Directories that are missing or empty, with the number of their files.
+    unmounted: Vec<(Vec<u8>, u64)>,
+    unknown: u64,
+}
+
+impl Missing {
+    fn new(args: &ForgetArgs, index: &Index) -> anyhow::Result<Missing> {
+        let mut unmounted = Vec::new();
+        if args.missing && !args.unmounted {
+            let is_empty =
+                |path: &Path| fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
+            let paths = index.mounted()?;
+            let empty = paths.into_iter().filter(|path| is_empty(Path::new(OsStr::from_bytes(path))));
+            unmounted.extend(empty.map(|path| (path, 0)));
+        }
+        Ok(Missing { is_wanted: args.missing, unmounted, unknown: 0 })
+    }
+
+    /// Returns whether a file is missing. Counts those that are kept.
+    fn contains(&mut self, key: &[u8]) -> bool {
+        if !self.is_wanted || key.starts_with(STREAM) {
+            return false;
+        }
+        let path = Path::new(OsStr::from_bytes(key));
+        match fs::symlink_metadata(path) {
+            Ok(data) if data.is_file() => return false,
+            // A link or a directory is another file.
+            Ok(_) => {}
+            Err(error) if is_absence(&error) => {}
+            Err(error) => {
+                self.unknown += 1;
+                if self.unknown <= UNKNOWN_TOLD_MAX {
+                    complain(format_args!("{}: {error}; kept", shown(path)));
+                }
+                return false;
+            }
+        }
+        // The deepest directory of those that contain it.
+        let place = self.unmounted.iter_mut().rev().find(|(place, _)| is_within(key, place));
+        place.map(|(_, files)| *files += 1).is_none()
+    }
+
+    /// Prints what was kept, and returns whether anything was.
+    fn report(&self) -> bool {
+        let kept = self.unmounted.iter().filter(|(_, files)| *files > 0);
+        for (place, files) in kept.clone() {
+            complain(format_args!(
+                "{}: the directory is missing or empty, as a drive that is not mounted is; {} kept; forget the path, or \
+                 use --unmounted",
+                shown(Path::new(OsStr::from_bytes(place))),
+                counted(*files, "file")
+            ));
+        }
+        if self.unknown > 0 {
+            complain(format_args!("{} kept, because they cannot be examined", counted(self.unknown, "file")));
+        }
+        self.unknown > 0 || kept.count() > 0
+    }
+}
+
+/// Returns whether an error says that there is no such file: also a link that leads to itself is none.
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// The files that would be forgotten.
+#[derive(Default)]
+struct Listed {
+    files: u64,
+    bytes: u64,
+}
+
+impl Listed {
+    fn add(&mut self, file: &[u8], entry: &FileEntry, json: bool) -> anyhow::Result<()> {
+        self.files += 1;
+        self.bytes += entry.done_bytes;
+        let mut out = stdout().lock();
+        if json {
+            let mut line = Map::new();
+            insert_name(&mut line, "path", file);
+            line.insert("bytes".to_owned(), entry.done_bytes.into());
+            writeln!(out, "{}", Value::Object(line))?;
+        } else {
+            writeln!(out, "{}", Notation::Escaped.show(file))?;
+        }
+        Ok(())
+    }
+
+    fn print(&self, json: bool) -> anyhow::Result<()> {
+        if !json {
+            let files = counted(self.files, "file");
+            complain(format_args!("would forget {files} of {} bytes; nothing was changed", self.bytes));
+        }
+        Ok(stdout().lock().flush()?)
+    }
+}
+
+/// Returns the key of a file, of a directory, or of a stream.
 fn key_of(path: &Path) -> anyhow::Result<Vec<u8>> {
     if path.as_os_str().as_bytes().starts_with(STREAM) {
         return Ok(path.as_os_str().as_bytes().to_vec());
     }
-    let path = std::path::absolute(path).with_context(|| format!("{}: not a path", path.display()))?;
+    Ok(resolved(path)?.into_os_string().as_bytes().to_vec())
+}
+
+/// Returns an absolute path, in whose part that exists the links are resolved.
+pub fn resolved(path: &Path) -> anyhow::Result<PathBuf> {
+    let path = std::path::absolute(path).with_context(|| format!("{}: not a path", shown(path)))?;
     let resolved = path.ancestors().find_map(|ancestor| Some((ancestor, fs::canonicalize(ancestor).ok()?)));
     let path = match resolved {
         Some((ancestor, resolved)) => match path.strip_prefix(ancestor) {
@@ -96,7 +246,7 @@ fn key_of(path: &Path) -> anyhow::Result<Vec<u8>> {
         },
         None => path,
     };
-    Ok(path.into_os_string().as_bytes().to_vec())
+    Ok(path)
 }
 
 /// Returns whether a file is at or below a path.
@@ -104,18 +254,6 @@ fn is_within(file: &[u8], path: &[u8]) -> bool {
     match file.strip_prefix(path) {
         Some(rest) => rest.is_empty() || rest.starts_with(b"/") || path.ends_with(b"/"),
         None => false,
-    }
-}
-
-fn is_missing(key: &[u8]) -> anyhow::Result<bool> {
-    if key.starts_with(STREAM) {
-        return Ok(false);
-    }
-    let path = Path::new(OsStr::from_bytes(key));
-    match fs::symlink_metadata(path) {
-        Ok(_) => Ok(false),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(true),
-        Err(error) => Err(error).with_context(|| format!("cannot examine {}", path.display())),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use anyhow::{bail, ensure};
 use siltstone::coding::Reader;
+use std::hash::{BuildHasher, RandomState};
 
 /// The length of a chunk's metadata, in bytes.
 pub const METADATA_BYTES: usize = 44;
@@ -159,6 +160,80 @@ impl Totals {
     }
 }
 
+/// A commit of both databases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Commit {
+    /// Its number, from 1 on.
+    pub number: u64,
+    /// A random number, which names it.
+    pub name: u64,
+}
+
+impl Commit {
+    /// Returns the one after it, with a new name.
+    pub fn next(self) -> Commit {
+        // Keys of hash maps are random.
+        let name = RandomState::new().hash_one(self.number);
+        Commit { number: self.number + 1, name }
+    }
+
+    /// Returns the record among the chunks.
+    pub fn as_metadata(self) -> Metadata {
+        let (file_id, offset) = (self.number, self.name);
+        let references = REFERENCES_MAX;
+        Metadata { file_id, offset, position: 0, seen_at_ms: 0, length: 0, run: 0, references }
+    }
+
+    /// Returns the commit of the record among the chunks.
+    pub fn of(record: &Metadata) -> Commit {
+        Commit { number: record.file_id, name: record.offset }
+    }
+}
+
+/// The catalogue's record of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct RunEntry {
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
+    /// Its duration.
+    pub milliseconds: u64,
+    /// Files below its paths.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that it read.
+    pub bytes_read: u64,
+    /// Bytes of chunks that were in no file before.
+    pub new_bytes: u64,
+    /// Files and directories that could not be read.
+    pub files_failed: u64,
+}
+
+impl RunEntry {
+    /// Encodes the value.
+    pub fn encode(&self) -> Vec<u8> {
+        let RunEntry { started_at_ms, milliseconds, files, bytes, bytes_read, new_bytes, files_failed } =
+            *self;
+        let fields = [started_at_ms, milliseconds, files, bytes, bytes_read, new_bytes, files_failed];
+        fields.map(u64::to_le_bytes).concat()
+    }
+
+    /// Decodes a value.
+    pub fn decode(value: &[u8]) -> anyhow::Result<RunEntry> {
+        let mut fields = Reader::new(value);
+        let mut numbers = [0; 7];
+        for number in &mut numbers {
+            *number = fields.u64().unwrap_or_default();
+        }
+        ensure!(
+            value.len() == 8 * numbers.len(),
+            "the catalogue is damaged: a run has a wrong length; run `siltstone verify` on the index"
+        );
+        let [started_at_ms, milliseconds, files, bytes, bytes_read, new_bytes, files_failed] = numbers;
+        Ok(RunEntry { started_at_ms, milliseconds, files, bytes, bytes_read, new_bytes, files_failed })
+    }
+}
+
 /// The catalogue's state record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
@@ -176,10 +251,13 @@ pub struct State {
     pub now: Totals,
     /// What all runs have added, whether it is still there or not.
     pub ever: Totals,
+    /// The last commit, which the chunks have as well, and the one before it.
+    pub commit: Commit,
+    pub before: Commit,
 }
 
 const MAGIC: [u8; 8] = *b"SILTDEDU";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 impl State {
     /// Encodes the value.
@@ -191,6 +269,9 @@ impl State {
         bytes.extend(self.forgotten_id.to_le_bytes());
         bytes.extend(self.forgotten_segments.to_le_bytes());
         bytes.extend([self.now.encode(), self.ever.encode()].concat().into_iter().flat_map(u64::to_le_bytes));
+        for Commit { number, name } in [self.commit, self.before] {
+            bytes.extend([number, name].map(u64::to_le_bytes).concat());
+        }
         bytes
     }
 
@@ -215,7 +296,19 @@ impl State {
             };
             let (forgotten_id, forgotten_segments) = (fields.u64()?, fields.u32()?);
             let (now, ever) = (Totals::decode(&mut fields)?, Totals::decode(&mut fields)?);
-            Some(State { runs, next_file_id, recount, forgotten_id, forgotten_segments, now, ever })
+            let mut commit = || Some(Commit { number: fields.u64()?, name: fields.u64()? });
+            let (commit, before) = (commit()?, commit()?);
+            Some(State {
+                runs,
+                next_file_id,
+                recount,
+                forgotten_id,
+                forgotten_segments,
+                now,
+                ever,
+                commit,
+                before,
+            })
         })();
         match state {
             Some(state) if fields.at() == value.len() => Ok(state),
@@ -276,6 +369,8 @@ mod tests {
             forgotten_segments: 10,
             now: Totals { files: 5, bytes: 6, chunks: 7, unique_chunks: 8, unique_bytes: 9 },
             ever: Totals { files: 15, bytes: 16, chunks: 17, unique_chunks: 18, unique_bytes: 19 },
+            commit: Commit { number: 20, name: 21 },
+            before: Commit { number: 22, name: 23 },
         }
     }
 
@@ -299,15 +394,20 @@ mod tests {
         encode_changes(changes.iter().map(|(key, metadata)| (&key[..], metadata.as_ref())))
     }
 
-    /// Metadata, an entry, a state and two changes, concatenated.
-    const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/dedup-v2.bin");
+    fn run() -> RunEntry {
+        let (started_at_ms, milliseconds, files, bytes) = (1, 2, 3, 4);
+        RunEntry { started_at_ms, milliseconds, files, bytes, bytes_read: 5, new_bytes: 6, files_failed: 7 }
+    }
+
+    /// Metadata, an entry, a state, two changes and a run, concatenated.
+    const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/dedup-v3.bin");
 
     #[test]
-    fn version_2_is_written_unchanged() {
-        let bytes =
-            [&metadata().encode()[..], &entry().encode(), &state().encode(), &encoded_changes()].concat();
+    fn version_3_is_written_unchanged() {
+        let (entry, state) = (entry().encode(), state().encode());
+        let bytes = [&metadata().encode()[..], &entry, &state, &encoded_changes(), &run().encode()].concat();
         if std::env::var_os("SILTSTONE_BLESS").is_some() {
-            std::fs::write("../../fixtures/dedup-v2.bin", &bytes).unwrap();
+            std::fs::write("../../fixtures/dedup-v3.bin", &bytes).unwrap();
         }
         assert_eq!(bytes, GOLDEN);
     }
@@ -325,6 +425,8 @@ mod tests {
     fn records_are_read_back_as_they_were_written() {
         assert_eq!(FileEntry::decode(&entry().encode()).unwrap(), entry());
         assert_eq!(State::decode(&state().encode()).unwrap(), state());
+        assert_eq!(RunEntry::decode(&run().encode()).unwrap(), run());
+        assert_eq!(Commit::of(&state().commit.as_metadata()), state().commit);
         assert_eq!(decode_changes(&encoded_changes(), 20).unwrap(), changes());
         assert!(decode_changes(&encoded_changes()[1..], 20).is_err());
     }
@@ -338,7 +440,7 @@ mod tests {
                 FileEntry::decode(&[0; FILE_ENTRY_BYTES + 1][..length.min(FILE_ENTRY_BYTES - 1)]).is_err()
             );
         }
-        let newer = [&bytes[..8], &3u32.to_le_bytes(), &bytes[12..]].concat();
-        assert!(State::decode(&newer).unwrap_err().to_string().contains("version 3"));
+        let newer = [&bytes[..8], &4u32.to_le_bytes(), &bytes[12..]].concat();
+        assert!(State::decode(&newer).unwrap_err().to_string().contains("version 4"));
     }
 }

@@ -10,15 +10,21 @@
 //!
 //! If a crash separates the two steps, the next opening repeats the second one. It writes whole records, so repeating
 //! it changes nothing.
+//!
+//! Both have the number of the last commit, and a random number that names it: an older copy of one of the two
+//! databases is known.
 
 use super::chunks::Chunking;
-use super::formats::{self, FileEntry, METADATA_BYTES, Metadata, REFERENCES_MAX, State, Totals};
+use super::formats::{
+    self, Commit, FileEntry, METADATA_BYTES, Metadata, REFERENCES_MAX, RunEntry, State, Totals,
+};
 use super::recorder::Recorder;
 use crate::open;
 use crate::place::{CHUNKS, FILES, check_repaired};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use siltstone::{Batch, Builder, Database, Durability, WriteOptions};
 use siltstone_bench::tuning::SettingArgs;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -43,6 +49,10 @@ const CHANGES_KEY: &[u8] = b"changes";
 const SEGMENT: u8 = 0;
 /// The first byte of the keys of earlier versions of files whose last versions are not read to their ends yet.
 const SUPERSEDED: u8 = 1;
+/// The first byte of the keys of runs.
+const RUN: u8 = 2;
+/// The first byte of the keys of directories on which a file system may be mounted.
+const MOUNTED: u8 = 3;
 /// The beginning of the keys of streams.
 pub const STREAM: &[u8] = b"stream:";
 
@@ -61,6 +71,8 @@ pub struct Counts {
     pub writes: u64,
     /// The time spent in writes.
     pub write_time: Duration,
+    /// The bytes of holes, which are in no chunk.
+    pub hole_bytes: u64,
     /// Chunks that were in no file before.
     pub new_chunks: u64,
     /// Their bytes.
@@ -108,13 +120,8 @@ impl Index {
         if must_recount {
             index.recount()?;
         } else {
+            check_moment(directory, &index.chunks, &index.catalogue, index.hash_bytes)?;
             index.complete_commit()?;
-            ensure!(
-                index.state.now.unique_chunks == 0 || index.chunks.stats().records > 0,
-                "{}: the chunks of this index are missing, but its catalogue exists; \
-                 remove the directory and index again",
-                directory.display()
-            );
         }
         index.remove_forgotten()?;
         Ok(index)
@@ -126,6 +133,14 @@ impl Index {
         let state = State { recount: true, ..read_state(&catalogue)?.unwrap_or_default() };
         catalogue.put_with(STATE_KEY, state.encode(), synced())?;
         Ok(catalogue.close()?)
+    }
+
+    /// Returns an error if the two databases of the index are not of one moment, as when one of them was replaced by an
+    /// older copy. Opens both.
+    pub fn check(directory: &Path, chunking: &Chunking) -> anyhow::Result<()> {
+        let open = |name: &str| open::open(Database::builder(directory.join(name)).read_only(true));
+        let (chunks, catalogue) = (open(CHUNKS)?, open(FILES)?);
+        check_moment(directory, &chunks, &catalogue, chunking.hash_bytes.into())
     }
 
     /// Begins a run: it gets the next number.
@@ -170,6 +185,14 @@ impl Index {
         self.state.now.files += 1;
         self.state.ever.files += 1;
         FileEntry { id: self.state.next_file_id, run: self.state.runs, ..FileEntry::default() }
+    }
+
+    /// Adds a hole to a file: bytes without a chunk.
+    pub fn add_hole(&mut self, entry: &mut FileEntry, bytes: u64) {
+        entry.done_bytes += bytes;
+        self.counts.hole_bytes += bytes;
+        self.state.now.bytes += bytes;
+        self.state.ever.bytes += bytes;
     }
 
     /// Adds the next chunks of a file: their references, their hashes, and the entry of the file, which is changed.
@@ -365,6 +388,9 @@ impl Index {
 
     /// Makes all changes durable, atomically.
     pub fn commit(&mut self) -> anyhow::Result<()> {
+        self.state.before = self.state.commit;
+        self.state.commit = self.state.commit.next();
+        let mark = (mark_key(self.hash_bytes), Some(self.state.commit.as_metadata()));
         let mut batch = Batch::new();
         for (key, value) in &self.records {
             match value {
@@ -380,7 +406,7 @@ impl Index {
         let started = Instant::now();
         let changed = std::mem::take(&mut self.changed);
         self.counts.writes += changed.len() as u64;
-        write_chunks(&self.chunks, changed.into_iter())?;
+        write_chunks(&self.chunks, changed.into_iter().chain([mark]))?;
         self.chunks.sync().context("cannot sync the chunks")?;
         self.counts.write_time += started.elapsed();
         self.committed = Instant::now();
@@ -391,11 +417,45 @@ impl Index {
     fn complete_commit(&mut self) -> anyhow::Result<()> {
         match self.record(CHANGES_KEY)? {
             Some(changes) if !changes.is_empty() => {
-                write_chunks(&self.chunks, formats::decode_changes(&changes, self.hash_bytes)?.into_iter())?;
+                let mark = (mark_key(self.hash_bytes), Some(self.state.commit.as_metadata()));
+                let changes = formats::decode_changes(&changes, self.hash_bytes)?;
+                write_chunks(&self.chunks, changes.into_iter().chain([mark]))?;
                 Ok(self.chunks.sync()?)
             }
             _ => Ok(()),
         }
+    }
+
+    /// Notes that a file system may be mounted on a directory.
+    pub fn note_mounted(&mut self, path: &Path) {
+        let key = [&[MOUNTED][..], path.as_os_str().as_encoded_bytes()].concat();
+        self.records.insert(key, Some(Vec::new()));
+    }
+
+    /// Returns the directories that were noted, in their order.
+    pub fn mounted(&self) -> anyhow::Result<Vec<Vec<u8>>> {
+        let mut paths = Vec::new();
+        for record in self.catalogue.prefix([MOUNTED])? {
+            paths.push(record?.key[1..].to_vec());
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// Records the present run.
+    pub fn set_run(&mut self, run: &RunEntry) {
+        self.records.insert(run_key(self.state.runs), Some(run.encode()));
+    }
+
+    /// Returns the runs that were recorded, with their numbers.
+    pub fn runs(&self) -> anyhow::Result<Vec<(u32, RunEntry)>> {
+        let mut runs = Vec::new();
+        for run in 1..=self.state.runs {
+            if let Some(value) = self.record(&run_key(run))? {
+                runs.push((run, RunEntry::decode(&value)?));
+            }
+        }
+        Ok(runs)
     }
 
     /// Ends the recording of lookups and inserts.
@@ -452,6 +512,56 @@ pub(super) fn segment_key(file_id: u64, segment: u32) -> Vec<u8> {
 pub(super) fn segment_file(key: &[u8]) -> Option<u64> {
     let rest = key.strip_prefix(&[SEGMENT])?;
     Some(u64::from_be_bytes(*rest.first_chunk()?))
+}
+
+fn run_key(run: u32) -> Vec<u8> {
+    [&[RUN][..], &run.to_be_bytes()].concat()
+}
+
+/// The key of the record of the last commit among the chunks. No chunk has this hash.
+fn mark_key(hash_bytes: usize) -> Vec<u8> {
+    vec![0; hash_bytes]
+}
+
+/// Returns whether a record of the chunks is that of the last commit.
+pub fn is_mark(key: &[u8]) -> bool {
+    key.iter().all(|&byte| byte == 0)
+}
+
+/// Returns an error if the databases are not of one moment.
+fn check_moment(
+    directory: &Path,
+    chunks: &Database,
+    catalogue: &Database,
+    hash_bytes: usize,
+) -> anyhow::Result<()> {
+    let state = match read_state(catalogue)? {
+        Some(state) if !state.recount => state,
+        _ => return Ok(()),
+    };
+    let mark = chunks.get(mark_key(hash_bytes))?;
+    let mark = mark.map(|value| Metadata::decode(&value).context(DAMAGED)).transpose()?;
+    let chunks = mark.as_ref().map_or(Commit::default(), Commit::of);
+    // A crash may have separated the two steps of the last commit.
+    let is_stopped =
+        || Ok::<_, anyhow::Error>(catalogue.get(CHANGES_KEY)?.is_some_and(|changes| !changes.is_empty()));
+    if chunks == state.commit || chunks == state.before && is_stopped()? {
+        return Ok(());
+    }
+    let (files, place) = (state.commit, directory.display());
+    let older = match chunks.number.cmp(&files.number) {
+        Ordering::Less => format!("{CHUNKS} is older"),
+        Ordering::Greater => format!("{FILES} is older"),
+        Ordering::Equal => "one of them is a copy of another time".to_owned(),
+    };
+    bail!(
+        "{place}: the two databases of this index are not of one moment: {CHUNKS} is at commit {}, {FILES} at commit \
+         {}; {older}. \
+         Put back both from one copy, or run `siltstone repair {place}`: the next run counts the references \
+         again, and reads the files again whose chunks are missing",
+        chunks.number,
+        files.number
+    )
 }
 
 fn superseded_key(key: &[u8]) -> Vec<u8> {

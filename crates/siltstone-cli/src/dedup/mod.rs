@@ -16,17 +16,21 @@ mod recorder;
 mod recount;
 mod repair;
 mod report;
+mod runs;
 mod scan;
 mod walk;
 
 use crate::interrupt::Interrupt;
+use crate::notation::shown;
 use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::place::{CHUNKS, FILES, PARAMETERS, check_repaired};
-use crate::quantity::parse_whole;
+use crate::quantity::{counted, parse_whole};
 use anyhow::{Context, bail, ensure};
 use chunks::{Chunking, HashKind};
 use clap::{Args, Subcommand};
+use formats::RunEntry;
 use index::Index;
+pub use index::is_mark;
 use recorder::Recorder;
 pub use repair::repair;
 use report::Report;
@@ -46,16 +50,23 @@ const EXAMPLES: &str = "
   siltstone dedup --exclude target --exclude '*.o' --one-file-system ~/src
   tar -c ~/src | siltstone dedup --stream-name src.tar -
   siltstone dedup --db backup.index --hash sha256 --hash-bytes 20 --json /srv
+  siltstone dedup --quiet --db backup.index /srv || echo 'some files were not read'
+  siltstone dedup runs --db backup.index
   siltstone dedup duplicates --db backup.index
-  siltstone dedup forget --db backup.index --missing";
+  siltstone dedup forget --db backup.index --missing --dry-run";
 
 /// Index the chunks of files and count the duplicates
 ///
 /// Splits the files below every PATH into chunks by content (FastCDC), hashes each chunk, looks it up in an index on
 /// flash, and inserts it with 44 bytes of metadata if it is new. Does not follow symbolic links, and reads a file with
-/// several names once; reports and counts unreadable files. Ctrl-C stops cleanly; the next run with the same index
+/// several names once. Holes of a mebibyte or more are not read. Ctrl-C stops cleanly; the next run with the same index
 /// continues. Later runs read only new and changed files. The index has the last version of each file that it has seen;
 /// `dedup forget` removes files.
+///
+/// Exits with 1, after everything else is indexed, if a PATH does not exist, or a file or a directory could not be
+/// read. Pipes and devices below a PATH are skipped. Names are printed with non-printable bytes as \xNN. A run over an
+/// index that mostly has new chunks needs fewer reads with `--set filter_last_store=8`, for a byte of RAM per two
+/// chunks.
 ///
 /// The index in DIR consists of two databases. `siltstone verify`, `repair`, `checkpoint`, `stats` and `compact` work
 /// on both; `get` and `list` read its chunks.
@@ -93,6 +104,9 @@ pub struct DedupArgs {
     /// Print each new or changed file to standard error
     #[arg(long, short)]
     verbose: bool,
+    /// Print no report; errors are still printed
+    #[arg(long, short, conflicts_with_all = ["json", "verbose"])]
+    quiet: bool,
     /// Print JSON: one line, or one line per item of a list
     #[arg(long, global = true)]
     json: bool,
@@ -105,6 +119,7 @@ pub struct DedupArgs {
 enum DedupCommand {
     Forget(forget::ForgetArgs),
     Duplicates(duplicates::DuplicatesArgs),
+    Runs(runs::RunsArgs),
 }
 
 pub fn run(args: DedupArgs) -> Result {
@@ -124,13 +139,24 @@ pub fn run(args: DedupArgs) -> Result {
             index.close()?;
             Ok(outcome)
         }
+        DedupCommand::Runs(_) => {
+            runs::print(&index.runs()?, args.json)?;
+            index.close()?;
+            Ok(Outcome::Done)
+        }
     }
 }
 
 fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
     let (streams, paths): (Vec<_>, Vec<_>) =
         args.paths.iter().cloned().partition(|path| path == Path::new("-"));
-    let roots = walk::roots(&paths)?;
+    let (roots, mut missing) = walk::roots(&paths);
+    if roots.is_empty()
+        && streams.is_empty()
+        && let Some((path, error)) = missing.pop()
+    {
+        return Err(error.context(shown(&path)));
+    }
     let threads = match args.threads {
         Some(0) => return Err(wrong_usage("--threads is 0; it must be 1 or more")),
         Some(threads) => threads,
@@ -151,16 +177,32 @@ fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
     let walk = Walk::new(&roots, own, &args.walk)?;
     let sources = Sources { walk, stream: (!streams.is_empty()).then_some(&args.stream_name[..]) };
     let mut scan = Scan::new(index, interrupt, args.verbose);
-    scan.run(&sources, &chunking, threads)?;
+    scan.run(&sources, missing, &chunking, threads)?;
     scan.index.end_recording()?;
     scan.index.chunks.settle()?;
     let after = scan.index.chunks.stats();
     let report = Report::new(&scan, &chunking, &before, &after, started.elapsed(), interrupt.is_raised());
+    scan.index.set_run(&RunEntry {
+        started_at_ms: report.started_at_ms,
+        milliseconds: u64::try_from(started.elapsed().as_millis())?,
+        files: report.files,
+        bytes: report.bytes,
+        bytes_read: report.bytes_read,
+        new_bytes: report.new_bytes,
+        files_failed: report.files_failed,
+    });
     scan.index.close()?;
-    print(&report, args.json)?;
+    if !args.quiet {
+        print(&report, args.json)?;
+    }
     if interrupt.is_raised() {
         complain(format_args!("interrupted; run the same command again to continue"));
         return Ok(Outcome::Interrupted);
+    }
+    if report.files_failed > 0 {
+        let failed = counted(report.files_failed, "path");
+        complain(format_args!("{failed} could not be read; everything else is indexed"));
+        return Ok(Outcome::Negative);
     }
     Ok(Outcome::Done)
 }
@@ -178,6 +220,11 @@ impl DedupArgs {
         chunking.check().map_err(wrong_usage)?;
         Ok(chunking)
     }
+}
+
+/// Returns an error if the databases of an index are not of one moment.
+pub fn check(directory: &Path) -> anyhow::Result<()> {
+    parameters::read(directory)?.map_or(Ok(()), |chunking| Index::check(directory, &chunking))
 }
 
 /// Writes a consistent copy of an index.

@@ -1,17 +1,28 @@
 //! Reads, cuts and hashes files on several threads.
 //!
+//! What was found as a file may be something else when it is opened: files are opened without following a link and
+//! without waiting, and compared with what was found. Long holes are not read.
+//!
 //! Each thread takes one file after the other. Blocks of a long file are hashed by all threads of a pool while the next
 //! block is read and cut, so that a single long file also uses all cores.
 
 use super::chunks::{Blocks, Chunking};
+use super::walk::Identity;
 use crate::input::Patient;
 use crate::interrupt::Interrupt;
+use anyhow::Context;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use rustix::fs::{OFlags, SeekFrom, seek};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Mutex, PoisonError};
+
+/// The shortest hole that is not read, in bytes.
+const HOLE_BYTES_MIN: u64 = 1 << 20;
 
 /// A file to read.
 pub struct Job {
@@ -23,7 +34,7 @@ pub struct Job {
 /// What is read.
 pub enum Input {
     /// A file, from an offset in bytes that is a cut.
-    File(PathBuf, u64),
+    File(PathBuf, Identity, u64),
     /// A stream, from its beginning.
     Stream(Patient),
 }
@@ -32,6 +43,8 @@ pub enum Input {
 pub struct Piece {
     /// The number of the job.
     pub number: u64,
+    /// The length of the hole before them, in bytes.
+    pub hole: u64,
     /// The hashes of the chunks, concatenated.
     pub hashes: Vec<u8>,
     /// Their lengths, in bytes.
@@ -60,7 +73,8 @@ struct Stopped;
 impl<'a> Readers<'a> {
     /// Creates the threads that share the blocks of long files.
     pub fn new(chunking: &'a Chunking, interrupt: &'a Interrupt, threads: usize) -> anyhow::Result<Self> {
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build()?;
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.with_context(|| format!("cannot start {threads} threads; --threads takes fewer"))?;
         Ok(Readers { chunking, interrupt, pool })
     }
 
@@ -70,47 +84,59 @@ impl<'a> Readers<'a> {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(Job { number, input }) = job else { return };
             let done = match input {
-                Input::File(path, start) => self.file(number, &path, start, pieces),
-                Input::Stream(stream) => self.read(number, stream, pieces),
+                Input::File(path, identity, start) => self.file(number, &path, identity, start, pieces),
+                Input::Stream(stream) => self.read(Part { number, hole: 0, is_last: true }, stream, pieces),
             };
-            let (hashes, lengths) = (Vec::new(), Vec::new());
+            let (hole, hashes, lengths) = (0, Vec::new(), Vec::new());
             let end = match done {
                 Ok(Ok(())) => continue,
                 Ok(Err(_)) if self.interrupt.is_raised() => End::Interrupted,
                 Ok(Err(error)) => End::Failed(error),
                 Err(Stopped) => return,
             };
-            if pieces.send(Piece { number, hashes, lengths, end: Some(end) }).is_err() {
+            if pieces.send(Piece { number, hole, hashes, lengths, end: Some(end) }).is_err() {
                 return;
             }
         }
     }
 
+    /// Sends the pieces of a file from an offset on: those of its data, and the holes between them.
     fn file(
         &self,
         number: u64,
-        path: &PathBuf,
+        path: &Path,
+        identity: Identity,
         start: u64,
         pieces: &SyncSender<Piece>,
     ) -> Result<io::Result<()>, Stopped> {
-        let open = || {
-            let mut file = File::open(path)?;
-            file.seek(SeekFrom::Start(start))?;
-            Ok(file)
+        let file = match open(path, identity) {
+            Ok(file) => file,
+            Err(error) => return Ok(Err(error)),
         };
-        match open() {
-            Ok(file) => self.read(number, file, pieces),
-            Err(error) => Ok(Err(error)),
+        let mut at = start;
+        loop {
+            let extent = match next_extent(&file, at) {
+                Ok(extent) => extent,
+                Err(error) => return Ok(Err(error)),
+            };
+            let part = Part { number, hole: extent.start - at, is_last: extent.end.is_none() };
+            // The last extent ends with the file, which may have grown.
+            let length = extent.end.map_or(u64::MAX, |end| end - extent.start);
+            match self.read(part, (&file).take(length), pieces)? {
+                Ok(()) if !part.is_last => at = extent.start + length,
+                done => return Ok(done),
+            }
         }
     }
 
-    /// Sends the pieces of a file. The outer error is that of the receiver, the inner one that of the file.
+    /// Sends the pieces of a part of a file. The outer error is that of the receiver, the inner one that of the file.
     fn read(
         &self,
-        number: u64,
+        part: Part,
         source: impl Read + Send,
         pieces: &SyncSender<Piece>,
     ) -> Result<io::Result<()>, Stopped> {
+        let Part { number, mut hole, .. } = part;
         let mut blocks = Blocks::new(self.chunking, source);
         let mut next = self.interrupt.check().and_then(|()| blocks.read_next());
         loop {
@@ -126,12 +152,128 @@ impl<'a> Readers<'a> {
                 let read = || self.interrupt.check().and_then(|()| blocks.read_next());
                 (next, hashes) = self.pool.join(read, || block.hashes_by_all(self.chunking));
             }
-            let end = block.is_last.then_some(End::Complete);
+            let end = (block.is_last && part.is_last).then_some(End::Complete);
             let is_last = block.is_last;
-            pieces.send(Piece { number, hashes, lengths: block.lengths, end }).map_err(|_| Stopped)?;
+            let before = std::mem::take(&mut hole);
+            let piece = Piece { number, hole: before, hashes, lengths: block.lengths, end };
+            pieces.send(piece).map_err(|_| Stopped)?;
             if is_last {
                 return Ok(Ok(()));
             }
         }
+    }
+}
+
+/// A part of a file that is cut into chunks by itself.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The number of the job.
+    number: u64,
+    /// The length of the hole before it, in bytes.
+    hole: u64,
+    /// Whether the file ends with it.
+    is_last: bool,
+}
+
+/// Opens a file that was found. A pipe that has taken its place does not make it wait, and a link is not followed.
+fn open(path: &Path, identity: Identity) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let data = file.metadata()?;
+    if !data.is_file() || Identity::of(&data) != identity {
+        return Err(io::Error::other("another file has taken its place since it was found"));
+    }
+    Ok(file)
+}
+
+/// Bytes of a file between long holes.
+struct Extent {
+    start: u64,
+    /// `None`: the end of the file.
+    end: Option<u64>,
+}
+
+/// Returns the next data at or after an offset, and leaves the file there. Short holes are data.
+fn next_extent(file: &File, at: u64) -> io::Result<Extent> {
+    // Files without holes, and file systems that do not know any, have data everywhere.
+    let find = |from: SeekFrom| match seek(file, from) {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::SPIPE) => Ok(None),
+        Err(error) => Err(io::Error::from(error)),
+    };
+    let size = file.metadata()?.len();
+    let start = match find(SeekFrom::Data(at))? {
+        Some(start) if start.saturating_sub(at) >= HOLE_BYTES_MIN => start,
+        // The file ends with a hole.
+        None if size.saturating_sub(at) >= HOLE_BYTES_MIN && find(SeekFrom::Hole(at))? == Some(at) => size,
+        _ => at,
+    };
+    let mut end = None;
+    let mut from = start;
+    while let Some(hole) = find(SeekFrom::Hole(from))?.filter(|hole| *hole < size) {
+        let data = find(SeekFrom::Data(hole))?;
+        if data.unwrap_or(size).saturating_sub(hole) >= HOLE_BYTES_MIN {
+            end = Some(hole);
+            break;
+        }
+        match data {
+            Some(data) => from = data,
+            None => break,
+        }
+    }
+    seek(file, SeekFrom::Start(start))?;
+    Ok(Extent { start, end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileExt, symlink};
+
+    #[test]
+    fn only_the_file_that_was_found_is_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "text").unwrap();
+        let identity = Identity::of(&std::fs::symlink_metadata(&path).unwrap());
+        assert!(open(&path, identity).is_ok());
+        let replace = |with: &dyn Fn()| {
+            std::fs::rename(&path, directory.path().join("before")).unwrap();
+            with();
+            let opened = open(&path, identity);
+            std::fs::remove_file(&path).unwrap();
+            std::fs::rename(directory.path().join("before"), &path).unwrap();
+            opened
+        };
+        let make_pipe =
+            || assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(replace(&make_pipe).is_err(), "a pipe without a writer");
+        assert!(replace(&|| symlink("/dev/zero", &path).unwrap()).is_err(), "a link to a device");
+        assert!(replace(&|| symlink("before", &path).unwrap()).is_err(), "a link to the file itself");
+        assert!(replace(&|| std::fs::write(&path, "text").unwrap()).is_err(), "another file");
+    }
+
+    #[test]
+    fn extents_end_at_long_holes() {
+        let file = tempfile::tempfile().unwrap();
+        let (mebibyte, text) = (1 << 20, [7; 4096]);
+        file.set_len(20 * mebibyte).unwrap();
+        for at in [4 * mebibyte, 4 * mebibyte + 65_536, 10 * mebibyte] {
+            file.write_all_at(&text, at).unwrap();
+        }
+        if next_extent(&file, 0).unwrap().start == 0 {
+            // This file system has no holes.
+            return;
+        }
+        let mut extents = Vec::new();
+        let mut at = 0;
+        while let Extent { start, end: Some(end) } = next_extent(&file, at).unwrap() {
+            extents.push((start, end));
+            at = end;
+        }
+        assert_eq!(extents.len(), 2, "{extents:?}");
+        assert_eq!((extents[0].0, extents[1].0), (4 * mebibyte, 10 * mebibyte));
+        assert_eq!(next_extent(&file, at).unwrap().start, 20 * mebibyte, "the last hole");
     }
 }

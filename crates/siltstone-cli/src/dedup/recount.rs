@@ -2,7 +2,11 @@
 
 use super::formats::{FileEntry, Metadata, State};
 use super::index::{self, DAMAGED, Index, STATE_KEY, synced};
+use crate::outcome::complain;
+use crate::progress::{Stopwatch, item_bar};
+use crate::quantity::counted;
 use anyhow::Context;
+use indicatif::ProgressBar;
 use siltstone::Batch;
 use std::collections::HashSet;
 
@@ -17,28 +21,43 @@ impl Index {
     /// records of both databases, and a chunk for each reference.
     pub(super) fn recount(&mut self) -> anyhow::Result<()> {
         let runs = self.state.runs;
-        self.state = State { recount: true, runs, next_file_id: self.state.next_file_id, ..State::default() };
+        let State { next_file_id, commit, before, .. } = self.state;
+        self.state = State { recount: true, runs, next_file_id, commit, before, ..State::default() };
         if self.chunks.iter()?.next().is_none() && self.catalogue.iter()?.next().is_none() {
             self.state.recount = false;
             return Ok(());
         }
         self.catalogue.put_with(STATE_KEY, self.state.encode(), synced())?;
-        self.clear_references()?;
-        let kept = self.count_files()?;
+        complain(format_args!(
+            "records of the index were lost: counting the references of all files again, which takes as long as the \
+             whole index is large"
+        ));
+        let watch = Stopwatch::start();
+        let bar = item_bar("clearing references", self.chunks.approximate_len()?);
+        self.clear_references(&bar)?;
+        bar.finish_and_clear();
+        let bar = item_bar("counting references", self.catalogue.approximate_len()?);
+        let kept = self.count_files(&bar)?;
+        bar.finish_and_clear();
         self.remove_hashes_of_others(&kept)?;
         self.commit()?;
         self.remove_unreferenced()?;
         self.chunks.sync()?;
         self.state.ever = self.state.now;
         self.state.recount = false;
-        self.commit()
+        self.commit()?;
+        complain(format_args!("counted the references of {}{watch}", counted(self.state.now.files, "file")));
+        Ok(())
     }
 
     /// Sets all references to zero.
-    fn clear_references(&mut self) -> anyhow::Result<()> {
+    fn clear_references(&mut self, bar: &ProgressBar) -> anyhow::Result<()> {
         let mut cleared = Vec::new();
-        for record in self.chunks.iter()? {
+        for record in bar.wrap_iter(self.chunks.iter()?) {
             let record = record?;
+            if index::is_mark(&record.key) {
+                continue;
+            }
             let metadata = Metadata::decode(&record.value).context(DAMAGED)?;
             self.state.runs = self.state.runs.max(metadata.run);
             self.state.next_file_id = self.state.next_file_id.max(metadata.file_id);
@@ -51,9 +70,9 @@ impl Index {
     }
 
     /// Counts the references of complete files, removes the entries of the others, and returns the versions counted.
-    fn count_files(&mut self) -> anyhow::Result<HashSet<u64>> {
+    fn count_files(&mut self, bar: &ProgressBar) -> anyhow::Result<HashSet<u64>> {
         let mut kept = HashSet::new();
-        for record in self.catalogue.iter()? {
+        for record in bar.wrap_iter(self.catalogue.iter()?) {
             let record = record?;
             if index::file_of(&record.key).is_none() {
                 continue;
@@ -121,6 +140,9 @@ impl Index {
         let mut batch = Batch::new();
         for record in self.chunks.iter()? {
             let record = record?;
+            if index::is_mark(&record.key) {
+                continue;
+            }
             let metadata = Metadata::decode(&record.value).context(DAMAGED)?;
             if metadata.references == 0 {
                 batch.delete(&record.key)?;

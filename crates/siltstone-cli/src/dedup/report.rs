@@ -3,9 +3,10 @@
 use super::chunks::Chunking;
 use super::formats::Totals;
 use super::scan::Scan;
+use crate::notation::insert_name;
 use crate::quantity::counted;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use siltstone::Stats;
 use siltstone::device::Purpose;
 use siltstone_bench::accounts;
@@ -18,6 +19,8 @@ use std::time::Duration;
 pub struct Report {
     /// The number of the run, from 1 on.
     pub run: u32,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
     /// Whether the user stopped it.
     pub interrupted: bool,
     /// The hash function.
@@ -40,8 +43,9 @@ pub struct Report {
     pub files_linked: u64,
     /// Files and directories that could not be read.
     pub files_failed: u64,
-    /// The first of them, with the error.
-    pub failures: Vec<(String, String)>,
+    /// The first of them, with the errors: objects with `path`, or `path_base64` for a name that is no UTF-8, and
+    /// `error`.
+    pub failures: Vec<Value>,
     /// Bytes of the files below the paths.
     pub bytes: u64,
     /// Bytes read by this run.
@@ -121,6 +125,7 @@ impl Report {
         let lookups = counts.lookups as f64;
         Report {
             run: scan.index.run(),
+            started_at_ms: scan.started_at_ms(),
             interrupted,
             hash: chunking.hash.name(),
             hash_bytes: chunking.hash_bytes,
@@ -135,9 +140,14 @@ impl Report {
             failures: files
                 .failures
                 .iter()
-                .map(|(path, why)| (path.display().to_string(), why.clone()))
+                .map(|(path, why)| {
+                    let mut failure = Map::new();
+                    insert_name(&mut failure, "path", path.as_os_str().as_encoded_bytes());
+                    failure.insert("error".to_owned(), why.as_str().into());
+                    Value::Object(failure)
+                })
                 .collect(),
-            bytes: files.unchanged_bytes + files.resumed_bytes + counts.bytes,
+            bytes: files.unchanged_bytes + files.resumed_bytes + counts.bytes + counts.hole_bytes,
             bytes_read: counts.bytes,
             chunks: files.unchanged_chunks + files.resumed_chunks + counts.chunks,
             chunks_read: counts.chunks,
@@ -169,7 +179,7 @@ impl Report {
 
     /// Prints the table.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "The files of this run")?;
+        writeln!(out, "The files of run {}, {}", self.run, date(self.started_at_ms))?;
         self.print_files(out)?;
         writeln!(out, "\nThe index: the last version of each file")?;
         self.print_index(out)?;
@@ -236,6 +246,26 @@ impl Report {
     }
 }
 
+/// Formats a time in milliseconds since the Unix epoch as date and time (UTC).
+pub fn date(ms: u64) -> String {
+    let (days, seconds) = (ms / 86_400_000, ms / 1000 % 86_400);
+    // Years begin in March here, so that a leap day is the last day of its year; 146,097 days are 400 years.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = 400 * era + year + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
 /// Formats the number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -252,6 +282,19 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_399, "2000-02-28 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (1_700_000_000, "2023-11-14 22:13:20"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+        ] {
+            assert_eq!(date(seconds * 1000), text);
+        }
+    }
 
     #[test]
     fn thousands_are_grouped() {

@@ -4,11 +4,13 @@ use super::chunks::Chunking;
 use super::formats::{FileEntry, Stamp};
 use super::index::{Index, STREAM};
 use super::readers::{End, Input, Job, Piece, Readers};
-use super::walk::{Found, Walk};
+use super::walk::{Failure, Found, Identity, Walk};
 use crate::input;
 use crate::interrupt::Interrupt;
+use crate::notation::shown;
 use crate::open::expiry_after;
 use crate::outcome::complain;
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -99,10 +101,33 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Returns when the run began, in milliseconds since the Unix epoch.
+    pub fn started_at_ms(&self) -> u64 {
+        self.started_at_ms
+    }
+
     /// Indexes all files and the stream until the user interrupts, and makes the result durable. `threads` threads
-    /// read, cut and hash; the caller's thread indexes.
-    pub fn run(&mut self, sources: &Sources<'_>, chunking: &Chunking, threads: usize) -> anyhow::Result<()> {
-        self.count(&sources.walk)?;
+    /// read, cut and hash; the caller's thread indexes. The paths in `missing` count as files that cannot be read.
+    pub fn run(
+        &mut self,
+        sources: &Sources<'_>,
+        missing: Vec<Failure>,
+        chunking: &Chunking,
+        threads: usize,
+    ) -> anyhow::Result<()> {
+        missing.iter().for_each(|(path, error)| self.fail(path, error));
+        let empty = self.count(&sources.walk)?;
+        if !self.interrupt.is_raised() {
+            for path in empty {
+                complain(format_args!("{}: there is no file at or below this path", shown(&path)));
+            }
+            for pattern in sources.walk.unused_patterns() {
+                complain(format_args!("--exclude {pattern}: matches nothing"));
+            }
+        }
+        for path in sources.walk.mounted() {
+            self.index.note_mounted(&path);
+        }
         let readers = Readers::new(chunking, self.interrupt, threads)?;
         let (jobs, waiting) = channel();
         let waiting = Mutex::new(waiting);
@@ -110,7 +135,9 @@ impl<'a> Scan<'a> {
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 let (done, readers, waiting) = (done.clone(), &readers, &waiting);
-                scope.spawn(move || readers.work(waiting, &done));
+                let spawned =
+                    std::thread::Builder::new().spawn_scoped(scope, move || readers.work(waiting, &done));
+                spawned.context("cannot start a thread; --threads takes fewer")?;
             }
             drop(done);
             self.feed(sources, threads * FILES_PER_THREAD, jobs, pieces)
@@ -119,18 +146,25 @@ impl<'a> Scan<'a> {
         self.index.commit()
     }
 
-    /// Counts the files and bytes, so that the progress bar can estimate the remaining time.
-    fn count(&mut self, walk: &Walk<'_>) -> anyhow::Result<()> {
+    /// Counts the files and bytes, so that the progress bar can estimate the remaining time. Returns the roots without
+    /// a file.
+    fn count(&mut self, walk: &Walk<'_>) -> anyhow::Result<Vec<PathBuf>> {
         self.bar.set_style(ProgressStyle::with_template("looking for files {spinner} {human_pos}")?);
-        self.bar.enable_steady_tick(Duration::from_millis(200));
         let mut bytes = 0;
+        let mut empty = walk.roots().to_vec();
         for found in walk.files() {
             if self.interrupt.is_raised() {
                 break;
             }
-            if let Found::File(_, stamp) = found {
-                bytes += stamp.size;
-                self.bar.inc(1);
+            match found {
+                Found::File(path, stamp, _) => {
+                    bytes += stamp.size;
+                    empty.retain(|root| !path.starts_with(root));
+                    self.bar.inc(1);
+                }
+                // It is reported when it is counted.
+                Found::Unreadable(path, _) => empty.retain(|root| !path.starts_with(root)),
+                Found::Linked => {}
             }
         }
         let template = "[{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left; {msg}";
@@ -138,7 +172,7 @@ impl<'a> Scan<'a> {
         self.bar.set_position(0);
         self.bar.set_length(bytes);
         self.bar.reset_eta();
-        Ok(())
+        Ok(empty)
     }
 
     /// Gives the files to the threads, at most `waiting_max` at a time, and indexes their pieces.
@@ -170,7 +204,7 @@ impl<'a> Scan<'a> {
             match found {
                 Found::Unreadable(path, error) => self.fail(&path, &error),
                 Found::Linked => self.files.linked += 1,
-                Found::File(path, stamp) => self.file(path, stamp, &jobs)?,
+                Found::File(path, stamp, identity) => self.file(path, stamp, identity, &jobs)?,
             }
             while self.active.len() >= waiting_max {
                 self.take(&pieces)?;
@@ -185,7 +219,13 @@ impl<'a> Scan<'a> {
     }
 
     /// Has a file read, unless it is already indexed.
-    fn file(&mut self, path: PathBuf, stamp: Stamp, jobs: &Sender<Job>) -> anyhow::Result<()> {
+    fn file(
+        &mut self,
+        path: PathBuf,
+        stamp: Stamp,
+        identity: Identity,
+        jobs: &Sender<Job>,
+    ) -> anyhow::Result<()> {
         let key = path.as_os_str().as_bytes().to_vec();
         let known = self.index.entry(&key)?;
         let mut start = 0;
@@ -202,7 +242,7 @@ impl<'a> Scan<'a> {
             Some(entry) if entry.stamp == stamp => start = entry.done_bytes,
             _ => {}
         }
-        let input = Input::File(path.clone(), start);
+        let input = Input::File(path.clone(), identity, start);
         self.start(Active { path, key, stamp, known, entry: None }, input, jobs);
         Ok(())
     }
@@ -216,21 +256,22 @@ impl<'a> Scan<'a> {
 
     /// Waits for a piece and indexes it.
     fn take(&mut self, pieces: &Receiver<Piece>) -> anyhow::Result<()> {
-        let Piece { number, hashes, lengths, end } = pieces.recv()?;
+        let Piece { number, hole, hashes, lengths, end } = pieces.recv()?;
         let Some(mut active) = self.active.remove(&number) else { return Ok(()) };
-        let is_read = !lengths.is_empty() || matches!(end, Some(End::Complete));
+        let is_read = !lengths.is_empty() || hole > 0 || matches!(end, Some(End::Complete));
         if is_read {
             let mut entry = match active.entry {
                 Some(entry) => entry,
                 None => self.begin(&active)?,
             };
             entry.complete = matches!(end, Some(End::Complete));
+            self.index.add_hole(&mut entry, hole);
             self.index.add(&active.key, &mut entry, self.started_at_ms, hashes, &lengths)?;
             if entry.complete && active.known.is_some() {
                 self.index.forget_superseded(&active.key)?;
             }
             active.entry = Some(entry);
-            self.bar.inc(lengths.iter().map(|&length| u64::from(length)).sum());
+            self.bar.inc(hole + lengths.iter().map(|&length| u64::from(length)).sum::<u64>());
         }
         match end {
             None => drop(self.active.insert(number, active)),
@@ -276,14 +317,14 @@ impl<'a> Scan<'a> {
             }
         };
         if self.verbose {
-            self.bar.suspend(|| complain(format_args!("{word}: {}", active.path.display())));
+            self.bar.suspend(|| complain(format_args!("{word}: {}", shown(&active.path))));
         }
         Ok(FileEntry { stamp: active.stamp, ..self.index.add_file() })
     }
 
     fn fail(&mut self, path: &Path, error: &anyhow::Error) {
         self.files.failed += 1;
-        self.bar.suspend(|| complain(format_args!("{}: {error:#}; skipped", path.display())));
+        self.bar.suspend(|| complain(format_args!("{}: {error:#}; skipped", shown(path))));
         if self.files.failures.len() < FAILURES_TOLD_MAX {
             self.files.failures.push((path.to_owned(), format!("{error:#}")));
         }

@@ -2,22 +2,23 @@
 
 use super::formats::Stamp;
 use crate::outcome::wrong_usage;
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::cell::RefCell;
-use std::collections::HashSet;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use walkdir::{DirEntry, WalkDir};
 
 /// The options that select files.
 #[derive(Debug, Args)]
 pub struct WalkArgs {
-    /// Skip files and directories that match: a pattern with a slash is compared with the absolute path, another one
-    /// with the name. `*` and `?` match within a name, `**` matches directories, `[ab]` and `{a,b}` are choices.
-    /// Can be given several times
+    /// Skip files and directories that match. A pattern without a slash is compared with the name, one with a slash
+    /// with the end of the path (src/target), one that begins with / with the absolute path, one that begins with ./ or
+    /// ../ with that below the current directory. `*` and `?` match within a name, `**` matches directories, `[ab]` and
+    /// `{a,b}` are choices. A pattern that matches nothing is reported. Can be given several times
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Do not enter directories on other file systems than that of their PATH
@@ -30,31 +31,106 @@ pub struct Walk<'a> {
     roots: &'a [PathBuf],
     /// Files and directories to skip.
     without: Vec<PathBuf>,
-    excluded_names: GlobSet,
-    excluded_paths: GlobSet,
+    /// The patterns as they were given, and those that match names and paths.
+    patterns: Vec<String>,
+    excluded_names: Patterns,
+    excluded_paths: Patterns,
     one_file_system: bool,
+    /// The patterns that matched, by their numbers.
+    used: RefCell<HashSet<usize>>,
+    /// The roots that are directories, and the directories below them on which other file systems are mounted.
+    mounted: RefCell<BTreeSet<PathBuf>>,
 }
 
-/// Returns the paths, absolute and with links resolved, without paths below other paths.
-pub fn roots(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let absolute = |path: &PathBuf| {
-        std::fs::canonicalize(path).with_context(|| format!("cannot find {}; check the path", path.display()))
-    };
-    let mut roots = paths.iter().map(absolute).collect::<anyhow::Result<Vec<_>>>()?;
+/// Patterns, with their numbers among all.
+struct Patterns {
+    globs: GlobSet,
+    numbers: Vec<usize>,
+}
+
+impl Patterns {
+    /// Returns whether one of them matches, and remembers which.
+    fn is_match(&self, path: &Path, used: &RefCell<HashSet<usize>>) -> bool {
+        let matches = self.globs.matches(path);
+        used.borrow_mut().extend(matches.iter().filter_map(|&at| self.numbers.get(at)));
+        !matches.is_empty()
+    }
+}
+
+/// A path that cannot be read, with the reason.
+pub type Failure = (PathBuf, anyhow::Error);
+
+/// Returns the paths that can be read, absolute and with links resolved, without paths below other paths; and the
+/// others.
+pub fn roots(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<Failure>) {
+    let (mut roots, mut failures) = (Vec::new(), Vec::new());
+    for path in paths {
+        match root(path) {
+            Ok(root) => roots.push(root),
+            Err(error) => failures.push((path.clone(), error)),
+        }
+    }
     roots.sort();
     // After sorting, a directory precedes its contents.
     roots.dedup_by(|path, before| path.starts_with(before));
-    Ok(roots)
+    (roots, failures)
+}
+
+fn root(path: &Path) -> anyhow::Result<PathBuf> {
+    let path = fs::canonicalize(path).context("cannot find it; check the path")?;
+    let kind = fs::metadata(&path)?.file_type();
+    let special = [
+        (kind.is_fifo(), "a pipe"),
+        (kind.is_socket(), "a socket"),
+        (kind.is_block_device() || kind.is_char_device(), "a device"),
+    ];
+    if let Some((_, name)) = special.iter().find(|(is_it, _)| *is_it) {
+        return Err(anyhow!(
+            "it is {name}, and no file or directory; `siltstone dedup - < PATH` reads it as a stream"
+        ));
+    }
+    Ok(path)
+}
+
+/// Returns a pattern for absolute paths, whose links are resolved.
+fn absolute(pattern: &str) -> anyhow::Result<String> {
+    let is_below_here = pattern.starts_with("./") || pattern.starts_with("../");
+    if !is_below_here && !pattern.starts_with('/') {
+        // As in tar and restic, it may begin at any directory.
+        return Ok(if pattern.starts_with("**/") { pattern.to_owned() } else { format!("**/{pattern}") });
+    }
+    // The directories before the first special character.
+    let plain = pattern.find(|letter| "*?[]{}\\".contains(letter)).unwrap_or(pattern.len());
+    let split = if plain == pattern.len() { plain } else { pattern[..plain].rfind('/').unwrap_or(0) };
+    let (directory, rest) = pattern.split_at(split);
+    let directory = if directory.is_empty() { "/" } else { directory };
+    let resolved = super::forget::resolved(Path::new(directory))?;
+    let resolved = globset::escape(resolved.to_str().context("the path is no UTF-8")?);
+    Ok(format!("{}{rest}", resolved.trim_end_matches(if rest.is_empty() { '\0' } else { '/' })))
 }
 
 /// An entry found below the roots.
 pub enum Found {
-    /// A file to read, with its size and times.
-    File(PathBuf, Stamp),
+    /// A file to read, with its size and times, and its device and number.
+    File(PathBuf, Stamp, Identity),
     /// A further name of a file that was found already.
     Linked,
     /// An unreadable entry, with the error.
     Unreadable(PathBuf, anyhow::Error),
+}
+
+/// What makes a file the same file under any name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    device: u64,
+    number: u64,
+}
+
+impl Identity {
+    /// Returns that of an open file, or of one that was found.
+    pub fn of(data: &Metadata) -> Identity {
+        Identity { device: data.dev(), number: data.ino() }
+    }
 }
 
 impl<'a> Walk<'a> {
@@ -64,17 +140,44 @@ impl<'a> Walk<'a> {
     /// Wrong usage if a pattern is none.
     pub fn new(roots: &'a [PathBuf], without: Vec<PathBuf>, args: &WalkArgs) -> anyhow::Result<Walk<'a>> {
         let set = |of_paths: bool| {
-            let mut set = GlobSetBuilder::new();
+            let (mut set, mut numbers) = (GlobSetBuilder::new(), Vec::new());
             // A slash is often typed after the name of a directory.
-            let patterns = args.exclude.iter().map(|pattern| pattern.trim_end_matches('/'));
-            for pattern in patterns.filter(|pattern| pattern.contains('/') == of_paths) {
-                let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+            let patterns = args.exclude.iter().map(|pattern| pattern.trim_end_matches('/')).enumerate();
+            for (number, pattern) in patterns.filter(|(_, pattern)| pattern.contains('/') == of_paths) {
+                let wrong =
+                    |error: anyhow::Error| wrong_usage(format_args!("--exclude {pattern}: {error:#}"));
+                let pattern = if of_paths { absolute(pattern).map_err(wrong)? } else { pattern.to_owned() };
+                let glob = GlobBuilder::new(&pattern).literal_separator(true).build();
                 set.add(glob.map_err(|error| wrong_usage(format_args!("--exclude: {error}")))?);
+                numbers.push(number);
             }
-            Ok::<_, anyhow::Error>(set.build()?)
+            Ok::<_, anyhow::Error>(Patterns { globs: set.build()?, numbers })
         };
+        ensure!(args.exclude.iter().all(|pattern| !pattern.is_empty()), wrong_usage("--exclude is empty"));
         let (excluded_names, excluded_paths) = (set(false)?, set(true)?);
-        Ok(Walk { roots, without, excluded_names, excluded_paths, one_file_system: args.one_file_system })
+        let is_directory = |root: &&PathBuf| root.is_dir();
+        let mounted = RefCell::new(roots.iter().filter(is_directory).cloned().collect());
+        let (patterns, used) = (args.exclude.clone(), RefCell::default());
+        let one_file_system = args.one_file_system;
+        Ok(Walk { roots, without, patterns, excluded_names, excluded_paths, one_file_system, used, mounted })
+    }
+
+    /// Returns the patterns that have matched nothing so far.
+    pub fn unused_patterns(&self) -> Vec<&str> {
+        let used = self.used.borrow();
+        let unused = self.patterns.iter().enumerate().filter(|(number, _)| !used.contains(number));
+        unused.map(|(_, pattern)| &**pattern).collect()
+    }
+
+    /// Returns the roots that are directories, and the directories below them on which other file systems are mounted,
+    /// as far as they were found.
+    pub fn mounted(&self) -> Vec<PathBuf> {
+        self.mounted.borrow().iter().cloned().collect()
+    }
+
+    /// Returns the roots.
+    pub fn roots(&self) -> &[PathBuf] {
+        self.roots
     }
 
     /// Returns the files, ordered by name. Links are not followed; sockets and other special files are skipped. Of
@@ -85,8 +188,27 @@ impl<'a> Walk<'a> {
             let walk = WalkDir::new(root).same_file_system(self.one_file_system).sort_by_file_name();
             walk.into_iter().filter_entry(|entry| !self.is_excluded(entry))
         };
-        let entries = self.roots.iter().flat_map(move |root| walk(root).map(move |entry| (root, entry)));
-        entries.filter_map(move |(root, entry)| found(root, entry, &mut linked.borrow_mut()))
+        let entries = self.roots.iter().flat_map(move |root| {
+            let device = fs::metadata(root).map(|data| data.dev()).unwrap_or(0);
+            walk(root).map(move |entry| (root, device, entry))
+        });
+        entries.filter_map(move |(root, device, entry)| {
+            if let Ok(entry) = &entry
+                && entry.file_type().is_dir()
+                && entry.metadata().is_ok_and(|data| data.dev() != device)
+            {
+                self.note_mounted(entry.path());
+            }
+            found(root, entry, &mut linked.borrow_mut())
+        })
+    }
+
+    /// Notes a directory on another file system than its root, unless its parent is on it as well.
+    fn note_mounted(&self, path: &Path) {
+        let device = |path: &Path| fs::symlink_metadata(path).map(|data| data.dev()).ok();
+        if path.parent().and_then(device) != device(path) {
+            self.mounted.borrow_mut().insert(path.to_owned());
+        }
     }
 
     /// Excludes what is below a path that is given, but never that path itself.
@@ -94,16 +216,17 @@ impl<'a> Walk<'a> {
         let path = entry.path();
         self.without.iter().any(|without| without == path)
             || entry.depth() > 0
-                && (self.excluded_names.is_match(entry.file_name()) || self.excluded_paths.is_match(path))
+                && (self.excluded_names.is_match(Path::new(entry.file_name()), &self.used)
+                    || self.excluded_paths.is_match(path, &self.used))
     }
 }
 
-fn found(root: &Path, entry: walkdir::Result<DirEntry>, linked: &mut HashSet<(u64, u64)>) -> Option<Found> {
+fn found(root: &Path, entry: walkdir::Result<DirEntry>, linked: &mut HashSet<Identity>) -> Option<Found> {
     match entry {
         Ok(entry) if !entry.file_type().is_file() => None,
         Ok(entry) => Some(match entry.metadata() {
-            Ok(data) if data.nlink() > 1 && !linked.insert((data.dev(), data.ino())) => Found::Linked,
-            Ok(data) => Found::File(entry.into_path(), stamp(&data)),
+            Ok(data) if data.nlink() > 1 && !linked.insert(Identity::of(&data)) => Found::Linked,
+            Ok(data) => Found::File(entry.into_path(), stamp(&data), Identity::of(&data)),
             Err(error) => Found::Unreadable(entry.into_path(), error.into()),
         }),
         Err(error) => {
@@ -128,7 +251,6 @@ fn stamp(data: &Metadata) -> Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     fn args(exclude: &[&str]) -> WalkArgs {
         let exclude = exclude.iter().map(|&pattern| pattern.to_owned()).collect();
@@ -138,7 +260,7 @@ mod tests {
     fn names(roots: &[PathBuf], without: &[PathBuf], args: &WalkArgs) -> Vec<PathBuf> {
         let walk = Walk::new(roots, without.to_vec(), args).unwrap();
         let name = |found| match found {
-            Found::File(path, stamp) if stamp.size > 0 => Some(path),
+            Found::File(path, stamp, _) if stamp.size > 0 => Some(path),
             Found::Linked => None,
             _ => panic!("all files can be read"),
         };
@@ -161,18 +283,20 @@ mod tests {
         let path = |name: &str| root.join(name);
         std::os::unix::fs::symlink(path("a"), path("b/link")).unwrap();
         fs::hard_link(path("b/c"), path("b/d")).unwrap();
-        let roots = roots(&[path("b/c"), path("."), path("b"), path("b-file")]).unwrap();
+        let (roots, _) = roots(&[path("b/c"), path("."), path("b"), path("b-file")]);
         assert_eq!(names(&roots, &[path("b/index")], &args(&[])), [path("a"), path("b/c"), path("b-file")]);
     }
 
     #[test]
-    fn patterns_with_a_slash_match_paths_and_others_match_names() {
+    fn patterns_with_a_slash_match_ends_of_paths_and_others_match_names() {
         let (_directory, root) = tree(&["a.o", "a.rs", "target/b.rs", "x/target/c.rs", "x/y/d.rs"]);
         let inside = format!("{}/x/*.rs", root.display());
         for (patterns, expected) in [
             (&["*.o", "target"][..], &["a.rs", "x/y/d.rs"][..]),
             (&["target/", "**/y/*", "a.{o,rs}"], &[]),
             (&["**/x/target"], &["a.o", "a.rs", "target/b.rs", "x/y/d.rs"]),
+            (&["x/target"], &["a.o", "a.rs", "target/b.rs", "x/y/d.rs"]),
+            (&["target/*.rs", "x/y/"], &["a.o", "a.rs"]),
             (&[&inside, "?.o"], &["a.rs", "target/b.rs", "x/target/c.rs", "x/y/d.rs"]),
         ] {
             let expected: Vec<_> = expected.iter().map(|name| root.join(name)).collect();
@@ -182,8 +306,26 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_path_is_named() {
-        let error = roots(&["/no/such/path".into()]).unwrap_err();
-        assert!(format!("{error:#}").contains("/no/such/path"));
+    fn a_pattern_that_begins_at_a_directory_follows_its_links_and_an_unused_one_is_known() {
+        let (_directory, root) = tree(&["real/target/a", "real/b"]);
+        std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
+        let through_link = format!("{}/link/target", root.display());
+        let (args, roots) = (args(&[&through_link, "*.o", "no/such"]), [root.join("real")]);
+        let walk = Walk::new(&roots, Vec::new(), &args).unwrap();
+        assert_eq!(walk.files().count(), 1);
+        assert_eq!(walk.unused_patterns(), ["*.o", "no/such"]);
+        assert_eq!(walk.mounted(), roots);
+        assert!(absolute("./x/*.rs").unwrap().starts_with('/'));
+        assert!(Walk::new(&roots, Vec::new(), &self::args(&[""])).is_err());
+    }
+
+    #[test]
+    fn paths_that_are_missing_or_no_files_are_named_and_the_others_are_read() {
+        let (_directory, root) = tree(&["a"]);
+        let (roots, failures) = roots(&["/no/such/path".into(), root.clone(), "/dev/null".into()]);
+        assert_eq!(roots, [root]);
+        let names: Vec<_> =
+            failures.iter().map(|(path, error)| format!("{}: {error:#}", path.display())).collect();
+        assert!(names[0].contains("/no/such/path") && names[1].contains("a device"), "{names:?}");
     }
 }

@@ -42,7 +42,7 @@ pub fn run(args: &ExportArgs) -> Result {
 }
 
 fn export(dictionary: &Dictionary, args: &ExportArgs, target: impl Write) -> Result {
-    let mut sink = args.format.sink(target, args.notation)?;
+    let mut sink = args.format.sink(target, args.notation, b',')?;
     for record in dictionary {
         sink.write(&record?)?;
     }

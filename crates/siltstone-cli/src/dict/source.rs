@@ -4,7 +4,6 @@ use crate::interrupt::Interrupt;
 use crate::outcome::complain;
 use crate::quantity::counted;
 use crate::source::{SourceArgs, Wanted};
-use anyhow::anyhow;
 use indicatif::ProgressBar;
 use siltstone::DictionaryWriter;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,18 +37,14 @@ pub fn put_all(
 ) -> anyhow::Result<Taken> {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let mut taken = Taken::default();
-    source.for_each(Wanted::Records, bar, interrupt, |number, record| {
+    source.for_each(Wanted::Records, bar, interrupt, |record| {
         let expires = record.expires_at_ms != siltstone::batch::NEVER;
         taken.expiring += u64::from(expires);
         if expires && record.expires_at_ms <= now_ms {
             taken.expired += 1;
             return Ok(());
         }
-        match writer.put(&record.key, &record.value) {
-            Err(error @ siltstone::Error::Interrupted) => Err(error.into()),
-            Err(error) => Err(anyhow!("record {number}: {error}")),
-            Ok(()) => Ok(()),
-        }
+        Ok(writer.put(&record.key, &record.value)?)
     })?;
     Ok(taken)
 }

@@ -7,7 +7,6 @@ use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, help};
 use crate::progress::byte_bar;
 use crate::source::SourceArgs;
-use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -58,8 +57,7 @@ pub fn run(args: UpdateArgs) -> Result {
     let mut writer = with_progress(builder, &bar, &interrupt).create(target)?;
     if let Some(path) = &args.delete {
         let notation = args.source.notation.typed();
-        input::for_each_line(path, |line| Ok(writer.delete(notation.parse(line)?)?))
-            .with_context(|| format!("cannot remove the keys in {}", path.display()))?;
+        input::for_each_key(path, notation, |key| Ok(writer.delete(key)?))?;
     }
     let taken = match args.delete.is_some() && !args.source.is_named() {
         true => Taken::default(),

@@ -1,12 +1,14 @@
 //! The write, read and space amplification and the memory of each system.
 
+mod bloomstore;
+
 use crate::outcome::{Outcome, Result};
 use crate::quantity::{Skew, parse_bytes, parse_count, parse_queues, parse_skew, parse_whole};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use siltstone_model::{
-    Below, BloomStore, Cola, FlashKey, FlashKeyLayout, FlashStore, FlashStoreLayout, LevelDb, LevelDbWrites,
-    Mica, Popularity, Samt, Separation, Silt, SiltLayout, simulate_leveldb,
+    Below, Cola, FlashKey, FlashKeyLayout, FlashStore, FlashStoreLayout, LevelDb, LevelDbWrites, Mica,
+    Popularity, Samt, Separation, Silt, SiltLayout, simulate_leveldb,
 };
 
 pub const WA_EXAMPLES: &str = "
@@ -19,7 +21,8 @@ pub const WA_EXAMPLES: &str = "
 pub const RA_EXAMPLES: &str = "
   siltstone model ra --system silt --keys 1e9 --filter-bits 8
   siltstone model ra --system leveldb --keys 2e6 --value-size 984 --simulate
-  siltstone model ra --system bloomstore --keys 1e8 --over-provision 0.25 --json";
+  siltstone model ra --system bloomstore --keys 1e8 --json
+  siltstone model ra --system bloomstore-paper --keys 1e8 --over-provision 0.25 --json";
 pub const RAM_EXAMPLES: &str = "
   siltstone model ram --system silt --keys 1e9
   siltstone model ram --system flashstore --keys 7e8 --flash-bytes 20GB --skew zipf:0.99
@@ -57,8 +60,10 @@ enum SystemArg {
     Flashstore,
     /// FlashStore: 4.4 and 4.5 of its paper
     FlashstorePaper,
-    /// BloomStore: II to IV of its paper
+    /// The engine BloomStore of this program
     Bloomstore,
+    /// BloomStore: II to IV of its paper
+    BloomstorePaper,
     /// MICA in store mode, as implemented here
     Mica,
     /// MICA in store mode, as in the dissertation
@@ -112,20 +117,20 @@ struct Parameters {
     #[arg(long, value_name = "P")]
     partitions: Option<f64>,
     /// silt: the keys of HashStores before a merge, as a fraction of all keys
-    #[arg(long, default_value_t = 0.3)]
-    merge_ratio: f64,
+    #[arg(long)]
+    merge_ratio: Option<f64>,
     /// silt: bits of filters, with a false-positive rate of 2^-BITS
-    #[arg(long, default_value_t = 11.0)]
-    filter_bits: f64,
+    #[arg(long)]
+    filter_bits: Option<f64>,
     /// silt: the minimum number of slots of a LogStore
-    #[arg(long, default_value_t = 4096.0)]
-    log_slots_min: f64,
+    #[arg(long)]
+    log_slots_min: Option<f64>,
     /// silt: bits of a filter per SortedStore, for gets of missing keys
-    #[arg(long, value_name = "BITS", default_value_t = 0.0)]
-    filter_last_store: f64,
+    #[arg(long, value_name = "BITS")]
+    filter_last_store: Option<f64>,
     /// silt: size of a block on flash
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4096")]
-    block_bytes: f64,
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    block_bytes: Option<f64>,
     /// silt, flashkey, mica: records differ in size
     #[arg(long)]
     variable: bool,
@@ -136,13 +141,13 @@ struct Parameters {
     /// silt-paper: k
     #[arg(long, value_name = "K", default_value_t = 15.0)]
     tag_bits: f64,
-    /// flashkey: bytes of the logs per byte of live records
-    #[arg(long, value_name = "RATIO", default_value_t = FlashKeyLayout::new(1.0, 1.0).space)]
-    space: f64,
+    /// flashkey, flashstore, bloomstore: bytes of the logs, or records in runs, per live one
+    #[arg(long, value_name = "RATIO")]
+    space: Option<f64>,
     /// flashkey: size of a segment of the logs
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     segment_bytes: Option<f64>,
-    /// flashkey-paper, bloomstore: extra space, as a fraction of the data
+    /// flashkey-paper, bloomstore-paper: extra space, as a fraction of the data
     #[arg(long, value_name = "SHARE", default_value_t = 0.18)]
     over_provision: f64,
     /// flashkey-paper: the fraction of its hash table that is in memory
@@ -152,23 +157,26 @@ struct Parameters {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     flash_bytes: Option<f64>,
     /// flashstore: number of queues
-    #[arg(long, default_value_t = 2, value_parser = parse_queues)]
-    queues: u8,
+    #[arg(long, value_parser = parse_queues)]
+    queues: Option<u8>,
     /// flashstore: gets per put
     #[arg(long, default_value_t = 9.0)]
     gets_per_put: f64,
-    /// bloomstore: number of filters per chain
-    #[arg(long, value_name = "H", default_value_t = 96.0)]
-    chain_length: f64,
-    /// bloomstore: size of a filter, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 64.0)]
-    filter_bytes: f64,
-    /// bloomstore: number of filters per chain that are in memory
-    #[arg(long, default_value_t = 1.0)]
-    buffered_filters: f64,
-    /// bloomstore: the prefilter, in bits per key
-    #[arg(long, default_value_t = 0.0)]
-    prefilter_bits: f64,
+    /// bloomstore: the most runs of a partition; bloomstore-paper: H, the number of filters per chain
+    #[arg(long, value_name = "H")]
+    chain_length: Option<f64>,
+    /// bloomstore: the number of all keys, if it is known
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    expected_keys: Option<f64>,
+    /// bloomstore-paper: size of a filter, in bytes
+    #[arg(long, value_name = "BYTES")]
+    filter_bytes: Option<f64>,
+    /// bloomstore, bloomstore-paper: number of filters per chain that are in memory
+    #[arg(long)]
+    buffered_filters: Option<f64>,
+    /// bloomstore, bloomstore-paper: the prefilter, in bits per key
+    #[arg(long)]
+    prefilter_bits: Option<f64>,
 }
 
 type Values = Vec<(String, f64)>;
@@ -220,6 +228,7 @@ impl SystemArgs {
             SystemArg::Flashstore => self.flashstore(measure, popularity),
             SystemArg::FlashstorePaper => self.flashstore_of_the_paper(measure, popularity),
             SystemArg::Bloomstore => self.bloomstore(measure, popularity),
+            SystemArg::BloomstorePaper => self.bloomstore_of_the_paper(measure, popularity),
             SystemArg::Mica | SystemArg::MicaPaper => self.mica(measure),
         }
     }
@@ -296,12 +305,12 @@ impl SystemArgs {
         let standard = SiltLayout::new(self.key_size, self.value_size);
         SiltLayout {
             fixed: !parameters.variable,
-            block_bytes: parameters.block_bytes,
+            block_bytes: parameters.block_bytes.unwrap_or(standard.block_bytes),
             partitions: parameters.partitions.unwrap_or(standard.partitions),
-            merge_ratio: parameters.merge_ratio,
-            filter_bits: parameters.filter_bits,
-            log_slots_min: parameters.log_slots_min,
-            last_filter_bits: parameters.filter_last_store,
+            merge_ratio: parameters.merge_ratio.unwrap_or(standard.merge_ratio),
+            filter_bits: parameters.filter_bits.unwrap_or(standard.filter_bits),
+            log_slots_min: parameters.log_slots_min.unwrap_or(standard.log_slots_min),
+            last_filter_bits: parameters.filter_last_store.unwrap_or(standard.last_filter_bits),
             ..standard
         }
     }
@@ -353,18 +362,25 @@ impl SystemArgs {
         })
     }
 
+    fn flashkey_layout(&self) -> FlashKeyLayout {
+        let Parameters { variable, space, segment_bytes, .. } = &self.parameters;
+        let standard = FlashKeyLayout::new(self.key_size, self.value_size);
+        FlashKeyLayout {
+            fixed: !variable,
+            space: space.unwrap_or(standard.space),
+            segment_bytes: segment_bytes.unwrap_or(standard.segment_bytes),
+            ..standard
+        }
+    }
+
     fn flashkey(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
-        let parameters = &self.parameters;
-        let layout = FlashKeyLayout::new(self.key_size, self.value_size);
-        let segment_bytes = parameters.segment_bytes.unwrap_or(layout.segment_bytes);
-        let layout =
-            FlashKeyLayout { fixed: !parameters.variable, space: parameters.space, segment_bytes, ..layout };
+        let layout = self.flashkey_layout();
         let store = layout.store(self.keys)?;
         Ok(match measure {
             Measure::Writes => {
                 let appends = store.appends_per_put(popularity)?;
                 let writes = store.writes(popularity, appends);
-                let room = self.keys * parameters.space;
+                let room = self.keys * layout.space;
                 named(&[
                     ("write_amplification", writes.total()),
                     ("puts", writes.puts),
@@ -414,21 +430,25 @@ impl SystemArgs {
         })
     }
 
-    fn flashstore(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
-        let Parameters { flash_bytes, queues, gets_per_put, variable, space, segment_bytes, .. } =
-            &self.parameters;
-        let layout =
+    fn flashstore_layout(&self) -> FlashStoreLayout {
+        let Parameters { flash_bytes, queues, variable, space, segment_bytes, .. } = &self.parameters;
+        let mut layout =
             FlashStoreLayout::new(self.key_size, self.value_size, flash_bytes.unwrap_or(f64::INFINITY));
-        let mut layout = FlashStoreLayout { queues: *queues, ..layout };
+        layout.queues = queues.unwrap_or(layout.queues);
         layout.logs.fixed = !variable;
-        layout.logs.space = *space;
+        layout.logs.space = space.unwrap_or(layout.logs.space);
         layout.logs.segment_bytes = segment_bytes.unwrap_or(layout.logs.segment_bytes);
         match &mut layout.below {
             _ if flash_bytes.is_none() => layout.below = Below::Nothing,
             Below::Disk(disk) => disk.fixed = !variable,
             _ => {}
         }
-        let store = layout.store(popularity, *gets_per_put)?;
+        layout
+    }
+
+    fn flashstore(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
+        let layout = self.flashstore_layout();
+        let store = layout.store(popularity, self.parameters.gets_per_put)?;
         Ok(match measure {
             Measure::Writes => {
                 let writes = store.writes()?;
@@ -486,28 +506,6 @@ impl SystemArgs {
         })
     }
 
-    fn bloomstore(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
-        let parameters = &self.parameters;
-        let bloomstore = BloomStore {
-            chain_length: parameters.chain_length,
-            filter_bytes: parameters.filter_bytes,
-            buffered_filters: parameters.buffered_filters,
-            prefilter_bits: parameters.prefilter_bits,
-            ..BloomStore::paper(self.keys, self.item_bytes(), parameters.over_provision)
-        };
-        bloomstore.check()?;
-        Ok(match measure {
-            Measure::Writes => named(&[("write_amplification", bloomstore.write_amplification(popularity)?)]),
-            Measure::Reads => named(&[
-                ("reads_per_get", bloomstore.reads_per_get(popularity)?),
-                ("reads_per_miss", bloomstore.reads_per_miss()),
-                ("false_positives", bloomstore.false_positives()),
-            ]),
-            Measure::Memory => memory(self.keys, bloomstore.ram_bytes()),
-            Measure::Space => named(&[("space_amplification", bloomstore.space_amplification())]),
-        })
-    }
-
     fn mica(&self, measure: Measure) -> anyhow::Result<Values> {
         let mica = match (self.system, self.parameters.variable) {
             (SystemArg::MicaPaper, _) => Mica::paper(self.keys, self.item_bytes()),
@@ -523,77 +521,4 @@ impl SystemArgs {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: SystemArgs,
-    }
-
-    fn first(measure: Measure, flags: &str) -> f64 {
-        let args = Line::parse_from(std::iter::once("model").chain(flags.split(' '))).args;
-        let popularity = args.skew.popularity(args.keys).unwrap();
-        args.values(measure, &popularity).unwrap()[0].1
-    }
-
-    #[test]
-    fn the_figures_of_the_papers_are_reached_from_the_command_line() {
-        let near =
-            |got: f64, expected: f64| assert!((got / expected - 1.0).abs() < 0.006, "{got} for {expected}");
-        near(first(Measure::Writes, "--system leveldb --keys 1e8 --value-size 984"), 25.82);
-        near(first(Measure::Writes, "--system leveldb --keys 1e8 --value-size 984 --optimize"), 23.67);
-        let silt = "--system silt-paper --keys 1e8 --value-size 1008 --merge-keys 7.5e6";
-        near(first(Measure::Writes, silt), 5.4);
-        let flashkey = "--system flashkey-paper --keys 1e9 --key-size 20 --value-size 800";
-        near(first(Measure::Writes, flashkey), 3.68);
-        near(
-            first(Measure::Memory, "--system bloomstore --keys 1e9 --value-size 48 --over-provision 0") / 1e9,
-            0.678,
-        );
-    }
-
-    #[test]
-    fn every_system_gives_a_result_or_says_that_it_has_none() {
-        for system in SystemArg::value_variants() {
-            let name = system.to_possible_value().unwrap();
-            let line = format!("model --system {} --keys 1e6", name.get_name());
-            let args = Line::parse_from(line.split(' ')).args;
-            let popularity = args.skew.popularity(args.keys).unwrap();
-            for measure in [Measure::Writes, Measure::Reads, Measure::Memory, Measure::Space] {
-                let only_in_memory = matches!(system, SystemArg::Mica | SystemArg::MicaPaper);
-                let has_no_space = only_in_memory || matches!(system, SystemArg::Cola | SystemArg::Samt);
-                let has_none = match measure {
-                    Measure::Memory => false,
-                    Measure::Space => has_no_space,
-                    Measure::Writes | Measure::Reads => only_in_memory,
-                };
-                // FlashKey of the paper needs no memory for its data.
-                let is_result = |(_, value): &(String, f64)| {
-                    value.is_finite() && (*value > 0.0 || measure == Measure::Memory)
-                };
-                match args.values(measure, &popularity) {
-                    Ok(values) => {
-                        assert!(!has_none && is_result(&values[0]), "{name:?}, {measure:?}: {values:?}")
-                    }
-                    Err(error) => assert!(has_none, "{name:?}, {measure:?}: {error}"),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn leveldb_is_simulated_along_with_its_model() {
-        let flags = "--system leveldb --keys 2e4 --value-size 9984 --write-buffer 1MiB --simulate";
-        for (measure, simulated) in
-            [(Measure::Writes, "simulated"), (Measure::Reads, "tables_per_get_simulated")]
-        {
-            let args = Line::parse_from(std::iter::once("model").chain(flags.split(' '))).args;
-            let values = args.values(measure, &args.skew.popularity(args.keys).unwrap()).unwrap();
-            let (_, simulated) = values.iter().find(|(name, _)| name == simulated).unwrap();
-            assert!((values[0].1 / simulated - 1.0).abs() < 0.06, "{measure:?}: {values:?}");
-        }
-    }
-}
+mod tests;

@@ -76,7 +76,7 @@ fn sample(database: &Database, db: &Path) -> anyhow::Result<Found> {
     let stats = database.stats();
     let usage = stats.usage;
     let all_seen = records < RECORDS_SAMPLED as f64;
-    let items = if all_seen { records } else { database.len()? as f64 };
+    let items = if all_seen { records } else { database.approximate_len()? as f64 };
     Ok(Found {
         items: items.max(records),
         key_bytes: key_bytes / records,

@@ -1,6 +1,6 @@
 //! The binary export format, version 1; `docs/formats/export.md` has its diagram.
 
-use super::RecordSink;
+use super::{Fault, RecordSink, Source};
 use anyhow::{Context, bail, ensure};
 use siltstone::coding::checksum::{crc32c, crc32c_append};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
@@ -66,18 +66,17 @@ impl<W: Write> RecordSink for Writer<W> {
     }
 }
 
-/// Reads the export format. Everything it yields is checked; it ends at the first error.
+/// Reads the export format. Everything it yields is checked.
 pub struct Reader<R> {
     source: R,
     position: u64,
     records: u64,
-    ended: bool,
 }
 
 impl<R: Read> Reader<R> {
     /// Checks the header of the stream.
     pub fn new(source: R) -> anyhow::Result<Self> {
-        let mut reader = Reader { source, position: 0, records: 0, ended: false };
+        let mut reader = Reader { source, position: 0, records: 0 };
         let header = reader.read(HEADER_BYTES, "the header")?;
         ensure!(header.starts_with(&MAGIC), "not a siltstone export: the first 8 bytes are wrong");
         let version = u32_at(&header, 8);
@@ -151,16 +150,14 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> Iterator for Reader<R> {
-    type Item = anyhow::Result<Record>;
+impl<R: Read> Source for Reader<R> {
+    /// After damage nothing is known of what follows.
+    fn next(&mut self) -> Result<Option<Record>, Fault> {
+        self.next_record().map_err(Fault::Fatal)
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let next = self.next_record().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
+    fn place(&self) -> String {
+        format!("record {}", self.records)
     }
 }
 
@@ -174,7 +171,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::some_records;
+    use super::super::tests::{all, some_records};
     use super::*;
 
     const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/export-v1.bin");
@@ -188,7 +185,7 @@ mod tests {
     }
 
     fn import(bytes: &[u8]) -> anyhow::Result<Vec<Record>> {
-        Reader::new(bytes)?.collect()
+        all(Box::new(Reader::new(bytes)?))
     }
 
     #[test]
@@ -221,8 +218,10 @@ mod tests {
     fn records_before_the_damage_are_still_read() {
         let mut bytes = GOLDEN.to_vec();
         *bytes.last_mut().unwrap() ^= 1;
-        let read: Vec<_> = Reader::new(&bytes[..]).unwrap().collect();
-        assert_eq!(read.iter().filter(|record| record.is_ok()).count(), some_records().len());
-        assert_eq!(read.len(), some_records().len() + 1);
+        let mut reader = Reader::new(&bytes[..]).unwrap();
+        for record in some_records() {
+            assert_eq!(reader.next().unwrap(), Some(record));
+        }
+        assert!(reader.next().is_err());
     }
 }

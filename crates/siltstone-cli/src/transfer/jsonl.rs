@@ -1,19 +1,21 @@
 //! JSONL: one JSON object per line. UTF-8 keys and values are strings in the fields `key` and `value`; other bytes are
 //! in `key_base64` and `value_base64`, or `key_hex` and `value_hex`. `expires_at_ms` is present if the record expires.
+//! Objects with other fields are read by the names of these, `fields` has the rules.
 
-use super::RecordSink;
-use anyhow::{Context, anyhow, bail};
+use super::columns::Columns;
+use super::fields::{Fields, described};
+use super::{Fault, RecordSink, Source};
+use crate::stream::Lines;
+use anyhow::{anyhow, bail};
 use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
+use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Bytes, Record};
 use std::borrow::Cow;
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, Write};
 
-/// The maximum length of a line: the longest value in hex or with every byte escaped, and its key.
-const LINE_BYTES_MAX: u64 = 7 << 28;
-
-/// The mark that some programs write before UTF-8; it is not part of the text.
-pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The maximum length of a line: the longest value in hex, or as text with escapes, and a key of escapes.
+const LINE_BYTES_MAX: usize = 2 * VALUE_LENGTH_MAX + 6 * KEY_LENGTH_MAX + 1024;
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,70 +78,65 @@ pub fn write_line(
     }
     if with_value {
         match std::str::from_utf8(&record.value) {
-            Ok(text) => line.value = Some(text.into()),
-            Err(_) if hex => line.value_hex = Some(HEXLOWER.encode(&record.value)),
-            Err(_) => line.value_base64 = Some(BASE64.encode(&record.value)),
+            Ok(text) if is_short_as_text(text) => line.value = Some(text.into()),
+            _ if hex => line.value_hex = Some(HEXLOWER.encode(&record.value)),
+            _ => line.value_base64 = Some(BASE64.encode(&record.value)),
         }
     }
     serde_json::to_writer(&mut *target, &line).map_err(std::io::Error::from)?;
     Ok(target.write_all(b"\n")?)
 }
 
+/// Returns whether a line with this text, and escapes, is one that is read again.
+fn is_short_as_text(text: &str) -> bool {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' => 2,
+        ..b' ' => 6,
+        _ => 1,
+    };
+    text.len() <= VALUE_LENGTH_MAX / 3 || text.bytes().map(escaped).sum::<usize>() <= 2 * VALUE_LENGTH_MAX
+}
+
 /// Reads JSONL. Empty lines are skipped.
 pub struct Reader<R> {
-    source: R,
+    lines: Lines<R>,
     needs_values: bool,
-    line: Vec<u8>,
-    number: u64,
-    ended: bool,
+    fields: Option<Fields>,
 }
 
 impl<R: BufRead> Reader<R> {
     /// Creates a reader. If it needs no values, they may be missing.
-    pub fn new(source: R, needs_values: bool) -> Self {
-        Reader { source, needs_values, line: Vec::new(), number: 0, ended: false }
-    }
-
-    fn next_record(&mut self) -> anyhow::Result<Option<Record>> {
-        loop {
-            self.line.clear();
-            self.number += 1;
-            let read = (&mut self.source).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line);
-            if read.with_context(|| format!("cannot read line {}", self.number))? == 0 {
-                return Ok(None);
-            }
-            let mark = if self.number == 1 { BYTE_ORDER_MARK } else { b"" };
-            let line = self.line.strip_prefix(mark).unwrap_or(&self.line);
-            if !line.trim_ascii().is_empty() {
-                return parse(line, self.needs_values)
-                    .with_context(|| format!("line {}", self.number))
-                    .map(Some);
-            }
-        }
+    pub fn new(source: R, columns: &Columns) -> anyhow::Result<Self> {
+        let (lines, needs_values) = (Lines::new(source, LINE_BYTES_MAX), columns.has_values());
+        Ok(Reader { lines, needs_values, fields: Fields::of(columns)? })
     }
 }
 
-impl<R: BufRead> Iterator for Reader<R> {
-    type Item = anyhow::Result<Record>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
+impl<R: BufRead> Source for Reader<R> {
+    fn next(&mut self) -> Result<Option<Record>, Fault> {
+        loop {
+            let line = match self.lines.next().map_err(|error| Fault::Fatal(error.into()))? {
+                None => return Ok(None),
+                Some(line) => line.map_err(Fault::Bad)?,
+            };
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let record = match &self.fields {
+                Some(fields) => fields.record(line),
+                None => parse(line, self.needs_values),
+            };
+            return record.map(Some).map_err(Fault::Bad);
         }
-        let next = self.next_record().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
+    }
+
+    fn place(&self) -> String {
+        format!("line {}", self.lines.number())
     }
 }
 
 fn parse(line: &[u8], needs_value: bool) -> anyhow::Result<Record> {
-    // The parser's line 1 is the line that the caller names.
-    let wrong = |error: serde_json::Error| {
-        let message = error.to_string();
-        let message = message.split(" at line ").next().unwrap_or_default();
-        anyhow!("not a JSON record: {message} at column {}", error.column())
-    };
-    let line: Line<'_> = serde_json::from_slice(line).map_err(wrong)?;
+    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| described(&error))?;
     let has_value = line.value.is_some() || line.value_hex.is_some() || line.value_base64.is_some();
     Ok(Record {
         key: one_of("key", line.key, line.key_hex, line.key_base64)?,
@@ -173,6 +170,7 @@ fn one_of(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::columns;
     use super::*;
 
     #[test]
@@ -197,10 +195,12 @@ mod tests {
         ] {
             let lines =
                 format!("{{\"key\":\"a\",\"value\":\"\"}}\n\n{wrong}\n{{\"key\":\"b\",\"value\":\"\"}}\n");
-            let read: Vec<_> = Reader::new(lines.as_bytes(), true).collect();
-            assert_eq!(read.len(), 2, "{wrong}");
-            let message = format!("{:#}", read[1].as_ref().unwrap_err());
-            assert!(message.contains("line 3") && !message.contains("line 1"), "{message}");
+            let mut reader = Reader::new(lines.as_bytes(), &columns()).unwrap();
+            assert!(reader.next().is_ok());
+            let Err(Fault::Bad(error)) = reader.next() else { panic!("{wrong} is taken") };
+            assert!(!error.to_string().contains("line 1"), "{error}");
+            assert_eq!(reader.place(), "line 3");
+            assert_eq!(reader.next().unwrap().unwrap().key, "b", "the next line is read");
         }
     }
 }

@@ -175,11 +175,18 @@ fn unreadable_files_are_reported_and_the_rest_is_indexed() {
     let files = Files::new();
     files.write("one", &noise(1, 100_000));
     // The superuser can read every file, except for some in /proc.
-    let output = files.command("index", &["--json", "/proc/self/mem"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = files.command("index", &["--json", "/proc/self/mem", "/no/such/path"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(numbers(&report, ["files_failed", "new_bytes"]), [1, 100_000]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("mem"));
+    assert_eq!(numbers(&report, ["files_failed", "new_bytes"]), [2, 100_000]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("mem") && said.contains("/no/such/path") && said.contains("2 paths could not be read"),
+        "{said}"
+    );
+    let none = run(files.directory.path(), &["dedup", "--db", "other", "/no/such/path"]);
+    assert_eq!(none.status.code(), Some(3), "no path can be read");
+    assert!(!files.path("other").exists());
 }
 
 #[test]
@@ -278,7 +285,7 @@ fn a_repair_that_was_stopped_is_run_again_before_the_index_is_used() {
     );
     let copy = files.path("copy");
     for args in
-        [vec!["dedup", "--db", index, "/dev/null"], vec!["checkpoint", "--db", index, copy.to_str().unwrap()]]
+        [vec!["dedup", "--db", index, "files/1"], vec!["checkpoint", "--db", index, copy.to_str().unwrap()]]
     {
         let (code, _, error) = files.siltstone(&args);
         assert!(code == Some(3) && error.contains("siltstone repair"), "{args:?}: {code:?}: {error}");

@@ -4,8 +4,10 @@
 
 mod commands;
 mod dedup;
+mod dedup_trees;
 mod dict;
 mod documents;
+mod import;
 mod many;
 mod output;
 mod plan;

@@ -98,6 +98,22 @@ fn keys_are_deleted_by_name_from_a_file_and_by_prefix() {
 }
 
 #[test]
+fn all_keys_are_deleted_only_by_a_word_that_says_so() {
+    let directory = letters();
+    let here = directory.path();
+    for arguments in
+        [&["delete", "--prefix", ""][..], &["delete", "--prefix="], &["delete", "--hex", "--prefix", ""]]
+    {
+        let said = ends_with(2, here, arguments);
+        assert!(said.contains("--all"), "{said}");
+    }
+    ends_with(2, here, &["delete", "--all", "--prefix", "a"]);
+    assert_eq!(ok(here, &["list", "--count"]), "5\n");
+    assert_eq!(result(here, &["delete", "--all"]), (0, "siltstone: 5 keys deleted\n".into()));
+    assert_eq!(ok(here, &["list", "--count"]), "0\n");
+}
+
+#[test]
 fn an_import_skips_what_exists_or_deletes_what_it_names() {
     let directory = letters();
     let here = directory.path();
@@ -153,11 +169,11 @@ fn a_part_of_the_records_is_exported_as_a_table_or_listed_as_json() {
     let here = directory.path();
     ok(here, &["put", "user:1", "Ada, Lady"]);
     let csv = ["export", "--format", "csv", "--prefix", "user:"];
-    assert_eq!(ok(here, &csv), "user:1,\"Ada, Lady\"\n");
+    assert_eq!(ok(here, &csv), "key,value,expires_at_ms\nuser:1,\"Ada, Lady\",\n");
     let (code, said) = result(here, &[&csv[..], &["--output", "users.csv"]].concat());
     assert_eq!((code, &said[..]), (0, "siltstone: 1 record exported\n"));
     let hex = ok(here, &["export", "--format", "tsv", "--hex", "--prefix", "61"]);
-    assert_eq!(hex, "61\t31\n");
+    assert_eq!(hex, "key\tvalue\texpires_at_ms\n61\t31\t\n");
     let listed = objects(here, &["list", "--prefix", "user:", "--values", "--json"]);
     assert_eq!(listed, [json!({ "key": "user:1", "value": "Ada, Lady" })]);
     assert_eq!(objects(here, &["list", "--prefix", "user:", "--json"]), [json!({ "key": "user:1" })]);

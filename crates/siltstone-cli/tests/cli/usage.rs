@@ -139,7 +139,7 @@ fn errors_say_what_is_true() {
             "word, meaning, lang",
             "ByteRecord",
         ),
-        (&["dict", "build", "a.dict", "short.csv"], "the row ends with column 1", "1 columns"),
+        (&["dict", "build", "a.dict", "short.csv"], "there is no second column", "1 columns"),
         (&["import", "packed.bz2"], "compressed with bzip2", "JSON"),
         (&["import", "words.txt"], "word,meaning", "expected value"),
         (&["import", "wrong.jsonl"], "line 3: not a JSON record", "at line 1"),

@@ -54,7 +54,7 @@ impl Database {
     /// Returns the approximate number of records, in milliseconds; see the library for its error.
     fn approximate_len(&self, py: Python<'_>) -> PyResult<u64> {
         let handle = self.handle(py)?;
-        py.detach(|| handle.len()).into_python(py)
+        py.detach(|| handle.approximate_len()).into_python(py)
     }
 
     /// Returns the keys that were written since a position in the change feed, and the next position.

@@ -70,11 +70,6 @@ impl Engine {
     pub fn ram(&self) -> RamAccount {
         self.database.stats().ram
     }
-
-    /// Returns when no background work is left.
-    pub fn settle(&self) -> Result<()> {
-        Ok(self.database.settle()?)
-    }
 }
 
 impl Peer for Engine {
@@ -84,6 +79,10 @@ impl Peer for Engine {
 
     fn lookup(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.database.get(key)?.map(|value| value.to_vec()))
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        Ok(self.database.settle()?)
     }
 
     fn ram_bytes(&self) -> u64 {
@@ -138,6 +137,8 @@ pub(super) fn send(settings: &Settings, trace: Synthetic, peer: &mut dyn Peer) -
     let io = peer.io() - before;
     costs.lookup_reads = io.of(Purpose::Get).reads;
     costs.written_bytes = io.total().write_bytes;
+    // Buffers of background work are no memory of what is stored.
+    peer.settle()?;
     costs.ram_bytes = peer.ram_bytes();
     Ok(costs)
 }

@@ -2,6 +2,7 @@
 //! written once before, and each thread has one request in flight.
 
 use super::super::{Figure, OnFigure, Settings, report};
+use crate::clock::spawn_scoped;
 use crate::place::Place;
 use crate::random::mix;
 use crate::{Error, Result};
@@ -105,7 +106,8 @@ fn measure(settings: &Settings, file: &File, pattern: Pattern) -> Result<f64> {
         }
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..settings.threads).map(|_| scope.spawn(work)).collect();
+        let threads = (0..settings.threads).map(|_| spawn_scoped(scope, work));
+        let threads = threads.collect::<Result<Vec<_>>>()?;
         threads.into_iter().try_for_each(|thread| {
             thread.join().map_err(|_| Error::Panicked)??;
             Ok::<(), Error>(())

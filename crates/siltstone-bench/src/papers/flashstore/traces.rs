@@ -1,5 +1,6 @@
 //! The traces of the paper on flash alone (5.6 to 5.9), and with less flash than data over a disk (5.10). Energy is not
-//! measured: operations are divided by the processor's time and by the time in which the drive was busy.
+//! measured: operations are divided by the processor's time and by the time in which the drive was busy, which the
+//! paper does not have. Its rates are of all data on flash; those of the shares are curves without numbers.
 
 use super::super::{Figure, OnFigure, Settings, report};
 use super::{FRAME_BYTES, disk, segment_bytes};
@@ -25,23 +26,17 @@ const RAW_TIME: Duration = Duration::from_secs(2);
 /// The unit of direct reads, in bytes.
 const SECTOR_BYTES: f64 = 512.0;
 
-/// What the paper has of a trace: operations per second on its faster and on its slower machine, operations per joule
-/// there, and gets per set.
+/// What the paper has of a trace: operations per second on its faster machine with all data on flash, and gets per set.
 struct Paper {
-    ops_per_s: [f64; 2],
-    ops_per_joule: [f64; 2],
+    ops_per_s: f64,
     gets_per_set: f64,
 }
 
 /// Returns what the paper has of a trace, if it is one of its own.
 fn paper(trace: Synthetic) -> Option<Paper> {
     match trace {
-        Synthetic::Xbox => {
-            Some(Paper { ops_per_s: [42_527.0, 8_470.0], ops_per_joule: [509.0, 830.0], gets_per_set: 7.5 })
-        }
-        Synthetic::Dedup => {
-            Some(Paper { ops_per_s: [57_271.0, 10_884.0], ops_per_joule: [686.0, 1067.0], gets_per_set: 2.2 })
-        }
+        Synthetic::Xbox => Some(Paper { ops_per_s: 42_527.0, gets_per_set: 7.5 }),
+        Synthetic::Dedup => Some(Paper { ops_per_s: 57_271.0, gets_per_set: 2.2 }),
         Synthetic::Linux | Synthetic::Vx => None,
     }
 }
@@ -55,6 +50,8 @@ struct System<'a> {
     place: &'a Place,
     engine: EngineKind,
     settings: Vec<(String, String)>,
+    /// Whether it is FlashStore without a disk, as in the paper's 5.6 to 5.9.
+    is_all_on_flash: bool,
 }
 
 /// Runs the traces with all records on flash, and on SILT.
@@ -63,7 +60,8 @@ pub(in super::super) fn traces(settings: &Settings, place: &Place, on_figure: On
         let segment = segment_bytes(data_bytes(trace, settings.num));
         let own = vec![("segment_bytes".to_owned(), segment.to_string())];
         for (engine, own) in [(EngineKind::FlashStore, own), (EngineKind::Silt, Vec::new())] {
-            let system = System { name: engine.name().to_owned(), place, engine, settings: own };
+            let (name, is_all_on_flash) = (engine.name().to_owned(), engine == EngineKind::FlashStore);
+            let system = System { name, place, engine, settings: own, is_all_on_flash };
             run(settings, trace, &system, on_figure)?;
         }
     }
@@ -89,7 +87,13 @@ pub(in super::super) fn shares(settings: &Settings, place: &Place, on_figure: On
                 run(
                     settings,
                     trace,
-                    &System { name, place, engine: EngineKind::FlashStore, settings: own },
+                    &System {
+                        name,
+                        place,
+                        engine: EngineKind::FlashStore,
+                        settings: own,
+                        is_all_on_flash: false,
+                    },
                     on_figure,
                 )?;
                 alone.clear()?;
@@ -99,7 +103,13 @@ pub(in super::super) fn shares(settings: &Settings, place: &Place, on_figure: On
         run(
             settings,
             trace,
-            &System { name, place: &alone, engine: EngineKind::Silt, settings: vec![] },
+            &System {
+                name,
+                place: &alone,
+                engine: EngineKind::Silt,
+                settings: vec![],
+                is_all_on_flash: false,
+            },
             on_figure,
         )?;
     }
@@ -151,8 +161,7 @@ fn run(settings: &Settings, trace: Synthetic, system: &System<'_>, on_figure: On
         let what = format!("{}: {what}", system.name);
         report(on_figure, &Figure { source: trace.name(), what, paper, theory, measured })
     };
-    let is_flash = system.engine == EngineKind::FlashStore;
-    let of_paper = |value: fn(&Paper) -> f64| paper.as_ref().filter(|_| is_flash).map(value);
+    let of_paper = |value: fn(&Paper) -> f64| paper.as_ref().filter(|_| system.is_all_on_flash).map(value);
     figure(
         "gets per set (Table 3)",
         paper.as_ref().map(|paper| paper.gets_per_set),
@@ -164,31 +173,15 @@ fn run(settings: &Settings, trace: Synthetic, system: &System<'_>, on_figure: On
             "operations per second; the drive's {} per read of it",
             number_as_text(raw.unwrap_or_default().round())
         ),
-        of_paper(|paper| paper.ops_per_s[0]),
+        of_paper(|paper| paper.ops_per_s),
         raw.filter(|_| reads > 0.0).map(|raw| raw / (reads / all)),
         done.rates.ops_per_s,
     )?;
     let settled = done.rates.settled_ops_per_s.unwrap_or_default();
-    figure(
-        "operations per second, settled; the slower machine",
-        of_paper(|paper| paper.ops_per_s[1]),
-        None,
-        settled,
-    )?;
-    figure(
-        "operations per second of CPU time; per joule",
-        of_paper(|paper| paper.ops_per_joule[0]),
-        None,
-        all / cpu_s,
-    )?;
+    figure("operations per second, settled", None, None, settled)?;
+    figure("operations per second of CPU time", None, None, all / cpu_s)?;
     if let Some(busy_s) = busy_s.filter(|busy_s| *busy_s > 0.0) {
-        let per_joule = of_paper(|paper| paper.ops_per_joule[1]);
-        figure(
-            "operations per second of a busy drive; per joule, slower machine",
-            per_joule,
-            None,
-            all / busy_s,
-        )?;
+        figure("operations per second of a busy drive", None, None, all / busy_s)?;
     }
     figure("reads of the drive of the database per get that found its key", None, None, reads / found)?;
     figure("memory, B per key", None, None, done.costs.ram_bytes_per_key)?;

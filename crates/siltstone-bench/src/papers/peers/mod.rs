@@ -30,6 +30,14 @@ pub trait Peer {
     /// Those of the device; a key of another length.
     fn lookup(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
+    /// Returns when no background work is left.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns the memory of all structures, in bytes.
     fn ram_bytes(&self) -> u64;
 

@@ -2,6 +2,7 @@
 
 use super::worker::{Work, Worker};
 use super::{Report, Settings};
+use crate::clock::spawn_scoped;
 use crate::place::Place;
 use crate::random::mix;
 use crate::trace::{Kind, Operation, Source};
@@ -77,9 +78,10 @@ fn in_threads(
     std::thread::scope(|scope| {
         let start = |_| {
             let (sender, receiver) = sync_channel(BATCHES_WAITING);
-            (sender, scope.spawn(move || work(settings, database, &receiver)))
+            Ok((sender, spawn_scoped(scope, move || work(settings, database, &receiver))?))
         };
-        let (senders, workers): (Vec<_>, Vec<_>) = (0..settings.threads).map(start).unzip();
+        let started = (0..settings.threads).map(start).collect::<Result<Vec<_>>>()?;
+        let (senders, workers): (Vec<_>, Vec<_>) = started.into_iter().unzip();
         let handed_out = hand_out(settings, senders, trace);
         let mut all = Work::default();
         for worker in workers {

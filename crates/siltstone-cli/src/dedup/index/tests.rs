@@ -40,6 +40,7 @@ fn references(index: &Index) -> Vec<(u8, u32)> {
         .iter()
         .unwrap()
         .map(|record| record.unwrap())
+        .filter(|record| !is_mark(&record.key))
         .map(|record| (record.key[0], Metadata::decode(&record.value).unwrap().references))
         .collect();
     references.sort_unstable();
@@ -94,7 +95,7 @@ fn forgetting_a_file_continues_after_a_crash() {
     let place = Place(tempfile::tempdir().unwrap());
     let mut index = place.open();
     let mut entry = index.add_file();
-    for chunk in 0..4 {
+    for chunk in 1..5 {
         index.add(b"/long", &mut entry, 0, vec![chunk; 20], &[100]).unwrap();
     }
     add(&mut index, "/b", &[1]);
@@ -135,4 +136,29 @@ fn references_are_counted_again_after_a_loss() {
     assert_eq!((index.now(), index.ever(), index.run()), (rest, rest, 1));
     assert!(index.entry(b"/a").unwrap().is_some());
     assert_eq!((index.entry(b"/b").unwrap(), index.entry(b"/c").unwrap()), (None, None));
+}
+
+#[test]
+fn an_older_copy_of_one_database_is_known_and_counted_again() {
+    for older in [CHUNKS, FILES] {
+        let place = Place(tempfile::tempdir().unwrap());
+        let mut index = place.open();
+        add(&mut index, "/a", &[1, 2]);
+        index.close().unwrap();
+        place.copy(older, "before");
+        let mut index = place.open();
+        add(&mut index, "/b", &[2, 3]);
+        index.close().unwrap();
+        let chunking = Chunking { hash_bytes: 20, ..Chunking::default() };
+        assert!(Index::check(place.0.path(), &chunking).is_ok());
+        place.copy("before", older);
+        let error = Index::check(place.0.path(), &chunking).unwrap_err().to_string();
+        assert!(error.contains(&format!("{older} is older")) && error.contains(CHUNKS), "{error}");
+        assert!(Index::open(place.0.path(), &chunking, &SettingArgs::default()).is_err());
+        Index::note_loss(&place.0.path().join(FILES)).unwrap();
+        let index = place.open();
+        assert_eq!(references(&index), [(1, 1), (2, 1)], "only the first file is complete");
+        index.close().unwrap();
+        assert!(Index::check(place.0.path(), &chunking).is_ok());
+    }
 }

@@ -1,11 +1,13 @@
 //! Apache Parquet, with the feature `parquet`: a key and one or more other columns of each row.
 
 #[cfg(feature = "parquet")]
+mod json;
+#[cfg(feature = "parquet")]
 mod reader;
 #[cfg(feature = "parquet")]
 mod writer;
 
-use super::table::Columns;
+use super::columns::Columns;
 use super::{RecordSink, RecordSource};
 use crate::notation::Notation;
 use indicatif::ProgressBar;
@@ -78,21 +80,27 @@ mod tests {
 #[cfg(feature = "parquet")]
 mod tests {
     use super::super::Format;
-    use super::super::tests::some_records;
+    use super::super::tests::{all, columns as by_default, some_records};
     use super::*;
     use crate::notation::NotationArgs;
+    use ::parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
+    use ::parquet::data_type::{ByteArrayType, FloatType, Int64Type};
+    use ::parquet::file::properties::WriterProperties;
+    use ::parquet::file::writer::SerializedFileWriter;
+    use ::parquet::schema::types::Type;
     use siltstone::Record;
+    use std::sync::Arc;
 
     /// Written by pyarrow, in two row groups: three people.
     const PEOPLE: &[u8] = include_bytes!("../../../../../fixtures/people.parquet");
 
     fn columns(key: &str, values: &[&str]) -> Columns {
         let values = values.iter().map(|value| value.parse().unwrap()).collect();
-        Columns { key: key.parse().unwrap(), values, has_header: false, notation: Notation::Plain }
+        Columns { key: Some(key.parse().unwrap()), values: Some(values), ..by_default() }
     }
 
     fn read(columns: &Columns, bytes: &[u8]) -> anyhow::Result<Vec<Record>> {
-        Format::source(None, columns, std::io::Cursor::new(bytes.to_vec()))?.collect()
+        all(Format::source(None, columns, std::io::Cursor::new(bytes.to_vec()))?)
     }
 
     /// The records as pairs of text, or the error.
@@ -123,7 +131,7 @@ mod tests {
         let expected = [
             r#"{"born":"1815-12-10","name":"Ada","raw":"AP8=","score":1.5,"#,
             r#""seen":"2024-01-02 03:04:05.000006 +00:00","tags":["a","b"]}"#,
-            r#"{"born":"1906-12-09","name":"Grace","raw":"","score":null,"#,
+            r#"{"born":"1906-12-09","name":"Grace","raw":"","score":"NaN","#,
             r#""seen":"1970-01-01 00:00:00.000000 +00:00","tags":[]}"#,
             r#"{"born":null,"name":null,"raw":"eHl6","score":-3.0,"seen":null,"tags":["c"]}"#,
         ];
@@ -138,7 +146,9 @@ mod tests {
         assert!(null.starts_with("row 3: column name: the cell is null"), "{null}");
         let key = error("born", &["id"]);
         assert!(key.starts_with("row 3: column born: the cell is null"), "{key}");
-        assert!(error("id", &["score"]).starts_with("row 2: column score: NaN"));
+        let with_null = Columns { null: Some("none".into()), ..columns("id", &["name"]) };
+        assert_eq!(read(&with_null, PEOPLE).unwrap()[2].value, "none");
+        assert_eq!(values("id", &["score"]), ["1.5", "NaN", "-3.0"]);
         let missing = error("id", &["age"]);
         assert!(missing.contains("named age; the columns are id, name, raw"), "{missing}");
         assert!(error("id", &["8"]).contains("the last one is 7"));
@@ -159,7 +169,7 @@ mod tests {
             NotationArgs { hex: false, escaped: true },
         ] {
             let mut bytes = Vec::new();
-            let mut sink = Format::Parquet.sink(&mut bytes, notation).unwrap();
+            let mut sink = Format::Parquet.sink(&mut bytes, notation, b',').unwrap();
             some_records().iter().for_each(|record| sink.write(record).unwrap());
             sink.finish().unwrap();
             drop(sink);
@@ -172,6 +182,64 @@ mod tests {
             assert!(
                 keys.iter().map(|record| &record.key).eq(some_records().iter().map(|record| &record.key))
             );
+        }
+    }
+
+    /// Returns a file of one row: the key `k`, a float, and a time in nanoseconds.
+    fn one_row(compression: Compression, time: i64) -> Vec<u8> {
+        let column = |name, physical, logical| {
+            let column = Type::primitive_type_builder(name, physical).with_repetition(Repetition::REQUIRED);
+            Arc::new(column.with_logical_type(logical).build().unwrap())
+        };
+        let nanoseconds = LogicalType::timestamp(true, TimeUnit::NANOS);
+        let fields = vec![
+            column("k", Physical::BYTE_ARRAY, None),
+            column("f", Physical::FLOAT, None),
+            column("t", Physical::INT64, Some(nanoseconds)),
+        ];
+        let schema = Arc::new(Type::group_type_builder("row").with_fields(fields).build().unwrap());
+        let properties = Arc::new(WriterProperties::builder().set_compression(compression).build());
+        let mut file = SerializedFileWriter::new(Vec::new(), schema, properties).unwrap();
+        let mut group = file.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&["k".into()], None, None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<FloatType>().write_batch(&[0.1], None, None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&[time], None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        file.into_inner().unwrap()
+    }
+
+    #[test]
+    fn floats_have_the_digits_that_they_need_and_nanoseconds_are_times() {
+        let value = |column: &str, time: i64| {
+            let file = one_row(Compression::UNCOMPRESSED, time);
+            String::from_utf8(read(&columns("k", &[column]), &file).unwrap()[0].value.to_vec()).unwrap()
+        };
+        assert_eq!(value("f", 0), "0.1");
+        assert_eq!(value("t", 1_577_836_800_000_000_001), "2020-01-01 00:00:00.000000001 +00:00");
+        assert_eq!(value("t", -1), "1969-12-31 23:59:59.999999999 +00:00");
+        let file = one_row(Compression::UNCOMPRESSED, 0);
+        let row = read(&columns("k", &["f", "t"]), &file).unwrap()[0].value.clone();
+        assert_eq!(row, r#"{"f":0.1,"t":"1970-01-01 00:00:00.000000000 +00:00"}"#);
+    }
+
+    #[test]
+    fn every_compression_is_read() {
+        for compression in [
+            Compression::SNAPPY,
+            Compression::GZIP(Default::default()),
+            Compression::ZSTD(Default::default()),
+            Compression::LZ4,
+            Compression::LZ4_RAW,
+            Compression::BROTLI(Default::default()),
+        ] {
+            let records = read(&columns("k", &["f"]), &one_row(compression, 0)).unwrap();
+            assert_eq!(records[0].value, "0.1", "{compression}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Reads a key and a value from the columns of a file. A row group is read page by page.
 
-use super::writer::EXPIRES_AT_MS;
+use super::json::{json, json_text};
 use crate::notation::Notation;
-use crate::transfer::table::{Column, Columns};
+use crate::transfer::columns::{Column, Columns, EXPIRES_AT_MS, place};
+use crate::transfer::{Fault, Source};
 use ::parquet::basic::ConvertedType;
 use ::parquet::file::reader::FileReader;
 use ::parquet::file::serialized_reader::SerializedFileReader;
@@ -11,16 +12,13 @@ use ::parquet::record::{Field, Row};
 use ::parquet::schema::types::{Type, TypePtr};
 use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use siltstone::{Bytes, Record};
 use std::fs::File;
 use std::sync::Arc;
 
 /// The number of rows after which the bar advances.
 const ROWS_PER_STEP: u64 = 1024;
-/// The range of dates and times that have a year of at most six digits, in days and in seconds since 1970.
-const DAYS_MAX: u64 = 90_000_000;
-const SECONDS_MAX: u64 = DAYS_MAX * 86_400;
 
 /// Reads the records of a file.
 pub struct Reader {
@@ -29,12 +27,14 @@ pub struct Reader {
     key: usize,
     values: Vec<usize>,
     expires_at_ms: Option<usize>,
+    /// The types of the columns of a row.
+    types: Vec<TypePtr>,
     notation: Notation,
+    null: Option<String>,
     read: u64,
     all: u64,
     bytes: u64,
     bar: ProgressBar,
-    ended: bool,
 }
 
 impl Reader {
@@ -46,17 +46,21 @@ impl Reader {
         let all = u64::try_from(metadata.num_rows()).context("the number of rows is negative")?;
         let schema = metadata.schema_descr().root_schema_ptr();
         let fields = schema.get_fields();
-        let key = find(fields, &columns.key)?;
-        let values: Vec<usize> =
-            columns.values.iter().map(|column| find(fields, column)).collect::<Result<_, _>>()?;
+        let names: Vec<&[u8]> = fields.iter().map(|field| field.name().as_bytes()).collect();
+        let find = |column: &Column| place(column, &names, names.len());
+        let key = find(columns.key.as_ref().unwrap_or(&Column::NumberOnly(1)))?;
+        let by_default = [Column::NumberOnly(2)];
+        let values = columns.values.as_deref().unwrap_or(&by_default).iter().map(find);
+        let values: Vec<usize> = values.collect::<anyhow::Result<_>>()?;
         let expires_at_ms = fields.iter().position(|field| field.name() == EXPIRES_AT_MS);
-        let expires_at_ms = expires_at_ms
-            .filter(|place| !columns.values.is_empty() && *place != key && !values.contains(place));
+        let expires_at_ms =
+            expires_at_ms.filter(|place| columns.has_values() && *place != key && !values.contains(place));
         let mut needed: Vec<usize> = values.iter().copied().chain([key]).chain(expires_at_ms).collect();
         needed.sort_unstable();
         needed.dedup();
         let kept: Vec<TypePtr> = needed.iter().map(|&place| fields[place].clone()).collect();
         kept.iter().try_for_each(check)?;
+        let types = kept.clone();
         let kept = Type::group_type_builder(schema.name()).with_fields(kept).build()?;
         let place = |wanted: usize| needed.partition_point(|&place| place < wanted);
         Ok(Reader {
@@ -64,37 +68,23 @@ impl Reader {
             key: place(key),
             values: values.into_iter().map(place).collect(),
             expires_at_ms: expires_at_ms.map(place),
+            types,
             notation: columns.notation,
+            null: columns.null.clone(),
             read: 0,
             all,
             bytes,
             bar,
-            ended: false,
         })
-    }
-
-    fn next_record(&mut self) -> anyhow::Result<Option<Record>> {
-        let row = self.rows.next();
-        if row.is_none() || self.read.is_multiple_of(ROWS_PER_STEP) {
-            // The first step is 0, and the last one reaches the end.
-            let position = |rows: u64| (self.bytes as f64 * rows as f64 / self.all.max(1) as f64) as u64;
-            let begin = self.read.saturating_sub(1) / ROWS_PER_STEP * ROWS_PER_STEP;
-            self.bar.inc(position(self.read).saturating_sub(position(begin)));
-        }
-        let Some(row) = row else { return Ok(None) };
-        self.read += 1;
-        row.map_err(anyhow::Error::from)
-            .and_then(|row| self.record(&row))
-            .map(Some)
-            .with_context(|| format!("row {}", self.read))
     }
 
     fn record(&self, row: &Row) -> anyhow::Result<Record> {
         let cells: Vec<(&String, &Field)> = row.get_column_iter().collect();
         let cell = |place: usize| cells.get(place).copied().context("a column is missing");
+        let type_of = |place: usize| self.types.get(place).map(|kind| &**kind);
         let bytes = |place: usize| {
             let (name, field) = cell(place)?;
-            self.bytes(field).with_context(|| format!("column {name}"))
+            self.bytes(field, type_of(place)).with_context(|| format!("column {name}"))
         };
         let value = match self.values[..] {
             [] => Vec::new(),
@@ -103,7 +93,7 @@ impl Reader {
                 let mut object = Map::new();
                 for &place in &self.values {
                     let (name, field) = cell(place)?;
-                    let value = json(field).with_context(|| format!("column {name}"))?;
+                    let value = json(field, type_of(place)).with_context(|| format!("column {name}"))?;
                     object.insert(name.clone(), value);
                 }
                 serde_json::to_vec(&object)?
@@ -120,43 +110,34 @@ impl Reader {
     }
 
     /// Returns what is stored of a cell: its bytes, its text, or its JSON.
-    fn bytes(&self, field: &Field) -> anyhow::Result<Vec<u8>> {
-        match field {
-            Field::Bytes(bytes) => Ok(bytes.data().to_vec()),
-            Field::Str(text) => self.notation.parse(text.as_bytes()),
-            Field::Null => bail!("the cell is null; a single column must have a value in each row"),
-            field => match json(field)? {
-                Value::Null => bail!("{field} cannot be stored as a number"),
-                Value::String(text) => Ok(text.into_bytes()),
-                value => Ok(serde_json::to_vec(&value)?),
-            },
+    fn bytes(&self, field: &Field, kind: Option<&Type>) -> anyhow::Result<Vec<u8>> {
+        match (field, &self.null) {
+            (Field::Bytes(bytes), _) => Ok(bytes.data().to_vec()),
+            (Field::Str(text), _) => self.notation.parse(text.as_bytes()),
+            (Field::Null, Some(null)) => Ok(null.clone().into_bytes()),
+            (Field::Null, None) => bail!("the cell is null; --null TEXT states what is stored for null"),
+            (field, _) => Ok(json_text(json(field, kind)?).into_bytes()),
         }
     }
 }
 
-impl Iterator for Reader {
-    type Item = anyhow::Result<Record>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
+impl Source for Reader {
+    fn next(&mut self) -> Result<Option<Record>, Fault> {
+        let row = self.rows.next();
+        if row.is_none() || self.read.is_multiple_of(ROWS_PER_STEP) {
+            // The first step is 0, and the last one reaches the end.
+            let position = |rows: u64| (self.bytes as f64 * rows as f64 / self.all.max(1) as f64) as u64;
+            let begin = self.read.saturating_sub(1) / ROWS_PER_STEP * ROWS_PER_STEP;
+            self.bar.inc(position(self.read).saturating_sub(position(begin)));
         }
-        let next = self.next_record().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
+        let Some(row) = row else { return Ok(None) };
+        self.read += 1;
+        let row = row.map_err(|error| Fault::Fatal(error.into()))?;
+        self.record(&row).map(Some).map_err(Fault::Bad)
     }
-}
 
-fn find(fields: &[TypePtr], column: &Column) -> anyhow::Result<usize> {
-    match column {
-        Column::Number(number) => {
-            ensure!(*number <= fields.len(), "there is no column {number}; the last one is {}", fields.len());
-            Ok(number - 1)
-        }
-        Column::Name(name) => fields.iter().position(|field| field.name() == name).with_context(|| {
-            let names: Vec<_> = fields.iter().map(|field| field.name()).collect();
-            format!("no column is named {name}; the columns are {}", names.join(", "))
-        }),
+    fn place(&self) -> String {
+        format!("row {}", self.read)
     }
 }
 
@@ -171,35 +152,4 @@ fn check(field: &Arc<Type>) -> anyhow::Result<()> {
         true => field.get_fields().iter().try_for_each(check),
         false => Ok(()),
     }
-}
-
-/// Returns a cell as JSON: bytes in Base64, dates and times as text.
-fn json(field: &Field) -> anyhow::Result<Value> {
-    let (time, limit) = match *field {
-        Field::Date(days) => (days.unsigned_abs().into(), DAYS_MAX),
-        Field::TimestampMillis(time) => (time.unsigned_abs(), SECONDS_MAX * 1000),
-        Field::TimestampMicros(time) => (time.unsigned_abs() / 1000, SECONDS_MAX * 1000),
-        _ => (0, 0),
-    };
-    ensure!(time <= limit, "a date is more than 240,000 years from 1970");
-    Ok(match field {
-        Field::Group(row) => {
-            let cells = row.get_column_iter().map(|(name, field)| Ok((name.clone(), json(field)?)));
-            Value::Object(cells.collect::<anyhow::Result<_>>()?)
-        }
-        Field::ListInternal(list) => {
-            Value::Array(list.elements().iter().map(json).collect::<anyhow::Result<_>>()?)
-        }
-        Field::MapInternal(map) => {
-            let entries = map.entries().iter().map(|(key, value)| {
-                let key = match json(key)? {
-                    Value::String(text) => text,
-                    other => other.to_string(),
-                };
-                Ok((key, json(value)?))
-            });
-            Value::Object(entries.collect::<anyhow::Result<_>>()?)
-        }
-        field => field.to_json_value(),
-    })
 }

@@ -2,6 +2,7 @@
 
 use crate::notation::Notation;
 use crate::transfer::RecordSink;
+use crate::transfer::columns::EXPIRES_AT_MS;
 use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use ::parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use ::parquet::file::properties::WriterProperties;
@@ -14,9 +15,6 @@ use std::sync::Arc;
 /// The number of records or bytes after which a row group is written. A row group is in memory until then.
 const GROUP_RECORDS_MAX: usize = 1 << 20;
 const GROUP_BYTES_MAX: usize = 64 << 20;
-
-/// The name of the column with the expiry times, in milliseconds since 1970; null for records that do not expire.
-pub const EXPIRES_AT_MS: &str = "expires_at_ms";
 
 /// Writes Parquet.
 pub struct Writer<W> {

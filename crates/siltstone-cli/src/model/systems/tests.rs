@@ -1,0 +1,112 @@
+//! The models on the command line.
+
+use super::*;
+use clap::Parser;
+use siltstone::{BloomStoreSettings, FlashKeySettings, FlashStoreSettings, SiltSettings};
+use siltstone_model::BloomStoreLayout;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: SystemArgs,
+}
+
+fn first(measure: Measure, flags: &str) -> f64 {
+    let args = Line::parse_from(std::iter::once("model").chain(flags.split(' '))).args;
+    let popularity = args.skew.popularity(args.keys).unwrap();
+    args.values(measure, &popularity).unwrap()[0].1
+}
+
+#[test]
+fn the_figures_of_the_papers_are_reached_from_the_command_line() {
+    let near =
+        |got: f64, expected: f64| assert!((got / expected - 1.0).abs() < 0.006, "{got} for {expected}");
+    near(first(Measure::Writes, "--system leveldb --keys 1e8 --value-size 984"), 25.82);
+    near(first(Measure::Writes, "--system leveldb --keys 1e8 --value-size 984 --optimize"), 23.67);
+    let silt = "--system silt-paper --keys 1e8 --value-size 1008 --merge-keys 7.5e6";
+    near(first(Measure::Writes, silt), 5.4);
+    let flashkey = "--system flashkey-paper --keys 1e9 --key-size 20 --value-size 800";
+    near(first(Measure::Writes, flashkey), 3.68);
+    near(
+        first(Measure::Memory, "--system bloomstore-paper --keys 1e9 --value-size 48 --over-provision 0")
+            / 1e9,
+        0.678,
+    );
+}
+
+#[test]
+fn every_default_is_that_of_the_engine() {
+    let line = |system: &str, more: &str| {
+        let line = format!("model --system {system} --keys 1e6 {more}");
+        Line::parse_from(line.split_whitespace()).args
+    };
+    assert_eq!(line("silt", "").layout(), SiltLayout::new(16.0, 100.0));
+    assert_eq!(line("flashkey", "").flashkey_layout(), FlashKeyLayout::new(16.0, 100.0));
+    let flashstore = line("flashstore", "--flash-bytes 1e9").flashstore_layout();
+    assert_eq!(flashstore, FlashStoreLayout::new(16.0, 100.0, 1e9));
+    assert_eq!(line("bloomstore", "").bloomstore_layout(), BloomStoreLayout::new(16.0, 100.0));
+    // What the layouts have by default is what the settings of the engines have.
+    let (silt, flashkey) = (SiltSettings::default(), FlashKeySettings::default());
+    let (flashstore_now, bloomstore) = (FlashStoreSettings::default(), BloomStoreSettings::default());
+    let layout = line("silt", "").layout();
+    assert_eq!(layout.log_slots_min, f64::from(silt.log_slots_min));
+    assert_eq!((layout.merge_ratio, layout.filter_bits), (silt.merge_ratio, silt.filter_bits.into()));
+    assert_eq!(line("flashkey", "").flashkey_layout().space, flashkey.space);
+    assert_eq!((flashstore.queues, flashstore.logs.space), (flashstore_now.queues, flashstore_now.space));
+    let layout = line("bloomstore", "").bloomstore_layout();
+    assert_eq!((layout.chain_length, layout.space), (bloomstore.chain_length.into(), bloomstore.space));
+    assert_eq!(layout.buffered_filters, f64::from(bloomstore.buffered_filters));
+}
+
+#[test]
+fn bloomstore_is_the_engine_and_not_the_store_of_the_paper() {
+    // Measured with these keys: 2.86, 1.955, 1.014 and 0.29 B.
+    let engine = "--system bloomstore --keys 4e6 --key-size 20 --value-size 44";
+    assert!((2.5..3.2).contains(&first(Measure::Writes, engine)), "{}", first(Measure::Writes, engine));
+    assert!((1.9..2.0).contains(&first(Measure::Reads, engine)), "{}", first(Measure::Reads, engine));
+    let per_key = first(Measure::Memory, engine) / 4e6;
+    assert!((0.25..0.4).contains(&per_key), "{per_key}");
+    let paper = engine.replace("bloomstore", "bloomstore-paper");
+    assert!(first(Measure::Writes, &paper) > 2.0 * first(Measure::Writes, engine));
+}
+
+#[test]
+fn every_system_gives_a_result_or_says_that_it_has_none() {
+    for system in SystemArg::value_variants() {
+        let name = system.to_possible_value().unwrap();
+        let line = format!("model --system {} --keys 1e6", name.get_name());
+        let args = Line::parse_from(line.split(' ')).args;
+        let popularity = args.skew.popularity(args.keys).unwrap();
+        for measure in [Measure::Writes, Measure::Reads, Measure::Memory, Measure::Space] {
+            let only_in_memory = matches!(system, SystemArg::Mica | SystemArg::MicaPaper);
+            let has_no_space = only_in_memory || matches!(system, SystemArg::Cola | SystemArg::Samt);
+            let has_none = match measure {
+                Measure::Memory => false,
+                Measure::Space => has_no_space,
+                Measure::Writes | Measure::Reads => only_in_memory,
+            };
+            // FlashKey of the paper needs no memory for its data.
+            let is_result = |(_, value): &(String, f64)| {
+                value.is_finite() && (*value > 0.0 || measure == Measure::Memory)
+            };
+            match args.values(measure, &popularity) {
+                Ok(values) => {
+                    assert!(!has_none && is_result(&values[0]), "{name:?}, {measure:?}: {values:?}")
+                }
+                Err(error) => assert!(has_none, "{name:?}, {measure:?}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn leveldb_is_simulated_along_with_its_model() {
+    let flags = "--system leveldb --keys 2e4 --value-size 9984 --write-buffer 1MiB --simulate";
+    for (measure, simulated) in [(Measure::Writes, "simulated"), (Measure::Reads, "tables_per_get_simulated")]
+    {
+        let args = Line::parse_from(std::iter::once("model").chain(flags.split(' '))).args;
+        let values = args.values(measure, &args.skew.popularity(args.keys).unwrap()).unwrap();
+        let (_, simulated) = values.iter().find(|(name, _)| name == simulated).unwrap();
+        assert!((values[0].1 / simulated - 1.0).abs() < 0.06, "{measure:?}: {values:?}");
+    }
+}
