@@ -4,5 +4,7 @@
 pub mod formats;
 #[path = "../../crates/siltstone-cli/src/notation.rs"]
 pub mod notation;
+#[path = "../../crates/siltstone-cli/src/stream.rs"]
+pub mod stream;
 #[path = "../../crates/siltstone-cli/src/transfer/mod.rs"]
 pub mod transfer;

@@ -12,7 +12,7 @@ mod seal;
 mod targets;
 
 // The sources of the command line name its modules from the root of their crate.
-use cli::notation;
+use cli::{notation, stream};
 
 /// A function that passes bytes to Siltstone.
 pub struct Target {

@@ -3,7 +3,7 @@
 use crate::interrupt::Interrupt;
 use crate::notation::{Notation, NotationArgs};
 use crate::outcome::{complain, wrong_usage};
-use crate::stream::{self, Lines};
+use crate::stream::{self, KEY_LINE_BYTES_MAX, Lines};
 use anyhow::{Context, bail};
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,9 +18,6 @@ use std::path::Path;
 
 /// The number of keys of a file that are used in one call of the library.
 const KEYS_PER_BATCH: usize = 4096;
-
-/// The maximum length of a line with a key, in bytes: the longest key with an escape for each byte.
-pub const KEY_LINE_BYTES_MAX: usize = 4 * KEY_LENGTH_MAX;
 
 /// The notation of keys and values in arguments.
 #[derive(Debug, Clone, Copy, Args)]

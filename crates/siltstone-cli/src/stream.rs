@@ -3,6 +3,7 @@
 
 use anyhow::anyhow;
 use flate2::bufread::GzDecoder;
+use siltstone::key::KEY_LENGTH_MAX;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
 /// The bytes at the beginning of a stream that show its compression.
@@ -11,6 +12,9 @@ const START_BYTES: u64 = 16;
 const TEXT_START_BYTES: u64 = 1024;
 /// The bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 20;
+
+/// The maximum length of a line with a key, in bytes: the longest key with an escape for each byte.
+pub const KEY_LINE_BYTES_MAX: usize = 4 * KEY_LENGTH_MAX;
 
 /// The mark that some programs write before UTF-8; it is not part of the text.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

@@ -2,17 +2,32 @@
 
 use crate::cli::formats::{FileEntry, METADATA_BYTES, Metadata, State, decode_changes, encode_changes};
 use crate::cli::notation::Notation;
-use crate::cli::transfer::table::{Column, Columns};
-use crate::cli::transfer::{Format, binary};
+use crate::cli::transfer::columns::{Column, Columns};
+use crate::cli::transfer::{Fault, Format, binary};
 use crate::input::Input;
 use crate::seal::with_crc;
 
 /// Returns the number of records in a stream, until the first error.
 fn records(format: Format, bytes: &[u8]) -> usize {
-    let (key, values) = (Column::Number(1), vec![Column::Number(2), Column::Number(1)]);
-    let columns = Columns { key, values, has_header: false, notation: Notation::Escaped };
-    let source = Format::source(Some(format), &columns, bytes);
-    source.map_or(0, |records| records.take_while(Result::is_ok).count())
+    let columns = Columns {
+        key: Some(Column::Number(1)),
+        values: Some(vec![Column::Number(2), Column::Number(1)]),
+        has_header: false,
+        is_ragged: false,
+        delimiter: b',',
+        notation: Notation::Escaped,
+        null: None,
+    };
+    let Ok(mut source) = Format::source(Some(format), &columns, bytes) else { return 0 };
+    let mut records = 0;
+    loop {
+        match source.next() {
+            Ok(Some(_)) => records += 1,
+            // The next row may be right.
+            Err(Fault::Bad(_)) => {}
+            Ok(None) | Err(_) => return records,
+        }
+    }
 }
 
 /// Reads the stream of `siltstone export`, unchanged and with correct checksums.

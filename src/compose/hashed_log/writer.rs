@@ -205,8 +205,11 @@ impl Writer {
         }
     }
 
-    /// 1. Plans the changes of the index, which may read. 2. Appends to the log. 3. Changes the index, without a read. So
-    /// a failed read leaves the index as it was, and no batch is visible in part.
+    /// In three steps, so that a failed read leaves the index as it was, and no batch is visible in part:
+    ///
+    /// 1. Plans the changes of the index, which may read.
+    /// 2. Appends to the log.
+    /// 3. Changes the index, without a read.
     #[inline]
     fn append_and_index(
         &self,

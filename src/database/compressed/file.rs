@@ -49,8 +49,11 @@ pub fn encode(owner: Secret, dictionary: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The secret of a database, and its dictionary.
+pub type OwnedDictionary<'a> = (Secret, &'a [u8]);
+
 /// Decodes the bytes of the file: the version and, if they are valid, the secret of the database and the dictionary.
-pub fn decode<'a>(bytes: &'a [u8]) -> Option<(u32, Option<(Secret, &'a [u8])>)> {
+pub fn decode<'a>(bytes: &'a [u8]) -> Option<(u32, Option<OwnedDictionary<'a>>)> {
     let mut fields = Reader::new(bytes);
     if fields.bytes(MAGIC.len())? != MAGIC {
         return None;

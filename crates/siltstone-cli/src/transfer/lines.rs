@@ -1,9 +1,8 @@
 //! Lines: one key per line, without a value, as seen-sets and lists of words are.
 
 use super::{Fault, RecordSink, Source};
-use crate::input::KEY_LINE_BYTES_MAX;
 use crate::notation::Notation;
-use crate::stream::{self, Lines};
+use crate::stream::{self, KEY_LINE_BYTES_MAX, Lines};
 use anyhow::ensure;
 use siltstone::{Bytes, Record};
 use std::io::{BufRead, Write};

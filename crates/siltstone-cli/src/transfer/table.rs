@@ -4,10 +4,10 @@ use super::columns::{Columns, EXPIRES_AT_MS, NAMES, Places};
 use super::rows::Rows;
 use super::{Fault, RecordSink, Source};
 use crate::notation::Notation;
-use crate::quantity::counted;
 use anyhow::{Context, anyhow, bail, ensure};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Bytes, Record};
+use siltstone_bench::quantity::counted;
 use std::io::{BufRead, Write};
 
 /// The format of a table.

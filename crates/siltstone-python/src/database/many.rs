@@ -186,10 +186,8 @@ impl Database {
     /// Removes all records. Ctrl-C ends it between two batches.
     fn _clear(&self, py: Python<'_>) -> PyResult<()> {
         let handle = self.handle(py)?;
-        let all = |progress: &mut siltstone::Progress<'_>| {
-            let options = siltstone::WriteOptions::default();
-            handle.retain_with(options, progress, |_| false).map(drop)
-        };
-        with_progress(py, None, all)
+        with_progress(py, None, |progress| {
+            handle.clear_with(siltstone::WriteOptions::default(), progress).map(drop)
+        })
     }
 }
