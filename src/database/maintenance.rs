@@ -14,8 +14,8 @@ use std::path::Path;
 impl Database {
     /// Returns the approximate number of keys, with a standard error of at most 0.6 %, and less if most keys are in the
     /// last store. The number is exact if nothing was written since a [`compact`](Database::compact), if each partition
-    /// has at most 512 records (with FlashKey and FlashStore, if all together are at most 8,192), and in an engine that keeps all data in memory; `iter()?.count()` is always exact.
-    /// Expired keys may be counted until they are merged.
+    /// has at most 512 records (with FlashKey and FlashStore, if all together are at most 8,192), and in an engine that
+    /// keeps all data in memory; `iter()?.count()` is always exact. Expired keys may be counted until they are merged.
     ///
     /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store, which takes
     /// milliseconds. With FlashKey and FlashStore it reads some 8,192 records one by one, and up to 65,536 if much is
