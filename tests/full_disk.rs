@@ -1,5 +1,6 @@
-//! Full file systems: a simulated device that states how much is free, a small ext4 in a file, and a small tmpfs. Mounting
-//! the last two requires root. Where they cannot be mounted the tests are skipped and report that on standard error.
+//! Full file systems: a simulated device that states how much is free, a small ext4 in a file, and a small tmpfs.
+//! Mounting the last two requires root. Where they cannot be mounted the tests are skipped and report that on standard
+//! error.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and prints")]
 
@@ -222,7 +223,8 @@ fn fill_by_others_and_recover(directory: &Path, settings: &[(&'static str, &str)
     let is_measured = matches!(refused, Error::NoSpace { free: 0..4096, .. });
     assert!(is_measured || refused.to_string().contains("No space left"), "{refused}");
     check(&database, 20_000);
-    // Deletes find what logs have reserved; what fails in the end fails as any write does, and opening the database loses nothing.
+    // Deletes find what logs have reserved; what fails in the end fails as any write does, and opening the database
+    // loses nothing.
     let failed = (0..20_000).find_map(|number| database.delete(key(number)).err());
     if let Some(failed) = failed.or_else(|| database.sync().err()).or_else(|| database.compact().err()) {
         let text = failed.to_string();

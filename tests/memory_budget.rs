@@ -1,5 +1,5 @@
-//! `memory_budget` limits the memory of every engine by its own account, at every moment: the account is looked at after
-//! every few operations and after every step of background work.
+//! `memory_budget` limits the memory of every engine by its own account, at every moment: the account is looked at
+//! after every few operations and after every step of background work.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

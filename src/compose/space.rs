@@ -1,5 +1,5 @@
-//! The reserve of free space. Puts are refused when the file system has less: what frees space, or makes it durable that
-//! it is free, needs some before. Deletes and background work use it.
+//! The reserve of free space. Puts are refused when the file system has less: what frees space, or makes it durable
+//! that it is free, needs some before. Deletes and background work use it.
 //!
 //! Nothing is stored of it, so a process that was killed, and another one, find the same reserve. Other programs that
 //! fill the file system take it.
@@ -12,7 +12,8 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const RESERVE_BYTES_MIN: u64 = 3 << 20;
 /// The reserve has this share of the data besides, for the tombstones of deletes.
 const DATA_PER_TOMBSTONES: u64 = 16;
-/// The free space is measured again after a share of what is free besides the reserve was put, and after this many bytes.
+/// The free space is measured again after a share of what is free besides the reserve was put, and after this many
+/// bytes.
 const PUT_SHARE: u64 = 8;
 const PUT_BYTES_MAX: u64 = 16 << 20;
 

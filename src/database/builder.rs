@@ -169,11 +169,12 @@ impl Builder {
         self
     }
 
-    /// Declares that keys are uniform hashes of at least 8 bytes, which are not hashed again: their first 8 bytes are the
-    /// place of a record. Only for keys that no adversary can choose, and not for UUIDv7, ULID, Snowflake, counters, or
-    /// keys with equal beginnings: with such keys an engine is slow, 20 to 100 times with SILT and BloomStore. FlashKey
-    /// and FlashStore refuse a put when 256 keys begin with the same `hash_bits` bits ([`Error::HashClustered`]). The
-    /// detail `keys_clustered` of [`Database::stats`] is 1 once keys that were put since the opening are not uniform.
+    /// Declares that keys are uniform hashes of at least 8 bytes, which are not hashed again: their first 8 bytes are
+    /// the place of a record. Only for keys that no adversary can choose, and not for UUIDv7, ULID, Snowflake,
+    /// counters, or keys with equal beginnings: with such keys an engine is slow, 20 to 100 times with SILT and
+    /// BloomStore. FlashKey and FlashStore refuse a put when 256 keys begin with the same `hash_bits` bits
+    /// ([`Error::HashClustered`]). The detail `keys_clustered` of [`Database::stats`] is 1 once keys that were put
+    /// since the opening are not uniform.
     pub fn hashed_keys(mut self) -> Self {
         self.common.hashed_keys = Some(true);
         self

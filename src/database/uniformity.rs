@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 /// The number of different keys in the sample.
 const SAMPLED: usize = 1_024;
-/// Keys are compared by this many of their first bits. Of uniform keys, a 16th of a sample has the same 4 bits, and none has
-/// the same 32 bits as another one.
+/// Keys are compared by this many of their first bits. Of uniform keys, a 16th of a sample has the same 4 bits, and
+/// none has the same 32 bits as another one.
 const FEW_BITS: u32 = 4;
 const MANY_BITS: u32 = 32;
 /// Keys are not uniform if this many of the sample have the same few bits, or share many with another one.

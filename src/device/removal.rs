@@ -169,8 +169,8 @@ impl Removals {
 
     /// Frees a step, and further steps in proportion to the bytes written since the last call. Returns whether
     /// there was anything to free; false if another thread is freeing. With `is_idle` there is no other work: if
-    /// nothing was written since the last such call, retired files are freed too. With `is_short` all is freed. `remove`
-    /// removes a name.
+    /// nothing was written since the last such call, retired files are freed too. With `is_short` all is freed.
+    /// `remove` removes a name.
     pub fn free(
         &self,
         counters: &IoCounters,

@@ -278,7 +278,8 @@ pub trait Engine: Send + Sync {
     fn check_writable(&self) -> Result<()>;
 
     /// Returns an error if puts of this many bytes do not fit into the free space besides the reserve of deletes and
-    /// background work, and `owed` bytes that the caller puts later. Cheap. Default: never, for an engine without files.
+    /// background work, and `owed` bytes that the caller puts later. Cheap. Default: never, for an engine without
+    /// files.
     ///
     /// # Errors
     /// [`Error::NoSpace`].

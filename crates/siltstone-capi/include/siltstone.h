@@ -97,8 +97,8 @@
 #define SILTSTONE_ERROR_INTERRUPTED 11
 
 /**
- * There is no space left: in a store in memory, within the capacity of a database, in the file system besides its reserve,
- * or for a value that is returned.
+ * There is no space left: in a store in memory, within the capacity of a database, in the file system besides its
+ * reserve, or for a value that is returned.
  */
 #define SILTSTONE_ERROR_FULL 12
 

@@ -54,8 +54,8 @@ pub const SILTSTONE_ERROR_FORKED: u32 = 9;
 pub const SILTSTONE_ERROR_UNSUPPORTED: u32 = 10;
 /// A callback stopped the operation.
 pub const SILTSTONE_ERROR_INTERRUPTED: u32 = 11;
-/// There is no space left: in a store in memory, within the capacity of a database, in the file system besides its reserve,
-/// or for a value that is returned.
+/// There is no space left: in a store in memory, within the capacity of a database, in the file system besides its
+/// reserve, or for a value that is returned.
 pub const SILTSTONE_ERROR_FULL: u32 = 12;
 /// A defect of the library.
 pub const SILTSTONE_ERROR_INTERNAL: u32 = 13;

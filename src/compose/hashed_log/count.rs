@@ -1,5 +1,5 @@
-//! The number of keys, estimated from a sample: entries may be of tombstones, of records that have expired, and of older
-//! records of their keys.
+//! The number of keys, estimated from a sample: entries may be of tombstones, of records that have expired, and of
+//! older records of their keys.
 //!
 //! Entries are in hash order, so those after some places are a random sample. More are read the more of them are not of
 //! keys.
@@ -48,9 +48,9 @@ impl Sample {
     }
 }
 
-/// Returns about how many keys the logs have more than the store below, or fewer, in which `below` keys are. Reads 8,192
-/// entries and their records, up to eight times as many if there is much garbage, or all if there are fewer: the number
-/// is exact then.
+/// Returns about how many keys the logs have more than the store below, or fewer, in which `below` keys are. Reads
+/// 8,192 entries and their records, up to eight times as many if there is much garbage, or all if there are fewer: the
+/// number is exact then.
 pub(crate) fn count_keys(logs: &IndexedLogs, below: u64, now_ms: TimestampMs) -> Result<i64> {
     let part = |number: u64| {
         let next = number << (u64::BITS - PLACES_LOG2);

@@ -180,8 +180,8 @@ impl IndexedLogs {
         self.data.disk_bytes()
     }
 
-    /// Returns the number of entries without those that are probably of a key that has a younger one. Reads nothing, and
-    /// counts tombstones and what has expired.
+    /// Returns the number of entries without those that are probably of a key that has a younger one. Reads nothing,
+    /// and counts tombstones and what has expired.
     pub fn probable_keys(&self) -> u64 {
         self.index.len().saturating_sub(self.unconfirmed() + self.clean())
     }

@@ -50,8 +50,8 @@ settings! {
         /// The number of logs for records that cleaning has moved, by their age. The fewer, the more often records
         /// that are seldom overwritten are moved.
         classes: u8 = 3, 1..=3, kept;
-        /// The most bytes of a segment of the logs, fixed when the database is created. A segment is complete when it has
-        /// a 64th of the data and at least 2 MiB, or as many.
+        /// The most bytes of a segment of the logs, fixed when the database is created. A segment is complete when it
+        /// has a 64th of the data and at least 2 MiB, or as many.
         segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
         /// The share of the index that is in memory; the rest is on flash, by whole partitions. With a share of 0 the
         /// index takes 0.3 bytes of memory per key, besides what `unconfirmed_max` allows, a get reads twice, and the

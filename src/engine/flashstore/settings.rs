@@ -80,8 +80,8 @@ settings! {
         /// not on flash costs N / 2^bits reads of flash, for N keys there. If records leave and this is not given, it
         /// is chosen for 0.0005 reads when flash is full of records of the fixed size, or else of 64 bytes.
         hash_bits: u8 = 38, HASH_BITS_MIN..=HASH_BITS_MAX, kept;
-        /// The most bytes of a segment of the logs, fixed when the database is created. A segment is complete when it has
-        /// a 64th of the data and at least 2 MiB, or as many.
+        /// The most bytes of a segment of the logs, fixed when the database is created. A segment is complete when it
+        /// has a 64th of the data and at least 2 MiB, or as many.
         segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
     }
     hidden {

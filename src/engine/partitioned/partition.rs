@@ -391,7 +391,8 @@ impl Partitions {
         let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         let data_bytes = self.partitions.len() as u64 * sorted_bytes;
         let most = policy::log_reach_bytes(&self.configuration.settings, data_bytes);
-        // A LogStore that extends over more than all of them would, full of different keys, has mostly overwritten ones.
+        // A LogStore that extends over more than all of them would, full of different keys, has mostly overwritten
+        // ones.
         let record_bytes = match self.stored_record_bytes.load(Relaxed) {
             0 => policy::LOG_RECORD_BYTES,
             known => known,

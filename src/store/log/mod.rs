@@ -43,8 +43,8 @@ use std::sync::Arc;
 
 /// The unit of writeback.
 const PAGE_BYTES: u64 = 4096;
-/// A segment of a log without slots has at most this share of the log, or these bytes if they are more: the space of what
-/// is not needed any more is free when its segment is complete.
+/// A segment of a log without slots has at most this share of the log, or these bytes if they are more: the space of
+/// what is not needed any more is free when its segment is complete.
 const SEGMENTS_MIN: u64 = 8;
 const SEGMENT_LENGTH_MIN: u64 = 1 << 20;
 /// The maximum number of buffered bytes.

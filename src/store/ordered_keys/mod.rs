@@ -150,7 +150,8 @@ pub struct OrderedKeys {
     table_bytes_max: AtomicUsize,
     /// The keys that the last merge of all runs left.
     merged_keys: AtomicU64,
-    /// The deleted keys that ranges have passed, and those of them that were passed before the last merge because of it.
+    /// The deleted keys that ranges have passed, and those of them that were passed before the last merge because of
+    /// it.
     passed: Arc<AtomicU64>,
     passed_before: AtomicU64,
 }

@@ -8,8 +8,8 @@ use std::time::Instant;
 const LENGTH: u64 = 1_000;
 
 impl Worker<'_> {
-    /// Puts this many records, one after the other, and deletes all but the last 1,000. The time of an operation is that
-    /// of finding the first key.
+    /// Puts this many records, one after the other, and deletes all but the last 1,000. The time of an operation is
+    /// that of finding the first key.
     pub(super) fn queue(&mut self, count: u64) -> Result<()> {
         let database = self.shared.database;
         for number in 0..count {
