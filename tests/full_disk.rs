@@ -2,7 +2,12 @@
 //! Mounting the last two requires root. Where they cannot be mounted the tests are skipped and report that on standard
 //! error.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and prints")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints"
+)]
 
 use siltstone::device::Directory;
 use siltstone::{Access, Batch, Builder, Database, Durability, Error, WriteOptions};
