@@ -58,6 +58,7 @@ impl From<Error> for Failure {
             | Error::RecordSize { .. }
             | Error::HashLength { .. }
             | Error::HashClustered { .. }
+            | Error::BatchLength { .. }
             | Error::ExpiryUnsupported
             | Error::NotADirectory { .. }
             | Error::NotADatabase { .. }
@@ -69,7 +70,7 @@ impl From<Error> for Failure {
             Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 crate::SILTSTONE_ERROR_NOT_FOUND
             }
-            Error::Io { .. } => crate::SILTSTONE_ERROR_IO,
+            Error::Io { .. } | Error::Removed { .. } => crate::SILTSTONE_ERROR_IO,
             Error::Corrupt { .. } | Error::NoManifest { .. } => crate::SILTSTONE_ERROR_CORRUPT,
             Error::Locked { .. } => crate::SILTSTONE_ERROR_LOCKED,
             Error::ReadOnly => crate::SILTSTONE_ERROR_READ_ONLY,

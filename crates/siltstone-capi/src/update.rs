@@ -70,6 +70,26 @@ pub unsafe extern "C" fn siltstone_insert_if_absent(
     })
 }
 
+/// Like `siltstone_insert_if_absent`, with a durability, `SILTSTONE_DURABILITY_...`, and with the time when the record
+/// expires, in milliseconds since 1970; 0 for never. A record that is present keeps its time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_insert_if_absent_with(
+    database: *const Db,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_length: usize,
+    durability: u32,
+    expires_at_ms: u64,
+    errptr: *mut *mut c_char,
+) -> bool {
+    body!(errptr, {
+        let options = write_options(durability, expires_at_ms)?;
+        let (key, value) = (bytes(key, key_length)?, bytes(value, value_length)?);
+        Ok(handle(database)?.0.insert_if_absent_with(key, value, options)?)
+    })
+}
+
 /// Puts those of `count` records whose keys are absent, all in one atomic step, and sets `inserted[i]`. Of records with
 /// the same key, the first one wins. The reads overlap.
 #[unsafe(no_mangle)]
@@ -89,6 +109,32 @@ pub unsafe extern "C" fn siltstone_insert_many_if_absent(
         let inserted = slice_mut(inserted, count)?;
         let records: Vec<_> = keys.into_iter().zip(values).collect();
         inserted.copy_from_slice(&handle(database)?.0.insert_many_if_absent(&records)?);
+        Ok(true)
+    })
+}
+
+/// Like `siltstone_insert_many_if_absent`, with a durability and a time when the records expire: see
+/// `siltstone_insert_if_absent_with`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_insert_many_if_absent_with(
+    database: *const Db,
+    keys: *const *const c_void,
+    key_lengths: *const usize,
+    values: *const *const c_void,
+    value_lengths: *const usize,
+    count: usize,
+    inserted: *mut bool,
+    durability: u32,
+    expires_at_ms: u64,
+    errptr: *mut *mut c_char,
+) -> bool {
+    body!(errptr, {
+        let options = write_options(durability, expires_at_ms)?;
+        let keys = many(keys, key_lengths, count)?;
+        let values = many(values, value_lengths, count)?;
+        let inserted = slice_mut(inserted, count)?;
+        let records: Vec<_> = keys.into_iter().zip(values).collect();
+        inserted.copy_from_slice(&handle(database)?.0.insert_many_if_absent_with(&records, options)?);
         Ok(true)
     })
 }

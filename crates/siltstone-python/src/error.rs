@@ -48,7 +48,8 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         | Error::NotEmpty { path, .. }
         | Error::NoManifest { path, .. }
         | Error::NotADictionary { path, .. }
-        | Error::Locked { path, .. } => Some(path),
+        | Error::Locked { path, .. }
+        | Error::Removed { path } => Some(path),
         _ => None,
     };
     let value = raised.value(py);
@@ -70,13 +71,14 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 
 fn class_of(error: &Error) -> &'static str {
     match error {
-        Error::Io { .. } => "DeviceError",
+        Error::Io { .. } | Error::Removed { .. } => "DeviceError",
         Error::Corrupt { .. } => "CorruptError",
         Error::KeyLength { .. }
         | Error::ValueLength { .. }
         | Error::RecordSize { .. }
         | Error::HashLength { .. }
         | Error::HashClustered { .. }
+        | Error::BatchLength { .. }
         | Error::ExpiryUnsupported
         | Error::DuplicateKey { .. } => "RecordError",
         Error::NotFound { .. } => "NotFoundError",

@@ -189,6 +189,22 @@ def test_numbers_have_no_prefix_to_delete(path):
         assert len(db) == 0
 
 
+def test_what_is_inserted_if_absent_has_an_expiry_time_and_a_durability(path):
+    numpy = pytest.importorskip("numpy")
+    with siltstone.open(path, keys="uint", values="uint8[1]") as db:
+        options = {"expire": 1000, "durability": "synced"}
+        assert db.add(1, numpy.array([1], "uint8"), **options)
+        assert db.insert_many_if_absent([(1, [1]), (2, [2])], **options) == [False, True]
+        keys, rows = numpy.array([2, 3], "uint64"), numpy.array([[2], [3]], "uint8")
+        assert list(db.insert_many_if_absent(keys, rows, **options)) == [False, True]
+        assert all(0 < db.ttl(key) <= 1000 for key in (1, 2, 3))
+        # A record that is present keeps its time.
+        db.put(4, numpy.array([4], "uint8"))
+        assert not db.add(4, numpy.array([5], "uint8"), **options) and math.isinf(db.ttl(4))
+        with pytest.raises(ValueError, match="durability"):
+            db.add(5, numpy.array([5], "uint8"), durability="soon")
+
+
 def test_records_expire(path):
     with siltstone.open(path, keys="str") as db:
         db.put("short", b"1", expire=0.05)

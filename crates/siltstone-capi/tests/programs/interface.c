@@ -205,6 +205,18 @@ static void atomic(siltstone_t *db) {
     size_t lengths[2] = {4, 2}, length;
     CHECK(siltstone_insert_if_absent(db, "from", 4, "cc", 2, &err));
     CHECK(!siltstone_insert_if_absent(db, "from", 4, "c", 1, &err) && err == NULL);
+    CHECK(siltstone_length(db, &err) > 0 && err == NULL);
+    uint64_t soon = siltstone_expires_in_ms(60000);
+    CHECK(siltstone_insert_if_absent_with(db, "seen", 4, "", 0, SILTSTONE_DURABILITY_SYNCED, soon, &err));
+    CHECK(!siltstone_insert_if_absent_with(db, "seen", 4, "", 0, SILTSTONE_DURABILITY_DEFAULT, 0, &err) && err == NULL);
+    const void *seen_keys[] = {"seen", "new", "new"};
+    const size_t seen_lengths[] = {4, 3, 3}, no_lengths[] = {0, 0, 0};
+    const void *no_values[] = {"", "", ""};
+    bool seen_flags[3];
+    CHECK(siltstone_insert_many_if_absent_with(db, seen_keys, seen_lengths, no_values, no_lengths, 3, seen_flags,
+                                               SILTSTONE_DURABILITY_DEFAULT, soon, &err));
+    CHECK(!seen_flags[0] && seen_flags[1] && !seen_flags[2]);
+    CHECK(siltstone_delete(db, "seen", 4, &err) && siltstone_delete(db, "new", 3, &err));
     CHECK(siltstone_update_many(db, keys, lengths, 2, 0, move, "cccc", &err));
     CHECK(has(db, "from", "c") && has(db, "to", "c"));
     CHECK(siltstone_update_many(db, keys, lengths, 2, SILTSTONE_DURABILITY_SYNCED, move, "cccc", &err));

@@ -177,15 +177,18 @@ def put_many(owner: Any, keys: Any, values: Any, expire: float | timedelta | Non
     return count
 
 
-def insert_many_if_absent(owner: Any, keys: Any, values: Any) -> Any:
+def insert_many_if_absent(
+    owner: Any, keys: Any, values: Any, expire: float | timedelta | None, durability: str | None
+) -> Any:
     """Puts the rows whose keys are absent, and returns which were put."""
     import numpy
 
     rows, pairs = _records(owner, keys, values)
     if rows is None:
-        return numpy.array(owner._insert_many_if_absent(pairs), dtype=numpy.bool_)
+        flags = owner._insert_many_if_absent(pairs, expire=expire, durability=durability)
+        return numpy.array(flags, dtype=numpy.bool_)
     inserted = numpy.zeros(len(rows[0]), dtype=numpy.bool_)
-    owner._insert_array(*rows, inserted)
+    owner._insert_array(*rows, inserted, expire=expire, durability=durability)
     return inserted
 
 

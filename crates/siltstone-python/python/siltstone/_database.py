@@ -218,10 +218,30 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         return _arrays.put_many(self, records, values, expire, durability)
 
     @overload
-    def insert_many_if_absent(self, records: NDArray[Any], values: NDArray[Any]) -> NDArray[numpy.bool_]: ...
+    def insert_many_if_absent(
+        self,
+        records: NDArray[Any],
+        values: NDArray[Any],
+        *,
+        expire: float | timedelta | None = None,
+        durability: str | None = None,
+    ) -> NDArray[numpy.bool_]: ...
     @overload
-    def insert_many_if_absent(self, records: Mapping[K, V] | Iterable[tuple[K, V]]) -> list[bool]: ...
-    def insert_many_if_absent(self, records: Any, values: Any = None) -> Any:
+    def insert_many_if_absent(
+        self,
+        records: Mapping[K, V] | Iterable[tuple[K, V]],
+        *,
+        expire: float | timedelta | None = None,
+        durability: str | None = None,
+    ) -> list[bool]: ...
+    def insert_many_if_absent(
+        self,
+        records: Any,
+        values: Any = None,
+        *,
+        expire: float | timedelta | None = None,
+        durability: str | None = None,
+    ) -> Any:
         """Puts the records whose keys are absent, in one atomic step, and returns for each whether it was put.
 
         Arguments as those of `put_many`.
@@ -232,8 +252,8 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         [True, True, False]
         """
         if values is None:
-            return self._insert_many_if_absent(records)
-        return _arrays.insert_many_if_absent(self, records, values)
+            return self._insert_many_if_absent(records, expire=expire, durability=durability)
+        return _arrays.insert_many_if_absent(self, records, values, expire, durability)
 
     # Habits of caches.
 

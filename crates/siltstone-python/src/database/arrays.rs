@@ -124,14 +124,18 @@ impl Database {
     }
 
     /// Puts the rows whose keys are absent, all in one atomic step, and sets `inserted` to 0 or 1.
+    #[pyo3(signature = (keys, values, inserted, *, expire=None, durability=None))]
     fn _insert_array(
         &self,
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
         inserted: &Bound<'_, PyAny>,
+        expire: Option<Seconds>,
+        durability: Option<&str>,
     ) -> PyResult<()> {
         let py = keys.py();
         let handle = self.handle(py)?;
+        let options = write_options(py, expire, durability)?;
         let keys = KeyRows::new(&self.codecs, keys)?;
         let (values, mut flags) = (Buffer::of(values)?, Buffer::writable(inserted)?);
         for (name, buffer) in [("values", &values), ("inserted", &flags)] {
@@ -143,7 +147,7 @@ impl Database {
         let value_of = |at: usize| rows.get(at * width..(at + 1) * width).unwrap_or_default();
         let records: Vec<_> =
             keys.slices().into_iter().enumerate().map(|(at, key)| (key, value_of(at))).collect();
-        let put = py.detach(|| handle.insert_many_if_absent(&records)).into_python(py)?;
+        let put = py.detach(|| handle.insert_many_if_absent_with(&records, options)).into_python(py)?;
         for (flag, put) in flags.bytes_mut()?.iter_mut().zip(put) {
             *flag = u8::from(put);
         }

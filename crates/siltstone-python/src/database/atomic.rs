@@ -3,7 +3,7 @@
 use super::Database;
 use crate::codec::ValueCodec;
 use crate::error::{IntoPython, missing_key, to_python, unsupported};
-use crate::settings::{Seconds, expires_at_ms, write_options};
+use crate::settings::{Seconds, write_options};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -35,30 +35,20 @@ fn equal(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
 #[pymethods]
 impl Database {
     /// Puts a record if the key is absent, and returns whether it did. Atomic.
-    #[pyo3(signature = (key, value, *, expire=None))]
+    #[pyo3(signature = (key, value, *, expire=None, durability=None))]
     fn add(
         &self,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         expire: Option<Seconds>,
+        durability: Option<&str>,
     ) -> PyResult<bool> {
         let py = key.py();
         let handle = self.handle(py)?;
-        let until = expires_at_ms(py, expire)?;
+        let options = write_options(py, expire, durability)?;
         let (key, value) = (self.codecs.encode_key(key)?, self.codecs.encode_value(value)?);
         let (key, value) = (key.bytes()?, value.bytes()?);
-        let inserted = py.detach(|| {
-            handle.try_update(key, |found| -> siltstone::Result<_> {
-                Ok(match found {
-                    Some(_) => (Change::Keep, false),
-                    None => {
-                        let value = Bytes::copy_from_slice(value);
-                        (Change::Put { value, expires_at_ms: until }, true)
-                    }
-                })
-            })
-        });
-        inserted.into_python(py)
+        py.detach(|| handle.insert_if_absent_with(key, value, options)).into_python(py)
     }
 
     /// Removes a key and returns its value; `default` if it is absent. Atomic. A value that cannot be decoded stays.

@@ -134,9 +134,16 @@ impl Database {
     }
 
     /// Puts the records whose keys are absent, all in one atomic step, and returns for each whether it was put.
-    fn _insert_many_if_absent(&self, records: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
+    #[pyo3(signature = (records, *, expire=None, durability=None))]
+    fn _insert_many_if_absent(
+        &self,
+        records: &Bound<'_, PyAny>,
+        expire: Option<Seconds>,
+        durability: Option<&str>,
+    ) -> PyResult<Vec<bool>> {
         let py = records.py();
         let handle = self.handle(py)?;
+        let options = write_options(py, expire, durability)?;
         let (mut keys, mut values) = (KeyList::default(), KeyList::default());
         for pair in pairs_of(records)? {
             let (key, value) = pair_of(&pair?)?;
@@ -144,7 +151,7 @@ impl Database {
             values.push(self.codecs.encode_value(&value)?.bytes()?);
         }
         let records: Vec<_> = keys.slices().into_iter().zip(values.slices()).collect();
-        py.detach(|| handle.insert_many_if_absent(&records)).into_python(py)
+        py.detach(|| handle.insert_many_if_absent_with(&records, options)).into_python(py)
     }
 
     /// Removes many keys, in batches of up to 10,000, each atomic.
