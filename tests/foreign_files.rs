@@ -161,9 +161,37 @@ fn an_older_copy_of_one_of_two_directories_is_refused_and_a_repair_goes_on_with_
     }
 }
 
+/// A manifest can name any path as its disk: what is there is touched only if both belong together.
+#[test]
+fn a_database_at_the_path_of_the_disk_that_is_none_of_its_own_is_left_alone() {
+    let moments = TwoMoments::create("silt");
+    std::fs::remove_dir_all(moments.path("disk")).unwrap();
+    let stranger = Database::open(moments.path("disk")).unwrap();
+    stranger.put("key", "value").unwrap();
+    stranger.close().unwrap();
+    let check = || {
+        let stranger = Database::open(moments.path("disk")).unwrap();
+        assert_eq!(stranger.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    };
+    let refused = [
+        moments.open().map(drop),
+        Database::open_read_only(moments.path("flash")).map(drop),
+        Database::verify_closed(moments.path("flash"), &mut |_, _| true).map(drop),
+        Database::repair(moments.path("flash"), &RepairOptions::default(), &mut |_, _| true).map(drop),
+    ];
+    for refused in refused {
+        assert!(matches!(refused, Err(Error::Setting { name: "disk", .. })), "{refused:?}");
+        check();
+    }
+    Database::destroy(moments.path("flash")).unwrap();
+    assert!(!moments.path("flash").exists());
+    check();
+}
+
 #[test]
 fn the_disk_of_a_database_takes_no_writes_by_itself() {
     let moments = TwoMoments::create("silt");
+    assert!(matches!(Database::destroy(moments.path("disk")), Err(Error::Setting { name: "disk", .. })));
     let refused = Database::open(moments.path("disk")).map(drop).unwrap_err().to_string();
     assert!(refused.contains("FLASHSTORE") && refused.contains("read-only"), "{refused}");
     assert!(Database::open_read_only(moments.path("disk")).unwrap().iter().unwrap().count() > 0);

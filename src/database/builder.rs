@@ -3,7 +3,7 @@
 mod named;
 mod open;
 
-pub(super) use open::check_access;
+pub(super) use open::{check_access, refuse_disk};
 
 use super::clock::Clock;
 use super::resources::Resources;

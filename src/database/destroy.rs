@@ -1,7 +1,7 @@
 //! Removes databases.
 
 use super::Database;
-use super::builder::remove_empty_directory;
+use super::builder::{refuse_disk, remove_empty_directory};
 use super::changes;
 use super::compressed;
 use super::disk;
@@ -34,10 +34,13 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::NotFound`](crate::Error::NotFound) if there is no database, [`Error::Locked`](crate::Error::Locked) if
-    /// it is open, [`Error::Io`](crate::Error::Io) if files cannot be removed.
+    /// it is open, [`Error::Setting`] if it is the disk of another database, which is destroyed with that one,
+    /// [`Error::Io`](crate::Error::Io) if files cannot be removed.
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        destroy_in(&existing(Directory::system(path, Access::default()), path)?)
+        let directory = existing(Directory::system(path, Access::default()), path)?;
+        refuse_disk(&directory)?;
+        destroy_in(&directory)
     }
 }
 
@@ -52,7 +55,7 @@ fn destroy_in(directory: &Directory) -> Result<()> {
             }
             destroy_in(&disk)?;
         }
-        // An earlier call has removed the disk.
+        // An earlier call has removed the disk, or the manifest names a database that is none of its own.
         Ok(None) | Err(Error::Setting { .. }) => {}
         Err(error) => return Err(error),
     }

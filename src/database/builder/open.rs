@@ -292,7 +292,7 @@ impl Builder {
 
 /// Refuses to write to the disk of another database by itself: its records on flash are newer than what is written here,
 /// and would hide it.
-fn refuse_disk(directory: &Directory) -> Result<()> {
+pub(in crate::database) fn refuse_disk(directory: &Directory) -> Result<()> {
     let names = directory.list()?;
     let mut claims = EngineKind::ALL.iter().filter_map(|kind| kind.settings().claim_of_disk());
     let Some(claim) = claims.find(|claim| names.iter().any(|name| name == claim)) else { return Ok(()) };

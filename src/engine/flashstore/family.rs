@@ -61,6 +61,13 @@ impl EngineSettings for FlashStoreSettings {
             let (manifest, _) = Manifest::open_or_mirror(directory)?;
             settings.check_disk(directory, manifest.settings())?;
             settings.adopt_kept(manifest.settings())?;
+            // Before anything is done to what is at that path, which the manifest of a stranger may have chosen. A missing
+            // disk is reported when it is used.
+            if let (false, Ok(at)) = (settings.disk.is_none(), directory.other(settings.disk.path(), false))
+                && Header::read(&at)?.is_some()
+            {
+                check_is_own(directory, &at, &manifest)?;
+            }
         }
         Ok(Some(settings.disk).filter(|disk| !disk.is_none()))
     }
@@ -198,16 +205,27 @@ impl FlashStoreSettings {
     /// database, or if one of both directories is an older copy. Returns the claim of the disk.
     fn check_copies(&self, directory: &Directory, disk: &OpenDisk) -> Result<Claim> {
         let (manifest, _) = Manifest::open_or_mirror(directory)?;
-        let (kept, has) = (manifest.settings().get(DISK_ID).cloned(), id_of(&disk.directory)?);
-        if kept.as_ref() != Some(&has) {
-            let problem = format!(
-                "the database in {} has the disk with the id {}, but {} has the database {has}",
-                directory.path().display(),
-                kept.unwrap_or_default(),
-                disk.directory.path().display()
-            );
-            return Err(Error::Setting { name: "disk", problem });
-        }
+        check_is_own(directory, &disk.directory, &manifest)?;
         claim::check(directory, &disk.directory, &manifest)
+    }
+}
+
+/// Returns an error if the database in the directory `disk` is not the one with which the database on flash was
+/// created, or if it is the disk of another database.
+fn check_is_own(flash: &Directory, disk: &Directory, manifest: &Manifest) -> Result<()> {
+    let (kept, has) = (manifest.settings().get(DISK_ID).cloned(), id_of(disk)?);
+    if kept.as_ref() != Some(&has) {
+        let problem = format!(
+            "the database in {} has the disk with the id {}, but {} has the database {has}",
+            flash.path().display(),
+            kept.unwrap_or_default(),
+            disk.path().display()
+        );
+        return Err(Error::Setting { name: "disk", problem });
+    }
+    match claim::check_owner(flash, disk, Some(manifest.header())) {
+        // A repair writes it again.
+        Err(Error::Corrupt { .. }) => Ok(()),
+        checked => checked,
     }
 }
