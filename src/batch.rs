@@ -13,11 +13,15 @@ pub const NEVER: TimestampMs = 0;
 /// A time at which no record has expired yet.
 pub(crate) const BEFORE_ALL_EXPIRY: TimestampMs = 0;
 
+/// Threads that read the clock at the same moment get times that differ by less than this.
+const CLOCK_SKEW_MS: u64 = 1_000;
+
 /// Returns whether an interval has passed since a time, for everything that is done now and then. A clock that was set
-/// back by more than the interval is not waited for. Threads that read the clock at the same moment may differ by less.
+/// back is not waited for.
 #[inline]
 pub(crate) fn has_passed(since_ms: TimestampMs, interval_ms: u64, now_ms: TimestampMs) -> bool {
-    now_ms.abs_diff(since_ms) >= interval_ms
+    let was_set_back = now_ms.saturating_add(CLOCK_SKEW_MS) < since_ms;
+    was_set_back || now_ms.saturating_sub(since_ms) >= interval_ms
 }
 
 /// Returns whether a record with this expiry time has expired.

@@ -80,8 +80,8 @@ mod tests {
         let rate = Rate::new(1_000);
         rate.charge(1_000_000_000, 5_000_000);
         assert!(!rate.allows(1_000_000_001));
-        assert!(rate.allows(999_999_999));
-        rate.charge(999_999_999, 1_000);
-        assert!(rate.allows(1_000_001_000));
+        assert!(rate.allows(996_400_000));
+        rate.charge(996_400_000, 1_000);
+        assert!(rate.allows(996_401_000));
     }
 }
