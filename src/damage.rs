@@ -211,8 +211,8 @@ impl fmt::Display for Damage {
 pub struct VerifyReport {
     /// The number of bytes read and checked.
     pub checked_bytes: u64,
-    /// The number of records read and checked: of a key that was overwritten or deleted and not merged yet, each version.
-    /// [`Database::len`](crate::Database::len) counts each key once.
+    /// The number of records read and checked: of a key that was overwritten or deleted and not merged yet, each
+    /// version. [`Database::len`](crate::Database::len) counts each key once.
     pub checked_records: u64,
     /// The damaged parts, grouped by file.
     pub damage: Vec<Damage>,

@@ -23,8 +23,8 @@ fn check(database: &Database) {
 /// Runs `work` in a forked child, and returns whether it returned true.
 #[cfg(target_os = "linux")]
 fn in_child(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child uses its own databases and the allocator, which the C library makes usable after a fork; it ends
-    // by `_exit`, without running the code of the parent.
+    // SAFETY: the child uses its own databases and the allocator, which the C library makes usable after a fork; it
+    // ends by `_exit`, without running the code of the parent.
     unsafe {
         let child = libc::fork();
         if child == 0 {

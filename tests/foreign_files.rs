@@ -1,5 +1,5 @@
-//! Files of another database, or of another moment, beside those of a database: what belongs to it is kept, and the rest
-//! is named.
+//! Files of another database, or of another moment, among those of a database: what belongs to it is kept, and the
+//! rest is named.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -50,7 +50,7 @@ fn of_two_manifests_the_one_to_which_the_files_belong_is_right() {
                 let another = TestBed::in_files(other.engine.clone(), other.shape);
                 let from = create(&another).join(foreign);
                 std::fs::copy(from, path.join(foreign)).unwrap();
-                let what = format!("{foreign} of {another} beside {own} of {bed}");
+                let what = format!("{foreign} of {another} next to {own} of {bed}");
                 assert_eq!(damaged_files(&path), [(foreign.to_owned(), DamagedPart::Manifest)], "{what}");
                 if foreign == "MANIFEST" {
                     let refused = bed.open_with(bed.builder()).map(drop);
@@ -126,7 +126,7 @@ impl TwoMoments {
 }
 
 #[test]
-fn an_older_copy_of_one_of_two_directories_is_refused_and_a_repair_goes_on_with_it() {
+fn an_older_copy_of_one_of_two_directories_is_refused_and_a_repair_continues_with_it() {
     for engine in ["silt", "flashkey", "bloomstore"] {
         for part in ["flash", "disk"] {
             let moments = TwoMoments::create(engine);

@@ -276,7 +276,7 @@ impl Run<'_> {
     fn delete_prefix(&mut self) {
         let key = self.choose_key();
         let length = match (self.random.below(20), self.bed.shape.hashed_keys) {
-            (0, _) => 0,
+            (0, _) => return self.clear(),
             (_, true) => 1,
             (_, false) => 7,
         };
@@ -284,6 +284,12 @@ impl Run<'_> {
         self.model.retain(|other, _| !other.starts_with(&key[..length]));
         let deleted = self.database.delete_prefix(&key[..length]).unwrap();
         assert_eq!(deleted as usize, before - self.model.len(), "{}", self.bed);
+    }
+
+    fn clear(&mut self) {
+        let before = self.model.len();
+        self.model.clear();
+        assert_eq!(self.database.clear().unwrap() as usize, before, "{}", self.bed);
     }
 
     fn retain(&mut self) {

@@ -3,8 +3,6 @@
 mod named;
 mod open;
 
-pub(super) use open::{check_access, refuse_disk};
-
 use super::clock::Clock;
 use super::resources::Resources;
 use crate::batch::Durability;

@@ -1,11 +1,11 @@
 //! Removes databases.
 
 use super::Database;
-use super::builder::{refuse_disk, remove_empty_directory};
+use super::builder::remove_empty_directory;
 use super::changes;
 use super::compressed;
 use super::disk;
-use super::place::engine_of;
+use super::place::{engine_of, refuse_disk};
 use super::repair::existing;
 use super::usage_file;
 use crate::device::{Access, Directory, LOCK, Purpose};

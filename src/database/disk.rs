@@ -1,9 +1,8 @@
 //! The disks of databases that keep only a part of their records in their own directory: opening them, and what is done
 //! to a database that is not open is done to its disk as well.
 
-use super::builder::check_access;
 use super::compressed;
-use super::place::{Place, engine_of_number};
+use super::place::{Place, check_access, engine_of_number};
 use crate::compression::Compression;
 use crate::damage::RepairReport;
 use crate::device::Directory;

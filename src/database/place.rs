@@ -1,9 +1,11 @@
 //! Which database is in a directory.
 
-use crate::device::Directory;
+use crate::device::{Access, Directory, LOCK};
 use crate::engine::{EngineKind, EngineSettings};
 use crate::error::{Error, Result};
+use crate::names::MANIFEST_NAME;
 use crate::store::manifest::Header;
+use std::io::ErrorKind;
 
 /// What is in a directory.
 pub(super) enum Place {
@@ -61,4 +63,30 @@ pub(super) fn engine_of(directory: &Directory) -> Result<Box<dyn EngineSettings>
 pub(super) fn engine_of_number(number: u8, directory: &Directory) -> Result<Box<dyn EngineSettings>> {
     let kind = EngineKind::from_number(number);
     kind.map(EngineKind::settings).ok_or_else(|| Error::UnknownEngine { path: directory.path(), number })
+}
+
+/// Refuses to write to the disk of another database by itself: its records on flash are newer than what is written
+/// here, and would hide it.
+pub(super) fn refuse_disk(directory: &Directory) -> Result<()> {
+    let names = directory.list()?;
+    let mut claims = EngineKind::ALL.iter().filter_map(|kind| kind.settings().claim_of_disk());
+    let Some(claim) = claims.find(|claim| names.iter().any(|name| name == claim)) else { return Ok(()) };
+    let problem = format!(
+        "{} is the disk of another database, as {claim} in it says; open that one, or this one read-only; if that one \
+         is lost, remove {claim}",
+        directory.path().display()
+    );
+    Err(Error::Setting { name: "disk", problem })
+}
+
+/// Checks that the file system has direct I/O if it is required, before anything is written that could not be read.
+pub(super) fn check_access(directory: &Directory) -> Result<()> {
+    if directory.access() != Access::Direct {
+        return Ok(());
+    }
+    // A directory in memory has no file of the lock, and a new database no manifest.
+    [LOCK, MANIFEST_NAME].into_iter().try_for_each(|name| match directory.open(name, Access::Direct) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
+        opened => opened.map(drop),
+    })
 }

@@ -34,8 +34,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Setting`] for an empty prefix, which a program may give by mistake: [`clear`](Database::clear) deletes all
-    /// keys. Those of [`iter`](Database::iter) and of [`delete`](Database::delete); earlier batches remain deleted.
+    /// [`Error::Setting`] for an empty prefix, which a program may give by mistake: [`clear`](Database::clear) deletes
+    /// all keys. Those of [`iter`](Database::iter) and of [`delete`](Database::delete); earlier batches remain deleted.
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<u64> {
         self.delete_prefix_with(prefix, WriteOptions::default(), &mut |_, _| true)
     }
@@ -115,8 +115,8 @@ impl Database {
     }
 
     /// Deletes all keys, and returns how many there were. Costs and guarantees what
-    /// [`delete_prefix`](Database::delete_prefix) does with a prefix that all keys have. If no other thread or process uses the
-    /// database, [`destroy`](Database::destroy) and another opening cost much less.
+    /// [`delete_prefix`](Database::delete_prefix) does with a prefix that all keys have. If no other thread or process
+    /// uses the database, [`destroy`](Database::destroy) and another opening cost much less.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

@@ -43,7 +43,8 @@ impl Resources {
     /// Starts 1 to 256 threads for the background work of at most this many databases that are open at the same time.
     ///
     /// # Errors
-    /// [`Error::Setting`] if there are no databases, or not 1 to 256 threads; [`Error::Io`] if a thread cannot be started.
+    /// [`Error::Setting`] if there are no databases, or not 1 to 256 threads; [`Error::Io`] if a thread cannot be
+    /// started.
     pub fn new(databases: usize, threads: usize) -> Result<Resources> {
         for (name, number) in [("databases", databases), ("threads", threads)] {
             if number == 0 {

@@ -199,8 +199,8 @@ impl Directory {
         system::contains(handle, path).map_err(Error::io("find", path))
     }
 
-    /// Checks that neither the directory nor the file `name` in it was removed since it was opened: what is written to a
-    /// removed directory is lost when its files are closed.
+    /// Checks that neither the directory nor the file `name` in it was removed since it was opened: what is written to
+    /// a removed directory is lost when its files are closed.
     ///
     /// # Errors
     /// [`Error::Removed`].

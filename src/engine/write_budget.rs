@@ -76,7 +76,7 @@ impl WriteBudget {
         }
         self.adjusted_ms.store(now_ms, Relaxed);
         let before = std::mem::replace(&mut present.written, written);
-        // Of an interval in which the clock was set back, nobody knows how long it was.
+        // How long an interval was in which the clock was set back is not known.
         let Some(since_ms) = present.at_ms.replace(now_ms).filter(|since_ms| *since_ms < now_ms) else {
             return;
         };

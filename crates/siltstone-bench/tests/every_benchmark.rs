@@ -35,9 +35,22 @@ fn reports(settings: &Settings) -> Result<Vec<Report>, Error> {
     Ok(reports)
 }
 
-/// All benchmarks except the one that ends the process.
+/// All benchmarks except the one that ends the process, and the one that needs the order of keys.
 fn harmless() -> Vec<Benchmark> {
-    Benchmark::ALL.iter().copied().filter(|benchmark| *benchmark != Benchmark::Abort).collect()
+    let others = [Benchmark::Abort, Benchmark::Queue];
+    Benchmark::ALL.iter().copied().filter(|benchmark| !others.contains(benchmark)).collect()
+}
+
+#[test]
+fn a_queue_in_the_order_of_keys_finds_its_head_each_time() {
+    let mut settings = tiny(&[Benchmark::Queue]);
+    settings.tuning.engine = siltstone::EngineKind::FlashKey;
+    settings.tuning.partitions = None;
+    settings.tuning.settings.settings = vec![("ordered".to_owned(), "true".to_owned())];
+    let reports = reports(&settings).unwrap();
+    assert_eq!((reports[0].skipped, reports[0].found), (None, Some(2_000)));
+    let without_order = self::reports(&tiny(&[Benchmark::Queue])).unwrap();
+    assert!(without_order[0].skipped.is_some_and(|reason| reason.contains("ordered=true")));
 }
 
 #[test]

@@ -19,8 +19,8 @@ pub(crate) trait Below: Send + Sync {
     /// Applies the writes, the later ones of a key after the earlier ones. Returns when they have this durability.
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()>;
 
-    /// Returns a number that is higher than before if anything was written since. The store has kept it durably: one with
-    /// a lower number, an older copy, lacks some of what was written.
+    /// Returns a number that is higher than before if anything was written since. The store has kept it durably: one
+    /// with a lower number, an older copy, lacks some of what was written.
     fn confirm(&self) -> Result<u64>;
 
     /// Returns how far the store is behind its writes: from 1 on, no record may leave.

@@ -6,16 +6,15 @@ use crate::database::changes::state::FEED_BYTES;
 use crate::database::compressed;
 use crate::database::disk;
 use crate::database::latencies::Latencies;
-use crate::database::place::{Place, engine_of_number};
+use crate::database::place::{Place, check_access, engine_of_number, refuse_disk};
 use crate::database::resources::check_threads;
 use crate::database::{
     Database, Inner, lock::DirectoryLock, uniformity::Uniformity, usage::UsageCounters, workers::Workers,
 };
 use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory, LOCK, open_files_default};
+use crate::device::{Access, Directory, open_files_default};
 use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Opening};
 use crate::error::{Error, Result};
-use crate::names::MANIFEST_NAME;
 use crate::store::sort::remove_stale_runs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -288,32 +287,6 @@ impl Builder {
             Err(Error::Setting { name, problem })
         })
     }
-}
-
-/// Refuses to write to the disk of another database by itself: its records on flash are newer than what is written here,
-/// and would hide it.
-pub(in crate::database) fn refuse_disk(directory: &Directory) -> Result<()> {
-    let names = directory.list()?;
-    let mut claims = EngineKind::ALL.iter().filter_map(|kind| kind.settings().claim_of_disk());
-    let Some(claim) = claims.find(|claim| names.iter().any(|name| name == claim)) else { return Ok(()) };
-    let problem = format!(
-        "{} is the disk of another database, as {claim} in it says; open that one, or this one read-only; if that one is \
-         lost, remove {claim}",
-        directory.path().display()
-    );
-    Err(Error::Setting { name: "disk", problem })
-}
-
-/// Checks that the file system has direct I/O if it is required, before anything is written that could not be read.
-pub(in crate::database) fn check_access(directory: &Directory) -> Result<()> {
-    if directory.access() != Access::Direct {
-        return Ok(());
-    }
-    // A directory in memory has no file of the lock, and a new database no manifest.
-    [LOCK, MANIFEST_NAME].into_iter().try_for_each(|name| match directory.open(name, Access::Direct) {
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
-        opened => opened.map(drop),
-    })
 }
 
 /// Emits the events of an opening: what was replayed from the log, and what was cut off.

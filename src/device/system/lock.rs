@@ -13,8 +13,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 /// What to do where the file system has no locks.
-const WITHOUT_LOCKS: &str = "the file system has no locks (flock); open the database read-only, copy it to another file \
-                             system, or mount this one with locks (NFS: without `nolock`)";
+const WITHOUT_LOCKS: &str = "the file system has no locks (flock); open the database read-only, copy it to another \
+                             file system, or mount this one with locks (NFS: without `nolock`)";
 
 /// A held lock. A forked child has the same open files: it must neither release the lock nor change `LOCK`.
 pub(super) struct HeldLock {
@@ -57,7 +57,7 @@ fn with_remedy(error: io::Error) -> io::Error {
 }
 
 /// Takes a shared lock of a directory, which excludes the exclusive one. Changes nothing in the directory. Where there
-/// are no locks, there is none: the caller has to know that nobody writes.
+/// are no locks, there is none: the caller has to know that no process writes.
 pub(super) fn lock_directory_shared(directory: &File) -> io::Result<HeldLock> {
     let operation = FlockOperation::NonBlockingLockShared;
     let mut files = Vec::from_iter(lock_whole(directory, operation)?);

@@ -12,8 +12,8 @@
 //!
 //! - Before entries of records that have left are removed durably, the claim gets the next `number`, and the manifest
 //!   on flash keeps it. A disk with a smaller number lacks records that flash has removed.
-//! - Before a record leaves, the claim gets a `position` of the user log that is not before it, and that the manifest on
-//!   flash states to be synced. A flash directory whose manifest states less lacks records that are newer than what it
+//! - Before a record leaves, the claim gets a `position` of the user log that is not before it, and that the manifest
+//!   on flash states to be synced. A flash directory whose manifest states less lacks records that are newer than what it
 //!   has of the same keys.
 
 use super::settings::DISK_NUMBER;
@@ -65,9 +65,7 @@ impl Claim {
 
     /// Writes the claim durably.
     pub fn write(&self, disk: &Directory) -> Result<()> {
-        if disk.list()?.iter().any(|name| name == NEW_CLAIM_NAME) {
-            disk.remove(NEW_CLAIM_NAME)?;
-        }
+        tidy(disk)?;
         let file = disk.create(NEW_CLAIM_NAME, Access::Buffered)?;
         file.write(Purpose::Maintain, 0, &self.encode())?;
         file.sync(Purpose::Maintain)?;
@@ -79,18 +77,20 @@ impl Claim {
     fn problem_of_age(&self, disk: &Directory, flash: &Directory, manifest: &Manifest) -> Option<String> {
         let (disk, flash) = (disk.path(), flash.path());
         let (disk, flash) = (disk.display(), flash.display());
-        let remedy = "use copies of both from one moment, or `siltstone repair` to go on with these two";
+        let remedy = "use copies of both from one moment, or `siltstone repair` to continue with these two";
         let known = number_of(manifest);
         if known > self.number {
             return Some(format!(
-                "the disk {disk} is older than {flash}: records have left {known} times, and the disk has {} of them; {remedy}",
+                "the disk {disk} is older than {flash}: records have left {known} times, and the disk has {} of them; \
+                 {remedy}",
                 self.number
             ));
         }
         let synced = manifest.log_synced();
         (synced < self.position).then(|| {
             format!(
-                "{flash} is older than its disk {disk}: its log is synced up to {synced}, and the disk has records of up to {}; {remedy}",
+                "{flash} is older than its disk {disk}: its log is synced up to {synced}, and the disk has records of \
+                 up to {}; {remedy}",
                 self.position
             )
         })
@@ -100,6 +100,12 @@ impl Claim {
 /// Returns the number of the claim that the manifest on flash knows.
 fn number_of(manifest: &Manifest) -> u64 {
     manifest.settings().get(DISK_NUMBER).and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Removes a claim that a crash left before it had its name.
+pub(super) fn tidy(disk: &Directory) -> Result<()> {
+    let is_left = disk.list()?.iter().any(|name| name == NEW_CLAIM_NAME);
+    if is_left { disk.remove(NEW_CLAIM_NAME) } else { Ok(()) }
 }
 
 /// Returns the claim of a disk, if it has one. `flash` is named if the claim is damaged.

@@ -61,8 +61,8 @@ impl EngineSettings for FlashStoreSettings {
             let (manifest, _) = Manifest::open_or_mirror(directory)?;
             settings.check_disk(directory, manifest.settings())?;
             settings.adopt_kept(manifest.settings())?;
-            // Before anything is done to what is at that path, which the manifest of a stranger may have chosen. A missing
-            // disk is reported when it is used.
+            // Before anything is done to what is at that path, which the manifest of a stranger may have chosen. A
+            // missing disk is reported when it is used.
             if let (false, Ok(at)) = (settings.disk.is_none(), directory.other(settings.disk.path(), false))
                 && Header::read(&at)?.is_some()
             {
@@ -168,8 +168,11 @@ impl FlashStoreSettings {
         let common = CommonSettings { memory_budget: own, ..common.clone() };
         let below = Arc::new(DiskBelow::new(disk.engine.clone(), disk.directory.clone(), claim));
         let logs = self.open_logs(directory.clone(), &common, Some(below.clone()), progress)?;
-        if !directory.is_read_only() && claim::read(&directory, &disk.directory)?.is_none() {
-            claim.write(&disk.directory)?;
+        if !directory.is_read_only() {
+            claim::tidy(&disk.directory)?;
+            if claim::read(&directory, &disk.directory)?.is_none() {
+                claim.write(&disk.directory)?;
+            }
         }
         let (manifest, _) = Manifest::open_or_mirror(&directory)?;
         let mut settings = self.clone();

@@ -232,8 +232,8 @@ impl Partitions {
         self.log.health().run(|| work(partition))
     }
 
-    /// Returns the position in the log of the record of a key in the LogStore, if there is one. Reads from the log where
-    /// a slot has the tag of the key. The caller holds the partition's writer, so the answer stays true.
+    /// Returns the position in the log of the record of a key in the LogStore, if there is one. Reads from the log
+    /// where a slot has the tag of the key. The caller holds the partition's writer, so this stays true.
     pub fn find(
         &self,
         key: Key<'_>,

@@ -158,8 +158,8 @@ impl<S: LiveState> Manifest<S> {
         Ok(manifest)
     }
 
-    /// Returns an error if the files belong to the mirror's database and not to the manifest's, or if the mirror is ahead
-    /// of the manifest. The mirror is written after the manifest is synced, so
+    /// Returns an error if the files belong to the mirror's database and not to the manifest's, or if the mirror is
+    /// ahead of the manifest. The mirror is written after the manifest is synced, so
     /// the manifest has lost commits then.
     fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
         let Ok(mirror) = Manifest::<S>::read(directory, MIRROR_NAME) else { return Ok(()) };

@@ -222,7 +222,7 @@ fn a_separator_is_as_short_as_it_can_be() {
     let bytes = run.file().length();
     assert!(bytes < 10_000 * 30 + 2 * KEY_LENGTH_MAX as u64, "{bytes}");
     // Its first and its last key are in memory as well.
-    let separators = run.heap_bytes() - KEY_LENGTH_MAX as u64;
+    let separators = run.heap_bytes() - KEY_LENGTH_MAX;
     assert!(separators < run.pages() * 48, "{separators} of {} pages", run.pages());
     for number in (0..10_000).step_by(97) {
         let sought = long(number);
