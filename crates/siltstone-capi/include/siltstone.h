@@ -294,6 +294,12 @@ uint64_t siltstone_approximate_length(const siltstone_t *database,
                                       char **errptr);
 
 /**
+ * Returns the exact number of keys. Reads all records, or all keys of a database that keeps their order.
+ */
+uint64_t siltstone_length(const siltstone_t *database,
+                          char **errptr);
+
+/**
  * Returns the statistics as one line of JSON, with the names of `siltstone stats --json`: engine, settings, records,
  * memory by item, operations and bytes of the device by purpose, usage since the database was created.
  */
@@ -746,6 +752,19 @@ bool siltstone_insert_if_absent(const siltstone_t *database,
                                 char **errptr);
 
 /**
+ * Like `siltstone_insert_if_absent`, with a durability, `SILTSTONE_DURABILITY_...`, and with the time when the record
+ * expires, in milliseconds since 1970; 0 for never. A record that is present keeps its time.
+ */
+bool siltstone_insert_if_absent_with(const siltstone_t *database,
+                                     const void *key,
+                                     size_t key_length,
+                                     const void *value,
+                                     size_t value_length,
+                                     uint32_t durability,
+                                     uint64_t expires_at_ms,
+                                     char **errptr);
+
+/**
  * Puts those of `count` records whose keys are absent, all in one atomic step, and sets `inserted[i]`. Of records with
  * the same key, the first one wins. The reads overlap.
  */
@@ -757,6 +776,21 @@ bool siltstone_insert_many_if_absent(const siltstone_t *database,
                                      size_t count,
                                      bool *inserted,
                                      char **errptr);
+
+/**
+ * Like `siltstone_insert_many_if_absent`, with a durability and a time when the records expire: see
+ * `siltstone_insert_if_absent_with`.
+ */
+bool siltstone_insert_many_if_absent_with(const siltstone_t *database,
+                                          const void *const *keys,
+                                          const size_t *key_lengths,
+                                          const void *const *values,
+                                          const size_t *value_lengths,
+                                          size_t count,
+                                          bool *inserted,
+                                          uint32_t durability,
+                                          uint64_t expires_at_ms,
+                                          char **errptr);
 
 /**
  * Replaces the value of a key if it is `expected`, in one atomic step, and returns whether it did. NULL means an
