@@ -191,7 +191,7 @@ def test_numbers_have_no_prefix_to_delete(path):
 
 def test_what_is_inserted_if_absent_has_an_expiry_time_and_a_durability(path):
     numpy = pytest.importorskip("numpy")
-    with siltstone.open(path, keys="uint", values="uint8[1]") as db:
+    with siltstone.open(path, keys="uint", values="uint8[1]", expiring=True) as db:
         options = {"expire": 1000, "durability": "synced"}
         assert db.add(1, numpy.array([1], "uint8"), **options)
         assert db.insert_many_if_absent([(1, [1]), (2, [2])], **options) == [False, True]
