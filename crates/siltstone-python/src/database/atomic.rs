@@ -7,7 +7,7 @@ use crate::settings::{Seconds, write_options};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use siltstone::{Bytes, Change, Error};
+use siltstone::{Change, Error};
 
 /// Why an increment failed.
 enum Failure {
