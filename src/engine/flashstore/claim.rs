@@ -13,8 +13,8 @@
 //! - Before entries of records that have left are removed durably, the claim gets the next `number`, and the manifest
 //!   on flash keeps it. A disk with a smaller number lacks records that flash has removed.
 //! - Before a record leaves, the claim gets a `position` of the user log that is not before it, and that the manifest
-//!   on flash states to be synced. A flash directory whose manifest states less lacks records that are newer than what it
-//!   has of the same keys.
+//!   on flash states to be synced. A flash directory whose manifest states less lacks records that are newer than what
+//!   it has of the same keys.
 
 use super::settings::DISK_NUMBER;
 use crate::coding::Reader;

@@ -53,7 +53,8 @@ pub struct Slots {
 }
 
 /// No file of a segment is longer: a batch of 1 GiB may begin before the limit of a segment, which is at most 1 GiB,
-/// and some space may be reserved. What a longer file has beyond is none of the log's, such as the hole of a sparse file.
+/// and some space may be reserved. What a longer file has beyond is none of the log's, such as the hole of a sparse
+/// file.
 pub const SEGMENT_FILE_BYTES_MAX: u64 = (1 << 30) + BATCH_BYTES_MAX + (2 << 20);
 
 /// The header of a segment.
