@@ -185,6 +185,8 @@ impl<'a> Run<'a> {
             }
             Operation::Budget(bytes) => match self.database()?.set_memory_budget(*bytes) {
                 Ok(()) | Err(Error::Unsupported { .. }) => Ok(()),
+                // After a batch that failed half-way, nothing is read or set.
+                Err(Error::Torn { .. }) if self.session.may_be_poisoned => Ok(()),
                 Err(error) => Err(Violation::new(format!("memory_budget: {error}"))),
             },
             Operation::Verify => self.verify(),
