@@ -195,14 +195,26 @@ impl Writer {
         if self.logs.hasher() != KeyHasher::Identity {
             return Ok(());
         }
-        let puts = writes.iter().filter(|write| !is_delete(write));
-        let most = puts.map(|put| self.logs.index.known_candidates(put.key().hash().placement).0.len()).max();
-        match most {
-            Some(keys) if keys >= EQUAL_HASHES_MAX => {
-                Err(Error::HashClustered { keys, bits: self.logs.settings.hash_bits })
+        for put in writes.iter().filter(|write| !is_delete(write)) {
+            let hash = put.key().hash().placement;
+            if self.logs.index.known_candidates(hash).0.len() < EQUAL_HASHES_MAX {
+                continue;
             }
-            _ => Ok(()),
+            // Several entries may be of one key that was overwritten, so only now the records are read.
+            let (units, view) = self.logs.look(|index| Ok(index.known_candidates(hash).0))?;
+            let mut keys = std::collections::HashSet::new();
+            with_scratch(|buffer| {
+                units.iter().try_for_each(|unit| {
+                    let span = view.read(Purpose::Put, *unit, buffer)?;
+                    keys.insert(span.view(buffer).key.to_vec());
+                    Result::Ok(())
+                })
+            })?;
+            if keys.len() >= EQUAL_HASHES_MAX && !keys.contains(put.key().bytes()) {
+                return Err(Error::HashClustered { keys: keys.len(), bits: self.logs.settings.hash_bits });
+            }
         }
+        Ok(())
     }
 
     /// In three steps, so that a failed read leaves the index as it was, and no batch is visible in part:
