@@ -108,14 +108,19 @@ impl Health {
     ///
     /// # Errors
     /// [`Error::Poisoned`] if something failed before; `work` does not run then. An error of `work`, which poisons the
-    /// database unless it means that nothing was done: `Poisoned`, `Closed`, `Interrupted`. A panic poisons too.
+    /// database unless it means that nothing was done: `Poisoned`, `Closed`, `Interrupted`, `HashClustered`. A panic
+    /// poisons too.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.check()?;
         let mut unwinding = Unwinding { health: Some(self) };
         let outcome = work();
         unwinding.health = None;
         outcome.inspect_err(|error| {
-            if !matches!(error, Error::Poisoned { .. } | Error::Closed | Error::Interrupted) {
+            let nothing_was_done = matches!(
+                error,
+                Error::Poisoned { .. } | Error::Closed | Error::Interrupted | Error::HashClustered { .. }
+            );
+            if !nothing_was_done {
                 self.poison(error.to_string());
             }
         })

@@ -7,10 +7,14 @@ use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
 use siltstone::{Builder, Database, Durability, Stats, Step, WriteOptions};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 const BUDGET: u64 = 4 << 20;
 /// The operations between two looks.
 const LOOK: u32 = 32;
+/// One database at a time: the read buffers of all threads of the process count against every budget, and a database
+/// hears of those that others' threads take only with its next operation.
+static ALONE: Mutex<()> = Mutex::new(());
 
 struct Bed {
     name: &'static str,
@@ -83,6 +87,7 @@ impl Bed {
 
 /// Loads, overwrites, reads, deletes, compacts and opens again.
 fn keeps_its_budget(name: &'static str, settings: &[(&'static str, &str)]) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let keys = 60_000;
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let mut bed = Bed::open(name, &directory, settings);

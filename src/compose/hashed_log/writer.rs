@@ -17,9 +17,10 @@ use crate::store::data_logs::{DataView, USER, Unit};
 use crate::store::log_index::{Candidates, Lookup};
 use crate::store::record::RecordView;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The most entries of a hash, of keys that are hashes: uniform ones have a few.
+/// The most keys of one hash, of keys that are hashes: uniform ones have a few.
 const EQUAL_HASHES_MAX: usize = 256;
 
 /// Appends records to the user log and indexes them.
@@ -144,7 +145,6 @@ impl Writer {
         places: &[Option<Place>],
         durability: Durability,
     ) -> Result<Option<u64>> {
-        self.check_hashes(writes)?;
         let hash = |write: &HashedWrite<'_>| write.key().hash().placement;
         // A delete has to know whether there is an older entry; a put leaves that to the background.
         let deleted: Vec<u64> = writes.iter().filter(|write| is_delete(write)).map(hash).collect();
@@ -158,9 +158,6 @@ impl Writer {
             // A write that waited here while the database was closed is refused.
             health.check_open()?;
             self.check_room(writes)?;
-            self.writes.fetch_add(writes.len() as u64, Relaxed);
-            let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
-            self.user_bytes.fetch_add(user_bytes, Relaxed);
             // Until the records are indexed, the cache has no record of these keys.
             let announce = |write: &HashedWrite<'_>| {
                 self.cache.write(cache_hash(write.key().hash()), write.key().bytes())
@@ -170,7 +167,11 @@ impl Writer {
                 [single] => (Some(announce(single)), Vec::new()),
                 several => (None, several.iter().map(announce).collect()),
             };
-            health.run(|| self.append_and_index(writes, places, &lookups, durability))
+            let end = health.run(|| self.append_and_index(writes, places, &lookups, durability))?;
+            self.writes.fetch_add(writes.len() as u64, Relaxed);
+            let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
+            self.user_bytes.fetch_add(user_bytes, Relaxed);
+            Ok(end)
         })
     }
 
@@ -191,30 +192,31 @@ impl Writer {
     }
 
     /// Returns an error if the keys are hashes and too many have the same one: a get reads the records of all of them.
-    fn check_hashes(&self, writes: &[HashedWrite<'_>]) -> Result<()> {
-        if self.logs.hasher() != KeyHasher::Identity {
+    /// `writes` all have the hash of `plan`.
+    fn check_clustered<'w>(
+        &self,
+        writes: impl ExactSizeIterator<Item = &'w HashedWrite<'w>>,
+        plan: &Plan,
+    ) -> Result<()> {
+        let is_few = plan.units.len() + writes.len() <= EQUAL_HASHES_MAX;
+        if is_few || self.logs.hasher() != KeyHasher::Identity {
             return Ok(());
         }
-        for put in writes.iter().filter(|write| !is_delete(write)) {
-            let hash = put.key().hash().placement;
-            if self.logs.index.known_candidates(hash).0.len() < EQUAL_HASHES_MAX {
-                continue;
-            }
-            // Several entries may be of one key that was overwritten, so only now the records are read.
-            let (units, view) = self.logs.look(|index| Ok(index.known_candidates(hash).0))?;
-            let mut keys = std::collections::HashSet::new();
-            with_scratch(|buffer| {
-                units.iter().try_for_each(|unit| {
-                    let span = view.read(Purpose::Put, *unit, buffer)?;
-                    keys.insert(span.view(buffer).key.to_vec());
-                    Result::Ok(())
-                })
-            })?;
-            if keys.len() >= EQUAL_HASHES_MAX && !keys.contains(put.key().bytes()) {
-                return Err(Error::HashClustered { keys: keys.len(), bits: self.logs.settings.hash_bits });
+        // Several entries may be of one key that was overwritten, so only now their records are read.
+        let mut keys = HashSet::new();
+        if let Some(view) = &plan.view {
+            let mut buffer = AlignedBuffer::default();
+            for unit in plan.units.iter() {
+                let span = view.read(Purpose::Put, *unit, &mut buffer)?;
+                keys.insert(span.view(&buffer).key.to_vec());
             }
         }
-        Ok(())
+        let before = keys.len();
+        keys.extend(writes.filter(|write| !is_delete(write)).map(|put| put.key().bytes().to_vec()));
+        if keys.len() <= EQUAL_HASHES_MAX || keys.len() == before {
+            return Ok(());
+        }
+        Err(Error::HashClustered { keys: EQUAL_HASHES_MAX, bits: self.logs.settings.hash_bits })
     }
 
     /// In three steps, so that a failed read leaves the index as it was, and no batch is visible in part:
@@ -237,6 +239,7 @@ impl Writer {
             if !lookups.is_empty() && self.is_absent(write, &plan) {
                 return Ok(None);
             }
+            self.check_clustered(writes.iter(), &plan)?;
             let mut appended = Appended::default();
             let place = |unit, bytes| appended = Appended { unit, bytes };
             let end = self.logs.data.append(USER, records, durability, place)?;
@@ -295,12 +298,14 @@ impl Writer {
             .map(|(number, write)| (write.key().hash().placement >> dropped_bits, number))
             .collect();
         order.sort_unstable();
-        let mut is_later = vec![false; writes.len()];
-        for pair in order.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-            is_later[pair[1].1] = true;
+        let mut plans: Vec<Option<Plan>> = writes.iter().map(|_| None).collect();
+        for of_hash in order.chunk_by(|one, other| one.0 == other.0) {
+            let first = of_hash[0].1;
+            let planned = plan(first, buffer)?;
+            self.check_clustered(of_hash.iter().map(|(_, number)| &writes[*number]), &planned)?;
+            plans[first] = Some(planned);
         }
-        let numbers = is_later.into_iter().enumerate();
-        numbers.map(|(number, later)| if later { Ok(None) } else { plan(number, buffer).map(Some) }).collect()
+        Ok(plans)
     }
 
     /// Finds the entry of a key, without a read of a finished segment. `deleted` has the entries of its hash if the

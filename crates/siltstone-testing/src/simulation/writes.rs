@@ -34,8 +34,6 @@ impl Run<'_> {
                 self.counts.writes += 1;
                 Ok(())
             }
-            // Keys that collide on purpose, and entries of overwritten records. Nothing was written.
-            Err(Error::HashClustered { .. }) if self.configuration.collisions.is_some() => Ok(()),
             Err(error) => {
                 self.failed("write", &error)?;
                 if !matches!(error, Error::Poisoned { .. } | Error::Torn { .. }) {
