@@ -6,6 +6,7 @@
 //! directory with existing contents is never destroyed.
 
 mod benchmark;
+mod disk_peak;
 mod queue;
 mod report;
 mod runner;

@@ -63,6 +63,9 @@ pub struct Report {
     /// The costs, and the contents at the end.
     #[serde(flatten)]
     pub costs: Costs,
+    /// The most bytes of all files per byte of keys and values at the end, while records were written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space_amplification_max: Option<f64>,
     /// The latencies.
     #[serde(skip)]
     pub latencies: Latencies,
@@ -81,15 +84,25 @@ pub(super) struct Measured {
     pub after: Stats,
     pub keys: u64,
     pub heap_bytes: Option<u64>,
+    pub disk_bytes_max: Option<u64>,
 }
 
 impl Report {
     pub(super) fn new(benchmark: Benchmark, settings: &Settings, measured: Measured) -> Report {
-        let Measured { work, seconds, settled_seconds, process_cpu, before, after, keys, heap_bytes } =
-            measured;
+        let Measured {
+            work,
+            seconds,
+            settled_seconds,
+            process_cpu,
+            before,
+            after,
+            keys,
+            heap_bytes,
+            disk_bytes_max,
+        } = measured;
         let operations = work.operations;
         let lookups = if benchmark.looks_up() { operations } else { 0 };
-        let record_bytes = (settings.key_size + settings.value_size) as u64;
+        let data_bytes = keys * (settings.key_size + settings.value_size) as u64;
         let per_s = |seconds: f64| operations as f64 / seconds.max(1e-9);
         let micros_per_op = |time: Duration| time.as_secs_f64() * 1e6 / operations.max(1) as f64;
         Report {
@@ -113,7 +126,8 @@ impl Report {
             max_us: work.latencies.max_us(),
             heap_bytes,
             replayed_records: None,
-            costs: Costs::new(&before, &after, keys, keys * record_bytes, lookups),
+            costs: Costs::new(&before, &after, keys, data_bytes, lookups),
+            space_amplification_max: disk_bytes_max.map(|bytes| bytes as f64 / data_bytes.max(1) as f64),
             latencies: work.latencies,
             stats: after,
         }
@@ -150,6 +164,12 @@ impl Report {
             ));
         }
         remarks.extend(self.costs.describe_writes());
+        if let Some(most) = self.space_amplification_max {
+            remarks.push(format!(
+                "{:.2} bytes on disk per byte, at most {most:.2}",
+                self.costs.space_amplification
+            ));
+        }
         remarks.extend(self.costs.describe_reads());
         if let Some(replayed) = self.replayed_records {
             remarks.push(format!("{replayed} records replayed"));
@@ -184,6 +204,7 @@ mod tests {
             after,
             keys: 10,
             heap_bytes: None,
+            disk_bytes_max: Some(1),
         }
     }
 
@@ -214,6 +235,7 @@ mod tests {
             "reads_per_get",
             "read_bytes_per_get",
             "space_amplification",
+            "space_amplification_max",
             "delayed_ns",
             "settled_ops_per_s",
         ] {

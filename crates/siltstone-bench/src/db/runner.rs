@@ -1,5 +1,6 @@
 //! Runs the benchmarks, one after the other.
 
+use super::disk_peak::with_disk_peak;
 use super::report::Measured;
 use super::worker::{Shared, Work, Worker, deadline};
 use super::{Benchmark, Report, Settings};
@@ -93,14 +94,21 @@ impl Runner<'_> {
         before.settings = Vec::new();
         database.reset_ram_peak();
         let (started, cpu) = (Instant::now(), process_time());
-        let work = self.work(benchmark, stream, &database)?;
-        let seconds = started.elapsed().as_secs_f64();
-        self.written |= benchmark.writes() || benchmark == Benchmark::ReadWhileWriting;
-        let mut settled_seconds = None;
-        if benchmark.writes() {
+        let work = || -> Result<_> {
+            let work = self.work(benchmark, stream, &database)?;
+            let seconds = started.elapsed().as_secs_f64();
+            if !benchmark.writes() {
+                return Ok((work, seconds, None));
+            }
             database.settle()?;
-            settled_seconds = Some(started.elapsed().as_secs_f64());
-        }
+            Ok((work, seconds, Some(started.elapsed().as_secs_f64())))
+        };
+        let (outcome, disk_bytes_max) = match benchmark.writes() {
+            true => with_disk_peak(&database, work)?,
+            false => (work(), None),
+        };
+        let (work, seconds, settled_seconds) = outcome?;
+        self.written |= benchmark.writes() || benchmark == Benchmark::ReadWhileWriting;
         let process_cpu = process_time() - cpu;
         // Before the second statistics are taken: they have a list of settings, which is not the database's memory.
         let heap_bytes = self.heap_bytes();
@@ -115,6 +123,7 @@ impl Runner<'_> {
                 after: database.stats(),
                 keys: self.present.len() + self.foreign,
                 heap_bytes,
+                disk_bytes_max,
             },
         ))
     }
@@ -139,6 +148,7 @@ impl Runner<'_> {
             after,
             keys: self.present.len() + self.foreign,
             heap_bytes: None,
+            disk_bytes_max: None,
         };
         Ok(Report { skipped: Some(reason), ..self.report(benchmark, measured) })
     }
@@ -197,6 +207,7 @@ impl Runner<'_> {
             after,
             keys: self.present.len() + self.foreign,
             heap_bytes: self.heap_bytes(),
+            disk_bytes_max: None,
         };
         Ok(Report { replayed_records, ..self.report(benchmark, measured) })
     }
