@@ -12,7 +12,7 @@ use beds::{MANY, all_beds, beds, contents, expected, fill};
 use siltstone::batch::NEVER;
 use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
 use siltstone::{
-    Batch, Builder, Bytes, Change, Compression, Database, Durability, Error, Record, WriteOptions,
+    Batch, Builder, Bytes, Change, Compression, Database, Durability, Error, Record, Stats, WriteOptions,
 };
 use siltstone_testing::TestEngine;
 use stage::{STAGES, Stage, reach};
@@ -544,10 +544,9 @@ fn the_statistics_count_requests_and_their_cost() {
         assert!(stats.ram_peak.total_bytes() >= stats.ram.total_bytes(), "{bed}");
         database.reset_ram_peak();
         // The read buffers are those of all threads of the process, and other tests run.
-        let own_peak = |stats: &Stats| {
-            let items = stats.ram_peak.items().iter().filter(|(name, _)| *name != "read_buffers");
-            items.map(|(_, bytes)| bytes).sum::<u64>()
-        };
+        let is_own = |item: &&(&str, u64)| item.0 != "read_buffers";
+        let own_peak =
+            |stats: &Stats| stats.ram_peak.items().iter().filter(is_own).map(|item| item.1).sum::<u64>();
         assert!(own_peak(&database.stats()) <= own_peak(&stats), "{bed}");
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// The time between two looks. One costs some microseconds per partition.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs `work`. Returns what it returns, and the most bytes that all files of the database had: at the beginning, at the
-/// end, and every 20 ms.
+/// Runs `work`. Returns what it returns, and the most bytes that all files of the database had: at the beginning, at
+/// the end, and every 20 ms.
 pub fn with_disk_peak<T>(database: &Database, work: impl FnOnce() -> T) -> Result<(T, Option<u64>)> {
     let (running, ended) = channel::<()>();
     std::thread::scope(|scope| {
