@@ -211,8 +211,12 @@ impl fmt::Display for Damage {
 pub struct VerifyReport {
     /// The number of bytes read and checked.
     pub checked_bytes: u64,
-    /// The number of records read and checked: of a key that was overwritten or deleted and not merged yet, each
-    /// version. [`Database::len`](crate::Database::len) counts each key once.
+    /// The number of live records: each key that a get finds, once, at one moment during the verification. `None` if
+    /// there is damage, because what is damaged may be the newest version of a key or its tombstone, and after a
+    /// repair.
+    pub live_records: Option<u64>,
+    /// The number of records read and checked: each version of a key until it is merged, and each tombstone.
+    #[doc(hidden)]
     pub checked_records: u64,
     /// The damaged parts, grouped by file.
     pub damage: Vec<Damage>,

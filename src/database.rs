@@ -27,6 +27,7 @@ mod uniformity;
 mod usage;
 #[doc(hidden)]
 pub mod usage_file;
+mod verify;
 mod workers;
 mod write_options;
 

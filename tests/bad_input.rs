@@ -307,13 +307,13 @@ fn a_closed_database_of_flashkey_is_verified_without_a_change_and_repaired() {
     database.close().unwrap();
     drop(database);
     let report = Database::verify_closed(folder.path(), &mut |_, _| true).unwrap();
-    assert_eq!((report.checked_records, report.damage.len()), (500, 0));
+    assert_eq!((report.checked_records, report.live_records, report.damage.len()), (500, Some(500), 0));
     let segment = folder.path().join("log-0000000000000000");
     let mut bytes = std::fs::read(&segment).unwrap();
     bytes[1000] ^= 1;
     std::fs::write(&segment, &bytes).unwrap();
     let report = Database::verify_closed(folder.path(), &mut |_, _| true).unwrap();
-    assert_eq!((report.checked_records, report.damage.len()), (499, 1));
+    assert_eq!((report.checked_records, report.live_records, report.damage.len()), (499, None, 1));
     assert_eq!(std::fs::read(&segment).unwrap(), bytes);
     let repair = Database::repair(folder.path(), &RepairOptions::default(), &mut |_, _| true).unwrap();
     assert_eq!((repair.found.damage.len(), repair.found.lost().len()), (1, 1));

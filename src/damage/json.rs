@@ -27,7 +27,7 @@ impl RepairReport {
 fn found(report: &VerifyReport) -> Value {
     json!({
         "checked_bytes": report.checked_bytes,
-        "checked_records": report.checked_records,
+        "live_records": report.live_records,
         "torn_bytes": report.torn_bytes,
         "damage": report.damage.iter().map(damaged_place).collect::<Vec<_>>(),
         "lost": ranges(&report.lost()),

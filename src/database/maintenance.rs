@@ -1,13 +1,11 @@
-//! What keeps a database in order, and what it says of itself: durability, background work, copies, examinations,
+//! What keeps a database in order, and what it says of itself: durability, background work, copies,
 //! statistics.
 
 use super::changes::Feed;
 use super::latencies::Operation;
 use super::{Database, builder};
-use crate::damage::VerifyReport;
 use crate::engine::{Capabilities, Step};
 use crate::error::{Error, Result};
-use crate::progress::Progress;
 use crate::stats::Stats;
 use std::path::Path;
 
@@ -44,10 +42,9 @@ impl Database {
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     pub fn len(&self) -> Result<u64> {
-        let count = |sum: u64, is_one: Result<()>| is_one.map(|()| sum + 1);
         match self.ordered() {
-            Some(ordered) => ordered.range_keys(..)?.map(|key| key.map(drop)).try_fold(0, count),
-            None => self.iter()?.map(|record| record.map(drop)).try_fold(0, count),
+            Some(ordered) => ordered.range_keys(..)?.try_fold(0, |sum, key| key.map(|_| sum + 1)),
+            None => self.count_keys(&mut |_| true),
         }
     }
 
@@ -168,42 +165,6 @@ impl Database {
             }
         }
         Ok(())
-    }
-
-    /// Reads everything and reports damage. For a database that cannot be opened, use
-    /// [`verify_closed`](Database::verify_closed); [`repair`](Database::repair) repairs it.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
-    /// database.put("key", "value")?;
-    /// let report = database.verify()?;
-    /// assert!(report.damage.is_empty() && report.checked_records == 1);
-    /// # Ok::<(), siltstone::Error>(())
-    /// ```
-    pub fn verify(&self) -> Result<VerifyReport> {
-        self.verify_with(&mut |_, _| true)
-    }
-
-    /// Like [`verify`](Database::verify). `progress` is called with the bytes read and the total, and returns whether
-    /// to continue.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
-    /// database.put("key", "value")?;
-    /// let report = database.verify_with(&mut |done_bytes, all_bytes| {
-    ///     eprintln!("{done_bytes} of {all_bytes} bytes");
-    ///     true
-    /// })?;
-    /// assert!(report.damage.is_empty());
-    /// # Ok::<(), siltstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`](crate::Error::Interrupted) if `progress` returns false.
-    pub fn verify_with(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        self.engine().verify(progress)
     }
 
     /// Returns the contents, counters and costs of the database.

@@ -1,4 +1,4 @@
-//! Verifies and repairs databases that are not open, and reads the usage counters of one that may be open elsewhere.
+//! Repairs databases that are not open, and reads the usage counters of one that may be open elsewhere.
 
 use super::Database;
 use super::changes;
@@ -6,7 +6,7 @@ use super::compressed;
 use super::disk;
 use super::place::engine_of;
 use super::usage_file;
-use crate::damage::{RepairReport, VerifyReport};
+use crate::damage::RepairReport;
 use crate::device::{Access, Directory};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
@@ -32,30 +32,6 @@ impl RepairOptions {
 }
 
 impl Database {
-    /// Reads all of a database that is not open for writing, and reports damage. Also works if the database cannot be
-    /// opened. Changes nothing and needs no write permission. `progress` receives the bytes read and the total.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
-    /// # database.put("key", "value")?;
-    /// # database.close()?;
-    /// let report = siltstone::Database::verify_closed(directory.path().join("db"), &mut |_done, _all| true)?;
-    /// assert!(report.damage.is_empty() && report.checked_records == 1);
-    /// # Ok::<(), siltstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Locked`] if the database is open, [`Error::NotFound`] if there is none, [`Error::Version`] if a newer
-    /// program wrote it, [`Error::Interrupted`] if `progress` returns false, [`Error::Io`] if files cannot be read.
-    /// [`Error::Corrupt`] only if both the manifest and its mirror are damaged: without them the other files cannot be
-    /// interpreted.
-    pub fn verify_closed(path: impl AsRef<Path>, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        let directory =
-            existing(Directory::system_read_only(path.as_ref(), Access::default()), path.as_ref())?;
-        Database::verify_closed_in(&directory, progress)
-    }
-
     /// Repairs a database that is not open: keeps every intact record, and moves damaged files to a subdirectory. The
     /// report lists keys that may be lost and keys for which reads may return older values. An intact database is not
     /// changed. An interrupted repair has either changed nothing or completed. Needs free space for the intact records
@@ -108,24 +84,6 @@ impl Database {
             existing(Directory::system_read_only(path.as_ref(), Access::default()), path.as_ref())?;
         engine_of(&directory)?;
         Ok(usage_file::read(&directory))
-    }
-
-    /// Like [`verify_closed`](Database::verify_closed), in any directory of the module `device`.
-    #[doc(hidden)]
-    pub fn verify_closed_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        let engine = engine_of(directory)?;
-        let _lock = directory.lock_shared()?;
-        let mut bytes = 0;
-        let mut report = engine.examine(directory, &mut |done, all| {
-            bytes = all;
-            progress(done, all)
-        })?;
-        compressed::file::examine(directory, &mut report)?;
-        if let Some(disk) = disk::of_closed(&*engine, directory)? {
-            let mut progress = |done, all| progress(bytes + done, bytes + all);
-            report.add(Database::verify_closed_in(&disk, &mut progress)?);
-        }
-        Ok(report)
     }
 
     /// Like [`repair`](Database::repair), in any directory of the module `device`.

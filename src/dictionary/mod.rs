@@ -391,7 +391,7 @@ impl Dictionary {
     /// # let path = directory.path().join("capitals.dict");
     /// # use siltstone::Dictionary;
     /// let dictionary = Dictionary::builder().build(&path, [("France", "Paris")])?;
-    /// assert_eq!(dictionary.verify()?.checked_records, 1);
+    /// assert_eq!(dictionary.verify()?.live_records, Some(1));
     /// assert!(dictionary.io().total().read_bytes > 0);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
@@ -411,6 +411,7 @@ impl Dictionary {
         let mut report = verify::verify(self, progress)?;
         if let LaterIndex::Damaged(error) = &self.inner.later_index {
             report.damage.push(Damage::of(error, DamagedPart::Index, 0));
+            report.live_records = None;
         }
         Ok(report)
     }

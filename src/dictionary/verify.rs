@@ -50,7 +50,10 @@ pub(super) fn verify(dictionary: &Dictionary, progress: &mut Progress<'_>) -> Re
     {
         damage.push(Damage::of(&error, DamagedPart::Index, section.length()));
     }
-    Ok(VerifyReport { damage, checked_records: records.count, checked_bytes, ..VerifyReport::default() })
+    // A dictionary has one version of each key.
+    let live_records = damage.is_empty().then_some(records.count);
+    let checked_records = records.count;
+    Ok(VerifyReport { damage, checked_records, live_records, checked_bytes, ..VerifyReport::default() })
 }
 
 impl Records {

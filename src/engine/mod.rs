@@ -175,6 +175,17 @@ pub trait BulkLoad: Send {
     fn finish(self: Box<Self>, now_ms: TimestampMs, progress: &mut Progress<'_>) -> Result<()>;
 }
 
+/// Called with the number of records that were passed. Returns `false` to stop the operation.
+pub type GoOn<'a> = dyn FnMut(u64) -> bool + 'a;
+
+/// The number of records that are passed between two calls of a [`GoOn`].
+const RECORDS_AT_ONCE: u64 = 4096;
+
+/// Calls `go_on` if enough records were passed since its last call; `passed` is the number of all.
+pub(crate) fn pass(passed: u64, go_on: &mut GoOn<'_>) -> Result<()> {
+    if !passed.is_multiple_of(RECORDS_AT_ONCE) || go_on(passed) { Ok(()) } else { Err(Error::Interrupted) }
+}
+
 /// A key-value store. All methods may be called from any thread.
 ///
 /// Keys come with their hash, which the database computes once per operation with the engine's
@@ -251,6 +262,21 @@ pub trait Engine: Send + Sync {
     /// Returns about how many keys there are.
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64>;
 
+    /// Returns how many keys there are at one moment. Exact. `go_on` is called now and then with the number of records
+    /// that were passed. Default: reads all records of a snapshot.
+    ///
+    /// # Errors
+    /// Errors of reading; [`Error::Interrupted`] if `go_on` returned false.
+    fn count_keys(&self, now_ms: TimestampMs, go_on: &mut GoOn<'_>) -> Result<u64> {
+        let mut keys = 0;
+        for record in self.snapshot(now_ms)?.records() {
+            record?;
+            keys += 1;
+            pass(keys, go_on)?;
+        }
+        Ok(keys)
+    }
+
     /// Returns when all earlier writes survive a power loss.
     fn sync(&self) -> Result<()>;
 
@@ -320,7 +346,8 @@ pub trait Engine: Send + Sync {
         Err(self.unsupported("checkpoint"))
     }
 
-    /// Reads everything and reports what is damaged. Calls `progress` with the bytes done and the total bytes.
+    /// Reads everything and reports what is damaged; does not count the live records. Calls `progress` with the bytes
+    /// done and the total bytes.
     fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport>;
 
     /// Returns the contents, counters and costs of the engine.

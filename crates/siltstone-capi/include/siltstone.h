@@ -313,7 +313,8 @@ char *siltstone_stats_prometheus(const siltstone_t *database, char **errptr);
 
 /**
  * Reads everything and looks for damage. Returns the report as one line of JSON, as `siltstone verify --json`; its
- * list "damage" is empty if the database is intact. Sets `*intact`. `progress` and `intact` may be NULL.
+ * list "damage" is empty if the database is intact. "live_records" is the number of live records, each key once; null
+ * if there is damage. Sets `*intact`. `progress` and `intact` may be NULL.
  */
 char *siltstone_verify(const siltstone_t *database,
                        siltstone_progress_fn progress,

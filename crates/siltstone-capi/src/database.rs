@@ -158,7 +158,8 @@ pub unsafe extern "C" fn siltstone_stats_prometheus(
 }
 
 /// Reads everything and looks for damage. Returns the report as one line of JSON, as `siltstone verify --json`; its
-/// list "damage" is empty if the database is intact. Sets `*intact`. `progress` and `intact` may be NULL.
+/// list "damage" is empty if the database is intact. "live_records" is the number of live records, each key once; null
+/// if there is damage. Sets `*intact`. `progress` and `intact` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_verify(
     database: *const Db,

@@ -18,9 +18,10 @@ const EXAMPLES: &str = "
 
 /// Read the whole database and report damage
 ///
-/// Prints every damaged part of a file with the keys of its records, or the range of their hashes. Changes nothing, and
-/// also reads a database that cannot be opened. For a dedup index, reads both databases, and checks that they are
-/// of one moment. Exits with 1 if there is damage; `siltstone repair` fixes it.
+/// Prints every damaged part of a file with the keys of its records, or the range of their hashes. Without damage, also
+/// prints the number of live records: each key once, without deleted and expired ones. Changes nothing, and also reads
+/// a database that cannot be opened. For a dedup index, reads both databases, and checks that they are of one moment.
+/// Exits with 1 if there is damage; `siltstone repair` fixes it.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct VerifyArgs {
@@ -63,10 +64,12 @@ pub fn print(path: &Path, report: &VerifyReport, json: bool) -> anyhow::Result<(
     if json {
         writeln!(out, "{}", with_path(path, &report.to_json())?)?;
     } else {
+        if let Some(live) = report.live_records {
+            write!(out, "{}, ", counted(live, "live record"))?;
+        }
         writeln!(
             out,
-            "{}, {} checked, {} damaged in {}",
-            counted(report.checked_records, "record"),
+            "{} checked, {} damaged in {}",
             counted(report.checked_bytes, "byte"),
             counted(report.damage.len() as u64, "place"),
             path.display()

@@ -20,7 +20,7 @@ pub fn verify_report<'py>(py: Python<'py>, report: &VerifyReport) -> PyResult<Bo
     };
     let dict = PyDict::new(py);
     dict.set_item("checked_bytes", report.checked_bytes)?;
-    dict.set_item("checked_records", report.checked_records)?;
+    dict.set_item("live_records", report.live_records)?;
     dict.set_item("torn_bytes", report.torn_bytes)?;
     let list = report.damage.iter().map(damage).collect::<PyResult<Vec<_>>>()?;
     dict.set_item("damage", PyList::new(py, list)?)?;

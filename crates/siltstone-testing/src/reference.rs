@@ -230,6 +230,14 @@ impl Reference {
         self.now.get(key).is_some_and(|cells| cells.len() > 1)
     }
 
+    /// Returns how many keys there are at least and at most.
+    pub fn keys(&self, now_ms: TimestampMs) -> RangeInclusive<u64> {
+        let keys: BTreeSet<&Bytes> = self.base.keys().chain(self.now.keys()).collect();
+        let possible = || keys.iter().map(|key| self.possible_now(key, now_ms));
+        let certain = possible().filter(|cells| cells.iter().all(Option::is_some)).count() as u64;
+        certain..=possible().filter(|cells| cells.iter().any(Option::is_some)).count() as u64
+    }
+
     /// Checks that these may be all records.
     pub fn check_all(&self, found: &Records, now_ms: TimestampMs) -> Result<(), Violation> {
         let keys: BTreeSet<&Bytes> = self.now.keys().chain(found.keys()).collect();

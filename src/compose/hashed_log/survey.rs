@@ -105,6 +105,7 @@ impl<'a> Survey<'a> {
             checked_records: data.records,
             damage,
             torn_bytes: data.torn_bytes + index.torn_bytes,
+            ..VerifyReport::default()
         };
         let (segments, lost) = (data_files.segments(&data), Vec::new());
         let has_below = settings.has_below;

@@ -5,8 +5,8 @@ use crate::batch::{Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::{
-    Background, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, KeyBounds, Keys, Now,
-    Ordered, PageBuilder, Records, ScanLimit, ScanPage, Snapshot, Step,
+    Background, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, GoOn, KeyBounds, Keys,
+    Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Snapshot, Step,
 };
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};
@@ -185,6 +185,11 @@ impl Engine for Compressed {
 
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
         self.engine.approximate_len(now_ms)
+    }
+
+    /// Decodes no value.
+    fn count_keys(&self, now_ms: TimestampMs, go_on: &mut GoOn<'_>) -> Result<u64> {
+        self.engine.count_keys(now_ms, go_on)
     }
 
     fn sync(&self) -> Result<()> {

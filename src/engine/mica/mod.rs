@@ -29,7 +29,9 @@ pub use settings::MicaSettings;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::engine::settings::SettingsTable;
-use crate::engine::{Capabilities, Changing, Engine, Found, Now, Record, ScanLimit, ScanPage, Snapshot};
+use crate::engine::{
+    Capabilities, Changing, Engine, Found, GoOn, Now, Record, ScanLimit, ScanPage, Snapshot,
+};
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
@@ -223,6 +225,19 @@ impl<S: Space> Engine for Mica<S> {
     fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {
         self.check_open()?;
         Ok(self.partitions.iter().map(|shard| shard.owner.lock().len()).sum())
+    }
+
+    /// Copies nothing, and blocks writers meanwhile.
+    fn count_keys(&self, now_ms: TimestampMs, go_on: &mut GoOn<'_>) -> Result<u64> {
+        self.check_open()?;
+        let mut keys = 0;
+        for owner in self.all_owners() {
+            owner.for_each(now_ms, |_, _, _| keys += 1);
+            if !go_on(keys) {
+                return Err(Error::Interrupted);
+            }
+        }
+        Ok(keys)
     }
 
     fn sync(&self) -> Result<()> {

@@ -1,12 +1,15 @@
-//! The number of keys, estimated from a sample. The SortedStore has each key once, so its count is exact; how many keys
+//! The number of keys: exact by a merge of all stores, or estimated from a sample.
+//!
+//! The SortedStore has each key once, so its count is exact; how many keys
 //! the younger stores add or remove is known only after a merge.
 //!
 //! Keys are in hash order, so the first records of a partition are a random sample of it. The stores are merged from
 //! the start until enough records were read, and the number of keys that the younger stores added is extrapolated.
 
 use super::partition::Partitions;
-use super::snapshot::cursor;
+use super::snapshot::{READ_BYTES, cursor};
 use crate::batch::TimestampMs;
+use crate::engine::{GoOn, pass};
 use crate::error::Result;
 use crate::key::PartitionHasher;
 use crate::store::merge::Cursor;
@@ -15,8 +18,28 @@ use crate::store::merge::Cursor;
 const SAMPLED_RECORDS: u64 = 32 << 10;
 /// The number of records that are read of each partition, at least.
 const PARTITION_RECORDS_MIN: u64 = 512;
-/// The size of a read of each store, in bytes.
-const READ_BYTES: usize = 16 << 10;
+/// The size of a read of each store for a sample, in bytes.
+const SAMPLE_READ_BYTES: usize = 16 << 10;
+
+/// Returns the exact number of keys of one moment. Reads all records, in the memory of an iterator.
+pub(super) fn count_keys(
+    partitions: &Partitions,
+    hasher: PartitionHasher,
+    now_ms: TimestampMs,
+    go_on: &mut GoOn<'_>,
+) -> Result<u64> {
+    let (snapshots, log) = partitions.snapshot();
+    let (mut keys, mut passed) = (0, 0);
+    for snapshot in snapshots {
+        let mut cursor = cursor(hasher, &snapshot, &log, None, |_| READ_BYTES);
+        while cursor.advance()? {
+            passed += 1;
+            pass(passed, go_on)?;
+            keys += u64::from(cursor.entry().is_some_and(|entry| !entry.record.is_gone(now_ms)));
+        }
+    }
+    Ok(keys)
+}
 
 /// Returns the number of keys, about.
 pub(super) fn approximate_len(
@@ -25,11 +48,11 @@ pub(super) fn approximate_len(
     now_ms: TimestampMs,
 ) -> Result<u64> {
     let sampled = (SAMPLED_RECORDS / partitions.len() as u64).max(PARTITION_RECORDS_MIN);
-    let keys = (0..partitions.len()).map(|number| count_keys(partitions, number, hasher, sampled, now_ms));
+    let keys = (0..partitions.len()).map(|number| sample_keys(partitions, number, hasher, sampled, now_ms));
     Ok(keys.sum::<Result<f64>>()?.round() as u64)
 }
 
-fn count_keys(
+fn sample_keys(
     partitions: &Partitions,
     number: usize,
     hasher: PartitionHasher,
@@ -43,7 +66,7 @@ fn count_keys(
     if records == sorted {
         return Ok(sorted as f64);
     }
-    let mut cursor = cursor(hasher, &snapshot, &log, now_ms, |_| READ_BYTES);
+    let mut cursor = cursor(hasher, &snapshot, &log, Some(now_ms), |_| SAMPLE_READ_BYTES);
     let mut keys = 0;
     while cursor.advance()? {
         if cursor.passed() >= sampled {

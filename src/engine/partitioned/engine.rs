@@ -4,7 +4,7 @@ use super::bulk::{EngineParts, PartitionedLoad};
 use super::checkpoint::checkpoint;
 use super::commits::Commits;
 use super::configuration::Configuration;
-use super::count::approximate_len;
+use super::count::{approximate_len, count_keys};
 use super::job_context::JobContext;
 use super::live::Manifest;
 use super::memory_budget::MemoryBudget;
@@ -22,7 +22,8 @@ use crate::compose::Space;
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::{
-    Background, BulkLoad, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
+    Background, BulkLoad, Capabilities, Changing, Engine, Found, GoOn, Now, ScanLimit, ScanPage, Snapshot,
+    Step,
 };
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -211,6 +212,11 @@ impl Engine for PartitionedEngine {
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
         self.check_open()?;
         approximate_len(&self.partitions, self.configuration.hasher, now_ms)
+    }
+
+    fn count_keys(&self, now_ms: TimestampMs, go_on: &mut GoOn<'_>) -> Result<u64> {
+        self.check_open()?;
+        count_keys(&self.partitions, self.configuration.hasher, now_ms, go_on)
     }
 
     fn sync(&self) -> Result<()> {

@@ -46,7 +46,7 @@ pub(super) fn scan(
             let bytes = store_bytes as f64 * share / READS_PER_PAGE;
             (bytes as usize).clamp(block_bytes, block_bytes.max(READ_BYTES))
         };
-        let mut cursor = cursor(configuration.hasher, &snapshot, &log, now_ms, read_bytes);
+        let mut cursor = cursor(configuration.hasher, &snapshot, &log, Some(now_ms), read_bytes);
         // The bits that select the partition are not part of the placement within it.
         cursor.seek(positions.start() << partitions_log2)?;
         while cursor.advance()? {

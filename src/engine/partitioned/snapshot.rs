@@ -67,18 +67,19 @@ impl Snapshot for PartitionedSnapshot {
     fn records(&self) -> Records {
         let (hasher, log, now_ms) = (self.hasher, self.log.clone(), self.now_ms);
         Box::new(self.partitions.clone().into_iter().flat_map(move |snapshot| {
-            let cursor = cursor(hasher, &snapshot, &log, now_ms, |_| READ_BYTES);
+            let cursor = cursor(hasher, &snapshot, &log, Some(now_ms), |_| READ_BYTES);
             PartitionRecords { cursor, failed: false }
         }))
     }
 }
 
-/// Returns all records of a partition in hash order. `read_bytes` returns the size of a read of a store of this length.
+/// Returns all records of a partition in hash order, without those that are gone at `gone_at_ms`; `None` keeps
+/// tombstones and expired records. `read_bytes` returns the size of a read of a store of this length.
 pub(super) fn cursor(
     hasher: PartitionHasher,
     snapshot: &PartitionSnapshot,
     log: &LogView,
-    now_ms: TimestampMs,
+    gone_at_ms: Option<TimestampMs>,
     read_bytes: impl Fn(u64) -> usize,
 ) -> MergeCursor {
     let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
@@ -92,7 +93,7 @@ pub(super) fn cursor(
     if let Some((_, store)) = &snapshot.view.sorted {
         sources.push(store.cursor(Purpose::Iterate, read_bytes(store.file().length())));
     }
-    MergeCursor::new(sources, Some(now_ms))
+    MergeCursor::new(sources, gone_at_ms)
 }
 
 /// Returns a copy of a record.

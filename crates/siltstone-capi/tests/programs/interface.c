@@ -334,6 +334,7 @@ static void damage_and_repair(void) {
     file = fopen(in("copy/MANIFEST"), "r+b");
     CHECK(file != NULL && fputc(255, file) == 255 && fclose(file) == 0);
     CHECK(contains_text(siltstone_verify_closed(in("copy"), NULL, NULL, &intact, &err), "manifest") && !intact);
+    CHECK(contains_text(siltstone_verify_closed(in("copy"), NULL, NULL, NULL, &err), "\"live_records\":null"));
     CHECK(siltstone_repair(in("copy"), stop, &calls, &err) == NULL || calls > 0);
     CHECK(failed(SILTSTONE_ERROR_INTERRUPTED, ""));
     CHECK(contains_text(siltstone_repair(in("copy"), NULL, NULL, &err), "manifest"));
@@ -454,7 +455,7 @@ static void dictionaries(void) {
     CHECK(siltstone_dictionary_contains_many(d, keys, lengths, 2, flags, &err) && flags[0] && !flags[1]);
     CHECK(siltstone_dictionary_get_rows(d, "RomePeru", 4, 2, rows, 4, flags, &err) && !flags[0] && flags[1]);
     CHECK(memcmp(rows[1], "Lima", 4) == 0 && count(siltstone_dictionary_iterate(d, &err)) == 2);
-    CHECK(contains_text(siltstone_dictionary_verify(d, NULL, NULL, &intact, &err), "\"checked_records\":2") && intact);
+    CHECK(contains_text(siltstone_dictionary_verify(d, NULL, NULL, &intact, &err), "\"live_records\":2") && intact);
     CHECK(siltstone_dictionary_reindex(in("d"), "dense_trie", &err));
     CHECK(!siltstone_dictionary_reindex(in("d"), "magic", &err) && failed(SILTSTONE_ERROR_ARGUMENT, "sparse_trie"));
 

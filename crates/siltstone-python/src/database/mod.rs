@@ -223,7 +223,8 @@ impl Database {
         py.detach(|| handle.checkpoint(target)).into_python(py)
     }
 
-    /// Reads everything and returns the damage. `progress` is called with the bytes read and the total.
+    /// Reads everything and returns the damage. `live_records` is the number of live records, each key once; `None` if
+    /// there is damage. `progress` is called with the bytes read and the total.
     #[pyo3(signature = (progress=None))]
     fn verify<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
         let handle = self.handle(py)?;

@@ -253,7 +253,13 @@ impl Run<'_> {
                 Err(Violation::new(format!("damage is reported where there is none: {:?}", report.damage)))
             }
             Ok(_) if receded => Err(Violation::new(format!("the progress decreased: {done} of {all}"))),
-            Ok(_) => self.check_stats(false),
+            Ok(report) => {
+                let keys = self.reference.keys(self.now_ms());
+                match report.live_records.filter(|live| !keys.contains(live)) {
+                    Some(live) => Err(Violation::new(format!("{live} records live, but should be {keys:?}"))),
+                    None => self.check_stats(false),
+                }
+            }
             Err(error) => self.read_failed("verify", &error),
         }
     }

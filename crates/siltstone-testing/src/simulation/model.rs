@@ -3,6 +3,7 @@
 use crate::reference::{CacheReference, Cell, Ending, Records, Reference, Violation};
 use siltstone::Bytes;
 use siltstone::batch::{Durability, NEVER, TimestampMs, Write};
+use std::ops::RangeInclusive;
 
 /// The outcome of a check.
 pub(super) type Outcome = Result<(), Violation>;
@@ -95,6 +96,14 @@ impl Model {
         match self {
             Model::Exact(reference) => reference.is_in_doubt(key),
             Model::Cache(_) => true,
+        }
+    }
+
+    /// Returns how many keys there are at least and at most.
+    pub fn keys(&self, now_ms: TimestampMs) -> RangeInclusive<u64> {
+        match self {
+            Model::Exact(reference) => reference.keys(now_ms),
+            Model::Cache(_) => 0..=u64::MAX,
         }
     }
 
