@@ -1,7 +1,6 @@
 //! Background work: which job runs next, one bounded step at a time.
 
 use super::choice::{Choice, Compaction};
-use super::clean::Cleaning;
 use super::cleanings::Cleanings;
 use super::commits::{Commits, Ledger};
 use super::confirm::Confirming;
@@ -17,8 +16,10 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
+mod cleaning;
 mod saving;
 
+use cleaning::ToClean;
 use saving::Saving;
 
 /// The changes of the index are written to redo after this many bytes of the user log, or segments if these are
@@ -104,10 +105,8 @@ pub(crate) struct Jobs {
     is_saving: AtomicBool,
     /// Whether a part of the index is on flash.
     is_on_flash: AtomicBool,
-    /// Whether a segment has to be cleaned.
-    must_clean: AtomicBool,
-    /// How far cleaning is behind.
-    clean_pressure: AtomicU64,
+    /// What there is to clean.
+    to_clean: ToClean,
     /// The bytes of changes that are not in redo, after the last step.
     pending_bytes: AtomicU64,
     /// The bytes of redo per byte of it at which the index is saved.
@@ -167,8 +166,7 @@ impl Jobs {
             merge_pressure: AtomicU64::new(0),
             is_saving: AtomicBool::new(false),
             is_on_flash: AtomicBool::new(false),
-            must_clean: AtomicBool::new(false),
-            clean_pressure: AtomicU64::new(0),
+            to_clean: ToClean::default(),
             pending_bytes: AtomicU64::new(0),
             redo_share: AtomicU64::new(0),
             changes_share: AtomicU64::new(0),
@@ -191,12 +189,12 @@ impl Jobs {
         let uncovered = self.commits.uncovered_bytes() as f64 / self.flush_bytes() as f64;
         let pending = self.pending_bytes.load(Relaxed) as f64 / self.flush_change_bytes() as f64;
         let unflushed = uncovered.max(pending) / WAITING_FLUSHES_MAX;
-        let clean = f64::from_bits(self.clean_pressure.load(Relaxed));
-        // The segment to which records were moved may make the share of dead bytes small before a cleaning ends.
-        let cleans = self.must_clean.load(Relaxed) || self.cleanings.is_any_begun();
+        let clean = self.clean_pressure();
+        let must_finish =
+            unfinished > 0.0 || self.must_flush() || self.must_flush_keys() || self.must_end(clean);
         let pending = [
-            (unfinished > 0.0 || self.must_flush() || self.must_flush_keys(), self.finishing.is_running()),
-            (cleans, self.cleanings.are_running(self.pressure_of_cleaning())),
+            (must_finish, self.finishing.is_running()),
+            (self.cleans(), self.cleanings.are_running(self.pressure_of_second_cleaning())),
             (self.may_search(), self.searching.is_running()),
             (self.must_confirm(), self.confirming.is_running()),
             (self.must_save(), self.saving.is_running()),
@@ -330,11 +328,11 @@ impl Jobs {
             let freed = self.logs.directory.free_removed(!worked)?;
             let is_due = self.steps.fetch_add(1, Relaxed).is_multiple_of(STEPS_PER_LOOK);
             let looks = self.must_look.swap(false, Relaxed) || is_due || !worked;
+            self.refresh_rest();
             if looks {
                 self.look_at_segments();
             }
             self.has_worked.store(!looks, Relaxed);
-            self.refresh_rest();
             // A compaction may have got to its next part.
             Ok(worked || freed || self.must_look.load(Relaxed))
         })
@@ -342,14 +340,13 @@ impl Jobs {
 
     /// Executes a step of the job that is furthest behind.
     fn step_most_urgent(&self, now_ms: TimestampMs) -> Result<bool> {
-        let clean_pressure = f64::from_bits(self.clean_pressure.load(Relaxed));
         // The other jobs look up entries.
         if self.logs.index.shards_to_load() > 0 && self.step_save()? {
             return Ok(true);
         }
         let mut jobs = [
             (self.confirm_pressure(), Job::Confirm),
-            (clean_pressure, Job::Clean),
+            (self.clean_pressure(), Job::Clean),
             (self.merge_pressure(), Job::MergeKeys),
             (self.save_pressure(), Job::Save),
         ];
@@ -371,7 +368,8 @@ impl Jobs {
     /// Finishes a segment, or writes redo.
     fn step_finish(&self) -> Result<bool> {
         let start = || {
-            let is_needed = self.logs.data.unfinished() > 0 || self.must_flush() || self.must_flush_keys();
+            let must_flush = self.must_flush() || self.must_flush_keys();
+            let is_needed = must_flush || self.logs.data.unfinished() > 0 || self.to_clean.must_end();
             Ok(is_needed.then_some(()))
         };
         self.finishing.step(start, |()| {
@@ -380,6 +378,8 @@ impl Jobs {
             } else if self.must_flush_keys() {
                 self.commits.run(Ledger::flush_keys)?;
                 self.flush_keys_requested.store(false, Relaxed);
+            } else if self.to_clean.must_end() {
+                self.end_segment()?;
             } else if let Some(segment) = self.logs.data.finish_step()? {
                 self.commits.run(|ledger| ledger.finish(segment))?;
                 self.must_look.store(true, Relaxed);
@@ -427,50 +427,6 @@ impl Jobs {
             }
             Ok(search)
         })
-    }
-
-    fn step_clean(&self, now_ms: TimestampMs) -> Result<bool> {
-        // The store below has to catch up first.
-        if self.logs.below.as_ref().is_some_and(|below| below.pressure() >= 1.0) {
-            return Ok(false);
-        }
-        let start = || {
-            let Choice { victim, fate, .. } = self.choose();
-            victim
-                .filter(|segment| self.logs.hold(segment))
-                .map(|segment| Cleaning::begin(&self.logs, segment, fate))
-        };
-        let compacts = self.is_compacting();
-        self.cleanings.step(self.pressure_of_cleaning(), start, |mut cleaning, number| {
-            cleaning.compacts |= compacts;
-            let buffered = &self.memory.clean_bytes[number];
-            let moves = cleaning.moves_what_may_leave(&self.logs);
-            let piece_bytes = self.memory.transfer_bytes() as usize;
-            let step = cleaning.step(&self.logs, &self.commits, now_ms, piece_bytes, buffered)?;
-            self.confirmed.fetch_add(step.confirmed, Relaxed);
-            if moves && step.next.is_none() {
-                self.extend_compaction()?;
-            }
-            self.must_look.fetch_or(step.next.is_none(), Relaxed);
-            Ok(step.next)
-        })
-    }
-
-    /// Lets a running compaction reach what a cleaning that began before it has moved behind its end.
-    fn extend_compaction(&self) -> Result<()> {
-        if self.is_compacting() {
-            self.logs.with_all_writers(|| self.logs.data.start_new_segments())?;
-            self.compaction.lock().extend(self.logs.data.ends());
-        }
-        Ok(())
-    }
-
-    /// Returns how far behind cleaning is, if two segments may be cleaned at once; records leave one segment at a time.
-    fn pressure_of_cleaning(&self) -> f64 {
-        match self.logs.settings.recycling {
-            None => f64::from_bits(self.clean_pressure.load(Relaxed)),
-            Some(_) => 0.0,
-        }
     }
 
     /// Merges some keys of runs.
@@ -540,8 +496,7 @@ impl Jobs {
     fn look_at_segments(&self) {
         let choice = self.choose();
         self.must_confirm.store(choice.to_confirm.is_some(), Relaxed);
-        self.must_clean.store(choice.victim.is_some(), Relaxed);
-        self.clean_pressure.store(choice.clean_pressure.to_bits(), Relaxed);
+        self.to_clean.note(&choice, self.logs.data.bytes());
         self.has_space.store(choice.has_space, Relaxed);
     }
 

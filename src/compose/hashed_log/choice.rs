@@ -7,11 +7,6 @@ use super::policy::{SegmentCounts, choose, choose_queue, choose_unconfirmed, is_
 use super::settings::Recycling;
 use crate::store::data_logs::{CLASSES, SegmentInfo, USER};
 
-/// Cleaning is as far behind as possible when the logs exceed their space by this share, or by this many segments if
-/// that is more.
-pub const EXCESS_MAX: f64 = 0.05;
-pub const EXCESS_SEGMENTS_MAX: u64 = 4;
-
 /// If the file system is short of space, a segment is cleaned from this share of dead bytes on, and from the second one
 /// on, writes wait for it.
 const SHORT_DEAD_MIN: f64 = 0.125;
@@ -83,10 +78,16 @@ impl Compaction {
 /// What there is to do.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
-    /// The segment to clean, what happens to its records, and how far cleaning is behind.
+    /// The segment to clean, the bytes of its live records, and what happens to them.
     pub victim: Option<SegmentInfo>,
+    pub live: u64,
     pub fate: Fate,
+    /// Whether a segment has to be cleaned as soon as the finished ones exceed their space.
+    pub is_any_dirty: bool,
+    /// How far the cleaning of full logs is behind, or of those in a file system that is short of space.
     pub clean_pressure: f64,
+    /// Whether a segment that grows has to end, so that it can be cleaned.
+    pub must_end: bool,
     /// The segment whose overwritings are confirmed, and whether the compaction requires it.
     pub to_confirm: Option<SegmentInfo>,
     pub of_compaction: bool,
@@ -104,20 +105,6 @@ struct Finished {
     counts: SegmentCounts,
     unconfirmed: u64,
     is_held: bool,
-}
-
-impl IndexedLogs {
-    /// Returns by how much the finished segments may exceed their space, in bytes, before writes wait for cleaning.
-    fn excess_max(&self, allowed: f64) -> f64 {
-        (EXCESS_MAX * allowed).max((EXCESS_SEGMENTS_MAX * self.data.segment_bytes()) as f64)
-    }
-
-    /// Returns the most bytes that the logs take with this many live ones: their space, what it may be exceeded by, and
-    /// a segment of each log that grows.
-    pub(super) fn most_bytes(&self, live: u64) -> f64 {
-        let allowed = live as f64 * self.settings.space;
-        allowed + self.excess_max(allowed) + (CLASSES as u64 * self.data.segment_bytes()) as f64
-    }
 }
 
 impl Choice {
@@ -187,21 +174,24 @@ impl Choice {
     }
 
     fn choose_victim(&mut self, logs: &IndexedLogs, segments: &[Finished], compaction: &Compaction) {
-        let settings = &logs.settings;
         let bytes: u64 = segments.iter().map(|finished| finished.counts.bytes).sum();
         let dead: u64 = segments.iter().map(|finished| finished.counts.dead).sum();
-        let allowed = (bytes - dead) as f64 * settings.space;
-        let excess = bytes as f64 - allowed;
+        logs.note_finished(bytes, bytes - dead);
+        // The work that is pending is found out by the same count.
+        let is_excess = logs.excess() > 0.0;
         let is_possible = |finished: &&Finished| {
             let SegmentInfo { class, base, .. } = finished.segment;
             let is_compacted = !compaction.confirms && base < compaction.to[usize::from(class)];
-            !finished.is_held && (excess > 0.0 || is_compacted)
+            !finished.is_held && (is_excess || is_compacted)
         };
         let possible: Vec<&Finished> = segments.iter().filter(is_possible).collect();
         let counts: Vec<SegmentCounts> = possible.iter().map(|finished| finished.counts).collect();
-        if let Some(chosen) = choose(settings.victim, &counts) {
+        self.is_any_dirty = segments.iter().any(|finished| !finished.is_held && finished.counts.dead > 0);
+        if let Some(chosen) = choose(logs.settings.victim, &counts) {
             self.victim = Some(possible[chosen].segment);
-            self.clean_pressure = excess.max(0.0) / logs.excess_max(allowed);
+            self.live = counts[chosen].bytes - counts[chosen].dead;
+        } else if logs.bound_pressure() >= 1.0 && logs.data.unfinished() == 0 {
+            self.must_end = mostly_dead_last(logs).is_some();
         }
     }
 
@@ -210,6 +200,7 @@ impl Choice {
         let Some((segment, share)) = deadest(segments) else { return };
         if share >= SHORT_DEAD_MIN {
             self.victim = Some(segment);
+            self.live = ((1.0 - share) * segment.bytes as f64) as u64;
             self.fate = Fate::Move;
         }
         if share >= SHORT_DEAD_WAITED_FOR {
@@ -266,6 +257,14 @@ impl Choice {
             self.clean_pressure = bytes.saturating_sub(recycling.begin_bytes) as f64 / room as f64;
         }
     }
+}
+
+/// Returns the class of the segment that grows with the most dead bytes, if most of it is dead. If no finished segment
+/// has to be cleaned and a cleaning would not leave the logs within the bound, there is such a segment.
+pub(super) fn mostly_dead_last(logs: &IndexedLogs) -> Option<u8> {
+    let segments = logs.data.view().segments();
+    let last = segments.iter().filter(|segment| segment.end.is_none() && 2 * segment.dead > segment.bytes);
+    last.max_by_key(|segment| segment.dead).map(|segment| segment.class)
 }
 
 /// Returns the segment with the largest share of dead bytes that no job works on, and this share.

@@ -1,5 +1,6 @@
 //! Cleaning: the live records of a segment are appended to the log of their age, and the segment is released.
 
+use super::bound::Moving;
 use super::commits::Commits;
 use super::confirm::{OfHash, compare, notes_of, remove_dead, verdict};
 use super::indexed_logs::{CLEAN, IndexedLogs, OwnedRecord};
@@ -16,8 +17,8 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The bytes that a step reads of a segment.
 pub const PIECE_BYTES: usize = 1 << 20;
-/// The minimum number of steps in which a segment is read, if no record is longer.
-const STEPS_MIN: usize = 4;
+/// The minimum number of steps in which a segment is read, if no record is longer: writes go on in between.
+const STEPS_MIN: u64 = 8;
 /// The maximum number of bytes of records that are appended together, unless one record has more.
 const APPEND_BYTES: u64 = 64 << 10;
 
@@ -40,6 +41,8 @@ pub(super) struct Cleaning {
     pub(super) compacts: bool,
     /// The class that its records move to.
     class: u8,
+    /// What it counts for the bound of the logs.
+    moving: Moving,
     /// Records that leave only with the next step, after they have no entries: a mistake.
     pub(super) late: Vec<OwnedRecord>,
     frames: Frames,
@@ -84,8 +87,8 @@ impl Live {
 }
 
 impl Cleaning {
-    /// Begins to clean a finished segment, which this job holds.
-    pub fn begin(logs: &IndexedLogs, segment: SegmentInfo, fate: Fate) -> Cleaning {
+    /// Begins to clean a finished segment, which this job holds, with this many live bytes.
+    pub fn begin(logs: &IndexedLogs, segment: SegmentInfo, live: u64, fate: Fate) -> Cleaning {
         // A record is indexed after it was appended, with its writer locked. Once all writers were locked, each record
         // of the segment was indexed, so one without an entry is dead.
         if !logs.settings.makes(Mistake::CleansBeforeIndexing) {
@@ -105,6 +108,7 @@ impl Cleaning {
             fate,
             compacts: false,
             class,
+            moving: logs.bound.begin(if fate == Fate::Move { live } else { 0 }),
             late: Vec::new(),
             frames,
             notes: Vec::new(),
@@ -149,6 +153,7 @@ impl Cleaning {
     ) -> Result<Cleaned> {
         self.write_late(logs, commits, now_ms)?;
         self.take_notes(logs);
+        let begin = self.frames.position();
         let (piece, has_more) = self.read(logs, piece_bytes)?;
         let records = piece.records.iter().map(|(_, _, record)| record.heap_bytes() + size_of::<Live>());
         let notes = self.notes.capacity() * size_of::<Overwriting>();
@@ -162,11 +167,14 @@ impl Cleaning {
             let move_live = || logs.health().run(|| self.move_live(logs, shard, now_ms));
             confirmed += logs.with_writers(hashes, move_live)?;
         }
+        let end = self.frames.position();
+        logs.bound.pass(&mut self.moving, end - begin);
         if has_more {
             return Ok(Cleaned { next: Some(self), confirmed });
         }
         let (class, base) = self.id();
         commits.run(|ledger| ledger.release(class, base))?;
+        logs.bound.end(std::mem::take(&mut self.moving));
         logs.unconfirmed.forget((class, base));
         buffered.store(0, Relaxed);
         self.write_late(logs, commits, now_ms)?;
@@ -176,7 +184,8 @@ impl Cleaning {
     /// Reads the next piece. Returns its records, except those without an entry, and whether there may be more.
     fn read(&mut self, logs: &IndexedLogs, bytes_max: usize) -> Result<(Piece, bool)> {
         // Small segments are read in several steps as well.
-        let piece_bytes = PIECE_BYTES.min(logs.settings.segment_bytes as usize / STEPS_MIN).min(bytes_max);
+        let of_segment = (logs.data.segment_bytes() / STEPS_MIN) as usize;
+        let piece_bytes = PIECE_BYTES.min(of_segment).min(bytes_max);
         let (mut piece, mut passed) = (Piece::default(), 0);
         let (first_unit, notes) = (self.first_unit, &self.notes);
         let has_more = self.frames.next_piece(piece_bytes, &mut |unit, record, bytes| {
@@ -252,7 +261,7 @@ impl Cleaning {
 
     /// Moves records whose hashes are of one shard, the writer of which is locked. Returns the number of entries that
     /// were removed because a younger one replaces them.
-    fn move_live(&self, logs: &IndexedLogs, records: &[Live], now_ms: TimestampMs) -> Result<u64> {
+    fn move_live(&mut self, logs: &IndexedLogs, records: &[Live], now_ms: TimestampMs) -> Result<u64> {
         let mut moved: Vec<&Live> = Vec::with_capacity(records.len());
         let (mut bytes, mut confirmed) = (0, 0);
         for live in records {
@@ -292,7 +301,7 @@ impl Cleaning {
     }
 
     /// Appends records to the log of their class, and makes their entries and their notes point there.
-    fn append(&self, logs: &IndexedLogs, moved: &[&Live]) -> Result<()> {
+    fn append(&mut self, logs: &IndexedLogs, moved: &[&Live]) -> Result<()> {
         if moved.is_empty() {
             return Ok(());
         }
@@ -300,6 +309,8 @@ impl Cleaning {
         let mut places = Vec::with_capacity(moved.len());
         let place = |unit, bytes| places.push((unit, bytes));
         logs.data.append(self.class, records.into_iter(), Durability::Buffered, place)?;
+        let bytes = moved.iter().map(|live| u64::from(live.bytes)).sum();
+        logs.bound.append(&mut self.moving, bytes);
         let view = logs.data.view();
         if self.class == CLEAN && logs.settings.has_below {
             logs.add_clean(moved.len() as u64);

@@ -80,7 +80,7 @@ impl Ledger {
         let mut flush = index.start_flush();
         let covered = self.logs.with_all_writers(|| {
             flush.take_operations();
-            data.ends()
+            data.ends_of_records()
         });
         if let Some(below) = &self.logs.below {
             // What was written below before an entry was removed. Redo makes the removal durable, so from then on these

@@ -6,12 +6,11 @@ pub use super::background::{
     CHANGES_BYTES_MIN, CHANGES_BYTES_MIN_PER_SHARD, CHANGES_BYTES_PER_ENTRY, CHANGES_MAX, FLUSH_CHANGE_BYTES,
     FLUSH_LOG_BYTES, FLUSH_SEGMENTS, UNCONFIRMED_MAX, WAITING_SEGMENTS_MAX,
 };
-pub use super::choice::{EXCESS_MAX, EXCESS_SEGMENTS_MAX};
 pub use super::clean::PIECE_BYTES as CLEAN_PIECE_BYTES;
 pub use super::indexed_logs::CLEAN;
 pub use super::memory::INDEX_SHARE;
 pub use super::open::unit_bytes;
-pub use super::policy::{SegmentCounts, choose, choose_queue, class_of, is_mostly_dead};
+pub use super::policy::{SegmentCounts, choose, choose_queue, class_of, excess_max, is_mostly_dead};
 pub use super::recycle::KEPT;
 pub use super::unconfirmed::NOTE_BYTES;
 pub use crate::compose::KEY_STRIPES_BYTES;
@@ -22,7 +21,7 @@ pub use crate::index::hash_pages::{
 pub use crate::store::data_logs::CLASSES;
 pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
 pub use crate::store::log::format::{FRAME_CRC_BYTES, MARKER_BYTES, SEGMENT_HEADER_BYTES};
-pub use crate::store::log::{BUFFER_BYTES_MAX, READ_BYTES_GUESS, SEGMENT_BYTES};
+pub use crate::store::log::{BUFFER_BYTES_MAX, READ_BYTES_GUESS, SEGMENT_BYTES, segment_length};
 pub use crate::store::log_index::{
     FLASH_PAGE_BYTES, OPERATION_BYTES, REDO_HEADER_BYTES, SAVE_PIECE_BYTES, SAVED_BLOCK_BYTES,
     SAVED_PAGE_BYTES, SAVED_SHARD_BYTES, SHARD_BYTES,

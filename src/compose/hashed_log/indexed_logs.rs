@@ -1,6 +1,7 @@
 //! The logs with their index, and the locks that keep both in the same order.
 
 use super::below::Below;
+use super::bound::Bound;
 use super::left::Left;
 use super::settings::LogSettings;
 use super::unconfirmed::{Unconfirmed, YoungerKey};
@@ -52,6 +53,7 @@ pub(crate) struct IndexedLogs {
     pub(super) left: Left,
     pub counts: Counts,
     pub(super) space: Space,
+    pub(super) bound: Bound,
     /// The bytes of frames that entries point to, and on average.
     indexed_bytes: AtomicU64,
     frame_bytes: AtomicU64,
@@ -87,6 +89,7 @@ impl IndexedLogs {
             left,
             counts: Counts::default(),
             space: Space::default(),
+            bound: Bound::default(),
             indexed_bytes: AtomicU64::new(0),
             frame_bytes: AtomicU64::new(0),
         }

@@ -24,6 +24,7 @@
 //! | `live`, `commits` | what is live, as the manifest has it; redo before release |
 //! | `background`, `choice`, `memory` | which job runs next, on which segment; the memory account and its limit |
 //! | `snapshot`, `checkpoint`, `verify` | reads of everything |
+//! | `bound` | the bytes that the logs may have, and when writes wait for cleaning |
 //! | `space` | the reserve of free space |
 //! | `count` | the number of keys |
 //! | `range` | records in the order of their keys |
@@ -33,6 +34,7 @@
 
 mod background;
 mod below;
+mod bound;
 mod checkpoint;
 mod choice;
 mod clean;

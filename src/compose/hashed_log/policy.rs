@@ -49,6 +49,20 @@ pub fn choose(victim: Victim, segments: &[SegmentCounts]) -> Option<usize> {
     best.map(|(number, _)| number)
 }
 
+/// The finished segments may exceed their space by this share of their dead bytes before writes wait for cleaning: at
+/// least by the second share of a segment, and at most by a whole one.
+const EXCESS_SHARE: f64 = 1.0 / 16.0;
+const EXCESS_SEGMENTS_MIN: f64 = 1.0 / 8.0;
+
+/// Returns by how many bytes the finished segments may exceed their space before writes wait for cleaning. `live` are
+/// the live bytes in them.
+pub fn excess_max(space: f64, live: f64, segment_bytes: f64) -> f64 {
+    let share = EXCESS_SHARE * (space - 1.0) * live;
+    // A segment with nearly all dead bytes of a small database is waited for when another one is complete.
+    let of_small = 2.0 * segment_bytes - live;
+    share.min(segment_bytes).max(EXCESS_SEGMENTS_MIN * segment_bytes).max(of_small)
+}
+
 /// A read of one record costs about as much as reading this many bytes in a long piece.
 const READ_COST_BYTES: u64 = 16 << 10;
 /// The least weight of a segment that is cleaned soon.

@@ -34,13 +34,13 @@ settings! {
     /// # }
     /// ```
     pub struct FlashKeySettings {
-        /// The bytes of the logs per byte of live records. Segments are cleaned when there are more. A higher ratio
-        /// means less write amplification: uniform overwrites append 2.7 times at 1.25, and 1.5 times at 1.67. While
-        /// cleaning follows the writes, there are up to 5 % more, or four segments: writes wait then. The segments that
-        /// records are being appended to come on top, a 64th of the data each, 2 MiB or more.
-        space: f64 = 1.25, 1.05..=4.0, kept;
+        /// The bytes of the logs per byte of live records, besides a segment of each of the four logs, which has a 64th
+        /// of the data, at least 2 MiB and at most `segment_bytes`. Writes wait for cleaning before there are more. Only
+        /// what a batch replaces or deletes at once comes on top until it is cleaned. A higher ratio means less write
+        /// amplification: uniform overwrites append 2.7 times at 1.25, and 1.5 times at 1.67.
+        space: f64 = 1.3, 1.05..=4.0, kept;
         /// The most bytes of the logs, 0 for no limit: a put fails with `Error::NoRoom` if the live records with their
-        /// `space`, what may exceed it and the segments that grow would take more.
+        /// `space` and a segment of each log would take more.
         capacity: u64 = 0, 0..=1 << 60, kept;
         /// The bits of a key's hash that the index keeps, fixed when the database is created. A get of a missing key
         /// costs N / 2^bits reads, for N keys.
@@ -60,7 +60,7 @@ settings! {
         index_in_memory: f64 = 1.0, 0.0..=1.0, kept;
         /// The share of keys that may have an unconfirmed overwriting: a second record, which is probably of the same
         /// key. Each takes 18 bytes of memory until the segment of the older record is cleaned. When there are more,
-        /// older records are read only to confirm that. With 0.25 at a `space` of 1.25 none is.
+        /// older records are read only to confirm that. With 0.3 at a `space` of 1.3 none is.
         unconfirmed_max: f64 = 0.05, 0.0..=1.0, kept;
         /// Whether the keys are kept in order as well, fixed when the database is created: ranges of keys can be read.
         /// Costs a few percent of the space for records of 1,000 bytes, and up to 16 MiB of memory.

@@ -171,6 +171,20 @@ fn a_segment_that_was_released_after_it_was_chosen_is_not_cleaned_again() {
 }
 
 #[test]
+fn logs_without_records_do_not_grow_when_the_index_is_written_to_redo() {
+    let mut checked = Checked::create_with(&settings().space(4.0));
+    for round in 0..5 {
+        checked.put(0..1_000, &[round; 60]);
+        checked.work();
+        checked.engine.sync().unwrap();
+    }
+    let segments = checked.engine.parts.logs.segments();
+    assert!(checked.engine.stats().io.of(Purpose::Index).write_bytes > 0);
+    let moved = segments.iter().filter(|segment| segment.class > 0);
+    assert_eq!(moved.map(|segment| segment.bytes).sum::<u64>(), 0, "nothing is moved in so much space");
+}
+
+#[test]
 fn a_compaction_removes_the_older_entry_of_each_key_and_the_deleted_keys() {
     for (value, keys) in [(vec![1; 20], 3_000), (vec![1; 700], 300)] {
         let mut checked = Checked::create();

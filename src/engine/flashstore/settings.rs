@@ -51,8 +51,8 @@ settings! {
     /// ```
     pub struct FlashStoreSettings {
         /// The bytes of flash that the logs may take, at least 16 segments with a disk or as a cache. Without these, a
-        /// put fails with `Error::NoRoom` if the live records with their `space`, what may exceed it and the segments
-        /// that grow would take more; 0 for no limit.
+        /// put fails with `Error::NoRoom` if the live records with their `space` and a segment of each log would take
+        /// more; 0 for no limit.
         flash_bytes: u64 = 0, 0..=1 << 60, kept;
         /// The directory to which records leave, fixed when the database is created: a database of any engine. Its id
         /// is kept, so the directory may move. `disk.engine` is the engine of a new disk, and `disk.NAME` is its
@@ -74,8 +74,9 @@ settings! {
         /// The number of queues. With 1, records that were read go round with all others (the paper). With 2, they stay
         /// in logs of their own, and new records leave earlier if they are not read.
         queues: u8 = 2, 1..=2, kept;
-        /// Without a disk, the bytes of the logs per byte of live records. Segments are cleaned when there are more.
-        space: f64 = 1.25, 1.05..=4.0, kept;
+        /// Without a disk, the bytes of the logs per byte of live records, besides a segment of each of the four logs.
+        /// Writes wait for cleaning before there are more.
+        space: f64 = 1.3, 1.05..=4.0, kept;
         /// The bits of a key's hash that the index keeps, fixed when the database is created. A get of a key that is
         /// not on flash costs N / 2^bits reads of flash, for N keys there. If records leave and this is not given, it
         /// is chosen for 0.0005 reads when flash is full of records of the fixed size, or else of 64 bytes.

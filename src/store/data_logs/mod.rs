@@ -183,6 +183,16 @@ impl DataLogs {
         ends
     }
 
+    /// Returns a position of each log, for [`sync_to`](Self::sync_to), that no record follows: its end, or before that
+    /// if only markers do. While nothing is appended, such a position stays, so no sync adds another marker.
+    pub fn ends_of_records(&self) -> [u64; CLASSES] {
+        let mut ends = [0; CLASSES];
+        for (end, log) in ends.iter_mut().zip(&self.shared.logs) {
+            *end = if log.is_synced() { log.synced() } else { log.end() };
+        }
+        ends
+    }
+
     /// Counts a frame as dead: nothing points to it any more. Returns the class of its segment; `None` if that was
     /// released.
     pub fn add_dead(&self, unit: Unit, bytes: u64) -> Option<u8> {
@@ -234,6 +244,11 @@ impl DataLogs {
     /// taken before can still read it.
     pub fn release(&self, class: u8, base: u64) -> Result<()> {
         self.log(class).release(base).map(drop)
+    }
+
+    /// Starts a new segment in the log of a class, if its last one has frames.
+    pub fn start_new_segment(&self, class: u8) -> Result<()> {
+        self.log(class).start_new_segment()
     }
 
     /// Starts a new segment in each log whose last one has frames, so that these can be finished and cleaned.
@@ -310,6 +325,11 @@ impl DataLogs {
     /// removed of small databases is little, and at most that of the settings.
     pub fn segment_bytes(&self) -> u64 {
         self.shared.slots.segment_bytes()
+    }
+
+    /// Returns the bytes of all segments, without the space that is reserved for appending. Costs an atomic load.
+    pub fn bytes(&self) -> u64 {
+        self.shared.slots.bytes()
     }
 
     /// Returns the bytes of all segments on flash, with the space that is reserved for appending.

@@ -114,6 +114,7 @@ impl DataLogs {
             let directory = if format.class == LogClass::User { directory } else { &unmapped };
             let (log, found) = Log::open_data(directory, &log_settings, &health, data, progress)?;
             *end = found.end;
+            slots.add_bytes(log.last_bytes());
             recovered.lost_tail_bytes += found.lost_tail_bytes;
             logs.push(log);
         }

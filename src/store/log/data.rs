@@ -39,8 +39,7 @@ impl Log {
         let Some(slots) = &self.slots else { return Ok(()) };
         let used = tail.end() - tail.segment.base;
         let count = tail.segment.slots.count;
-        // One for a long batch is filled.
-        let is_short = count > 1 || used < slots.segment_bytes();
+        let is_short = used < slots.segment_bytes();
         if used + bytes <= slots.capacity(count) && is_short {
             return Ok(());
         }
@@ -68,6 +67,11 @@ impl Log {
             Some(end) => (end, Vec::new()),
             None => (tail.buffer_base, tail.buffer.clone()),
         })
+    }
+
+    /// Returns the bytes of frames in the segment that grows.
+    pub(in crate::store) fn last_bytes(&self) -> u64 {
+        self.tail.look(|tail| tail.end() - tail.segment.base)
     }
 
     /// Returns where the segment that grows begins: all others end there or before.

@@ -27,7 +27,7 @@ pub(in crate::store) use recovery::DataSegments;
 pub use recovery::{LogSettings, Recovered};
 pub use segment::LogView;
 pub(in crate::store) use segment::Segment;
-pub use slots::{SEGMENT_BYTES, UNITS_MAX, Unit};
+pub use slots::{SEGMENT_BYTES, UNITS_MAX, Unit, segment_length};
 pub(in crate::store) use slots::{SlotList, SlotTable};
 
 use crate::batch::Durability;
@@ -289,6 +289,7 @@ impl Log {
         mut place: impl FnMut(&Segment, u64, usize),
     ) -> Result<u64> {
         self.tail.run(|tail| {
+            let before = tail.end();
             // A batch never spans segments: the segment changes only between batches.
             match &self.slots {
                 None if tail.end() - tail.segment.base >= tail.length_max => self.start_segment(tail, 0)?,
@@ -306,6 +307,9 @@ impl Log {
                 place(&tail.segment, position, length);
             }
             let end = tail.end();
+            if let Some(slots) = &self.slots {
+                slots.add_bytes(end - before);
+            }
             if durability != Durability::Buffered
                 || tail.buffer.len() >= self.buffer_bytes_max.load(Ordering::Relaxed)
             {
@@ -407,12 +411,16 @@ impl Log {
     /// torn end.
     fn mark(&self, synced: u64) -> Result<()> {
         self.tail.run(|tail| {
+            let before = tail.end();
             self.make_room_for(tail, self.format.marker_bytes() as u64)?;
             let position = tail.end();
             self.format.encode_sync_marker(position, synced, &mut tail.buffer);
             // Only this marker follows the synced position, so all records are still synced.
             if position == synced {
                 self.recordless.store(position + self.format.marker_bytes() as u64, Ordering::Release);
+            }
+            if let Some(slots) = &self.slots {
+                slots.add_bytes(tail.end() - before);
             }
             self.flush(tail)
         })

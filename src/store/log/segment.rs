@@ -81,6 +81,11 @@ impl Segment {
         Some(self.end.load(Ordering::Acquire)).filter(|&end| end != GROWS)
     }
 
+    /// Returns the bytes of its header, and of its frames if it is complete.
+    pub fn file_bytes(&self) -> u64 {
+        SEGMENT_HEADER_BYTES as u64 + self.end().map_or(0, |end| end - self.base)
+    }
+
     /// Marks the segment as complete: another one follows.
     pub fn complete(&self, end: u64) {
         self.end.store(end, Ordering::Release);

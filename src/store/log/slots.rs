@@ -43,6 +43,8 @@ pub(in crate::store) struct SlotTable {
     taken: Mutex<BTreeSet<u32>>,
     list: RwLock<Arc<SlotList>>,
     version: AtomicU64,
+    /// The bytes of all segments.
+    bytes: AtomicU64,
     /// The number of segments that are complete and not finished.
     unfinished: AtomicU64,
     /// The length at which a segment is complete, and the most that it may be.
@@ -58,6 +60,11 @@ const READ_BYTES: usize = 512 << 10;
 /// A segment has at most this share of all bytes of the logs, or as many as a slot, or the minimum.
 const SEGMENTS: u64 = 64;
 const SEGMENT_LENGTH_MIN: u64 = 2 << 20;
+
+/// Returns the length at which a segment is complete, of logs with this many bytes, unless that is limited.
+pub fn segment_length(log_bytes: u64) -> u64 {
+    (log_bytes / SEGMENTS).max(SEGMENT_LENGTH_MIN)
+}
 
 /// The segments at one moment.
 #[derive(Default)]
@@ -78,6 +85,7 @@ impl SlotTable {
             taken: Mutex::new(BTreeSet::new()),
             list: RwLock::default(),
             version: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
             segment_bytes: AtomicU64::new(segment_bytes.min(SEGMENT_LENGTH_MIN)),
             length_max: AtomicU64::new(u64::MAX),
@@ -104,6 +112,16 @@ impl SlotTable {
     /// Returns the number of units of a slot.
     pub fn units_per_slot(&self) -> u64 {
         self.units_per_slot
+    }
+
+    /// Returns the bytes of all segments, without what is reserved for appending.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that were appended to a segment.
+    pub fn add_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Returns the number of segments that are complete and not finished.
@@ -174,6 +192,7 @@ impl SlotTable {
             Self::mark(&mut taken, slots, true);
         }
         drop(taken);
+        self.add_bytes(segments.iter().map(|segment| segment.file_bytes()).sum());
         self.change(segments.iter().map(|segment| (segment.slots, Some(segment))));
         Ok(())
     }
@@ -201,11 +220,13 @@ impl SlotTable {
 
     /// Adds a segment, whose slots were taken.
     pub fn add(&self, segment: &Arc<Segment>) {
+        self.add_bytes(segment.file_bytes());
         self.change([(segment.slots, Some(segment))].into_iter());
     }
 
     /// Removes a segment. Its slots are free then.
     pub fn remove(&self, segment: &Segment) {
+        self.bytes.fetch_sub(segment.file_bytes(), Ordering::Relaxed);
         self.change([(segment.slots, None)].into_iter());
         Self::mark(&mut self.taken.lock(), segment.slots, false);
     }
@@ -221,8 +242,7 @@ impl SlotTable {
         let version = list.version + 1;
         *list = Arc::new(SlotList { version, parts });
         let lengths = list.segments().map(|segment| segment.end().map_or(0, |end| end - segment.base));
-        let share = lengths.sum::<u64>() / SEGMENTS;
-        let length = share.max(SEGMENT_LENGTH_MIN).min(self.length_max.load(Ordering::Relaxed));
+        let length = segment_length(lengths.sum()).min(self.length_max.load(Ordering::Relaxed));
         self.segment_bytes.store(length.min(self.capacity(1)), Ordering::Relaxed);
         self.version.store(version, Ordering::Release);
     }

@@ -6,3 +6,4 @@ mod capacity;
 mod repair;
 #[path = "../repairs/mod.rs"]
 mod repairs;
+mod space;
