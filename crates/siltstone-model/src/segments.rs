@@ -13,7 +13,7 @@
 use super::error::{ModelError, positive};
 use super::popularity::{Group, Popularity};
 use siltstone::Victim;
-use siltstone::engine::flashkey::costs::{CLASSES, SegmentCounts, choose, class_of};
+use siltstone::engine::flashkey::costs::{CLASSES, SegmentCounts, choose, class_of, excess_max};
 
 /// The maximum number of groups of keys.
 const GROUPS: f64 = 24.0;
@@ -29,6 +29,9 @@ const ROUNDS_WARM: f64 = 6.0;
 const ROUNDS: f64 = 4.0;
 /// The minimum number of segments of puts in each of these rounds.
 const SEGMENTS_PER_ROUND_MIN: f64 = 2.0;
+/// How far cleaning is behind, as a share of what finished segments may exceed their space by before puts wait: 0 if
+/// all work is done between puts, nearly 1 if puts are limited by it.
+const LAG: f64 = 0.3;
 /// The bytes of a segment in the counts that the policy sees.
 const COUNTED_BYTES: f64 = 1e9;
 
@@ -109,6 +112,7 @@ impl SegmentCleaning {
         let groups = groups_of(popularity, capacity / steps, GROUPS);
         let none = Saves { on_flash: 0.0, changes_max: f64::INFINITY, puts_max: f64::INFINITY };
         let mut run = Run::new(self, saves.unwrap_or(none), groups, capacity, steps);
+        run.excess = LAG * excess_max(self.space, self.segments, 1.0) / self.segments * popularity.keys();
         run.load();
         let round = (segments.max(SEGMENTS_PER_ROUND_MIN) * steps).ceil();
         let rounds = |rounds: f64| (rounds * round) as u64;
@@ -161,6 +165,8 @@ struct Run<'a> {
     /// The records of a segment, and the puts of a step.
     capacity: f64,
     step: f64,
+    /// The records in finished segments beyond their space.
+    excess: f64,
     /// The segment of each class that grows.
     open: Vec<Segment>,
     finished: Vec<Segment>,
@@ -183,6 +189,7 @@ impl<'a> Run<'a> {
             remaining,
             capacity,
             step,
+            excess: 0.0,
             open,
             finished: Vec::new(),
             puts: 0.0,
@@ -255,7 +262,8 @@ impl<'a> Run<'a> {
         for _ in 0..4 * self.finished.len() {
             let lives: Vec<f64> = self.finished.iter().map(Segment::counted).collect();
             let appended: f64 = self.finished.iter().map(|segment| segment.appended).sum();
-            if appended <= self.rules.space * lives.iter().sum::<f64>() || !self.clean(&lives) {
+            let most = self.rules.space * lives.iter().sum::<f64>() + self.excess;
+            if appended <= most || !self.clean(&lives) {
                 break;
             }
         }

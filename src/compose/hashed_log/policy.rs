@@ -51,7 +51,7 @@ pub fn choose(victim: Victim, segments: &[SegmentCounts]) -> Option<usize> {
 
 /// The finished segments may exceed their space by this share of their dead bytes before writes wait for cleaning: at
 /// least by the second share of a segment, and at most by a whole one.
-const EXCESS_SHARE: f64 = 1.0 / 16.0;
+const EXCESS_SHARE: f64 = 1.0 / 24.0;
 const EXCESS_SEGMENTS_MIN: f64 = 1.0 / 8.0;
 
 /// Returns by how many bytes the finished segments may exceed their space before writes wait for cleaning. `live` are

@@ -1,5 +1,5 @@
 //! Cleaning of FlashKey's logs: how much is written per put, by victim, classes, skew and space, and by models.
-//! Background work is done between puts, so that a run has the same figures each time.
+//! Background work is done between puts, so that a run has the same figures each time, or by threads.
 
 use super::flashkey::tuning;
 use super::{Figure, Settings};
@@ -14,7 +14,7 @@ use siltstone_model::{Cleaning, KeyStream, Popularity, SegmentCleaning, Separati
 use std::sync::atomic::Ordering::Relaxed;
 
 const VALUE_BYTES: usize = 40;
-const SPACES: [f64; 1] = [1.25];
+const SPACES: [f64; 1] = [1.3];
 const SKEWS: [f64; 3] = [0.0, 0.6, 0.99];
 /// The rules by their names.
 const VICTIMS: [(&str, Victim); 3] = [
@@ -24,7 +24,7 @@ const VICTIMS: [(&str, Victim); 3] = [
 ];
 
 /// The space is read this many times per overwriting of all records.
-const SAMPLES_PER_LAP: u64 = 8;
+const SAMPLES_PER_LAP: u64 = 64;
 /// The number of puts between which all background work is done.
 const PUTS_PER_WORK: u64 = 64;
 
@@ -76,7 +76,7 @@ impl Case {
         stream.every_key().try_for_each(|key| writer.put(key))?;
         let counted_from = settings.laps / 2;
         let (mut before, mut puts_before) = (database.stats(), writer.puts);
-        let mut log_bytes = Vec::new();
+        let (mut log_bytes, mut shares) = (Vec::new(), Vec::new());
         for lap in 0..settings.laps {
             if settings.stop.load(Relaxed) {
                 break;
@@ -88,7 +88,9 @@ impl Case {
                 let puts = settings.num.div_ceil(SAMPLES_PER_LAP) as usize;
                 stream.by_ref().take(puts).try_for_each(|key| writer.put(key))?;
                 if lap >= counted_from {
-                    log_bytes.push(detail(&database.stats(), "log_bytes"));
+                    let stats = database.stats();
+                    log_bytes.push(detail(&stats, "log_bytes"));
+                    shares.push(detail(&stats, "log_bytes") / detail(&stats, "live_bytes"));
                 }
             }
         }
@@ -100,7 +102,12 @@ impl Case {
         let frame_bytes = put as f64 / (writer.puts - puts_before).max(1) as f64;
         let room = log_bytes.iter().sum::<f64>() / log_bytes.len().max(1) as f64 / frame_bytes;
         let measured = (put + moved) as f64 / put.max(1) as f64;
-        let what = self.name() + &bounds(&popularity, room);
+        let [mean, most] = [
+            shares.iter().sum::<f64>() / shares.len().max(1) as f64,
+            shares.iter().copied().fold(0.0, f64::max),
+        ];
+        let logs = format!("; logs {mean:.3}, at most {most:.3}");
+        let what = self.name() + &logs + &bounds(&popularity, room);
         let theory = self.theory(settings, &popularity, frame_bytes);
         Ok(Figure { source: "appends per put", what, paper: None, theory, measured })
     }
@@ -130,7 +137,10 @@ impl Case {
             ("classes", self.classes.to_string()),
             ("space", self.space.to_string()),
         ];
-        Tuning { background_threads: Some(0), ..tuning(settings, data_bytes, &engine) }
+        Tuning {
+            background_threads: Some(settings.background_threads),
+            ..tuning(settings, data_bytes, &engine)
+        }
     }
 }
 
@@ -157,13 +167,16 @@ struct Writer<'a> {
     puts: u64,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// The background work is done between puts, and not by threads.
+    works: bool,
 }
 
 impl<'a> Writer<'a> {
     fn new(settings: &Settings, database: &'a Database) -> Result<Self> {
         let keys = Keys::new(settings.key_size, settings.num, false)?;
         let values = Values::new(settings.value_size.unwrap_or(VALUE_BYTES), settings.seed);
-        Ok(Writer { database, keys, values, puts: 0, key: Vec::new(), value: Vec::new() })
+        let works = settings.background_threads == 0;
+        Ok(Writer { database, keys, values, puts: 0, key: Vec::new(), value: Vec::new(), works })
     }
 
     fn put(&mut self, number: u32) -> Result<()> {
@@ -172,7 +185,7 @@ impl<'a> Writer<'a> {
         self.values.write(number, self.puts, &mut self.value);
         self.puts += 1;
         self.database.put(&self.key, &self.value)?;
-        if self.puts.is_multiple_of(PUTS_PER_WORK) {
+        if self.works && self.puts.is_multiple_of(PUTS_PER_WORK) {
             while self.database.step()? == Step::Worked {}
         }
         Ok(())

@@ -140,7 +140,7 @@ pub struct Settings {
     #[arg(long, value_parser = parse_whole::<usize>)]
     pub value_size: Option<usize>,
     /// Bytes of the logs per byte of live records: a list for cleaning [default: 1.7 as RocksDB in the paper, 1.23 of
-    /// YCSB, 1.25 of cleaning]
+    /// YCSB, 1.3 of cleaning]
     #[arg(long, value_delimiter = ',', value_name = "RATIO,…")]
     pub space: Vec<f64>,
     /// Cleaning: rules that choose a segment
@@ -151,6 +151,9 @@ pub struct Settings {
     #[arg(long, value_delimiter = ',', value_name = "NUMBER,…", value_parser = parse_whole::<u8>)]
     #[arg(default_values_t = [1, 3])]
     pub classes: Vec<u8>,
+    /// Cleaning: threads for background work; with 0 it is done between puts, and each run has the same figures
+    #[arg(long, default_value_t = 0, value_parser = parse_whole::<usize>)]
+    pub background_threads: usize,
     /// Skews of the keys; 0 is uniform [default: 0,0.6,0.99 of cleaning, 0.99 of recycling, 0.9 of a cache]
     #[arg(long, value_delimiter = ',', value_name = "THETA,…")]
     pub skew: Vec<f64>,

@@ -199,8 +199,14 @@ struct Changes {
 }
 
 impl FlashKeyStore {
+    /// Returns the bytes at which a segment is complete.
+    fn segment_bytes(&self) -> f64 {
+        let log_bytes = self.layout.space * self.live_bytes();
+        (costs::segment_length(log_bytes as u64) as f64).min(self.layout.segment_bytes)
+    }
+
     fn segment_frames(&self) -> f64 {
-        self.layout.segment_bytes / self.frame_bytes
+        self.segment_bytes() / self.frame_bytes
     }
 
     fn live_bytes(&self) -> f64 {
@@ -222,8 +228,8 @@ impl FlashKeyStore {
     }
 
     fn steady(&self, popularity: &Popularity) -> Result<Steady, ModelError> {
-        let FlashKeyLayout { space, victim, classes, segment_bytes, .. } = self.layout;
-        let segments = self.live_bytes() / segment_bytes;
+        let FlashKeyLayout { space, victim, classes, .. } = self.layout;
+        let segments = self.live_bytes() / self.segment_bytes();
         let cleaning = SegmentCleaning { space, segments, victim, classes };
         let (index, in_memory) = (self.index(), cleaning.steady(popularity, None)?);
         if index.on_flash() == 0.0 {
@@ -283,7 +289,9 @@ impl FlashKeyStore {
             true => of_log(moved, 1.0) + of_log(promoted, 1.0),
             false => of_log(moved, self.layout.classes.into()),
         };
-        let markers = LOGS / puts + orders + (promoted + moved) / self.segment_frames();
+        // A flush syncs the logs that have got records, and a release flushes after records moved to one log.
+        let synced_logs = 1.0 + f64::from(moved > 1e-9) + f64::from(promoted > 1e-9);
+        let markers = synced_logs / puts + orders + (promoted + moved) / self.segment_frames();
         let distinct = |puts: f64| {
             // By Simpson's rule.
             puts * (1.0 + 4.0 * popularity.absent(puts / 2.0) + popularity.absent(puts)) / 6.0
@@ -335,7 +343,7 @@ impl FlashKeyStore {
         self.per_byte(FlashKeyWrites {
             puts: self.frame_bytes,
             moved: 0.0,
-            markers: LOGS / puts * self.marker_bytes() + SEGMENT_HEADER_BYTES / self.segment_frames(),
+            markers: self.marker_bytes() / puts + SEGMENT_HEADER_BYTES / self.segment_frames(),
             redo: redo / puts,
             saved_index: saved / self.keys,
             ordered_keys: KEY_WRITES * self.ordered_key_bytes(),
@@ -418,7 +426,7 @@ impl FlashKeyStore {
 
     /// Returns the bits of the highest number of a unit.
     fn unit_bits(&self) -> f64 {
-        let segments = (self.layout.space * self.live_bytes() / self.layout.segment_bytes).ceil() + LOGS;
+        let segments = (self.layout.space * self.live_bytes() / self.segment_bytes()).ceil() + LOGS;
         let units_per_segment = (self.layout.segment_bytes / self.unit_bytes).ceil();
         (segments * units_per_segment).log2().ceil()
     }
@@ -503,7 +511,7 @@ impl FlashKeyStore {
     pub fn ram_peak(&self) -> FlashKeyRam {
         let pending =
             (self.puts_per_flush(2.0) * 2.0 * OPERATION_BYTES * 2.0).min(costs::FLUSH_CHANGE_BYTES as f64);
-        let piece = (costs::CLEAN_PIECE_BYTES as f64).min(self.layout.segment_bytes);
+        let piece = (costs::CLEAN_PIECE_BYTES as f64).min(self.segment_bytes());
         let index = self.index().ram_peak(self.keys, self.unconfirmed_max());
         FlashKeyRam {
             index,
@@ -521,20 +529,21 @@ impl FlashKeyStore {
     }
 
     fn segments_max(&self) -> f64 {
-        self.layout.space * self.live_bytes() / self.layout.segment_bytes + LOGS
+        self.layout.space * self.live_bytes() / self.segment_bytes() + LOGS
     }
 
     /// Returns how many overwritings may be unconfirmed before puts wait: twice as many as are confirmed by reads, or
     /// all dead records.
     fn unconfirmed_max(&self) -> f64 {
-        let dead = (1.0 + costs::EXCESS_MAX) * self.layout.space - 1.0;
+        let excess = costs::excess_max(self.layout.space, self.live_bytes(), self.segment_bytes());
+        let dead = self.layout.space - 1.0 + excess / self.live_bytes();
         dead.min(costs::UNCONFIRMED_MAX * self.layout.unconfirmed_max) * self.keys
     }
 
-    /// Returns the maximum number of bytes on flash per byte of items, of a store whose background work keeps up: the
-    /// logs with the segments that grow and one that is cleaned, a saved index, the next one, and redo.
+    /// Returns the maximum number of bytes on flash per byte of items: the logs, which have a segment each besides their
+    /// space, a saved index, the next one, and redo.
     pub fn space_amplification(&self) -> f64 {
-        let logs = self.layout.space * self.live_bytes() + (LOGS + 1.0) * self.layout.segment_bytes;
+        let logs = self.layout.space * self.live_bytes() + LOGS * self.segment_bytes();
         let index = self.index_files_bytes();
         let ordered = KEY_COPIES * self.ordered_key_bytes() * self.keys;
         (logs + index + ordered) / self.keys / self.layout.item_bytes()
@@ -547,8 +556,7 @@ impl FlashKeyStore {
 
     /// Returns the maximum number of files.
     pub fn files_max(&self) -> f64 {
-        let waiting = costs::WAITING_SEGMENTS_MAX + costs::EXCESS_SEGMENTS_MAX as f64;
-        self.segments_max() * (1.0 + costs::EXCESS_MAX) + waiting
+        self.segments_max() + costs::WAITING_SEGMENTS_MAX
     }
 }
 

@@ -6,7 +6,7 @@ use super::demand::Demand;
 use super::parameters::{Candidate, Costs, OTHER_FILES, Parameters};
 
 /// Candidates for the bytes of the logs per byte of live records.
-const SPACES: [f64; 9] = [1.05, 1.1, 1.18, 1.25, 1.4, 1.67, 2.0, 3.0, 4.0];
+const SPACES: [f64; 9] = [1.05, 1.1, 1.18, 1.3, 1.45, 1.67, 2.0, 3.0, 4.0];
 /// Candidates for the bits of a hash that the index keeps.
 const HASH_BITS: [f64; 3] = [32.0, 35.0, 38.0];
 /// Candidates for the share of the index that is in memory.
