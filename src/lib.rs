@@ -104,7 +104,6 @@ pub mod batch;
 mod cache;
 #[doc(hidden)]
 pub mod coding;
-mod compose;
 #[doc(hidden)]
 pub mod compression;
 mod damage;

@@ -17,16 +17,16 @@ use siltstone::names::LogClass;
 use siltstone::store::block::{Block, BlockBuilder};
 use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, FinishedSegment, USER};
 use siltstone::store::hash_store::{HashStoreFormat, HashStoreWriter};
-use siltstone::store::log::format::LogFormat;
 use siltstone::store::log::{Log, LogSettings};
-use siltstone::store::log_index::{IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex};
+use siltstone::store::log_format::LogFormat;
 use siltstone::store::manifest::Header;
 use siltstone::store::merge::Entry;
-use siltstone::store::ordered::{
-    BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
-};
 use siltstone::store::ordered_keys::{self, Direction, KeyRun, KeyState, OrderedKeys};
 use siltstone::store::record::{RecordShape, RecordView};
+use siltstone::store::table::{
+    BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
+};
+use siltstone::store::unit_index::{IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex};
 use siltstone::store::{Query, StoreFile, StoreFileWriter, StoreFilter};
 use siltstone::{Compression, Durability, Usage, compression_file, usage_file};
 use std::collections::BTreeMap;

@@ -198,17 +198,29 @@ fn engines() -> Vec<String> {
     names.filter(|name| table.contains(&format!("{name}::INFO"))).collect()
 }
 
+/// The engines that build on another one, with its name: the table of base engines in `docs/ARCHITECTURE.md`.
+fn base_engines() -> Vec<(String, String)> {
+    let page = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let (_, table) = page.split_once("<!-- base engines -->\n").unwrap();
+    let (table, _) = table.split_once("<!-- end of base engines -->").unwrap();
+    let cells = |row: &str| row.split('|').map(|cell| cell.trim().replace('`', "")).collect::<Vec<_>>();
+    table.lines().skip(2).map(cells).map(|cells| (cells[1].clone(), cells[2].clone())).collect()
+}
+
 #[test]
-fn engines_do_not_import_each_other() {
-    let engines = engines();
+fn engines_import_no_engine_but_the_one_that_they_build_on() {
+    let (engines, bases) = (engines(), base_engines());
     assert!(engines.contains(&"silt".to_owned()));
+    let has_no_base = |base: &String| bases.iter().all(|(engine, _)| engine != base);
+    assert!(bases.iter().all(|(engine, base)| engines.contains(engine) && has_no_base(base)));
     let mut violations = Vec::new();
     for source in sources("src/engine") {
         let own = source.path.split('/').nth(2).unwrap();
+        let may = |name: &str| name == own || bases.contains(&(own.to_owned(), name.to_owned()));
         for path in paths_after(&source.code, "crate::engine::") {
-            let name = first_of(&path).to_owned();
-            if engines.contains(&name) && name != own && !own.ends_with(".rs") {
-                violations.push(format!("{}: engines must not import each other", source.path));
+            let name = first_of(&path);
+            if engines.iter().any(|engine| engine == name) && !may(name) && !own.ends_with(".rs") {
+                violations.push(format!("{}: `{own}` does not build on `{name}`", source.path));
             }
         }
     }
@@ -217,7 +229,7 @@ fn engines_do_not_import_each_other() {
 
 #[test]
 fn only_the_table_of_engines_names_them() {
-    let names = engines();
+    let (names, bases) = (engines(), base_engines());
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
     // `EngineKind::Silt`, `SiltSettings`, `engine::silt::Silt`.
     let is_name = |word: &str, name: &str| {
@@ -228,7 +240,9 @@ fn only_the_table_of_engines_names_them() {
     let mut violations = Vec::new();
     for source in sources("src") {
         let is_table = ["src/engine/family.rs", "src/engine/mod.rs", "src/lib.rs"].contains(&&*source.path);
-        for name in names.iter().filter(|name| !source.path.starts_with(&format!("src/engine/{name}/"))) {
+        let is_in = |engine: &str| source.path.starts_with(&format!("src/engine/{engine}/"));
+        let builds_on = |name: &str| bases.iter().any(|(engine, base)| base == name && is_in(engine));
+        for name in names.iter().filter(|name| !is_in(name) && !builds_on(name)) {
             let mut words = source.code.split(|letter| !is_part(letter));
             if let Some(word) = words.find(|word| !is_table && is_name(word, name)) {
                 violations.push(format!("{}: `{word}` names an engine", source.path));
@@ -260,7 +274,7 @@ fn crates_import_only_the_public_interface() {
 #[test]
 fn files_threads_and_clocks_are_used_in_their_modules_only() {
     let sources = sources("src");
-    let files = |path: &str| path.starts_with("src/device/") || path == "src/database/builder.rs";
+    let files = |path: &str| path.starts_with("src/device/") || path == "src/database/builder/mod.rs";
     let clocks = |path: &str| path.starts_with("src/database");
     let memory = |path: &str| path.starts_with("src/device/");
     let mut violations = with_words(

@@ -4,7 +4,7 @@ use crate::input::overwrite;
 use siltstone::coding::checksum::Secret;
 use siltstone::key::RecordLayout;
 use siltstone::names::LogClass;
-use siltstone::store::log::format::LogFormat;
+use siltstone::store::log_format::LogFormat;
 use siltstone::store::slots::{SLOT_CHECKSUM_BYTES, checked_slots_per_block, slot_checksum};
 
 /// The offset in a store's footer of the flag that says whether a copy precedes it.

@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor};
-use crate::store::ordered::{BlockForm, OrderedTableSettings, OrderedTableWriter, TableForm};
 use crate::store::record::RecordView;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
+use crate::store::table::{BlockForm, OrderedTableSettings, OrderedTableWriter, TableForm};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

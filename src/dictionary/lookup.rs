@@ -5,8 +5,8 @@ use crate::device::{Purpose, ReadRequest, with_scratch};
 use crate::error::Result;
 use crate::key::check_key;
 use crate::store::Query;
-use crate::store::ordered::{Located, Span};
 use crate::store::record::RecordView;
+use crate::store::table::{Located, Span};
 use bytes::Bytes;
 
 /// The maximum number of reads and bytes per batch.

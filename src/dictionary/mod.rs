@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
-use crate::store::ordered::{IndexKind, OrderedCursor, OrderedTable};
+use crate::store::table::{IndexKind, OrderedCursor, OrderedTable};
 use bytes::Bytes;
 use format::Header;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
-use crate::store::ordered::{StoreIndex, StoreIndexBuilder};
+use crate::store::table::{StoreIndex, StoreIndexBuilder};
 use std::path::Path;
 
 /// The records between two reports of progress.

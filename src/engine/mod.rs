@@ -8,17 +8,12 @@ mod common;
 mod family;
 pub mod flashkey;
 pub mod flashstore;
-mod log_engine;
-mod log_ordered;
-mod log_scan;
-mod log_settings;
+mod jobs;
 pub mod mica;
 mod ordered;
-pub mod partitioned;
 mod scan;
 mod settings;
 pub mod silt;
-mod write_budget;
 
 pub use common::CommonSettings;
 pub use family::EngineKind;

@@ -24,7 +24,7 @@ use crate::index::run_columns::RunColumnsSettings;
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::merge::Entry;
-use crate::store::ordered::{
+use crate::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
 

@@ -12,7 +12,7 @@
 
 use crate::device::{AlignedBuffer, Purpose};
 use crate::store::log::LogView;
-use crate::store::log::format::{FRAME_CRC_BYTES, Frame};
+use crate::store::log_format::{FRAME_CRC_BYTES, Frame};
 use crate::store::log_store::FrozenLog;
 use crate::store::record::{RecordProblem, RecordView};
 use std::ops::Range;

@@ -238,7 +238,7 @@ mod tests {
     use crate::index::partial_key_cuckoo::CuckooSettings;
     use crate::key::{KeyHasher, RecordLayout};
     use crate::store::log::Log;
-    use crate::store::log::format::LogFormat;
+    use crate::store::log_format::LogFormat;
     use crate::store::log_store::{LogStore, LogStoreSettings};
     use crate::store::record::RecordView;
 

@@ -7,23 +7,23 @@ pub mod chain;
 mod compaction_filter;
 pub mod data_logs;
 pub mod examine;
+pub mod file;
 mod filter;
 pub mod hash_store;
 mod listing;
 pub mod log;
 mod log_batch;
 pub mod log_cursor;
-pub mod log_index;
+pub mod log_format;
 pub mod log_store;
 pub mod manifest;
 pub mod merge;
-pub mod ordered;
 pub mod ordered_keys;
 pub mod record;
 pub mod slots;
 pub mod sort;
-
-pub mod file;
+pub mod table;
+pub mod unit_index;
 
 pub use compaction_filter::CompactionFilter;
 pub use file::{StoreFile, StoreFileWriter, StoreFooter};

@@ -2,7 +2,7 @@
 //! damage around them. Recovery must not take them for frames of this database.
 
 use super::flips::{Files, memory, read_files};
-use siltstone::store::log::format::SEGMENT_HEADER_BYTES;
+use siltstone::store::log_format::SEGMENT_HEADER_BYTES;
 use siltstone::{Database, Durability, WriteOptions};
 
 /// A key that was never written; only forged frames put it.

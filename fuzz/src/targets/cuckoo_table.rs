@@ -8,10 +8,8 @@ use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::RecordLayout;
 use siltstone::store::Query;
 use siltstone::store::merge::Entry;
-use siltstone::store::ordered::{
-    BlockForm, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
-};
 use siltstone::store::record::{RecordShape, RecordView};
+use siltstone::store::table::{BlockForm, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm};
 
 /// Runs the target.
 pub fn run(data: &[u8]) {

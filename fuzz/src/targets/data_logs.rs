@@ -5,7 +5,7 @@ use crate::seal::{SECRET, frame_of};
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::names::LogClass;
 use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, DataLogsToExamine, FinishedSegment};
-use siltstone::store::log::format::{SEGMENT_HEADER_BYTES, Slots};
+use siltstone::store::log_format::{SEGMENT_HEADER_BYTES, Slots};
 use siltstone::store::record::RecordView;
 
 /// Runs the target.

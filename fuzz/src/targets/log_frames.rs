@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use crate::seal::{SECRET, frame};
-use siltstone::store::log::format::{Frame, LogFormat, SegmentHeader};
+use siltstone::store::log_format::{Frame, LogFormat, SegmentHeader};
 
 /// Runs the target.
 pub fn run(data: &[u8]) {

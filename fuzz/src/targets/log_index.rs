@@ -8,11 +8,11 @@ use siltstone::device::{Directory, Purpose};
 use siltstone::key::RecordLayout;
 use siltstone::names::LogClass;
 use siltstone::store::log::Log;
-use siltstone::store::log::format::LogFormat;
-use siltstone::store::log_index::{
+use siltstone::store::log_format::LogFormat;
+use siltstone::store::record::RecordView;
+use siltstone::store::unit_index::{
     IndexToExamine, IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex,
 };
-use siltstone::store::record::RecordView;
 use std::sync::Arc;
 
 const FORMAT: LogFormat =

@@ -5,10 +5,10 @@ use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::Query;
 use siltstone::store::merge::Entry;
-use siltstone::store::ordered::{
+use siltstone::store::record::{RecordShape, RecordView};
+use siltstone::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
-use siltstone::store::record::{RecordShape, RecordView};
 use std::sync::Arc;
 
 /// Runs the target.

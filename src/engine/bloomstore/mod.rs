@@ -10,7 +10,7 @@
 //!   old run      one file with most of the records, found through the chain as well
 //! ```
 //!
-//! The stores and the jobs that move records between them are in `engine::partitioned`, chains in `store::chain`. Here
+//! The stores and the jobs that move records between them are in `engine::silt`, chains in `store::chain`. Here
 //! are the settings of BloomStore, and the engine in the table of engines.
 //!
 //! Deviations: LogStores and a log in place of a page of write buffer per instance, so a crash loses nothing that was
@@ -23,6 +23,6 @@ mod settings;
 mod tests;
 
 #[doc(hidden)]
-pub use super::partitioned::Mistake;
+pub use crate::engine::silt::Mistake;
 pub use settings::BloomStoreSettings;
 pub(in crate::engine) use settings::INFO;

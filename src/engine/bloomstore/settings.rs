@@ -1,15 +1,13 @@
 //! The settings of a BloomStore engine.
 
-#[cfg(feature = "mistakes")]
-use crate::engine::partitioned::Mistake;
-use crate::engine::partitioned::{
-    ChainSettings, HashStoreKind, PartitionedEngineSettings, PartitionedSettings,
-};
 use crate::engine::settings::{EngineInfo, settings};
+#[cfg(feature = "mistakes")]
+use crate::engine::silt::Mistake;
+use crate::engine::silt::{ChainSettings, HashStoreKind, PartitionSettings, SiltFamilySettings};
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
 use crate::store::FilterKind;
-use crate::store::ordered::IndexKind;
+use crate::store::table::IndexKind;
 
 /// The engine.
 pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
@@ -87,10 +85,10 @@ settings! {
     }
 }
 
-impl PartitionedEngineSettings for BloomStoreSettings {
+impl SiltFamilySettings for BloomStoreSettings {
     const INFO: &'static EngineInfo = &INFO;
 
-    fn of_partitions(&self) -> PartitionedSettings {
+    fn of_partitions(&self) -> PartitionSettings {
         let chain = ChainSettings {
             chain_length: self.chain_length,
             buffered_filters: self.buffered_filters,
@@ -100,7 +98,7 @@ impl PartitionedEngineSettings for BloomStoreSettings {
             space: self.space,
             expected_keys: self.expected_keys,
         };
-        PartitionedSettings {
+        PartitionSettings {
             // Merges follow from the length of chains.
             merge_ratio: 1.0,
             tag_bits: 15,

@@ -1,10 +1,21 @@
 //! The settings of a FlashKey engine.
 
+use super::family::FlashKeyFamilySettings;
+use super::log_settings::LogSettings;
 #[cfg(feature = "mistakes")]
-use crate::compose::hashed_log::Mistake;
-use crate::compose::hashed_log::{LogSettings, Victim};
-use crate::engine::log_settings::LogEngineSettings;
-use crate::engine::settings::{EngineInfo, named_values, settings};
+use super::log_settings::Mistake;
+use super::policy::Victim;
+use super::{recovery, survey};
+use crate::damage::{RepairReport, VerifyReport};
+use crate::device::Directory;
+use crate::engine::settings::{
+    EngineInfo, EngineSettings, Opening, SettingsTable, by_table, named_values, settings,
+};
+use crate::engine::{CommonSettings, Engine};
+use crate::error::Result;
+use crate::names::FileName;
+use crate::progress::Progress;
+use std::sync::Arc;
 
 /// The engine.
 pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
@@ -35,9 +46,9 @@ settings! {
     /// ```
     pub struct FlashKeySettings {
         /// The bytes of the logs per byte of live records, besides a segment of each of the four logs, which has a 64th
-        /// of the data, at least 2 MiB and at most `segment_bytes`. Writes wait for cleaning before there are more. Only
-        /// what a batch replaces or deletes at once comes on top until it is cleaned. A higher ratio means less write
-        /// amplification: uniform overwrites append 2.7 times at 1.25, and 1.5 times at 1.67.
+        /// of the data, at least 2 MiB and at most `segment_bytes`. Writes wait for cleaning before there are more.
+        /// Only what a batch replaces or deletes at once comes on top until it is cleaned. A higher ratio means less
+        /// write amplification: uniform overwrites append 2.7 times at 1.25, and 1.5 times at 1.67.
         space: f64 = 1.3, 1.05..=4.0, kept;
         /// The most bytes of the logs, 0 for no limit: a put fails with `Error::NoRoom` if the live records with their
         /// `space` and a segment of each log would take more.
@@ -73,7 +84,7 @@ settings! {
     }
 }
 
-impl LogEngineSettings for FlashKeySettings {
+impl FlashKeyFamilySettings for FlashKeySettings {
     const INFO: &'static EngineInfo = &INFO;
     const FIXED: &'static [&'static str] = &["hash_bits", "segment_bytes", "ordered"];
 
@@ -93,6 +104,38 @@ impl LogEngineSettings for FlashKeySettings {
             #[cfg(feature = "mistakes")]
             mistake: self.mistake,
         }
+    }
+}
+
+impl EngineSettings for FlashKeySettings {
+    by_table!(INFO);
+
+    fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {
+        if created { self.check_creation(common) } else { self.check_limits() }
+    }
+
+    fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
+        let Opening { directory, common, create, seed, progress, .. } = opening;
+        if create {
+            self.create(&directory, common, seed)?;
+        }
+        Ok(Arc::new(self.open_logs(directory, common, None, progress)?))
+    }
+
+    fn is_half_created(&self, directory: &Directory) -> Result<bool> {
+        recovery::is_half_created(directory)
+    }
+
+    fn owns(&self, file_name: &str) -> bool {
+        FileName::parse(file_name).is_some_and(FileName::is_of_logs)
+    }
+
+    fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        survey::examine(directory, &|kept| self.of_kept(kept), progress)
+    }
+
+    fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
+        super::repair::repair(directory, &|kept| self.of_kept(kept), progress)
     }
 }
 

@@ -3,8 +3,8 @@ use crate::Database;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
-use crate::engine::log_engine::LogEngine;
-use crate::engine::log_settings::LogEngineSettings;
+use crate::engine::flashkey::FlashKeyEngine;
+use crate::engine::flashkey::FlashKeyFamilySettings;
 use crate::engine::{Change, CommonSettings, Engine, Found, Step};
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const NOW_MS: TimestampMs = 1;
 
 /// A database in memory, and the values that it must have.
 struct Checked {
-    engine: LogEngine,
+    engine: FlashKeyEngine,
     directory: Directory,
     wanted: BTreeMap<u32, Vec<u8>>,
 }

@@ -2,9 +2,9 @@
 
 use super::claim::Claim;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::compose::hashed_log::Below;
 use crate::device::Directory;
 use crate::engine::Engine;
+use crate::engine::flashkey::Below;
 use crate::error::Result;
 use crate::key::Key;
 use crate::sync::Mutex;

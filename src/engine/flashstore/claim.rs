@@ -19,9 +19,9 @@
 use super::settings::DISK_NUMBER;
 use crate::coding::Reader;
 use crate::coding::checksum::crc32c;
-use crate::compose::hashed_log::Manifest;
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
+use crate::engine::flashkey::Manifest;
 use crate::error::{Error, Result};
 use crate::store::manifest::{HEADER_BYTES, Header};
 

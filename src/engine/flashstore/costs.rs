@@ -2,6 +2,6 @@
 
 pub use super::admission::places;
 pub use super::settings::{SEGMENTS_MIN, UNCONFIRMED_MAX, begin_bytes, hash_bits};
-pub use crate::compose::hashed_log::costs::*;
 pub use crate::engine::common::PARTITIONS_DEFAULT;
+pub use crate::engine::flashkey::costs::*;
 pub use crate::engine::settings::DISK_FILTER_BITS;

@@ -5,10 +5,10 @@ use super::below::DiskBelow;
 use super::claim::{self, Claim};
 use super::settings::{DISK_ID, FlashStoreSettings, INFO};
 use super::tiered::{Tiered, id_of};
-use crate::compose::hashed_log::{self, Manifest};
 use crate::damage::{Damage, RepairReport, VerifyReport};
 use crate::device::Directory;
-use crate::engine::log_settings::LogEngineSettings;
+use crate::engine::flashkey::FlashKeyFamilySettings;
+use crate::engine::flashkey::{self, Manifest};
 use crate::engine::settings::{
     Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo, SettingsTable, budget_of_disk,
 };
@@ -87,7 +87,7 @@ impl EngineSettings for FlashStoreSettings {
     }
 
     fn is_half_created(&self, directory: &Directory) -> Result<bool> {
-        hashed_log::is_half_created(directory)
+        flashkey::is_half_created(directory)
     }
 
     fn owns(&self, file_name: &str) -> bool {
@@ -100,14 +100,14 @@ impl EngineSettings for FlashStoreSettings {
 
     fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let claim = self.damaged_claim(directory)?;
-        let mut report = hashed_log::examine(directory, &|kept| self.of_kept(kept), progress)?;
+        let mut report = flashkey::examine(directory, &|kept| self.of_kept(kept), progress)?;
         report.damage.extend(claim.map(|claim| claim.damage));
         Ok(report)
     }
 
     fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
         let before = self.damaged_claim(directory)?;
-        let mut report = hashed_log::repair(directory, &|kept| self.of_kept(kept), progress)?;
+        let mut report = flashkey::repair(directory, &|kept| self.of_kept(kept), progress)?;
         // Also a claim that fits no longer, because the repair has lost the end of the log.
         let Some(claim) = before.or(self.damaged_claim(directory)?) else { return Ok(report) };
         if directory.is_read_only() {
@@ -151,7 +151,7 @@ impl FlashStoreSettings {
         let settings = self.for_creation(common);
         let mut kept = settings.to_keep_at_creation();
         kept.insert(DISK_ID.into(), id_of(&disk.directory)?);
-        hashed_log::create(directory, &header, &settings.of_logs(), &kept)
+        flashkey::create(directory, &header, &settings.of_logs(), &kept)
     }
 
     /// Opens a database with its disk.

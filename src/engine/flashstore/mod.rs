@@ -2,8 +2,7 @@
 //! drive, and have an index in memory. When the drive is full, the records of the oldest segment that were not read
 //! leave to the slow store, the *disk*, which is a database of any engine in another directory.
 //!
-//! The log, the index and the recycling are in `compose::hashed_log`, the trait `Engine` over them in
-//! `engine::log_engine`. Here is what holds both stores together.
+//! The log, the index and the recycling are FlashKey's (`engine::flashkey`). Here is what holds both stores together.
 //!
 //! | file | contents | paper |
 //! |---|---|---|
@@ -30,6 +29,6 @@ mod tests;
 mod tiered;
 
 #[doc(hidden)]
-pub use crate::compose::hashed_log::Mistake;
+pub use crate::engine::flashkey::Mistake;
 pub use settings::FlashStoreSettings;
 pub(in crate::engine) use settings::INFO;

@@ -2,8 +2,8 @@
 //! tombstone.
 
 use crate::batch::TimestampMs;
-use crate::compose::hashed_log::{FoundValue, Groups, IndexedLogs, LogSnapshot, Sought};
-use crate::engine::log_engine::to_found;
+use crate::engine::flashkey::to_found;
+use crate::engine::flashkey::{FoundValue, Groups, IndexedLogs, LogSnapshot, Sought};
 use crate::engine::{Engine, Found, PageBuilder, Record, Records, ScanLimit, ScanPage, Snapshot};
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};

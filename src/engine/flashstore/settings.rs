@@ -1,12 +1,12 @@
 //! The settings of a FlashStore engine.
 
-#[cfg(feature = "mistakes")]
-use crate::compose::hashed_log::Mistake;
-use crate::compose::hashed_log::{BELOW_NUMBER, LogSettings, Recycling, Victim};
 use crate::engine::CommonSettings;
-use crate::engine::log_settings::LogEngineSettings;
+use crate::engine::flashkey::FlashKeyFamilySettings;
+#[cfg(feature = "mistakes")]
+use crate::engine::flashkey::Mistake;
+use crate::engine::flashkey::WriteBudget;
+use crate::engine::flashkey::{BELOW_NUMBER, LogSettings, Recycling, Victim};
 use crate::engine::settings::{Disk, EngineInfo, SettingsTable, settings};
-use crate::engine::write_budget::WriteBudget;
 use crate::error::{Error, Result};
 use crate::store::manifest::KeptSettings;
 
@@ -161,7 +161,7 @@ impl FlashStoreSettings {
     }
 }
 
-impl LogEngineSettings for FlashStoreSettings {
+impl FlashKeyFamilySettings for FlashStoreSettings {
     const INFO: &'static EngineInfo = &INFO;
     const FIXED: &'static [&'static str] = &["hash_bits", "segment_bytes", "cache"];
 

@@ -9,10 +9,10 @@ use super::claim::{self, CLAIM_BYTES, Claim};
 use super::records::{TieredSnapshot, add_missing, scan};
 use super::settings::DISK_ID;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::compose::hashed_log::{FoundValue, LogSnapshot, Sought, count_keys};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
-use crate::engine::log_engine::{LogEngine, to_found};
+use crate::engine::flashkey::{FlashKeyEngine, to_found};
+use crate::engine::flashkey::{FoundValue, LogSnapshot, Sought, count_keys};
 use crate::engine::settings::{OpenDisk, budget_of_disk};
 use crate::engine::{
     Background, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
@@ -36,7 +36,7 @@ const PRESSURE_MAX: f64 = 0.95;
 
 /// A database on flash with a disk.
 pub(super) struct Tiered {
-    pub logs: LogEngine,
+    pub logs: FlashKeyEngine,
     pub disk: OpenDisk,
     pub below: Arc<DiskBelow>,
     /// Whether records that were found on the disk are put to flash, and which.

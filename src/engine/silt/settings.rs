@@ -1,15 +1,15 @@
 //! The settings of a SILT engine.
 
 use crate::engine::CommonSettings;
-#[cfg(feature = "mistakes")]
-use crate::engine::partitioned::Mistake;
-use crate::engine::partitioned::{HashStoreKind, PartitionedEngineSettings, PartitionedSettings};
 use crate::engine::settings::{EngineInfo, named_values, settings};
+#[cfg(feature = "mistakes")]
+use crate::engine::silt::Mistake;
+use crate::engine::silt::{HashStoreKind, PartitionSettings, SiltFamilySettings};
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
 use crate::store::FilterKind;
 use crate::store::hash_store::HashStoreFormat;
-use crate::store::ordered::{IndexKind, TableForm};
+use crate::store::table::{IndexKind, TableForm};
 use std::iter::once;
 
 /// The engine.
@@ -111,11 +111,11 @@ settings! {
     }
 }
 
-impl PartitionedEngineSettings for SiltSettings {
+impl SiltFamilySettings for SiltSettings {
     const INFO: &'static EngineInfo = &INFO;
 
-    fn of_partitions(&self) -> PartitionedSettings {
-        PartitionedSettings {
+    fn of_partitions(&self) -> PartitionSettings {
+        PartitionSettings {
             merge_ratio: self.merge_ratio,
             tag_bits: self.tag_bits,
             log_slots_min: self.log_slots_min,

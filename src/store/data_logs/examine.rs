@@ -10,7 +10,7 @@ use crate::store::examine::{
     read_segment_header,
 };
 use crate::store::log::SlotTable;
-use crate::store::log::format::{Frame, LogFormat, SEGMENT_FILE_BYTES_MAX, SEGMENT_HEADER_BYTES, Slots};
+use crate::store::log_format::{Frame, LogFormat, SEGMENT_FILE_BYTES_MAX, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::record::RecordView;
 use std::io::ErrorKind;
 use std::ops::Range;

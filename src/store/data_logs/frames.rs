@@ -2,8 +2,8 @@
 
 use crate::device::{Purpose, ReadAhead};
 use crate::error::Result;
-use crate::store::log::format::{Frame, SEGMENT_HEADER_BYTES};
 use crate::store::log::{Log, Segment, SlotTable, Unit};
+use crate::store::log_format::{Frame, SEGMENT_HEADER_BYTES};
 use crate::store::record::{RecordProblem, RecordView};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -26,8 +26,8 @@ pub use open::{DataLogSettings, RecoveredLogs};
 pub use view::DataView;
 pub use write::SegmentsWriter;
 
-use super::log::format::{LogFormat, Slots};
 use super::log::{Log, Segment, SlotTable};
+use super::log_format::{LogFormat, Slots};
 use crate::batch::Durability;
 use crate::device::{Directory, Purpose};
 use crate::error::{Error, Result};

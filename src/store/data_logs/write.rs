@@ -8,8 +8,8 @@ use super::{CLASSES, DataLogSettings, FinishedSegment, Unit};
 use crate::device::Directory;
 use crate::error::{Error, Result};
 use crate::names::LogClass;
-use crate::store::log::format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::log::{Log, Segment, SlotTable};
+use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::record::RecordView;
 
 /// The bytes that are written at a time.

@@ -20,7 +20,7 @@ use super::{Advance, RangeChecksums, read_if_readable};
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::error::{Error, Result};
 use crate::key::KEY_LENGTH_MAX;
-use crate::store::log::format::{
+use crate::store::log_format::{
     FLAG_FRAME, FLAG_ORDER, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, LogFormat, SEGMENT_HEADER_BYTES,
 };
 use crate::store::record::{EXPIRY_BYTES, RecordProblem};

@@ -10,7 +10,7 @@ use super::{Advance, read_if_readable};
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::error::{Error, Result};
-use crate::store::log::format::{
+use crate::store::log_format::{
     Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_FILE_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
     Slots,
 };

@@ -11,8 +11,8 @@ use crate::store::block::Block;
 use crate::store::file::{
     FOOTER_BYTES, HEADER_BYTES, Section, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
 };
-use crate::store::ordered::{BlockForm, OrderedTable, StoreIndex, slots_per_block};
 use crate::store::slots::CheckedSlots;
+use crate::store::table::{BlockForm, OrderedTable, StoreIndex, slots_per_block};
 use std::sync::Arc;
 
 /// The expected properties of a store.

@@ -8,9 +8,9 @@ use crate::key::KeyHash;
 use crate::store::StoreFilter;
 use crate::store::block::Block;
 use crate::store::file::{FOOTER_BYTES, StoreFile};
-use crate::store::ordered::{BlockForm, StoreIndex};
 use crate::store::record::{RecordProblem, RecordView};
 use crate::store::slots::CheckedSlots;
+use crate::store::table::{BlockForm, StoreIndex};
 use std::ops::Range;
 
 /// The size of reads, in bytes.

@@ -15,7 +15,6 @@
 mod copy;
 mod data;
 mod examine;
-pub mod format;
 mod read;
 mod recovery;
 mod segment;
@@ -34,10 +33,10 @@ use crate::batch::Durability;
 use crate::device::{Access, Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::health::{FailStop, Health};
+use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::record::RecordView;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use segment::Segments;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Reads a record by its position, from the file of its segment or from the bytes that are not yet written.
 
 use super::Log;
-use super::format::{FRAME_CRC_BYTES, Frame};
 use super::segment::{NO_FRAME, Segment};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::error::Result;
+use crate::store::log_format::{FRAME_CRC_BYTES, Frame};
 use crate::store::record::{RecordProblem, RecordSpan, RecordView};
 use std::ops::Range;
 use std::sync::atomic::Ordering;

@@ -4,7 +4,6 @@
 //! end, and removes segments that are no longer needed. In a read-only directory the log is left unchanged, and read up
 //! to its intact end.
 
-use super::format::{Frame, LogFormat, Slots};
 use super::segment::Segment;
 use super::slots::SlotTable;
 use super::{Log, Shared};
@@ -13,6 +12,7 @@ use crate::error::Result;
 use crate::health::Health;
 use crate::progress::Progress;
 use crate::store::examine::{ExaminedLog, ExaminedSegment, LogToExamine, Unreadable};
+use crate::store::log_format::{Frame, LogFormat, Slots};
 use crate::store::record::RecordView;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,12 +1,12 @@
 //! The segments of a log, and reading a record by its position.
 
 use super::Log;
-use super::format::{Frame, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::error::Result;
 use crate::key::RecordLayout;
 use crate::names::LogClass;
 use crate::store::examine::{Advance, Seen, Unreadable, examine_frames};
+use crate::store::log_format::{Frame, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
 use crate::store::record::RecordSpan;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::ops::Range;

@@ -6,10 +6,10 @@
 //! slots    | log-0          | moved1-0           | free                 | log-..2000000, two slots ...
 //! ```
 
-use super::format::Slots;
 use super::segment::Segment;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::error::{Error, Result};
+use crate::store::log_format::Slots;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, RwLock};
 use std::collections::BTreeSet;

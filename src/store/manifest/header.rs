@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::key::{KEY_LENGTH_MAX, KeyHasher, PartitionHasher, RecordLayout, VALUE_LENGTH_MAX};
 use crate::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::stats::Shape;
-use crate::store::log::format::LogFormat;
+use crate::store::log_format::LogFormat;
 use crate::store::record::RecordShape;
 
 /// The version of the format; it is that of the whole database.

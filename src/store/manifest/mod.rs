@@ -24,7 +24,7 @@ use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::error::{Error, Result};
 use crate::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::store::examine::{RangeChecksums, is_damage, is_missing};
-use crate::store::log::format::POSITION_MAX;
+use crate::store::log_format::POSITION_MAX;
 use commit::CommitClaim;
 use owner::owner_of_files;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::names::FileName;
-use crate::store::log::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::store::log_format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use std::cmp::Reverse;
 
 /// Returns the one of these ids that the newest segment of a log has; `None` if no segment has one of them. The log of

@@ -20,10 +20,10 @@ use crate::device::{Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, Entry, MergeCursor};
-use crate::store::ordered::{
+use crate::store::record::{RecordShape, RecordView};
+use crate::store::table::{
     BlockForm, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
-use crate::store::record::{RecordShape, RecordView};
 use buffer::{BufferCursor, SortBuffer};
 use std::io::ErrorKind;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use crate::repairs::{all, contents, copy_of, memory, overwrite, repair};
 use siltstone::coding::checksum::{Secret, crc32c, crc32c_append};
 use siltstone::device::{Access, Directory};
 use siltstone::engine::silt::live::Manifest;
-use siltstone::store::log::format::LogFormat;
+use siltstone::store::log_format::LogFormat;
 use siltstone::store::record::RecordView;
 use siltstone::{Database, Durability, Result, WriteOptions};
 

@@ -1,0 +1,77 @@
+//! Saving the index, and loading it after an opening that has left it on flash. One of both is done at a time.
+
+use super::{Jobs, Work};
+use crate::device::random_number;
+use crate::engine::flashkey::commits::Ledger;
+use crate::engine::flashkey::search::Found;
+use crate::error::Result;
+use crate::store::unit_index::{IndexLoad, IndexSave, SaveStep};
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// A part of the index that is being loaded after an opening, or an index that is being saved.
+pub(super) enum Saving {
+    Load(Box<IndexLoad>),
+    Save(Box<(IndexSave, Found)>),
+}
+
+impl Jobs {
+    /// Saves the index, or loads a part of it before.
+    pub(super) fn step_save(&self) -> Result<bool> {
+        let start = || {
+            if let Some(load) = self.logs.index.start_load()? {
+                return Ok(Some(Saving::Load(Box::new(load))));
+            }
+            if !self.must_save() {
+                return Ok(None);
+            }
+            self.is_saving.store(true, Relaxed);
+            self.save_requested.store(false, Relaxed);
+            // So that everything before it can be released.
+            self.logs.index.redo().start_new_segment()?;
+            let save = self.logs.index.start_save(self.commits.take_number(), random_number()?)?;
+            Ok(Some(Saving::Save(Box::new((save, Found::default())))))
+        };
+        self.saving.step(start, |saving| match saving {
+            Saving::Load(load) => self.continue_load(*load),
+            Saving::Save(save) => self.continue_save(*save),
+        })
+    }
+
+    fn continue_load(&self, load: IndexLoad) -> Result<Option<Saving>> {
+        let load = self.logs.index.load_step(load)?;
+        self.memory.save_bytes.store(load.as_ref().map_or(0, IndexLoad::heap_bytes) as u64, Relaxed);
+        Ok(load.map(|load| Saving::Load(Box::new(load))))
+    }
+
+    fn continue_save(&self, (mut save, mut found): (IndexSave, Found)) -> Result<Option<Saving>> {
+        let mut hashes = Vec::new();
+        let step = self.logs.index.save_step(&mut save, &mut |hash| hashes.push(hash))?;
+        found.add_hashes(&self.logs, &hashes)?;
+        self.memory.save_bytes.store((save.heap_bytes() + found.heap_bytes()) as u64, Relaxed);
+        match step {
+            SaveStep::Continues => {}
+            SaveStep::Flush => self.commits.run(Ledger::make_index_durable)?,
+            SaveStep::Written(saved) => {
+                self.commits.run(|ledger| ledger.save(saved))?;
+                found.note(&self.logs);
+                self.memory.save_bytes.store(0, Relaxed);
+                self.must_look.store(true, Relaxed);
+                self.is_saving.store(false, Relaxed);
+                self.saves.fetch_add(1, Relaxed);
+                return Ok(None);
+            }
+        }
+        Ok(Some(Saving::Save(Box::new((save, found)))))
+    }
+
+    /// Executes a step of loading the index of a read-only database. Returns whether there was any.
+    pub fn step_load(&self) -> Result<bool> {
+        self.logs.health().run(|| Ok(self.logs.index.shards_to_load() > 0 && self.step_save()?))
+    }
+
+    /// Returns the state of the background work of a read-only database.
+    pub fn load_work(&self) -> Work {
+        let is_pending = self.logs.index.shards_to_load() > 0 && self.logs.health().check().is_ok();
+        Work { is_pending, wants_thread: is_pending && !self.saving.is_running(), pressure: 0.0 }
+    }
+}

@@ -1,0 +1,338 @@
+//! Confirming: of each key the entry of the youngest record remains, and those of the older ones are removed.
+//!
+//! Once an older record was read, the notes of [`unconfirmed`](super::unconfirmed) show whether a younger one of its
+//! key was put. If they do not, the records of all entries of its hash are read and compared.
+//!
+//! Cleaning confirms all overwritings of a segment, as it reads all of its records. A [`Confirming`] does it for a
+//! segment that is not cleaned soon: in long pieces, or record by record if there are few.
+//!
+//! Keys are compared by a hash of 64 bits with a secret of this opening. Two different keys whose hashes in the index
+//! are equal are taken for one with a probability of 2^-64.
+
+use super::indexed_logs::IndexedLogs;
+use super::log_settings::Mistake;
+use super::policy::is_read_as_a_whole;
+use super::unconfirmed::{Overwriting, SegmentId, YoungerKey};
+use crate::device::Purpose;
+use crate::error::Result;
+use crate::store::data_logs::{DataView, Frames, SegmentInfo, Unit};
+use crate::store::record::RecordView;
+use crate::store::unit_index::{Candidates, Lookup};
+use std::collections::{HashMap, HashSet};
+
+/// The bytes of a segment that a step reads, and the number of records if it reads them one by one.
+const PIECE_BYTES: u64 = 1 << 20;
+const READS_PER_STEP: usize = 128;
+
+/// What is known of an entry's record.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Compared {
+    pub unit: Unit,
+    /// The secret hash of its key.
+    pub key: u64,
+    pub is_tombstone: bool,
+    /// The length of its frame.
+    pub bytes: u32,
+}
+
+/// A record of an entry that has older or younger ones of its hash, and the hash.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OfHash {
+    pub hash: u64,
+    pub record: Compared,
+}
+
+impl OfHash {
+    pub fn new(logs: &IndexedLogs, hash: u64, unit: Unit, record: &RecordView<'_>, bytes: u32) -> OfHash {
+        let (key, is_tombstone) = (logs.secret_hash(record.key), record.value.is_none());
+        OfHash { hash, record: Compared { unit, key, is_tombstone, bytes } }
+    }
+}
+
+/// What the notes say of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// A younger record of the key was put.
+    pub is_dead: bool,
+    /// The other records of its hash have to be read.
+    pub must_compare: bool,
+}
+
+/// Returns what the notes say of a record with this key.
+pub(super) fn verdict(key: u64, notes: impl IntoIterator<Item = YoungerKey>) -> Verdict {
+    let mut verdict = Verdict { is_dead: false, must_compare: false };
+    for note in notes {
+        let is_equal = note == YoungerKey::Known(key);
+        verdict.is_dead |= is_equal;
+        // A note of another key may be in the place of that of a record which was put before.
+        verdict.must_compare |= !is_equal;
+    }
+    verdict
+}
+
+/// Returns the notes of the unit with this number: `notes` are in the order of the numbers, and the first `passed` are
+/// of those before. Moves `passed` after them.
+pub(super) fn notes_of<'a>(notes: &'a [Overwriting], passed: &mut usize, number: u32) -> &'a [Overwriting] {
+    *passed += notes[*passed..].iter().take_while(|note| note.number() < number).count();
+    let start = *passed;
+    *passed += notes[start..].iter().take_while(|note| note.number() == number).count();
+    &notes[start..*passed]
+}
+
+/// Removes the entries of records of a segment that are dead, if they still exist. Returns how many did.
+pub(super) fn remove_dead(logs: &IndexedLogs, id: SegmentId, mut dead: Vec<OfHash>) -> Result<u64> {
+    let index = &logs.index;
+    dead.sort_by_key(|dead| index.shard_of(dead.hash));
+    let hashes: Vec<u64> = dead.iter().map(|dead| dead.hash).collect();
+    let lookups = index.look_up(&hashes)?;
+    let dead: Vec<(OfHash, Lookup)> = dead.into_iter().zip(lookups).collect();
+    let mut removed = 0;
+    for shard in dead.chunk_by(|one, other| index.shard_of(one.0.hash) == index.shard_of(other.0.hash)) {
+        let remove = || {
+            let view = logs.data.view();
+            for (OfHash { hash, record }, lookup) in shard {
+                let units = index.candidates_of(lookup)?;
+                let rank = units.iter().position(|unit| *unit == record.unit);
+                // If the segment was released, its place may be that of another one.
+                let Some(rank) = rank.filter(|_| view.segment_of(record.unit) == Some(id)) else { continue };
+                let keeps_older = logs.settings.makes(Mistake::KeepsTheOlder) && rank > 0;
+                let gone = if keeps_older { units[rank - 1] } else { record.unit };
+                index.remove(*hash, gone);
+                logs.add_dead(gone, record.bytes);
+                removed += 1;
+            }
+            Ok(())
+        };
+        logs.with_writers(shard.iter().take(1).map(|dead| dead.0.hash), || logs.health().run(remove))?;
+    }
+    Ok(removed)
+}
+
+/// Reads the other records of the entries of these hashes, and leaves the youngest entry of each key. Returns the
+/// number of entries that were removed.
+pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
+    if known.is_empty() {
+        return Ok(0);
+    }
+    let hashes: Vec<u64> = known.iter().map(|known| known.hash).collect();
+    let (groups, view) = logs.look(|index| {
+        let lookups = index.look_up(&hashes)?.into_iter();
+        let groups = lookups.map(|lookup| Ok((index.candidates_of(&lookup)?, lookup)));
+        groups.collect::<Result<Vec<(Candidates, Lookup)>>>()
+    })?;
+    let known: HashMap<Unit, Compared> =
+        known.iter().map(|known| (known.record.unit, known.record)).collect();
+    // Several of them may be of one group. The only record of a hash is there to be removed if it is a tombstone.
+    let mut seen = HashSet::new();
+    let is_tombstone = |unit: &Unit| known.get(unit).is_some_and(|record| record.is_tombstone);
+    let must_compare = |units: &Candidates| units.len() > 1 || units.iter().any(is_tombstone);
+    let groups: Vec<_> =
+        groups.into_iter().filter(|(units, _)| must_compare(units) && seen.insert(units[0])).collect();
+    let mut records: Vec<Compared> = Vec::with_capacity(2 * groups.len());
+    let mut unread: Vec<usize> = Vec::with_capacity(groups.len());
+    for unit in groups.iter().flat_map(|(units, _)| units.iter()) {
+        let record = known.get(unit).copied().unwrap_or_else(|| {
+            unread.push(records.len());
+            Compared { unit: *unit, ..Compared::default() }
+        });
+        records.push(record);
+    }
+    let units: Vec<Unit> = unread.iter().map(|number| records[*number].unit).collect();
+    view.read_many(Purpose::Collect, &units, &mut |number, record| {
+        let compared = &mut records[unread[number]];
+        compared.bytes = logs.data.frame_bytes(record);
+        (compared.key, compared.is_tombstone) = (logs.secret_hash(record.key), record.value.is_none());
+        Ok(())
+    })?;
+    let (mut records, mut removed) = (records.into_iter(), Vec::new());
+    for (units, lookup) in groups {
+        let group = records.by_ref().take(units.len()).collect();
+        keep_youngest(logs, &lookup, &view, group, &mut removed)?;
+    }
+    // Their bytes would count as dead twice.
+    logs.unconfirmed.forget_units(removed.iter().filter_map(|unit| view.locate(*unit)).collect());
+    Ok(removed.len() as u64)
+}
+
+/// Locks the writer of the shard, and removes the entries of records that a younger one replaces, and of tombstones of
+/// which no older record is left. `group` has records of this hash that were read in `view`, the youngest first. If
+/// entries have changed since, this is noted, and they are compared again. Appends the removed ones to `removed`.
+fn keep_youngest(
+    logs: &IndexedLogs,
+    lookup: &Lookup,
+    view: &DataView,
+    mut group: Vec<Compared>,
+    removed: &mut Vec<Unit>,
+) -> Result<()> {
+    let remove = || {
+        let now = logs.data.view();
+        // The place of a segment that was released may be that of another one.
+        let before = group.len();
+        group.retain(|record| now.segment_of(record.unit) == view.segment_of(record.unit));
+        let has_moved = group.len() < before;
+        let has_moved = remove_replaced(logs, lookup, &group, has_moved, removed)?;
+        let units = logs.index.candidates_of(lookup)?;
+        if let Some(oldest) = units.last().filter(|_| has_moved && units.len() > 1) {
+            logs.note_overwriting(&now, *oldest, YoungerKey::Unknown);
+        }
+        Ok(())
+    };
+    logs.with_writers(std::iter::once(lookup.hash()), || logs.health().run(remove))
+}
+
+/// Appends the entries that it removes to `removed`. Returns whether others have changed.
+fn remove_replaced(
+    logs: &IndexedLogs,
+    lookup: &Lookup,
+    group: &[Compared],
+    mut has_moved: bool,
+    removed: &mut Vec<Unit>,
+) -> Result<bool> {
+    let hash = lookup.hash();
+    let rank = |units: &Candidates, unit: Unit| units.iter().position(|other| *other == unit);
+    for (number, older) in group.iter().enumerate() {
+        let Some(younger) = group[..number].iter().find(|younger| younger.key == older.key) else { continue };
+        let units = logs.index.candidates_of(lookup)?;
+        match (rank(&units, younger.unit), rank(&units, older.unit)) {
+            (Some(young), Some(old)) if young < old => {
+                let keeps_older = logs.settings.makes(Mistake::KeepsTheOlder);
+                let gone = if keeps_older { younger } else { older };
+                logs.index.remove(hash, gone.unit);
+                logs.add_dead(gone.unit, gone.bytes);
+                removed.push(gone.unit);
+            }
+            (_, None) => {}
+            _ => has_moved = true,
+        }
+    }
+    if logs.settings.has_below {
+        return Ok(has_moved);
+    }
+    // Without an older entry that may be of its key, a tombstone hides nothing.
+    for (number, tombstone) in group.iter().enumerate().filter(|(_, record)| record.is_tombstone).rev() {
+        let is_other = |unit: &Unit| {
+            let mut older = group[number + 1..].iter();
+            older.any(|older| older.unit == *unit && older.key != tombstone.key)
+        };
+        let units = logs.index.candidates_of(lookup)?;
+        if let Some(rank) = rank(&units, tombstone.unit)
+            && units[rank + 1..].iter().all(is_other)
+        {
+            logs.index.remove(hash, tombstone.unit);
+            logs.add_dead(tombstone.unit, tombstone.bytes);
+            removed.push(tombstone.unit);
+        }
+    }
+    Ok(has_moved)
+}
+
+/// A segment whose overwritings are confirmed.
+pub(super) struct Confirming {
+    id: SegmentId,
+    first_unit: Unit,
+    view: DataView,
+    /// In the order of the units. The first ones are passed.
+    notes: Vec<Overwriting>,
+    passed: usize,
+    /// The segment, if it is read as a whole.
+    frames: Option<Frames>,
+}
+
+impl Confirming {
+    /// Begins with a finished segment, which this job holds.
+    pub fn begin(logs: &IndexedLogs, segment: &SegmentInfo) -> Confirming {
+        let id = (segment.class, segment.base);
+        let view = logs.data.view();
+        let mut notes = Vec::new();
+        logs.unconfirmed.take(id, &mut notes);
+        notes.sort_unstable_by_key(Overwriting::number);
+        let is_whole = is_read_as_a_whole(notes.len() as u64, segment.bytes);
+        let frames = is_whole.then(|| view.frames(segment.class, segment.base, Purpose::Collect));
+        let first_unit = logs.first_unit(segment);
+        Confirming { id, first_unit, view, notes, passed: 0, frames }
+    }
+
+    /// Confirms the next ones. Returns the number of entries that were removed, and whether the job is complete.
+    pub fn step(&mut self, logs: &IndexedLogs) -> Result<(u64, bool)> {
+        let start = self.passed;
+        let (mut dead, mut unclear) = (Vec::new(), Vec::new());
+        for (record, notes) in self.read(logs)? {
+            let verdict = verdict(record.record.key, notes.iter().map(Overwriting::key));
+            if verdict.is_dead {
+                dead.push(record);
+            }
+            if verdict.must_compare {
+                unclear.push(record);
+            }
+        }
+        let removed = compare(logs, &unclear)? + remove_dead(logs, self.id, dead)?;
+        logs.unconfirmed.resolve(self.id, (self.passed - start) as u64);
+        let is_complete = self.passed == self.notes.len();
+        if is_complete {
+            logs.unconfirmed.end_hold(self.id);
+        }
+        Ok((removed, is_complete))
+    }
+
+    /// Reads the next records that have notes.
+    fn read(&mut self, logs: &IndexedLogs) -> Result<Vec<(OfHash, &[Overwriting])>> {
+        let Confirming { first_unit, view, notes, passed, frames, .. } = self;
+        let notes: &[Overwriting] = notes;
+        let of_hash = |unit: Unit, record: &RecordView<'_>, bytes: u32| {
+            OfHash::new(logs, logs.hasher().hash(record.key).placement, unit, record, bytes)
+        };
+        let mut read = Vec::new();
+        if let Some(frames) = frames {
+            let start = frames.position();
+            while let Some(number) = notes.get(*passed).map(Overwriting::number)
+                && frames.position() < start + PIECE_BYTES
+            {
+                let of_unit = notes_of(notes, passed, number);
+                let unit = *first_unit + u64::from(number);
+                frames.record_at(number, &mut |record, bytes| {
+                    read.push((of_hash(unit, record, bytes), of_unit));
+                    Ok(())
+                })?;
+            }
+            return Ok(read);
+        }
+        let mut wanted = Vec::with_capacity(READS_PER_STEP);
+        while let Some(number) = notes.get(*passed).map(Overwriting::number)
+            && wanted.len() < READS_PER_STEP
+        {
+            wanted.push((*first_unit + u64::from(number), notes_of(notes, passed, number)));
+        }
+        let units: Vec<Unit> = wanted.iter().map(|(unit, _)| *unit).collect();
+        view.read_many(Purpose::Collect, &units, &mut |number, record| {
+            let (unit, of_unit) = wanted[number];
+            read.push((of_hash(unit, record, logs.data.frame_bytes(record)), of_unit));
+            Ok(())
+        })?;
+        Ok(read)
+    }
+
+    /// Returns the memory of the job, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
+        frames + self.notes.capacity() * size_of::<Overwriting>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_dead_if_a_note_has_its_key_and_compared_if_one_has_not() {
+        let (key, other) = (YoungerKey::Known(7), YoungerKey::Known(8));
+        for (notes, is_dead, must_compare) in [
+            (vec![], false, false),
+            (vec![key, key], true, false),
+            (vec![other], false, true),
+            (vec![YoungerKey::Unknown], false, true),
+            (vec![other, key], true, true),
+        ] {
+            assert_eq!(verdict(7, notes), Verdict { is_dead, must_compare });
+        }
+    }
+}

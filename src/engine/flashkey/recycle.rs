@@ -1,0 +1,202 @@
+//! Recycling: the records of a segment that were not read since they came leave, so that the logs do not grow.
+//!
+//! ```text
+//! marked             -> moved, and the mark is taken: a second chance (FlashStore, 4.5)
+//! clean              -> the entry is removed: the store below has the record
+//! value              -> put below, durably -> the entry is removed
+//! gone               -> deleted below, if it may be there -> the entry is removed
+//! end of the segment -> released, after the redo of all this is durable
+//! ```
+//!
+//! A record that leaves is below before it has no entry, so a lookup that finds no entry, and then looks below, finds
+//! it. Of several versions of a key the youngest leaves last: a record leaves only when all older entries of its hash
+//! are of other keys. So what the logs have of a key is never older than what the store below has.
+//!
+//! Without a store below the records are lost: the logs are a cache.
+
+use super::clean::{Cleaning, Live};
+use super::commits::Commits;
+use super::confirm::compare;
+use super::indexed_logs::{CLEAN, IndexedLogs, OwnedRecord};
+use super::log_settings::Mistake;
+use crate::batch::{Durability, HashedWrite, TimestampMs};
+use crate::device::Purpose;
+use crate::error::Result;
+use crate::key::{Key, KeyHasher};
+use crate::store::data_logs::{SegmentInfo, USER, Unit};
+use crate::sync::atomic::Ordering::Relaxed;
+use std::collections::HashSet;
+
+/// The class of records that stay, and are not in the store below.
+pub const KEPT: u8 = 1;
+
+/// An entry: its hash, its unit, and the class and base of the segment of the unit.
+type Entry = (u64, Unit, Option<(u8, u64)>);
+
+impl IndexedLogs {
+    /// Notes that records of a segment leave from now on. Returns the class to which the others move.
+    pub(super) fn begin_leaving(&self, segment: &SegmentInfo) -> u8 {
+        if segment.class == USER {
+            self.recycled_to.fetch_max(segment.base + segment.bytes, Relaxed);
+        }
+        if segment.class == CLEAN && self.settings.has_below { CLEAN } else { KEPT }
+    }
+
+    /// Returns which entries of the hashes of these records are older than them, and have other keys.
+    fn older_of_other_keys(&self, records: &[Live]) -> Result<HashSet<Entry>> {
+        let mut others = HashSet::new();
+        for live in records {
+            let (units, view) = self.look(|index| index.candidates_of(&live.lookup))?;
+            let rank = units.iter().position(|unit| *unit == live.unit).unwrap_or(units.len());
+            let older: Vec<Unit> = units.iter().skip(rank + 1).copied().collect();
+            view.read_many(Purpose::Collect, &older, &mut |number, record| {
+                if record.key != live.record.key {
+                    let unit = older[number];
+                    others.insert((live.lookup.hash(), unit, view.segment_of(unit)));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(others)
+    }
+}
+
+/// Returns the write that takes a record to the store below, if one is needed.
+fn write_below<'r>(
+    logs: &IndexedLogs,
+    hasher: KeyHasher,
+    record: &'r OwnedRecord,
+    now_ms: TimestampMs,
+) -> Option<HashedWrite<'r>> {
+    let key: Key<'r> = hasher.key(&record.key);
+    match &record.value {
+        Some(value) if !record.view().is_gone(now_ms) => {
+            Some(HashedWrite::put(key, value, record.expires_at_ms))
+        }
+        _ => logs.is_below(key).then(|| HashedWrite::delete(key)),
+    }
+}
+
+/// Returns the records that have an entry. One that a younger record replaces must not be written below: if that is a
+/// tombstone, it may leave with the same write.
+fn still_live(logs: &IndexedLogs, records: Vec<Live>) -> Result<Vec<Live>> {
+    let mut live = Vec::with_capacity(records.len());
+    for record in records {
+        if logs.index.candidates_of(&record.lookup)?.contains(&record.unit) {
+            live.push(record);
+        }
+    }
+    Ok(live)
+}
+
+impl Cleaning {
+    /// Lets records leave. Returns those that stay, in the same order.
+    pub(super) fn leave(
+        &mut self,
+        logs: &IndexedLogs,
+        commits: &Commits,
+        live: Vec<Live>,
+        now_ms: TimestampMs,
+    ) -> Result<Vec<Live>> {
+        let is_kept = |live: &Live| {
+            let is_marked = logs.index.take_mark(live.lookup.hash(), live.unit);
+            let may_stay = !self.compacts || !logs.settings.has_below || self.segment.class == CLEAN;
+            is_marked && may_stay && !live.record.view().is_gone(now_ms)
+        };
+        let (mut stay, leave): (Vec<Live>, Vec<Live>) = live.into_iter().partition(is_kept);
+        // Of most hashes there is one entry.
+        let mut several = Vec::new();
+        for live in &leave {
+            if logs.index.candidates_of(&live.lookup)?.len() > 1 {
+                several.push(live.of_hash(logs));
+            }
+        }
+        compare(logs, &several)?;
+        let leave = still_live(logs, leave)?;
+        let others = if several.is_empty() { HashSet::new() } else { logs.older_of_other_keys(&leave)? };
+
+        let _leaving = logs.leaving.lock();
+        let is_late = logs.settings.makes(Mistake::RemovesBeforeDestage);
+        if is_late {
+            self.late.extend(leave.iter().map(|live| live.record.clone()));
+        } else {
+            self.write_below(logs, commits, leave.iter().map(|live| &live.record), now_ms)?;
+        }
+        let shard_of = |live: &Live| logs.index.shard_of(live.lookup.hash());
+        let mut left = leave.into_iter().peekable();
+        while let Some(first) = left.next() {
+            let shard = shard_of(&first);
+            let mut of_shard = vec![first];
+            of_shard.extend(std::iter::from_fn(|| left.next_if(|live| shard_of(live) == shard)));
+            let hash = of_shard[0].lookup.hash();
+            let remove = || logs.health().run(|| self.remove(logs, of_shard, &others, &mut stay));
+            logs.with_writers(std::iter::once(hash), remove)?;
+        }
+        stay.sort_by_key(shard_of);
+        Ok(stay)
+    }
+
+    /// Writes the records that were to be written before.
+    pub(super) fn write_late(
+        &mut self,
+        logs: &IndexedLogs,
+        commits: &Commits,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        let late = std::mem::take(&mut self.late);
+        self.write_below(logs, commits, late.iter(), now_ms)
+    }
+
+    /// Writes records to the store below, if there is one and they are not there.
+    fn write_below<'r>(
+        &self,
+        logs: &IndexedLogs,
+        commits: &Commits,
+        records: impl Iterator<Item = &'r OwnedRecord>,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        let Some(below) = logs.below.as_ref().filter(|_| self.segment.class != CLEAN) else { return Ok(()) };
+        let hasher = logs.hasher();
+        let writes: Vec<_> = records.filter_map(|record| write_below(logs, hasher, record, now_ms)).collect();
+        if writes.is_empty() {
+            return Ok(());
+        }
+        // The records were in the user log before the segment ended or, if it has moved records, before its order. Both
+        // may be later than what the manifest states, but they came from finished segments.
+        let end = if self.segment.class == USER {
+            self.segment.base + self.segment.bytes
+        } else {
+            self.segment.order
+        };
+        below.expect(end.min(commits.finished_to()[usize::from(USER)]))?;
+        let is_synced = !logs.settings.makes(Mistake::DestagesWithoutSync);
+        below.write(&writes, if is_synced { Durability::Synced } else { Durability::Buffered }, now_ms)
+    }
+
+    /// Removes the entries of records of a shard, the writer of which is locked. Those that have to stay are added to
+    /// `stay`: older entries of their hashes may be of their keys.
+    fn remove(
+        &mut self,
+        logs: &IndexedLogs,
+        records: Vec<Live>,
+        others: &HashSet<Entry>,
+        stay: &mut Vec<Live>,
+    ) -> Result<()> {
+        let view = logs.data.view();
+        for live in records {
+            let (hash, units) = (live.lookup.hash(), logs.index.candidates_of(&live.lookup)?);
+            // Overwritten since the piece was read.
+            let Some(rank) = units.iter().position(|unit| *unit == live.unit) else { continue };
+            let is_other = |unit: &Unit| others.contains(&(hash, *unit, view.segment_of(*unit)));
+            if !units[rank + 1..].iter().all(is_other) {
+                stay.push(live);
+                continue;
+            }
+            logs.index.remove(hash, live.unit);
+            logs.left.note(hash);
+            logs.counts.left.fetch_add(1, Relaxed);
+            logs.add_dead(live.unit, live.bytes);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,294 @@
+//! Repairs a database that is not open, whatever part of it is damaged.
+//!
+//! Finished segments without damage stay. The live records of all others move to new segments, as cleaning moves them.
+//! Where the index is known, its entries say which records are live; where it is damaged, the last version of each key
+//! is found in all logs by an external sort. New files are written first, then the damaged ones are moved away, and
+//! then the manifest is replaced: the one moment at which the repair takes effect.
+//!
+//! ```text
+//! damaged, unfinished segments  -> moved1-...     of the records with an entry, or the last ones of their keys
+//! entries, and those found      -> saved index    with an empty redo log
+//! damaged files                 -> damaged-0001/
+//! new manifest (atomic rename)                    <- takes effect here
+//! ```
+
+use super::live::{LiveLogs, Manifest};
+use super::survey::{SettingsOf, Survey};
+use crate::coding::Reader;
+use crate::damage::{DamagedPart, RepairReport};
+use crate::device::{Directory, Purpose, random_number};
+use crate::error::{Error, Result};
+use crate::key::{PartitionHasher, RecordLayout};
+use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
+use crate::progress::{Progress, ProgressCounter};
+use crate::store::data_logs::{CLASSES, FinishedSegment, FoundSegment, SegmentsWriter, USER, Version};
+use crate::store::list_files;
+use crate::store::log_format::POSITION_MAX;
+use crate::store::merge::Cursor;
+use crate::store::record::{RecordShape, RecordView};
+use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
+use crate::store::unit_index::SavedIndex;
+
+/// The memory for sorting the records of all logs, in bytes.
+const SORT_MEMORY_BYTES: usize = 32 << 20;
+/// The class to which records move: as young ones, because their age is not known.
+const MOVED: LogClass = LogClass::Moved(1);
+
+/// Repairs a database that is not open. Changes nothing if nothing is damaged.
+pub(crate) fn repair(
+    directory: &Directory,
+    settings_of: &SettingsOf<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<RepairReport> {
+    let (manifest, damage) = Manifest::open_or_mirror(directory)?;
+    let settings = settings_of(manifest.settings())?;
+    let mut counter = ProgressCounter::new(progress);
+    let survey = Survey::take(directory, &manifest, damage, &settings, &mut counter)?;
+    let mut report = RepairReport { found: survey.report.clone(), ..RepairReport::default() };
+    if report.found.damage.is_empty() {
+        return Ok(report);
+    }
+    if directory.is_read_only() {
+        let refused = std::io::ErrorKind::ReadOnlyFilesystem.into();
+        return Err(Error::io("repair", directory.path())(refused));
+    }
+    let mut repairing = Repairing { directory, survey, report: &mut report };
+    let outcome = repairing.run(&mut counter);
+    if outcome.is_err() {
+        // No manifest names these files; if they cannot be removed, the next opening removes them.
+        report.new_files.iter().for_each(|name| drop(directory.remove(name)));
+    }
+    outcome.map(|()| report)
+}
+
+struct Repairing<'a> {
+    directory: &'a Directory,
+    survey: Survey<'a>,
+    /// Also has the names of the files written so far.
+    report: &'a mut RepairReport,
+}
+
+impl Repairing<'_> {
+    fn run(&mut self, counter: &mut ProgressCounter<'_, '_>) -> Result<()> {
+        let manifest = self.survey.manifest;
+        let is_of_manifest = |part: DamagedPart| part == DamagedPart::Manifest;
+        if self.report.found.damage.iter().all(|damage| is_of_manifest(damage.part)) {
+            return self.replace(manifest.state().clone(), manifest.log_synced());
+        }
+        counter.total += counter.total;
+        self.complete_index(counter)?;
+        let live = self.write_new(counter)?;
+        self.directory.sync(Purpose::Maintain)?;
+        let synced = live.finished_to[usize::from(USER)];
+        let segments = live.finished.iter().filter_map(name_of);
+        let kept: Vec<String> = segments.chain(self.report.new_files.iter().cloned()).collect();
+        self.replace(live, synced)?;
+        for file in list_files(self.directory)?.into_iter().filter(|file| file.is_of_logs()) {
+            let name = file.to_string();
+            if !kept.contains(&name) {
+                self.directory.remove(&name)?;
+            }
+        }
+        self.directory.sync(Purpose::Maintain)
+    }
+
+    /// Moves the damaged files away, and replaces the manifest.
+    fn replace(&mut self, live: LiveLogs, log_synced: u64) -> Result<()> {
+        let (directory, manifest) = (self.directory, self.survey.manifest);
+        let damaged = self.report.found.damage.iter().filter_map(|damage| damage.file.file_name());
+        let damaged = damaged.map(|name| name.to_string_lossy().into_owned());
+        let mut aside: Vec<String> = damaged.chain([MANIFEST_NAME, MIRROR_NAME].map(str::to_owned)).collect();
+        let names = directory.list()?;
+        aside.retain(|name| names.binary_search(name).is_ok());
+        aside.sort_unstable();
+        aside.dedup();
+        let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
+        self.report.set_aside = Some(directory.path_of(&folder));
+        self.report.set_aside_files = aside;
+        Manifest::replace(directory, manifest.header(), live, manifest.settings(), log_synced)
+    }
+
+    /// Makes an entry for each live record, and leaves none of those that are lost.
+    fn complete_index(&mut self, counter: &mut ProgressCounter<'_, '_>) -> Result<()> {
+        let Survey { manifest, index: examined, data_files, data, lost, has_below, .. } = &mut self.survey;
+        let (covered, hasher) = (examined.covered[usize::from(USER)], manifest.header().hasher);
+        // Tombstones hide records of a store below.
+        let (index, unknown, has_below) = (&mut examined.index, &examined.unknown, *has_below);
+        let is_unknown = |hash: u64| unknown.iter().any(|range| range.contains(hash));
+        for (hash, unit) in lost.drain(..) {
+            index.remove(hash, unit);
+        }
+        // As an opening does it: what redo does not cover is indexed in the order in which it was written.
+        let select = |segment: &FoundSegment| segment.class == USER && segment.end > covered;
+        data_files.records(data, &select, &mut |_| true, &mut |found| {
+            let hash = hasher.hash(found.record.key).placement;
+            let is_new = found.position >= covered && !is_unknown(hash);
+            let is_needed = found.record.value.is_some() || has_below || !index.candidates(hash).is_empty();
+            if let Some(unit) = found.unit.filter(|_| is_new && is_needed) {
+                index.insert(hash, unit);
+            }
+            Ok(())
+        })?;
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let mut sorts = Vec::with_capacity(CLASSES);
+        for _ in 0..CLASSES {
+            let layout = RecordLayout { fixed: None, expiring: false };
+            let hasher = PartitionHasher { key_hasher: hasher, partitions_log2: 0 };
+            let settings = SortSettings {
+                shape: RecordShape { layout, hasher },
+                memory_bytes: SORT_MEMORY_BYTES / CLASSES,
+                fan_in_max: FAN_IN_MAX / CLASSES,
+                duplicates: Duplicates::LastWins,
+            };
+            sorts.push(ExternalSort::new(self.directory.clone(), settings)?);
+        }
+        data_files.records(data, &|_| true, &mut |bytes| counter.advance(bytes), &mut |found| {
+            let Some(unit) = found.unit.filter(|_| is_unknown(hasher.hash(found.record.key).placement))
+            else {
+                return Ok(());
+            };
+            let Some(sort) = sorts.get_mut(usize::from(found.segment.class)) else { return Ok(()) };
+            let value = Place { version: found.version, unit, is_tombstone: found.record.value.is_none() };
+            let record = RecordView { key: found.record.key, value: Some(&value.encode()), expires_at_ms: 0 };
+            sort.push(&record, &mut |_, _| true)
+        })?;
+        let sorted = sorts.into_iter().map(|sort| sort.finish(&mut |_, _| true));
+        let mut last = LastVersions::new(sorted.collect::<Result<_>>()?)?;
+        while let Some((hash, place)) = last.next()? {
+            if !place.is_tombstone || has_below {
+                index.insert(hash, place.unit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the live records of damaged and unfinished segments to new ones, and an index of everything. Returns
+    /// what is live then.
+    fn write_new(&mut self, counter: &mut ProgressCounter<'_, '_>) -> Result<LiveLogs> {
+        let Survey { manifest, index_files, index: examined, data_files, data, segments, .. } =
+            &mut self.survey;
+        let is_damaged = |segment: &FinishedSegment| {
+            let mut parts = data.damage.iter().filter(|part| part.class == segment.class);
+            parts.any(|part| (segment.base..segment.end).contains(&part.positions.start))
+        };
+        let finished = &manifest.state().finished;
+        let mut kept: Vec<_> = finished.iter().filter(|segment| !is_damaged(segment)).copied().collect();
+        let is_kept = |segment: &FoundSegment| {
+            segment.is_finished
+                && kept.iter().any(|kept| (kept.class, kept.base) == (segment.class, segment.base))
+        };
+        // After all files of the old logs: what is found there belongs to the new ones.
+        let begins = data.files_end.map(|end| end.saturating_add(1));
+        let redo_from = examined.files_end.saturating_add(1);
+        if let Some(begin) = begins.iter().chain([&redo_from]).find(|begin| **begin > POSITION_MAX) {
+            return Err(Error::Corrupt {
+                file: self.directory.path(),
+                offset: 0,
+                expected: format!("files of logs up to position {POSITION_MAX}"),
+                got: format!("position {begin}"),
+            });
+        }
+        let (hasher, index) = (manifest.header().hasher, &mut examined.index);
+        let (base, order) = (begins[usize::from(MOVED.number())], begins[usize::from(USER)]);
+        let mut writer =
+            SegmentsWriter::new(self.directory, data_files.settings, MOVED, segments, base, order);
+        let kept_records = &mut self.report.kept_records;
+        let moved = data_files.records(
+            data,
+            &|segment| !is_kept(segment),
+            &mut |bytes| counter.advance(bytes),
+            &mut |found| {
+                let hash = hasher.hash(found.record.key).placement;
+                if let Some(unit) = found.unit.filter(|unit| index.contains(hash, *unit)) {
+                    let new = writer.push(&found.record)?;
+                    index.replace(hash, unit, new);
+                    *kept_records += 1;
+                }
+                Ok(())
+            },
+        );
+        let names = &mut self.report.new_files;
+        if moved.is_err() {
+            names.extend(writer.files());
+        }
+        moved?;
+        let (new, finished_to) = writer.finish(begins, names)?;
+        kept.extend(new);
+        kept.sort_unstable_by_key(|segment| (segment.class, segment.base));
+        let numbers = list_files(self.directory)?.into_iter().filter_map(|file| match file {
+            FileName::SavedIndex(number) => Some(number.saturating_add(1)),
+            _ => None,
+        });
+        let number = numbers.fold(manifest.next_number(), u64::max);
+        let saved = SavedIndex { number, tag: random_number()?, redo_from };
+        names.extend([saved.file_name(), index_files.format.segment_name(redo_from)]);
+        let redo_synced = index_files.write(saved, index, finished_to)?;
+        // Without runs of keys: an opening makes them again from the records.
+        let index = Some(saved);
+        Ok(LiveLogs { finished: kept, finished_to, index, redo_synced, ..LiveLogs::default() })
+    }
+}
+
+fn name_of(segment: &FinishedSegment) -> Option<String> {
+    let class = LogClass::from_number(segment.class)?;
+    Some(FileName::Segment { class, base: segment.base }.to_string())
+}
+
+/// Where a version of a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    version: Version,
+    unit: u64,
+    is_tombstone: bool,
+}
+
+impl Place {
+    fn encode(&self) -> [u8; 18] {
+        let mut bytes = [0; 18];
+        bytes[..8].copy_from_slice(&self.version.position.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.unit.to_le_bytes());
+        bytes[16] = self.version.is_by_user.into();
+        bytes[17] = self.is_tombstone.into();
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Place> {
+        let mut fields = Reader::new(bytes);
+        let (position, unit) = (fields.u64()?, fields.u64()?);
+        let version = Version { position, is_by_user: fields.u8()? != 0 };
+        Some(Place { version, unit, is_tombstone: fields.u8()? != 0 })
+    }
+}
+
+/// The last version of each key, from the records of each class, which have the last one of that class.
+struct LastVersions {
+    classes: Vec<SortedRecords>,
+}
+
+impl LastVersions {
+    fn new(classes: Vec<SortedRecords>) -> Result<LastVersions> {
+        let mut last = LastVersions { classes };
+        last.classes.iter_mut().try_for_each(|records| records.advance().map(drop))?;
+        Ok(last)
+    }
+
+    /// Returns the hash of the next key, and where its last version is.
+    fn next(&mut self) -> Result<Option<(u64, Place)>> {
+        let entries = self.classes.iter().filter_map(Cursor::entry);
+        let Some(first) = entries.map(|entry| (entry.hash, entry.record.key)).min() else { return Ok(None) };
+        let (hash, key) = (first.0, first.1.to_vec());
+        let mut last: Option<Place> = None;
+        for records in &mut self.classes {
+            let Some(entry) = records.entry().filter(|entry| entry.hash == hash && entry.record.key == key)
+            else {
+                continue;
+            };
+            let place = entry.record.value.and_then(Place::decode);
+            last = last.into_iter().chain(place).max_by_key(|place| place.version);
+            records.advance()?;
+        }
+        Ok(last.map(|place| (hash.placement, place)))
+    }
+}

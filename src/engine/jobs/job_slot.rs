@@ -1,0 +1,98 @@
+//! The slot of a background job: at most one job of a kind exists, and only one thread at a time runs its steps.
+
+use crate::error::Result;
+use crate::health::{FailStop, Health};
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// The job in progress, if there is one.
+pub(in crate::engine) struct JobSlot<J> {
+    /// The kind of the job, in events.
+    kind: &'static str,
+    job: FailStop<Option<J>>,
+    /// Whether a thread runs a step of it.
+    is_running: AtomicBool,
+}
+
+impl<J> JobSlot<J> {
+    pub fn new(kind: &'static str, health: &Arc<Health>) -> JobSlot<J> {
+        JobSlot { kind, job: FailStop::new(health, None), is_running: AtomicBool::new(false) }
+    }
+
+    /// Emits an event: the job begins or ends.
+    fn tell(&self, what: &'static str) {
+        event!(debug, job = self.kind, "background work {what}");
+        #[cfg(not(feature = "tracing"))]
+        let _ = (self.kind, what);
+    }
+
+    /// Returns whether a thread runs a step now. Another thread would find nothing to do here.
+    pub fn is_running(&self) -> bool {
+        self.is_running.load(Relaxed)
+    }
+
+    /// Runs `step` with the job in progress, or with the one that `start` returns. `step` returns the job if it has
+    /// more steps. Returns whether there was a job; `false` also if another thread runs a step of it.
+    pub fn step(
+        &self,
+        start: impl FnOnce() -> Result<Option<J>>,
+        step: impl FnOnce(J) -> Result<Option<J>>,
+    ) -> Result<bool> {
+        let worked = self.job.try_run(|slot| {
+            self.is_running.store(true, Relaxed);
+            let _ends = EndsRunning(&self.is_running);
+            // A job whose step fails is not put back: it has passed what it could not read or write, and must never be
+            // continued.
+            let job = match slot.take() {
+                Some(job) => Some(job),
+                None => start()?.inspect(|_| self.tell("begins")),
+            };
+            let Some(job) = job else { return Ok(false) };
+            *slot = step(job)?;
+            if slot.is_none() {
+                self.tell("ends");
+            }
+            Ok(true)
+        })?;
+        Ok(worked.unwrap_or(false))
+    }
+}
+
+/// Ends a step, also if it fails or panics.
+struct EndsRunning<'a>(&'a AtomicBool);
+
+impl Drop for EndsRunning<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_continued_until_it_ends_and_never_after_a_failure() {
+        let health = Arc::new(Health::default());
+        let slot = JobSlot::new("test", &health);
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            let step = |left: u32| {
+                assert!(slot.is_running());
+                seen.push(left);
+                Ok(left.checked_sub(1))
+            };
+            assert!(slot.step(|| Ok(Some(1)), step).unwrap());
+        }
+        assert_eq!(seen, [1, 0, 1, 0]);
+        assert!(!slot.is_running());
+        assert!(!slot.step(|| Ok(None), |_| Ok(None)).unwrap());
+        let failure = crate::error::Error::Setting { name: "a test", problem: String::new() };
+        assert!(slot.step(|| Ok(Some(1)), |_| Err(failure)).is_err());
+        assert!(
+            slot.step(|| Ok(Some(1)), |left| Ok(Some(left))).is_err(),
+            "the health refuses all later steps"
+        );
+        assert!(!slot.is_running());
+    }
+}

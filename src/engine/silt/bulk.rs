@@ -1,0 +1,150 @@
+//! Bulk loading: records are sorted by their placement and merged into the SortedStores, partition by partition.
+//!
+//! The merge of a partition takes the loaded records as the youngest of its sources, so a load is as atomic per
+//! partition, and recovers in the same way, as any merge. A new database writes each record once.
+
+use super::configuration::Configuration;
+use super::merge::Loaded;
+use super::put::Writer;
+use super::scheduler::Scheduler;
+use crate::batch::TimestampMs;
+use crate::cache::RecordCache;
+use crate::engine::BulkLoad;
+use crate::error::{Error, Result};
+use crate::key::{Key, KeyHash, PartitionHasher};
+use crate::progress::Progress;
+use crate::store::merge::{Cursor, Entry};
+use crate::store::record::{RecordShape, RecordView};
+use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
+use crate::sync::Mutex;
+use crate::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+/// What a load uses of the engine.
+pub(super) struct EngineParts<'a> {
+    pub configuration: &'a Configuration,
+    pub scheduler: &'a Scheduler,
+    pub cache: &'a Arc<RecordCache>,
+    pub writer: &'a Writer,
+}
+
+/// A load of an engine of partitions.
+pub(super) struct SiltBulkLoad<'a> {
+    engine: EngineParts<'a>,
+    sort: ExternalSort,
+    /// The records of each partition and the bytes of their keys and values, with duplicates.
+    parts: Vec<(u64, u64)>,
+}
+
+impl SiltBulkLoad<'_> {
+    /// Begins a load that sorts in this much memory, in bytes.
+    pub fn begin(engine: EngineParts<'_>, memory_bytes: usize) -> Result<SiltBulkLoad<'_>> {
+        let configuration = engine.configuration;
+        let header = &configuration.header;
+        let hasher = PartitionHasher { partitions_log2: 0, ..configuration.hasher };
+        let settings = SortSettings {
+            shape: RecordShape { layout: header.layout, hasher },
+            memory_bytes,
+            fan_in_max: FAN_IN_MAX,
+            duplicates: Duplicates::LastWins,
+        };
+        let sort = ExternalSort::new(configuration.directory.clone(), settings)?;
+        Ok(SiltBulkLoad { engine, sort, parts: vec![(0, 0); configuration.partitions()] })
+    }
+}
+
+impl BulkLoad for SiltBulkLoad<'_> {
+    fn put(
+        &mut self,
+        key: Key<'_>,
+        value: &[u8],
+        expires_at_ms: TimestampMs,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        let record = RecordView { key: key.bytes(), value: Some(value), expires_at_ms };
+        self.sort.push(&record, progress)?;
+        let (records, bytes) =
+            &mut self.parts[key.hash().partition(self.engine.configuration.hasher.partitions_log2)];
+        *records += 1;
+        *bytes += (record.key.len() + value.len()) as u64;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, now_ms: TimestampMs, progress: &mut Progress<'_>) -> Result<()> {
+        let SiltBulkLoad { engine, sort, parts } = *self;
+        let sorted = sort.finish(progress)?;
+        let total_bytes = parts.iter().map(|(_, bytes)| bytes).sum();
+        let feed = Arc::new(Mutex::new(Feed { records: sorted, is_ahead: false, passed_bytes: 0 }));
+        for (partition, (records, bytes)) in parts.into_iter().enumerate().filter(|(_, part)| part.0 > 0) {
+            let partitions_log2 = engine.configuration.hasher.partitions_log2;
+            let cursor = PartCursor {
+                feed: feed.clone(),
+                partition,
+                partitions_log2,
+                hash: KeyHash { placement: 0, fingerprint: 0 },
+                key: Vec::new(),
+                value: None,
+                expires_at_ms: 0,
+            };
+            let loaded = Loaded { cursor: Box::new(cursor), records, bytes, cache: engine.cache.clone() };
+            let mut go_on = || progress(feed.lock().passed_bytes.min(total_bytes), total_bytes);
+            engine.scheduler.load(partition, loaded, now_ms, &mut go_on)?;
+            engine.writer.writes.fetch_add(records, Relaxed);
+            engine.writer.user_bytes.fetch_add(bytes, Relaxed);
+        }
+        if progress(total_bytes, total_bytes) { Ok(()) } else { Err(Error::Interrupted) }
+    }
+}
+
+/// The sorted records, which the partitions take one after the other.
+struct Feed {
+    records: SortedRecords,
+    /// The current record is not yet taken: it belongs to a later partition.
+    is_ahead: bool,
+    passed_bytes: u64,
+}
+
+/// The sorted records of one partition.
+struct PartCursor {
+    feed: Arc<Mutex<Feed>>,
+    partition: usize,
+    partitions_log2: u32,
+    /// The current record, copied: it leaves the sort with the next one.
+    hash: KeyHash,
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+    expires_at_ms: TimestampMs,
+}
+
+impl Cursor for PartCursor {
+    fn advance(&mut self) -> Result<bool> {
+        let feed = &mut *self.feed.lock();
+        feed.is_ahead = feed.is_ahead || feed.records.advance()?;
+        let next = feed.records.entry().filter(|_| feed.is_ahead);
+        let next = next.filter(|next| next.hash.partition(self.partitions_log2) == self.partition);
+        let value = self.value.take();
+        let Some(Entry { hash, record }) = next else { return Ok(false) };
+        feed.is_ahead = false;
+        feed.passed_bytes += (record.key.len() + record.value.map_or(0, <[u8]>::len)) as u64;
+        self.hash = hash.within_partition(self.partitions_log2);
+        self.key.clear();
+        self.key.extend_from_slice(record.key);
+        let mut value = value.unwrap_or_default();
+        value.clear();
+        value.extend_from_slice(record.value.unwrap_or_default());
+        self.value = Some(value);
+        self.expires_at_ms = record.expires_at_ms;
+        Ok(true)
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let value = Some(self.value.as_deref()?);
+        let record = RecordView { key: &self.key, value, expires_at_ms: self.expires_at_ms };
+        Some(Entry { hash: self.hash, record })
+    }
+
+    /// Without the memory of the sort, which is not the database's.
+    fn heap_bytes(&self) -> usize {
+        self.key.capacity() + self.value.as_ref().map_or(0, Vec::capacity)
+    }
+}

@@ -1,0 +1,105 @@
+//! The conversion of a full LogStore to a HashStore (SILT 3.2). Lookups use the LogStore until the HashStore replaces
+//! it.
+
+use super::commits::PendingConversion;
+use super::job_context::JobContext;
+use super::live::{Edit, Role, StoreEntry};
+use super::partition_settings::Mistake;
+use crate::device::Purpose;
+use crate::device::random_number;
+use crate::error::{Error, Result};
+use crate::names::FileName;
+use crate::store::hash_store::{HashStoreFormat, HashStoreWriter};
+use crate::store::log_cursor::LogCursor;
+use crate::store::log_store::FrozenLog;
+use crate::store::merge::Cursor;
+use crate::store::table::OrderedTableSettings;
+use std::sync::Arc;
+
+/// A conversion in progress.
+pub(super) struct ConvertJob {
+    partition: usize,
+    number: u64,
+    tag: u64,
+    frozen: Arc<FrozenLog>,
+    cursor: LogCursor,
+    writer: HashStoreWriter,
+}
+
+impl ConvertJob {
+    /// Starts the conversion of the oldest frozen LogStore of a partition; partitions have `hash_stores` HashStores on
+    /// average.
+    pub fn start(context: &JobContext, partition: usize, hash_stores: f64) -> Result<ConvertJob> {
+        let JobContext { configuration, log, partitions, commits, memory } = context;
+        let view = partitions.get(partition).view();
+        // The oldest one: LogStores are converted in the order of their freezing.
+        let frozen = match view.frozen.last() {
+            Some(frozen) => frozen.clone(),
+            None => return Err(Error::Interrupted),
+        };
+        let (number, tag) = (commits.take_store_number(), random_number()?);
+        let name = FileName::HashStore(number).to_string();
+        let format = match &configuration.settings.chain {
+            Some(chain) => HashStoreFormat::Run(partitions.columns_of_runs(partition, chain)),
+            None => configuration.settings.hash_store_format(hash_stores),
+        };
+        let settings = OrderedTableSettings {
+            tag,
+            shape: configuration.header.records(),
+            block_bytes: configuration.header.block_bytes,
+            expected_records: frozen.len().into(),
+            expected_bytes: (frozen.end() - frozen.start()) / partitions.len() as u64,
+            purpose: Purpose::Convert,
+            piece_bytes: memory.transfer_bytes(),
+        };
+        let writer = HashStoreWriter::create(&configuration.directory, &name, format, settings)?;
+        let cursor = LogCursor::new(log.view(), frozen.clone(), configuration.hasher, Purpose::Convert);
+        let cursor = match &configuration.settings.chain {
+            Some(_) => cursor.in_batches(partitions.len(), memory.transfer_bytes_max()),
+            None if format.is_in_slot_order() => cursor.in_slot_order(),
+            None => cursor,
+        };
+        Ok(ConvertJob { partition, number, tag, frozen, cursor, writer })
+    }
+
+    /// Moves some records. Returns whether all were moved.
+    pub fn step(&mut self, context: &JobContext) -> Result<bool> {
+        let settings = &context.configuration.settings;
+        for _ in 0..settings.step_records {
+            if !self.cursor.advance()? {
+                return Ok(true);
+            }
+            if let Some(entry) = self.cursor.entry()
+                && !(settings.makes(Mistake::DropsDeletes) && entry.record.value.is_none())
+            {
+                self.writer.push(&entry)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the heap memory, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        // The cursor is dropped before the filter is made.
+        self.writer.heap_bytes() + self.cursor.heap_bytes().max(self.writer.finish_bytes())
+    }
+
+    /// Replaces the LogStore by the HashStore.
+    pub fn finish(self, context: &JobContext) -> Result<()> {
+        drop(self.cursor);
+        let store = Arc::new(self.writer.finish(self.frozen.tables())?);
+        let role = Role::of(&store);
+        let releases_too_much = context.configuration.settings.makes(Mistake::ReleasesTooMuch);
+        let edit = Edit {
+            partition: self.partition as u32,
+            converted_to: if releases_too_much { context.log.end() } else { self.frozen.end() },
+            removed: Vec::new(),
+            added: vec![StoreEntry { number: self.number, tag: self.tag, role }],
+        };
+        context.commits.run(|queue| {
+            let file = store.shared_file();
+            context.partitions.install_hash_store(self.partition, &self.frozen, (self.number, store));
+            queue.add(PendingConversion { edit, number: self.number, file })
+        })
+    }
+}

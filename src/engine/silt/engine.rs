@@ -1,0 +1,372 @@
+//! The engine: its parts composed, and the trait [`Engine`].
+
+use super::bulk::{EngineParts, SiltBulkLoad};
+use super::checkpoint::checkpoint;
+use super::commits::Commits;
+use super::configuration::Configuration;
+use super::count::{approximate_len, count_keys};
+use super::get::Reader;
+use super::job_context::JobContext;
+use super::live::Manifest;
+use super::memory_budget::MemoryBudget;
+use super::partition::Partitions;
+use super::partition_settings::Mistake;
+use super::put::{Writer, WriterParts};
+use super::scan::scan;
+use super::scheduler::Scheduler;
+use super::snapshot::SiltSnapshot;
+use super::verify::verify;
+use crate::batch::{Durability, HashedWrite, TimestampMs};
+use crate::cache::RecordCache;
+use crate::damage::VerifyReport;
+use crate::device::Directory;
+use crate::engine::jobs::Space;
+use crate::engine::{
+    Background, BulkLoad, Capabilities, Changing, Engine, Found, GoOn, Now, ScanLimit, ScanPage, Snapshot,
+    Step,
+};
+use crate::error::{Error, Result};
+use crate::health::Health;
+use crate::key::{Key, KeyHasher};
+use crate::progress::Progress;
+use crate::stats::{DegradedStore, Shape, Stats};
+use crate::store::log::Log;
+use crate::sync::atomic::Ordering::Relaxed;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// An engine whose data is in partitions.
+pub struct SiltEngine {
+    pub(super) configuration: Arc<Configuration>,
+    log: Arc<Log>,
+    partitions: Arc<Partitions>,
+    /// Enabled from the first memory budget on.
+    pub(super) cache: Arc<RecordCache>,
+    pub(super) memory: Arc<MemoryBudget>,
+    pub(super) commits: Arc<Commits>,
+    reader: Arc<Reader>,
+    pub(super) scheduler: Arc<Scheduler>,
+    pub(super) writer: Writer,
+    pub(super) replayed_records: u64,
+    lost_tail_bytes: u64,
+    space: Space,
+}
+
+impl SiltEngine {
+    /// Returns an engine of partitions that were opened. The log is not yet replayed.
+    pub(super) fn compose(
+        configuration: Arc<Configuration>,
+        log: Arc<Log>,
+        partitions: Partitions,
+        manifest: Manifest,
+        memory_budget: Option<u64>,
+        lost_tail_bytes: u64,
+    ) -> SiltEngine {
+        let partitions = Arc::new(partitions);
+        let cache = Arc::new(RecordCache::new(0));
+        let memory = Arc::new(MemoryBudget::new(&configuration, &partitions, &log, &cache, memory_budget));
+        let commits = Arc::new(Commits::new(&configuration, &log, manifest));
+        let reader = Arc::new(Reader::new(&configuration, &partitions, &cache, &memory));
+        let scheduler = Arc::new(Scheduler::new(JobContext {
+            configuration: configuration.clone(),
+            log: log.clone(),
+            partitions: partitions.clone(),
+            commits: commits.clone(),
+            memory: memory.clone(),
+        }));
+        let parts = WriterParts {
+            configuration: &configuration,
+            log: &log,
+            partitions: &partitions,
+            cache: &cache,
+            memory: &memory,
+            commits: &commits,
+            reader: &reader,
+            scheduler: &scheduler,
+        };
+        let writer = Writer::new(parts);
+        SiltEngine {
+            configuration,
+            log,
+            partitions,
+            cache,
+            memory,
+            commits,
+            reader,
+            scheduler,
+            writer,
+            replayed_records: 0,
+            lost_tail_bytes,
+            space: Space::default(),
+        }
+    }
+
+    fn health(&self) -> &Arc<Health> {
+        self.log.health()
+    }
+
+    /// Adds what only this engine counts.
+    fn add_details(&self, stats: &mut Stats) {
+        let on_flash = |is_on_flash: fn(&DegradedStore) -> bool| {
+            stats.degraded.iter().filter(|store| is_on_flash(store)).count() as f64
+        };
+        let (indexes, filters) =
+            (on_flash(|store| store.index_on_flash), on_flash(|store| store.filter_on_flash));
+        let full = &self.partitions.full_tables;
+        let (records, slots) = (full.records.load(Relaxed) as f64, full.slots.load(Relaxed) as f64);
+        let (hits, misses) = self.cache.hits_and_misses();
+        stats.details.extend([
+            ("conversions", self.scheduler.conversions.load(Relaxed) as f64),
+            ("merges", self.scheduler.merges.load(Relaxed) as f64),
+            ("full_tables", full.tables.load(Relaxed) as f64),
+            ("full_table_occupancy", if slots > 0.0 { records / slots } else { 0.0 }),
+            ("reserve_bytes", self.partitions.reserve_bytes() as f64),
+            ("pressure", self.scheduler.background().pressure),
+            ("indexes_on_flash", indexes),
+            ("filters_on_flash", filters),
+            ("unreadable_sections", self.memory.unreadable() as f64),
+            ("record_cache_records", self.cache.len() as f64),
+            ("record_cache_hits", hits as f64),
+            ("record_cache_misses", misses as f64),
+        ]);
+        if self.configuration.settings.chain.is_some() {
+            stats.details.push(("chains", self.scheduler.chains.load(Relaxed) as f64));
+        }
+        if let Some((open, max)) = self.configuration.directory.open_files() {
+            stats.details.extend([("open_files", open as f64), ("open_files_max", max as f64)]);
+        }
+    }
+}
+
+impl Engine for SiltEngine {
+    fn name(&self) -> &'static str {
+        self.configuration.info.name
+    }
+
+    fn shape(&self) -> Shape {
+        self.configuration.header.shape()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { persistent: true, lossy: false }
+    }
+
+    fn hasher(&self) -> KeyHasher {
+        self.configuration.hasher.key_hasher
+    }
+
+    fn get_into(
+        &self,
+        key: Key<'_>,
+        now_ms: TimestampMs,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<TimestampMs>> {
+        self.check_open()?;
+        self.reader.get_into(key, now_ms, value)
+    }
+
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+        self.check_open()?;
+        self.reader.get_many(keys, now_ms)
+    }
+
+    /// Decides by the tags of LogStores and by the filters that are in memory. A SortedStore without a filter may
+    /// contain any key.
+    fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {
+        self.check_open()?;
+        Ok(self.reader.may_contain(key))
+    }
+
+    fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: &Now<'_>) -> Result<()> {
+        self.check_writable()?;
+        self.writer.write(writes, durability)
+    }
+
+    fn update_many(
+        &self,
+        keys: &[Key<'_>],
+        durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut Changing<'_>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.writer.update_many(keys, durability, now_ms, change)
+    }
+
+    fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
+        self.check_open()?;
+        let hasher = self.configuration.hasher;
+        Ok(Arc::new(SiltSnapshot::take(&self.reader, &self.partitions, hasher, now_ms)))
+    }
+
+    fn scan(
+        &self,
+        positions: RangeInclusive<u64>,
+        limit: ScanLimit,
+        now_ms: TimestampMs,
+    ) -> Result<ScanPage> {
+        self.check_open()?;
+        scan(&self.configuration, &self.partitions, positions, limit, now_ms)
+    }
+
+    fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
+        self.check_open()?;
+        approximate_len(&self.partitions, self.configuration.hasher, now_ms)
+    }
+
+    fn count_keys(&self, now_ms: TimestampMs, go_on: &mut GoOn<'_>) -> Result<u64> {
+        self.check_open()?;
+        count_keys(&self.partitions, self.configuration.hasher, now_ms, go_on)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.check_writable()?;
+        self.writer.make_found_durable(Durability::Synced)?;
+        self.commits.state_synced_now_and_then(true)
+    }
+
+    fn step(&self, now_ms: TimestampMs) -> Result<Step> {
+        if self.configuration.directory.is_read_only() {
+            self.check_open()?;
+            return self.memory.step_load();
+        }
+        if self.check_writable().is_err() {
+            return Ok(Step::Idle);
+        }
+        self.scheduler.step(now_ms)
+    }
+
+    fn background(&self) -> Background {
+        let background = self.scheduler.background();
+        // In a read-only directory, indexes and filters are read back.
+        let may_step = matches!(self.check_writable(), Ok(()) | Err(Error::ReadOnly));
+        Background {
+            has_work: background.has_work && may_step,
+            wants_thread: background.wants_thread && may_step,
+            pressure: if self.health().has_failed() { 0.0 } else { background.pressure },
+            ..background
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        self.health().check_open()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.configuration.directory.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        if self.configuration.settings.makes(Mistake::ChecksOnlyUnderLocks) {
+            return Ok(());
+        }
+        self.health().check()
+    }
+
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+        let reserve = || self.partitions.reserve_bytes().saturating_add(owed);
+        self.space.check(&self.configuration.directory, bytes, reserve)
+    }
+
+    fn poison(&self, cause: &str) {
+        self.health().poison(cause);
+    }
+
+    fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
+        self.check_open()?;
+        self.memory.set(bytes)
+    }
+
+    fn request_compaction(&self) -> Result<()> {
+        self.check_writable()?;
+        self.scheduler.request_compaction()
+    }
+
+    fn bulk_load(&self, memory_bytes: usize) -> Result<Option<Box<dyn BulkLoad + '_>>> {
+        self.check_writable()?;
+        let engine = EngineParts {
+            configuration: &self.configuration,
+            scheduler: &self.scheduler,
+            cache: &self.cache,
+            writer: &self.writer,
+        };
+        Ok(Some(Box::new(SiltBulkLoad::begin(engine, memory_bytes)?)))
+    }
+
+    fn checkpoint(&self, target: &Directory) -> Result<()> {
+        self.check_writable()?;
+        if self.configuration.directory.shares_file_system(target) {
+            // The log is copied.
+            self.check_space(self.log.end() - self.log.start(), 0)?;
+        }
+        checkpoint(&self.configuration, &self.log, &self.partitions, &self.commits, target)
+    }
+
+    fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+        self.check_open()?;
+        verify(&self.configuration, &self.log, &self.partitions, &self.commits, progress)
+    }
+
+    fn stats(&self) -> Stats {
+        // One lock at a time: a checkpoint locks the commit queue and then writers, which update the peak.
+        let manifest_bytes = self.commits.look(Manifest::disk_bytes);
+        let (ram, ram_peak) = self.memory.accounts();
+        let mut stats = Stats {
+            engine: self.configuration.info.name,
+            settings: self.configuration.named_settings.clone(),
+            shape: self.configuration.header.shape(),
+            writes: self.writer.writes.load(Relaxed),
+            user_bytes: self.writer.user_bytes.load(Relaxed),
+            io: self.configuration.directory.io(),
+            ram,
+            ram_peak,
+            disk_bytes: self.log.disk_bytes() + manifest_bytes + self.configuration.directory.removed_bytes(),
+            replayed_records: self.replayed_records,
+            lost_tail_bytes: self.lost_tail_bytes,
+            ..Stats::default()
+        };
+        let (mut hash_stores, mut hash_records, mut log_records, mut frozen) = (0, 0, 0, 0);
+        for partition in self.partitions.iter() {
+            let (active, view) = partition.read(|state| (u64::from(state.active.len()), state.view.clone()));
+            log_records += active + view.frozen_records();
+            frozen += view.frozen.len();
+            hash_stores += view.hash_stores.len();
+            hash_records += view.hash_records();
+            stats.merged_records += view.sorted_records();
+            stats.disk_bytes += view.disk_bytes();
+            view.count_kinds(&mut stats.stores);
+            stats.degraded.extend(view.degraded(self.memory.is_opening()));
+        }
+        stats.records = stats.merged_records + hash_records + log_records;
+        stats.details = vec![
+            ("partitions", self.partitions.len() as f64),
+            ("log_records", log_records as f64),
+            ("log_stores_frozen", frozen as f64),
+            ("hash_stores", hash_stores as f64),
+            ("hash_records", hash_records as f64),
+            ("sorted_records", stats.merged_records as f64),
+        ];
+        self.add_details(&mut stats);
+        stats
+    }
+
+    fn reset_ram_peak(&self) {
+        self.memory.reset_peak();
+    }
+
+    fn close(&self) -> Result<()> {
+        self.health().close()?;
+        if self.configuration.directory.is_read_only() {
+            return Ok(());
+        }
+        self.commits.run(|queue| {
+            queue.commit_pending()?;
+            if !self.log.is_synced() {
+                self.log.sync_to(self.log.end())?;
+            }
+            self.log.end_append()?;
+            self.configuration.directory.remove_retired()?;
+            queue.state_synced()
+        })
+    }
+}

@@ -1,0 +1,301 @@
+//! Lookups of many keys at once. Each round reads, for every key that was not found yet, the youngest store that may
+//! have it; all reads of a round are in flight together.
+
+use super::get::Reader;
+use super::stores::{Lookup, LookupContext, Stores};
+use crate::batch::{TimestampMs, has_expired};
+use crate::cache::{Ticket, cache_hash};
+use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
+use crate::engine::Found;
+use crate::error::Result;
+use crate::key::Key;
+use crate::mica::HashedKey;
+use crate::store::StoreFile;
+use crate::store::chain::{Chain, Place};
+use crate::store::examine::is_damage;
+use crate::store::record::RecordView;
+use crate::store::table::{self, OrderedTable, Span};
+use crate::sync::atomic::AtomicU64;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The maximum number of keys that are looked up together: each may have a read in flight, with its own buffer.
+const KEYS_PER_BATCH: usize = 128;
+
+/// A key that was not found yet.
+struct PendingKey<'a> {
+    /// Its number among the requested keys.
+    number: usize,
+    context: LookupContext<'a>,
+    stores: Stores,
+    /// The next store to search: the HashStores from the youngest on, then the SortedStore.
+    next_store: usize,
+    /// What is known of the stores of the chain.
+    chained: Chained,
+}
+
+/// What a lookup knows of the stores of the chain.
+enum Chained {
+    /// The page is not read yet.
+    Unread,
+    /// The places that are not searched yet.
+    At(std::vec::IntoIter<Place>),
+    /// The page is damaged, so the stores are searched one by one.
+    Lost,
+}
+
+/// The read of a store, or of a page of the chain, for a key.
+enum PendingRead {
+    Store { store: Arc<OrderedTable>, span: Span },
+    Page(Arc<Chain>),
+}
+
+impl PendingRead {
+    fn file(&self) -> &StoreFile {
+        match self {
+            PendingRead::Store { store, .. } => store.file(),
+            PendingRead::Page(chain) => chain.file(),
+        }
+    }
+
+    fn is_page(&self) -> bool {
+        matches!(self, PendingRead::Page(_))
+    }
+
+    /// Returns the position in the file: offset and length in bytes.
+    fn extent(&self, placement: u64) -> (u64, usize) {
+        match self {
+            PendingRead::Store { store, span } => store.extent_of(span),
+            PendingRead::Page(chain) => chain.extent_of(placement),
+        }
+    }
+}
+
+/// The buffers of a batch, which are in the memory account until they are dropped.
+struct Requests<'a> {
+    requests: Vec<ReadRequest>,
+    held_bytes: u64,
+    account: &'a AtomicU64,
+}
+
+impl Requests<'_> {
+    fn count(&mut self) {
+        let held_bytes = self.requests.iter().map(|request| request.heap_bytes() as u64).sum();
+        self.account.fetch_add(held_bytes, Relaxed);
+        self.account.fetch_sub(std::mem::replace(&mut self.held_bytes, held_bytes), Relaxed);
+    }
+}
+
+impl Drop for Requests<'_> {
+    fn drop(&mut self) {
+        self.account.fetch_sub(self.held_bytes, Relaxed);
+    }
+}
+
+impl Reader {
+    /// Returns the values of many keys, in the order of the keys.
+    pub fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+        let mut found = vec![None; keys.len()];
+        let mut missed = Vec::new();
+        let cache_hash = |key: &Key<'_>| cache_hash(self.configuration.route(*key).hash);
+        let hashed: Vec<_> =
+            keys.iter().map(|key| HashedKey { hash: cache_hash(key), bytes: key.bytes() }).collect();
+        self.cache.get_many(&hashed, |number, cached| match cached {
+            Ok((_, expires_at_ms)) if has_expired(expires_at_ms, now_ms) => {}
+            Ok((value, expires_at_ms)) => {
+                found[number] = Some(Found { value: Bytes::from(value), expires_at_ms });
+            }
+            Err(ticket) => missed.push((number, ticket)),
+        });
+        let start = |&(number, ticket): &(usize, Ticket)| {
+            let (context, stores) = self.start(keys[number], now_ms, ticket);
+            (number, context, stores)
+        };
+        self.look_up_many(&missed, start, &mut found)?;
+        Ok(found)
+    }
+
+    /// Looks up many keys in the stores, and sets their values in `found`. `start` returns the number of a key there,
+    /// and the stores to search.
+    pub fn look_up_many<'a, K>(
+        &self,
+        keys: &[K],
+        start: impl Fn(&K) -> (usize, LookupContext<'a>, Stores),
+        found: &mut [Option<Found>],
+    ) -> Result<()> {
+        self.memory.account_for_read_buffers();
+        let account = &self.memory.batch_bytes;
+        let mut requests = Requests { requests: Vec::new(), held_bytes: 0, account };
+        let buffer_bytes = 2 * self.block_bytes() + size_of::<PendingKey<'_>>();
+        let keys_per_batch = KEYS_PER_BATCH.min(self.memory.batch_keys_max(buffer_bytes));
+        for keys in keys.chunks(keys_per_batch) {
+            self.memory.make_room((keys.len() * buffer_bytes) as u64);
+            let mut pending = Vec::with_capacity(keys.len());
+            for key in keys {
+                let (number, context, stores) = start(key);
+                let mut value = Vec::new();
+                match with_scratch(|buffer| stores.look_up_young(&context, buffer, &mut value))? {
+                    Lookup::Found(expires_at_ms) => found[number] = to_found(value, expires_at_ms),
+                    Lookup::Absent => pending.push(PendingKey {
+                        number,
+                        context,
+                        stores,
+                        next_store: 0,
+                        chained: Chained::Unread,
+                    }),
+                }
+            }
+            while !pending.is_empty() {
+                pending = read_round(pending, &mut requests.requests, found)?;
+                requests.count();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads one store for every pending key. Returns the keys that are still pending.
+fn read_round<'a>(
+    keys: Vec<PendingKey<'a>>,
+    requests: &mut Vec<ReadRequest>,
+    found: &mut [Option<Found>],
+) -> Result<Vec<PendingKey<'a>>> {
+    let mut reading = Vec::with_capacity(keys.len());
+    for mut key in keys {
+        match key.next_read()? {
+            Next::Read(read) => reading.push((key, read)),
+            Next::Done(value) => found[key.number] = value,
+        }
+    }
+    requests.resize_with(requests.len().max(reading.len()), || ReadRequest::new(0, 0));
+    for ((key, read), request) in reading.iter().zip(requests.iter_mut()) {
+        let (offset, length) = read.extent(key.context.query.hash.placement);
+        request.aim(offset, length);
+    }
+    let files = reading.iter().map(|(_, read)| read.file().file());
+    let mut reads: Vec<_> = files.zip(requests.iter_mut()).collect();
+    match read_batch(Purpose::Get, &mut reads) {
+        // A page that the device has lost has no bytes, which is damage too. Of stores, the error counts.
+        Err(error) if is_damage(&error) && reading.iter().any(|(_, read)| read.is_page()) => {
+            for ((_, read), request) in reading.iter().zip(requests.iter_mut()) {
+                if !read.is_page() {
+                    read_batch(Purpose::Get, &mut [(read.file().file(), request)])?;
+                }
+            }
+        }
+        outcome => outcome?,
+    }
+    let mut pending = Vec::new();
+    for ((mut key, read), request) in reading.into_iter().zip(requests.iter_mut()) {
+        match key.take(read, request.bytes_mut())? {
+            Some(value) => found[key.number] = value,
+            None => pending.push(key),
+        }
+    }
+    Ok(pending)
+}
+
+fn to_found(value: Vec<u8>, expires_at_ms: Option<TimestampMs>) -> Option<Found> {
+    expires_at_ms.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms })
+}
+
+/// What a lookup of a key does next.
+enum Next {
+    Read(PendingRead),
+    Done(Option<Found>),
+}
+
+/// What is known about a key in one store before the store is read.
+enum Located {
+    In(PendingRead),
+    Searched(Option<Lookup>),
+}
+
+impl PendingKey<'_> {
+    /// Takes what was read. Returns the result of the lookup if it is known then.
+    fn take(&mut self, read: PendingRead, bytes: &mut [u8]) -> Result<Option<Option<Found>>> {
+        let query = &self.context.query;
+        match read {
+            PendingRead::Store { store, span } => {
+                let mut value = Vec::new();
+                let record = store.find(span, bytes, query.key)?;
+                match record.map(|record| self.context.found(&record, &mut value)) {
+                    Some(Lookup::Found(expires_at_ms)) => return Ok(Some(to_found(value, expires_at_ms))),
+                    Some(Lookup::Absent) | None => {}
+                }
+            }
+            PendingRead::Page(chain) => match chain.places(query.hash.placement, bytes) {
+                Ok(places) => self.chained = Chained::At(places.into_iter()),
+                Err(error) if is_damage(&error) => {
+                    chain.note_damage();
+                    self.chained = Chained::Lost;
+                }
+                Err(error) => return Err(error),
+            },
+        }
+        Ok(None)
+    }
+
+    /// Returns the read of the chain's page, or of the next place that it has named; `None` if there is no chain, if it
+    /// is damaged, or if younger stores are not searched yet.
+    fn next_in_chain(&mut self) -> Option<Next> {
+        let view = &self.stores.view;
+        let (_, chain) = view.chain.as_ref().filter(|_| self.next_store >= view.unchained())?;
+        match &mut self.chained {
+            Chained::Unread if !view.may_be_chained(self.context.query.hash.placement) => {
+                Some(Next::Done(None))
+            }
+            Chained::Unread => Some(Next::Read(PendingRead::Page(chain.clone()))),
+            Chained::At(places) => {
+                let read = places.find_map(|Place { run, blocks }| {
+                    let (store, span) = (view.chained(run)?.clone(), Span::Blocks(blocks));
+                    Some(Next::Read(PendingRead::Store { store, span }))
+                });
+                Some(read.unwrap_or(Next::Done(None)))
+            }
+            Chained::Lost => None,
+        }
+    }
+
+    /// Returns the read of the next store that may have the key, or its value if no store has to be read any more.
+    fn next_read(&mut self) -> Result<Next> {
+        loop {
+            if let Some(next) = self.next_in_chain() {
+                return Ok(next);
+            }
+            let number = self.next_store;
+            self.next_store += 1;
+            let placement = self.context.query.hash.placement;
+            let Some(store) = self.stores.view.searched(placement).nth(number) else {
+                return Ok(Next::Done(None));
+            };
+            let mut value = Vec::new();
+            match with_scratch(|buffer| self.locate(store, buffer, &mut value))? {
+                Located::In(read) => return Ok(Next::Read(read)),
+                Located::Searched(Some(Lookup::Found(expires_at_ms))) => {
+                    return Ok(Next::Done(to_found(value, expires_at_ms)));
+                }
+                Located::Searched(Some(Lookup::Absent) | None) => {}
+            }
+        }
+    }
+
+    /// Finds the place of the key in a store. Where that takes reads anyway, looks the key up at once.
+    fn locate(
+        &self,
+        store: &Arc<OrderedTable>,
+        buffer: &mut AlignedBuffer,
+        value: &mut Vec<u8>,
+    ) -> Result<Located> {
+        let query = &self.context.query;
+        Ok(match store.locate(query, buffer)? {
+            table::Located::Nowhere => Located::Searched(None),
+            table::Located::In(span) => Located::In(PendingRead::Store { store: store.clone(), span }),
+            table::Located::Anywhere => {
+                let found = |record: &RecordView<'_>| self.context.found(record, value);
+                Located::Searched(store.look_up(query, buffer, found)?)
+            }
+        })
+    }
+}

@@ -1,0 +1,371 @@
+//! The merge of all HashStores of a partition into its SortedStore (SILT 3.3), in one sequential pass over both.
+
+use super::job_context::JobContext;
+use super::live::{Edit, Role, StoreEntry};
+use super::partition_settings::ChainSettings;
+use super::view::{InstalledChain, LoadedPiece, Merged, PieceKind, View};
+use crate::batch::TimestampMs;
+use crate::cache::RecordCache;
+use crate::device::Purpose;
+use crate::device::random_number;
+use crate::error::{Error, Result};
+use crate::index::filter::RangedFilterBuilder;
+use crate::index::prefilter::PrefilterBuilder;
+use crate::index::run_columns::RunColumnsSettings;
+use crate::names::FileName;
+use crate::store::StoreFilter;
+use crate::store::chain::{self, AddedRun, Chain, ChainWriter, OLD_COLUMNS};
+use crate::store::log_cursor::LogCursor;
+use crate::store::log_store::FrozenLog;
+use crate::store::manifest::Header;
+use crate::store::merge::{Cursor, MergeCursor};
+use crate::store::table::{
+    BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, ReadablePart, TableForm,
+};
+use std::sync::Arc;
+
+/// A step ends after this many bytes, however few records they are.
+const BYTES_PER_STEP: usize = 1 << 20;
+/// The weight of a new measurement in the smoothed share of new keys.
+const NEW_KEYS_WEIGHT: f64 = 0.5;
+/// A merge shows its records to lookups in about this many parts.
+pub const PARTS: u64 = 16;
+
+/// Records from outside that a merge adds to a partition, as the youngest ones.
+pub(super) struct Loaded {
+    pub cursor: Box<dyn Cursor>,
+    /// How many there are at most, and the bytes of their keys and values.
+    pub records: u64,
+    pub bytes: u64,
+    /// The cache that has older records of these keys.
+    pub cache: Arc<RecordCache>,
+}
+
+/// A merge in progress.
+pub(super) struct MergeJob {
+    partition: usize,
+    number: u64,
+    tag: u64,
+    /// The stores that are merged, by number.
+    inputs: Vec<u64>,
+    /// How many of them are HashStores.
+    hash_stores: usize,
+    frozen: Vec<Arc<FrozenLog>>,
+    hash_records: u64,
+    sorted_records: u64,
+    /// The records of all that is merged.
+    records: u64,
+    /// The share of new keys among young records that was expected.
+    new_key_ratio: f64,
+    cursor: MergeCursor,
+    output: Output,
+    /// The chain that the merged one replaces.
+    replaced: Option<(u64, Arc<Chain>)>,
+    filter: Option<RangedFilterBuilder>,
+    /// The cache that has older records, if records from outside are merged.
+    loads_over: Option<Arc<RecordCache>>,
+    prefilter: Option<PrefilterBuilder>,
+    /// The number of records after which lookups can use the next part.
+    next_part: u64,
+}
+
+/// What a merge writes.
+enum Output {
+    /// The new store.
+    Store(Box<OrderedTableWriter>),
+    /// The store is written; its columns are being written to a chain with this number and tag.
+    Chain { store: Arc<OrderedTable>, number: u64, tag: u64, writer: Box<ChainWriter> },
+    /// Nothing more.
+    Finished,
+}
+
+/// Returns the form of the merged run of a partition whose chain has this number of ranges.
+pub(super) fn run_form(chain: &ChainSettings, ranges: u32) -> TableForm {
+    let columns = RunColumnsSettings { ranges: ranges * OLD_COLUMNS, filter_bits: chain.old_filter_bits };
+    TableForm { blocks: BlockForm::Stream, index: Some(IndexKind::Columns(columns)), fill_blocks: true }
+}
+
+/// Returns the form of a new SortedStore: with this index if it supports the records, otherwise with fences.
+pub(super) fn sorted_form(header: &Header, index: IndexKind) -> TableForm {
+    let (layout, block_bytes) = (header.layout, header.block_bytes);
+    let index = if TableForm::suits(index, &layout, block_bytes) { index } else { IndexKind::Fences };
+    TableForm::for_index(&layout, block_bytes, Some(index))
+}
+
+/// Returns the expected size of the merged store if a share of `new_key_ratio` of the young records has new keys: at
+/// least half of all records, since a perfect index solves buckets of up to twice the records that it expects. Where
+/// more than half of all records replace others, the index takes slightly more bits per key.
+fn expected(sorted: u64, young: u64, new_key_ratio: f64) -> u64 {
+    let new = (young as f64 * new_key_ratio) as u64;
+    sorted.saturating_add(new).max(sorted.saturating_add(young) / 2)
+}
+
+impl MergeJob {
+    /// Starts a merge of the stores of a partition, including its frozen LogStores if `with_frozen`; `None` if there is
+    /// nothing to merge. `loaded` has further records, the youngest ones.
+    pub fn start(
+        context: &JobContext,
+        partition: usize,
+        with_frozen: bool,
+        new_key_ratio: f64,
+        now_ms: TimestampMs,
+        loaded: Option<Loaded>,
+    ) -> Result<Option<MergeJob>> {
+        let JobContext { configuration, log, partitions, commits, memory } = context;
+        let hasher = configuration.hasher;
+        let view = partitions.get(partition).view();
+        let frozen = if with_frozen { view.frozen.clone() } else { Vec::new() };
+        // A damaged chain that cannot be made of columns is made of records, also of those of one run.
+        let remakes_chain = view.chain.as_ref().is_some_and(|(_, chain)| chain.is_damaged());
+        if view.hash_stores.is_empty() && frozen.is_empty() && !remakes_chain && loaded.is_none() {
+            return Ok(None);
+        }
+        let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+        let (loaded_records, loaded_bytes) = loaded.as_ref().map_or((0, 0), |new| (new.records, new.bytes));
+        let loads_over = loaded.map(|Loaded { cursor, cache, .. }| {
+            sources.push(cursor);
+            cache
+        });
+        for frozen in &frozen {
+            sources.push(Box::new(LogCursor::new(log.view(), frozen.clone(), hasher, Purpose::Merge)));
+        }
+        let transfer_bytes = memory.transfer_bytes();
+        for (_, store) in &view.hash_stores {
+            sources.push(store.cursor(Purpose::Merge, transfer_bytes / view.hash_stores.len()));
+        }
+        if let Some((_, store)) = &view.sorted {
+            sources.push(store.cursor(Purpose::Merge, transfer_bytes));
+        }
+        let hash_stores = view.hash_stores.len();
+        let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
+        inputs.extend(view.sorted.iter().map(|(number, _)| *number));
+        let young = loaded_records
+            + view.hash_records()
+            + frozen.iter().map(|frozen| u64::from(frozen.len())).sum::<u64>();
+        let young_bytes = loaded_bytes
+            + frozen.iter().map(|frozen| frozen.end() - frozen.start()).sum::<u64>()
+                / partitions.len() as u64
+            + view.hash_stores.iter().map(|(_, store)| store.file().length()).sum::<u64>();
+        let sorted_bytes = view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
+        let (number, tag) = (commits.take_store_number(), random_number()?);
+        let header = &configuration.header;
+        let expected_records = expected(view.sorted_records(), young, new_key_ratio);
+        let form = match &configuration.settings.chain {
+            Some(chain) => {
+                let ranges = partitions.ranges_for(expected_records, chain);
+                // From now on new runs are cut as the merged one.
+                partitions.get(partition).set_ranges(ranges);
+                run_form(chain, ranges)
+            }
+            None => sorted_form(header, configuration.settings.index),
+        };
+        let settings = OrderedTableSettings {
+            tag,
+            shape: header.records(),
+            block_bytes: header.block_bytes,
+            expected_records,
+            expected_bytes: expected(sorted_bytes, young_bytes, new_key_ratio),
+            purpose: Purpose::Merge,
+            piece_bytes: transfer_bytes,
+        };
+        Ok(Some(MergeJob {
+            partition,
+            number,
+            tag,
+            inputs,
+            hash_stores,
+            frozen,
+            hash_records: view.hash_records(),
+            sorted_records: view.sorted_records(),
+            records: young + view.sorted_records(),
+            next_part: 0,
+            loads_over,
+            new_key_ratio,
+            cursor: MergeCursor::new(sources, Some(now_ms))
+                .with_compaction_filter(configuration.compaction_filter.clone()),
+            filter: last_filter(context, settings.expected_records)?,
+            prefilter: prefilter(context, settings.expected_records),
+            replaced: view.chain.clone(),
+            output: Output::Store(Box::new(OrderedTableWriter::create(
+                &configuration.directory,
+                &FileName::SortedStore(number).to_string(),
+                form,
+                settings,
+            )?)),
+        }))
+    }
+
+    /// Moves some records, or writes some pages of the chain. Returns whether all were moved.
+    pub fn step(&mut self, context: &JobContext) -> Result<bool> {
+        let writer = match &mut self.output {
+            Output::Store(writer) => writer,
+            Output::Chain { writer, .. } => return writer.step(BYTES_PER_STEP),
+            Output::Finished => return Ok(true),
+        };
+        let mut bytes = 0;
+        for _ in 0..context.configuration.settings.step_records {
+            if !self.cursor.advance()? {
+                return self.begin_chain(context);
+            }
+            if let Some(entry) = self.cursor.entry() {
+                bytes += entry.record.value.map_or(0, <[u8]>::len);
+                writer.push(&entry)?;
+                if let Some(filter) = &mut self.filter {
+                    filter.push(entry.hash.placement, entry.hash.fingerprint)?;
+                }
+                if let Some(prefilter) = &mut self.prefilter {
+                    prefilter.push(entry.hash.placement);
+                }
+            }
+            if bytes > BYTES_PER_STEP {
+                break;
+            }
+        }
+        self.show_part(context);
+        Ok(false)
+    }
+
+    /// Begins to write the chain of the store that is complete, if there are chains. Returns whether there are none.
+    fn begin_chain(&mut self, context: &JobContext) -> Result<bool> {
+        let JobContext { configuration, partitions, commits, memory, .. } = context;
+        if configuration.settings.chain.is_none() {
+            return Ok(true);
+        }
+        let Output::Store(writer) = std::mem::replace(&mut self.output, Output::Finished) else {
+            return Ok(true);
+        };
+        let store = Arc::new(writer.finish(None)?);
+        let added = store.columns().map(|columns| AddedRun { number: self.number, columns: columns.clone() });
+        let (number, tag) = (commits.take_store_number(), random_number()?);
+        let settings =
+            chain::ChainSettings { tag, purpose: Purpose::Merge, piece_bytes: memory.transfer_bytes() };
+        let ranges = partitions.get(self.partition).ranges();
+        let (directory, name) = (&configuration.directory, Role::Chain.file_name(number));
+        let added = added.into_iter().collect();
+        let writer = Box::new(ChainWriter::create(directory, &name, settings, ranges, None, added)?);
+        self.output = Output::Chain { store: Arc::new(store.without_index()), number, tag, writer };
+        Ok(false)
+    }
+
+    /// Lets lookups use what is merged so far, once more of it is readable. Not if the new store has a filter: it is
+    /// incomplete. Not if it has records from outside: they become visible when they are durable.
+    fn show_part(&mut self, context: &JobContext) {
+        if self.cursor.taken() < self.next_part
+            || self.filter.is_some()
+            || self.hash_stores == 0
+            || self.loads_over.is_some()
+        {
+            return;
+        }
+        let Output::Store(writer) = &mut self.output else { return };
+        let Some(part) = writer.readable_part() else { return };
+        self.next_part = self.cursor.taken() + self.records / PARTS;
+        let ReadablePart { placement, table } = part;
+        let merged = Merged { placement, sorted: Arc::new(table), hash_stores: self.hash_stores };
+        let partition = context.partitions.get(self.partition);
+        partition.change_view(|view| Some(View { merged: Some(merged), ..view.clone() }));
+        // One after the other, so that no more than one filter is in memory twice.
+        let view = partition.view();
+        for (number, store) in view.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number)) {
+            let part = LoadedPiece::Store(store.without_filter_before(placement));
+            partition.change_view(|view| view.with(*number, PieceKind::HashFilter, &part));
+        }
+    }
+
+    /// Returns the number of HashStore records that it has passed, about: it passes all sources at the same pace.
+    pub fn merged_records(&self) -> u64 {
+        let share = self.cursor.taken() as f64 / self.records.max(1) as f64;
+        (self.hash_records as f64 * share.min(1.0)) as u64
+    }
+
+    /// Returns the memory held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, RangedFilterBuilder::heap_bytes);
+        let output = match &self.output {
+            Output::Store(writer) => writer.heap_bytes(),
+            Output::Chain { writer, .. } => writer.heap_bytes() + writer.columns_bytes(),
+            Output::Finished => 0,
+        };
+        let prefilter = self.prefilter.as_ref().map_or(0, PrefilterBuilder::heap_bytes);
+        self.cursor.heap_bytes() + output + filter + prefilter
+    }
+
+    /// Ends the merge without an effect, and removes what it has written.
+    pub fn abandon(self, context: &JobContext) -> Result<()> {
+        let directory = &context.configuration.directory;
+        let chain = if let Output::Chain { number, .. } = &self.output { Some(*number) } else { None };
+        drop(self.output);
+        let chain = chain.map(|number| Role::Chain.file_name(number));
+        let names = [FileName::SortedStore(self.number).to_string()].into_iter().chain(chain);
+        names.into_iter().try_for_each(|name| directory.remove(&name))
+    }
+
+    /// Replaces everything that was merged by the new SortedStore. Returns the smoothed share of new keys, if there
+    /// were any young records.
+    pub fn finish(self, context: &JobContext) -> Result<Option<f64>> {
+        let JobContext { configuration, partitions, commits, .. } = context;
+        let taken = self.cursor.taken().saturating_sub(self.sorted_records);
+        let filter = self.filter.map(RangedFilterBuilder::finish).transpose()?.map(StoreFilter::from);
+        let mut added = vec![StoreEntry { number: self.number, tag: self.tag, role: Role::Sorted }];
+        let (store, chain) = match self.output {
+            Output::Store(writer) => (Arc::new(writer.finish(filter)?), None),
+            Output::Chain { store, number, tag, writer } => {
+                added.push(StoreEntry { number, tag, role: Role::Chain });
+                let prefilter = self.prefilter.map(|prefilter| Arc::new(prefilter.finish()));
+                let chain = Arc::new(writer.finish(prefilter.as_deref())?);
+                (store, Some(InstalledChain { number, chain, prefilter }))
+            }
+            Output::Finished => return Err(Error::Interrupted),
+        };
+        let new = store.records().saturating_sub(self.sorted_records);
+        // The file is durable before the manifest names it.
+        store.file().sync(Purpose::Merge)?;
+        let mut removed = self.inputs.clone();
+        removed.extend(self.replaced.iter().map(|(number, _)| *number));
+        let edit = Edit {
+            partition: self.partition as u32,
+            converted_to: partitions.log_end_without(self.partition, &self.frozen)?,
+            removed,
+            added,
+        };
+        let _announced = self.loads_over.as_ref().map(|cache| cache.write_all());
+        commits.run(|queue| {
+            queue.commit(vec![edit])?;
+            let store = (self.number, store);
+            let before = partitions.install_sorted(self.partition, &self.frozen, &self.inputs, store, chain);
+            let merged = before.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number));
+            let merged = merged.map(|(number, store)| (FileName::HashStore(*number), store.file()));
+            let sorted = before.sorted.iter();
+            let sorted = sorted.map(|(number, store)| (FileName::SortedStore(*number), store.file()));
+            let chain = self.replaced.iter();
+            let chain = chain.map(|(number, chain)| (FileName::Chain(*number), chain.file()));
+            let retired =
+                merged.chain(sorted).chain(chain).map(|(name, store)| (name.to_string(), store.file()));
+            configuration.directory.retire(retired)?;
+            queue.release_log()
+        })?;
+        // Records from outside say nothing about those of writes.
+        if taken == 0 || self.loads_over.is_some() {
+            return Ok(None);
+        }
+        let measured = new as f64 / taken as f64;
+        Ok(Some(self.new_key_ratio + NEW_KEYS_WEIGHT * (measured - self.new_key_ratio)))
+    }
+}
+
+/// Returns the builder of the prefilter of a partition with about this many records, if it is configured.
+fn prefilter(context: &JobContext, records: u64) -> Option<PrefilterBuilder> {
+    let chain = context.configuration.settings.chain.as_ref().filter(|chain| chain.prefilter_bits > 0)?;
+    Some(PrefilterBuilder::new(records, context.partitions.prefixes_for(records, chain)))
+}
+
+/// Returns the builder of the filter of a SortedStore with about this many records, if it is configured and fits the
+/// budget.
+fn last_filter(context: &JobContext, records: u64) -> Result<Option<RangedFilterBuilder>> {
+    let bits = context.configuration.settings.filter_last_store;
+    // While it is saved, it is in memory twice.
+    if bits == 0 || !context.memory.leaves_room_for(records * u64::from(bits) / 4) {
+        return Ok(None);
+    }
+    Ok(Some(RangedFilterBuilder::new(records, bits)?))
+}

@@ -1,0 +1,521 @@
+//! The partitions: for each its LogStore, its view and the lock of its writer.
+
+use super::configuration::{Configuration, Route};
+use super::partition_settings::ChainSettings;
+use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
+use super::ranges;
+use super::stores::Stores;
+use super::view::{InstalledChain, PartitionSnapshot, View};
+use crate::device::{AlignedBuffer, Purpose};
+use crate::engine::jobs::{is_short, reserve_bytes, with_locks};
+use crate::error::{Error, Result};
+use crate::index::run_columns::RunColumnsSettings;
+use crate::key::Key;
+use crate::store::log::{Log, LogView};
+use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
+use crate::store::table::OrderedTable;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{Mutex, RwLock};
+use std::sync::Arc;
+
+/// A share of the keys with its stores.
+pub(super) struct Partition {
+    /// Held while records are appended to the log and indexed, so that log and index have the same order. The work
+    /// under it goes through [`Health::run`](crate::health::Health::run).
+    writer: Mutex<()>,
+    /// Locked only while the index or the list of stores changes.
+    state: RwLock<State>,
+    /// The ranges of the columns of new runs; 0 before the first.
+    ranges: AtomicU32,
+}
+
+/// What a lookup searches.
+pub(super) struct State {
+    /// The LogStore that takes new records.
+    pub active: LogStore,
+    /// It is frozen when it has this many records, even if it is not full.
+    freeze_at: u32,
+    /// All other stores.
+    pub view: Arc<View>,
+}
+
+impl State {
+    /// Returns the number of records in immutable stores on flash.
+    fn keys(&self) -> u64 {
+        self.view.sorted_records() + self.view.hash_records()
+    }
+}
+
+impl Partition {
+    /// Makes a partition whose runs have columns of this number of ranges, 0 if it has none.
+    pub fn new(active: LogStore, view: View, ranges: u32) -> Partition {
+        let state = State { active, freeze_at: u32::MAX, view: Arc::new(view) };
+        Partition { writer: Mutex::new(()), state: RwLock::new(state), ranges: AtomicU32::new(ranges) }
+    }
+
+    /// Returns the number of ranges of the columns of new runs; 0 before the first.
+    pub fn ranges(&self) -> u32 {
+        self.ranges.load(Relaxed)
+    }
+
+    /// Sets the number of ranges of the columns of runs from now on.
+    pub fn set_ranges(&self, ranges: u32) {
+        self.ranges.store(ranges, Relaxed);
+    }
+
+    /// Reads the state.
+    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.state.read())
+    }
+
+    /// Returns the immutable stores.
+    pub fn view(&self) -> Arc<View> {
+        self.state.read().view.clone()
+    }
+
+    /// Replaces the view by the result of `change`, unless that is `None`. Returns the old view.
+    pub fn change_view(&self, change: impl FnOnce(&View) -> Option<View>) -> Arc<View> {
+        let mut state = self.state.write();
+        match change(&state.view) {
+            Some(view) => std::mem::replace(&mut state.view, Arc::new(view)),
+            None => state.view.clone(),
+        }
+    }
+
+    /// Returns the counts that the policy decides by.
+    pub fn counts(&self, compact: bool) -> PartitionCounts {
+        let view = self.view();
+        PartitionCounts {
+            frozen: view.frozen.len(),
+            frozen_records: view.frozen_records(),
+            hash_stores: view.hash_stores.len(),
+            hash_records: view.hash_records(),
+            sorted_records: view.sorted_records(),
+            unchained: view.unchained(),
+            chain_is_damaged: view.chain.as_ref().is_some_and(|(_, chain)| chain.is_damaged()),
+            compact,
+        }
+    }
+}
+
+/// Counts of LogStores that were frozen because their tables were full.
+#[derive(Default)]
+pub(super) struct FullTables {
+    pub tables: AtomicU64,
+    pub records: AtomicU64,
+    pub slots: AtomicU64,
+}
+
+/// All partitions, and the log that their LogStores share.
+pub(super) struct Partitions {
+    configuration: Arc<Configuration>,
+    log: Arc<Log>,
+    partitions: Vec<Partition>,
+    /// The maximum number of slots of a LogStore under the memory budget.
+    log_slots_max: AtomicU32,
+    /// The mean size of a record in bytes, 0 if it is unknown: in the log, with what was overwritten, and in stores.
+    record_bytes: AtomicU64,
+    stored_record_bytes: AtomicU64,
+    pub full_tables: FullTables,
+}
+
+impl Partitions {
+    pub fn new(
+        configuration: &Arc<Configuration>,
+        log: &Arc<Log>,
+        partitions: Vec<Partition>,
+        log_slots_max: u32,
+    ) -> Partitions {
+        let partitions = Partitions {
+            configuration: configuration.clone(),
+            log: log.clone(),
+            partitions,
+            log_slots_max: AtomicU32::new(log_slots_max),
+            record_bytes: AtomicU64::new(0),
+            stored_record_bytes: AtomicU64::new(0),
+            full_tables: FullTables::default(),
+        };
+        let record_bytes = partitions.stored_record_bytes();
+        partitions.record_bytes.store(record_bytes, Relaxed);
+        partitions.stored_record_bytes.store(record_bytes, Relaxed);
+        let has_chains = configuration.settings.chain.is_some();
+        // The first LogStores become full at different times, so that not all are converted at once. Those of an opened
+        // database are filled differently already, and runs that are not full would make chains longer.
+        for (number, partition) in partitions.iter().enumerate() {
+            let mut state = partition.state.write();
+            if !has_chains || state.view.hash_stores.is_empty() {
+                state.freeze_at = partitions.staggered(number, &state.active);
+            }
+        }
+        partitions
+    }
+
+    /// Returns the size of a record of a fixed size, otherwise the mean of the records in stores; 0 if there are none.
+    fn stored_record_bytes(&self) -> u64 {
+        if let Some(slot_bytes) = self.configuration.header.layout.slot_bytes(false) {
+            return slot_bytes as u64;
+        }
+        let (mut bytes, mut records) = (0, 0);
+        for view in self.partitions.iter().map(Partition::view) {
+            bytes += view.stores().map(|(_, _, store)| store.file().length()).sum::<u64>();
+            records += view.sorted_records() + view.hash_records();
+        }
+        bytes / records.max(1)
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Partition> {
+        self.partitions.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.partitions.len()
+    }
+
+    pub fn get(&self, number: usize) -> &Partition {
+        &self.partitions[number]
+    }
+
+    /// Returns the stores to search for a key.
+    #[inline]
+    pub fn stores_of(&self, Route { partition, hash }: Route) -> Stores {
+        let state = self.partitions[partition].state.read();
+        let active = state.active.candidates(hash);
+        let view = state.view.clone();
+        // The log's view is taken under the state's lock: a segment that the state points to is released only after the
+        // state has changed.
+        let log = (!active.is_empty() || !view.frozen.is_empty()).then(|| self.log.view());
+        Stores { active, view, log }
+    }
+
+    /// Returns one partition as it is now, with the log that it points into.
+    pub fn snapshot_of(&self, number: usize) -> (PartitionSnapshot, LogView) {
+        let state = self.partitions[number].state.read();
+        let active = Arc::new(state.active.freeze(self.log.end()));
+        (PartitionSnapshot { active, view: state.view.clone() }, self.log.view())
+    }
+
+    /// Returns all partitions at one moment, with the log that they point into.
+    pub fn snapshot(&self) -> (Vec<PartitionSnapshot>, LogView) {
+        // With all writers locked no batch is half indexed.
+        self.with_all_writers(|| {
+            // The log's view comes before the states: nothing is appended now, but a commit may release segments that a
+            // state which was already read points to.
+            let log = self.log.view();
+            let end = self.log.end();
+            let freeze = |partition: &Partition| {
+                let state = partition.state.read();
+                PartitionSnapshot { active: Arc::new(state.active.freeze(end)), view: state.view.clone() }
+            };
+            (self.partitions.iter().map(freeze).collect(), log)
+        })
+    }
+
+    /// Runs `work` with the writers of these partitions locked.
+    pub fn with_writers<T>(
+        &self,
+        numbers: impl ExactSizeIterator<Item = usize>,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        with_locks(|number| &self.partitions[number].writer, numbers, work)
+    }
+
+    /// Runs `work` with all writers locked.
+    pub fn with_all_writers<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.with_writers(0..self.partitions.len(), work)
+    }
+
+    /// Runs `work` with the writer of one partition locked, unless a write has failed: then the log may have records
+    /// that the index lacks, and no LogStore may be frozen as if it had them.
+    fn with_writer<T>(&self, number: usize, work: impl FnOnce(&Partition) -> Result<T>) -> Result<T> {
+        let partition = &self.partitions[number];
+        let _locked = partition.writer.lock();
+        self.log.health().run(|| work(partition))
+    }
+
+    /// Returns the position in the log of the record of a key in the LogStore, if there is one. Reads from the log
+    /// where a slot has the tag of the key. The caller holds the partition's writer, so this stays true.
+    pub fn find(
+        &self,
+        key: Key<'_>,
+        Route { partition, hash }: Route,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<Option<u64>> {
+        let candidates = self.partitions[partition].read(|state| state.active.candidates(hash));
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        // Without the lock of the state: gets do not wait for reads of the log.
+        let log = self.log.view();
+        for candidate in candidates.iter() {
+            // A tag may be that of another key.
+            if log.read(Purpose::Put, candidate.position, buffer)?.view(buffer).key == key.bytes() {
+                return Ok(Some(candidate.position));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes the index of a LogStore point to a record that was appended to the log, in place of the record of its key
+    /// at `replaced`. Returns false, without a change, if the LogStore has to be frozen first. Reads nothing. The
+    /// caller holds the partition's writer.
+    pub fn index(
+        &self,
+        Route { partition, hash }: Route,
+        replaced: Option<u64>,
+        position: u64,
+    ) -> Result<bool> {
+        let mut state = self.partitions[partition].state.write();
+        if let Some(replaced) = replaced {
+            // Looked up again: earlier records of the batch may have moved the slot, or frozen the LogStore.
+            let candidates = state.active.candidates(hash);
+            let slot = candidates.iter().find(|candidate| candidate.position == replaced);
+            if slot.is_some_and(|candidate| state.active.replace(candidate.slot, position)) {
+                return Ok(true);
+            }
+        }
+        if state.active.is_empty() {
+            // Positions are stored as distances from the start, which the other partitions may have moved far away.
+            state.active.restart(position);
+        }
+        Ok(!self.is_due(&state, position) && state.active.insert(hash, position)?)
+    }
+
+    /// Returns whether the LogStore is frozen before it takes a record at this position, although it has a free slot.
+    fn is_due(&self, state: &State, position: u64) -> bool {
+        let is_long = position - state.active.start() > self.log_reach_bytes(state);
+        let is_far = is_long || !state.active.reaches(position);
+        // An empty LogStore is restarted at the position instead.
+        !state.active.is_empty() && (state.active.len() >= state.freeze_at || is_far)
+    }
+
+    /// Freezes the LogStore, and indexes the record in the next one. The caller holds the partition's writer.
+    pub fn freeze_and_index(&self, Route { partition, hash }: Route, position: u64) -> Result<()> {
+        let mut state = self.partitions[partition].state.write();
+        if !self.is_due(&state, position) {
+            self.full_tables.tables.fetch_add(1, Relaxed);
+            self.full_tables.records.fetch_add(state.active.len().into(), Relaxed);
+            self.full_tables.slots.fetch_add(state.active.slots().into(), Relaxed);
+        }
+        self.freeze(&mut state, position)?;
+        if state.active.insert(hash, position)? {
+            return Ok(());
+        }
+        let slots = state.active.slots();
+        let problem = format!("a table of {slots} slots cannot hold a single key; use more slots");
+        Err(Error::Setting { name: "log_slots_min", problem })
+    }
+
+    /// Freezes the LogStore as it is, and starts the next one, for records from `position` on.
+    fn freeze(&self, state: &mut State, position: u64) -> Result<()> {
+        if self.configuration.header.layout.fixed.is_none()
+            && let Some(bytes) = policy::log_bytes_per_record(&state.active, position)
+        {
+            self.record_bytes.store((bytes / self.partitions.len() as f64) as u64, Relaxed);
+        }
+        // The last bytes that were frozen are not in a store yet, which does not matter.
+        let stored_bytes = state.view.stores().map(|(_, _, store)| store.file().length()).sum::<u64>();
+        if let Some(mean) = stored_bytes.checked_div(state.keys()).filter(|mean| *mean > 0) {
+            self.stored_record_bytes.store(mean, Relaxed);
+        }
+        let frozen = Arc::new(state.active.freeze(position));
+        let mut view = (*state.view).clone();
+        // Lookups search from the youngest to the oldest.
+        view.frozen.insert(0, frozen);
+        let settings = |position_bits| self.log_store_settings(state.keys(), position_bits);
+        let position_bits = policy::position_bits(&state.active, position, settings(0).slots());
+        state.active = LogStore::new(settings(position_bits), position)?;
+        state.freeze_at = u32::MAX;
+        state.view = Arc::new(view);
+        Ok(())
+    }
+
+    /// Freezes a LogStore that is not full, if it has records. The next one is frozen at a record count that differs
+    /// between partitions, since all partitions may be frozen early at the same time.
+    pub fn freeze_early(&self, number: usize) -> Result<()> {
+        self.with_writer(number, |partition| {
+            let mut state = partition.state.write();
+            if !state.active.is_empty() {
+                self.freeze(&mut state, self.log.end())?;
+                state.freeze_at = self.staggered(number, &state.active);
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the mean size of a record in bytes, as in the last LogStore that was frozen; 0 if it is unknown.
+    pub fn record_bytes(&self) -> u64 {
+        self.record_bytes.load(Relaxed)
+    }
+
+    /// Sets the most slots of a LogStore.
+    pub fn limit_log_slots(&self, slots_max: u32) {
+        self.log_slots_max.store(slots_max, Relaxed);
+    }
+
+    /// Freezes LogStores that are larger than the limit, and replaces them by smaller ones.
+    pub fn shrink_log_stores(&self) -> Result<()> {
+        let slots_max = self.log_slots_max.load(Relaxed);
+        for (number, partition) in self.partitions.iter().enumerate() {
+            if partition.read(|state| state.active.slots() / 2 <= slots_max) {
+                continue;
+            }
+            self.freeze_early(number)?;
+            self.with_writer(number, |partition| {
+                let mut state = partition.state.write();
+                // An empty LogStore was not frozen. One with records was created after the limit was set.
+                if state.active.is_empty() {
+                    let settings = self.log_store_settings(state.keys(), state.active.position_bits());
+                    state.active = LogStore::new(settings, state.active.start())?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Returns the record count at which the first LogStore of a partition is frozen.
+    fn staggered(&self, number: usize, active: &LogStore) -> u32 {
+        let share = (number + 1) as f64 / self.partitions.len() as f64;
+        if share < 1.0 { (f64::from(active.slots()) * OCCUPANCY * share).ceil() as u32 } else { u32::MAX }
+    }
+
+    /// Returns the settings of the next LogStore of a partition with this many keys.
+    fn log_store_settings(&self, partition_keys: u64, position_bits: u8) -> LogStoreSettings {
+        let slots_max = self.log_slots_max.load(Relaxed);
+        let settings = &self.configuration.settings;
+        log_store_settings(settings, self.record_bytes(), partition_keys, slots_max, position_bits)
+    }
+
+    /// Returns the most bytes of log between the first and the last record of a LogStore.
+    pub fn log_reach_bytes(&self, state: &State) -> u64 {
+        let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
+        let data_bytes = self.partitions.len() as u64 * sorted_bytes;
+        let most = policy::log_reach_bytes(&self.configuration.settings, data_bytes);
+        // A LogStore that extends over more than all of them would, full of different keys, has mostly overwritten
+        // ones.
+        let record_bytes = match self.stored_record_bytes.load(Relaxed) {
+            0 => policy::LOG_RECORD_BYTES,
+            known => known,
+        };
+        let full = u64::from(state.active.slots()) * record_bytes * self.partitions.len() as u64;
+        most.min(data_bytes.max(full + full / 2).max(policy::LOG_REACH_MIN))
+    }
+
+    /// Returns how many bytes puts leave free. A merge writes a partition before it frees what it replaces, and the log
+    /// is freed after all of its records were written to stores.
+    pub fn reserve_bytes(&self) -> u64 {
+        let sizes = || self.partitions.iter().map(|partition| partition.view().disk_bytes());
+        let log_bytes = self.log.end() - self.log.start();
+        let merged = sizes().max().unwrap_or(0);
+        reserve_bytes(sizes().sum::<u64>() + log_bytes, merged + log_bytes)
+    }
+
+    /// Returns whether the file system has less than the reserve.
+    pub fn is_short(&self) -> bool {
+        is_short(&self.configuration.directory, self.reserve_bytes())
+    }
+
+    /// Returns the end of the log, if all records of the partition in the log are in these LogStores; then the
+    /// partition needs no part of the log once they are merged. Otherwise the end of the last of them.
+    pub fn log_end_without(&self, number: usize, merged: &[Arc<FrozenLog>]) -> Result<u64> {
+        // With the writer locked, no record is appended and not yet indexed.
+        self.with_writer(number, |partition| {
+            let end = self.log.end();
+            let mut state = partition.state.write();
+            let is_merged = |frozen| merged.iter().any(|merged| Arc::ptr_eq(frozen, merged));
+            if state.active.is_empty() && state.view.frozen.iter().all(is_merged) {
+                // The LogStore is empty. Started at the end, it needs no earlier part of the log.
+                state.active.restart(end);
+                return Ok(end);
+            }
+            Ok(merged.iter().map(|frozen| frozen.end()).max().unwrap_or(0))
+        })
+    }
+
+    /// Returns the end of the log, if the partition has no records in the log that are not in stores.
+    pub fn log_end_if_empty(&self, number: usize) -> Result<Option<u64>> {
+        self.with_writer(number, |partition| {
+            let end = self.log.end();
+            let mut state = partition.state.write();
+            let is_empty = state.active.is_empty() && state.view.frozen.is_empty();
+            if is_empty {
+                state.active.restart(end);
+            }
+            Ok(is_empty.then_some(end))
+        })
+    }
+
+    /// Returns how the next run of a partition is cut into columns: as the runs that it has.
+    pub fn columns_of_runs(&self, number: usize, chain: &ChainSettings) -> RunColumnsSettings {
+        let partition = &self.partitions[number];
+        if partition.ranges() == 0 {
+            partition.set_ranges(self.ranges_for(partition.read(State::keys), chain));
+        }
+        RunColumnsSettings { ranges: partition.ranges(), filter_bits: chain.filter_bits }
+    }
+
+    /// Returns the number of ranges for a partition with this many keys in its oldest run.
+    pub fn ranges_for(&self, keys: u64, chain: &ChainSettings) -> u32 {
+        ranges::ranges(&self.configuration.settings, chain, self.len(), keys, self.record_bytes())
+    }
+
+    /// Returns the number of prefixes of the prefilter of a partition with this many keys in its oldest run.
+    pub fn prefixes_for(&self, keys: u64, chain: &ChainSettings) -> u64 {
+        ranges::prefixes(&self.configuration.settings, chain, self.len(), keys, self.record_bytes())
+    }
+
+    /// Replaces a frozen LogStore by the HashStore that was made of it.
+    pub fn install_hash_store(
+        &self,
+        number: usize,
+        frozen: &Arc<FrozenLog>,
+        store: (u64, Arc<OrderedTable>),
+    ) {
+        // In one change of the view, so that every lookup finds the records in one of the two stores.
+        self.partitions[number].change_view(|view| {
+            let mut view = view.clone();
+            view.frozen.retain(|other| !Arc::ptr_eq(other, frozen));
+            view.hash_stores.insert(0, store);
+            Some(view)
+        });
+    }
+
+    /// Replaces merged stores by a SortedStore. Returns the view before.
+    pub fn install_sorted(
+        &self,
+        number: usize,
+        frozen: &[Arc<FrozenLog>],
+        inputs: &[u64],
+        store: (u64, Arc<OrderedTable>),
+        chain: Option<InstalledChain>,
+    ) -> Arc<View> {
+        self.partitions[number].change_view(|view| {
+            let mut view = view.clone();
+            view.frozen.retain(|other| !frozen.iter().any(|merged| Arc::ptr_eq(other, merged)));
+            view.hash_stores.retain(|(number, _)| !inputs.contains(number));
+            view.sorted = Some(store);
+            view.merged = None;
+            (view.chain, view.prefilter) = match chain {
+                Some(InstalledChain { number, chain, prefilter }) => (Some((number, chain)), prefilter),
+                None => (None, None),
+            };
+            Some(view)
+        })
+    }
+
+    /// Replaces the chain by one of all stores but the youngest. The filters and fences of its stores leave memory.
+    /// Returns the view before.
+    pub fn install_chain(&self, partition: usize, installed: InstalledChain) -> Arc<View> {
+        let InstalledChain { number, chain, prefilter } = installed;
+        self.partitions[partition].change_view(|view| {
+            let mut view = View { chain: Some((number, chain)), prefilter, ..view.clone() };
+            let unchained = view.unchained();
+            let stores = view.hash_stores.iter_mut().chain(&mut view.sorted);
+            let is_in_memory = |store: &OrderedTable| store.index().is_some() || store.filter().is_some();
+            for (_, store) in stores.skip(unchained).filter(|(_, store)| is_in_memory(store)) {
+                *store = Arc::new(store.without_index().without_filter());
+            }
+            Some(view)
+        })
+    }
+}

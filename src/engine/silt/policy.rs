@@ -1,0 +1,570 @@
+//! The policy: decides from counts when LogStores are converted and partitions are merged. It touches no files.
+//!
+//! The paper merges each partition separately when its HashStores hold d keys (SILT 5). Here one bound applies to all
+//! HashStores together, d·(P+1)/2: the average total of P partitions whose merges are evenly staggered. When the bound
+//! is reached, the fullest partition is merged. This limits the memory, staggers the merges without further rules, and
+//! prefers partitions in which a merge frees most.
+//!
+//!  ```text
+//!  HashStore records   ####   partition 0 (just merged: empty soon)
+//!  of P = 4 partitions ###.   partition 1
+//!                      ##..   partition 2       sum at the bound = d·(1 + 2 + 3 + 4)/4 = d·(P+1)/2
+//!                      #...   partition 3
+//!  ```
+
+use super::partition_settings::{ChainSettings, PartitionSettings};
+use crate::device::Access;
+use crate::index::partial_key_cuckoo::CuckooSettings;
+use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
+
+/// If a partition has more HashStores than this and they are small, they are merged: each one costs false positives and
+/// some memory, however few records it holds.
+pub const HASH_STORES_MAX: usize = 48;
+/// HashStores are small if they have less than one record per this many slots of a regular LogStore.
+pub const SLOTS_PER_RECORD_OF_SMALL: u64 = 16;
+/// A LogStore may span one part in this many of the data, even if that is more log than allowed otherwise.
+pub const LOG_PART_OF_DATA: u64 = 10;
+/// This many of the smallest LogStores are added to the bound for each partition, for databases of few LogStores: small
+/// LogStores take less memory, and the bound makes up for the records that they do not hold.
+pub const LOG_STORES_ADDED: f64 = 0.125;
+/// The bound is at least this many of them for each partition.
+pub const LOG_STORES_MIN: f64 = 0.5;
+/// LogStores of records larger than this, in bytes, have more slots, in proportion: the index then takes less memory
+/// per byte of data, and fewer conversions save writes.
+pub const LOG_RECORD_BYTES: u64 = 512;
+/// A LogStore may extend over this many bytes of the log in any case.
+pub const LOG_REACH_MIN: u64 = 1 << 20;
+/// The maximum factor of that.
+pub const LOG_SLOTS_FACTOR_MAX: u64 = 2;
+/// The share by which the bound may be exceeded before writers have to wait.
+const EXCESS_MAX: f64 = 0.1;
+/// HashStores hold at most this share of the keys that only they are assumed to have. Without this limit a store that
+/// was never merged, whose keys all count as new, would never be merged with a ratio of about two or more.
+const UNMERGED_SHARE_MAX: f64 = 0.75;
+/// The assumed occupancy of a full table, until it has been measured.
+pub const OCCUPANCY: f64 = 0.93;
+/// With fewer records than this in a LogStore, its record sizes are not extrapolated.
+const LOG_RECORDS_TELLING: u32 = 64;
+/// The assumed span of a LogStore before record sizes are known, as a binary logarithm of bytes of log.
+pub const POSITION_BITS_MAX: u8 = 32;
+/// The lower limit of the same.
+pub const POSITION_BITS_MIN: u8 = 16;
+/// A LogStore can span this many times the bytes of log that it is expected to need.
+pub const LOG_REACH: f64 = 2.0;
+/// Writers wait if there are more frozen LogStores than one per this many partitions, and more than the minimum.
+pub const PARTITIONS_PER_FROZEN: usize = 8;
+/// The minimum of the same.
+pub const FROZEN_MAX_MIN: usize = 2;
+/// The transfers of a merge have one byte per this many keys.
+pub const KEYS_PER_PIECE_BYTE: u64 = 2048;
+/// The minimum size of a transfer of a merge through the page cache, in bytes.
+pub const PIECE_BYTES_MIN: usize = 8 << 10;
+/// With direct I/O a transfer has at least this many records, within limits in bytes: overwriting values of 1,000 B is
+/// 20 % slower with half as many. The processor bounds merges of short records.
+const DIRECT_PIECE_RECORDS: u64 = 512;
+const DIRECT_PIECE_BYTES_MIN: u64 = 64 << 10;
+const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
+
+/// If the file system is short of space, a partition is merged when its young records are more than this share of the
+/// others, and writers wait when they are twice as many.
+const YOUNG_SHARE_IF_SHORT: f64 = 0.25;
+
+/// A partition may have this many runs more than the length of a chain before writers have to wait.
+const RUNS_EXCESS_MAX: u32 = 8;
+/// From this share of all runs on that partitions may have, the fullest one is merged.
+pub const RUNS_SHARE_MAX: f64 = 0.5;
+
+/// The counts of one partition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct PartitionCounts {
+    pub frozen: usize,
+    pub frozen_records: u64,
+    pub hash_stores: usize,
+    pub hash_records: u64,
+    pub sorted_records: u64,
+    /// How many stores the chain does not have.
+    pub unchained: usize,
+    /// Whether the chain has to be made again.
+    pub chain_is_damaged: bool,
+    /// Whether everything in it should be merged.
+    pub compact: bool,
+}
+
+impl PartitionCounts {
+    fn mergeable(&self) -> u64 {
+        self.hash_records + self.frozen_records
+    }
+
+    /// Returns whether there are many small HashStores. The number of regular ones is limited only by d: with a fixed
+    /// limit, databases above some size would merge more often than d requires.
+    fn is_splintered(&self, settings: &PartitionSettings, record_bytes: u64) -> bool {
+        let slots = u64::from(log_slots(settings, record_bytes, self.hash_records + self.sorted_records));
+        self.hash_stores > HASH_STORES_MAX
+            && self.hash_records * SLOTS_PER_RECORD_OF_SMALL < self.hash_stores as u64 * slots
+    }
+}
+
+/// The counts that decisions are based on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counts {
+    pub partitions: Vec<PartitionCounts>,
+    /// The share of records in the last merges whose keys were new.
+    pub new_key_ratio: f64,
+    /// The number of HashStore records that the running merge has passed. They exist until it ends, but writers that
+    /// are as slow as the merge should not be delayed.
+    pub merged_records: u64,
+    /// The mean size of a record in bytes, 0 if it is unknown.
+    pub record_bytes: u64,
+    /// The file system has less free space than the reserve.
+    pub is_short: bool,
+}
+
+/// How far background work is behind: 0 for not at all, 1 if writers must wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Pressure {
+    pub convert: f64,
+    pub merge: f64,
+}
+
+impl Counts {
+    fn sum(&self, count: fn(&PartitionCounts) -> u64) -> f64 {
+        self.partitions.iter().map(count).sum::<u64>() as f64
+    }
+
+    fn sorted_keys(&self) -> f64 {
+        self.sum(|partition| partition.sorted_records)
+    }
+
+    /// Returns the number of keys in HashStores that are assumed to be new.
+    fn new_keys(&self) -> f64 {
+        self.new_key_ratio * self.sum(|partition| partition.hash_records)
+    }
+
+    /// Returns the approximate number of keys.
+    pub fn keys(&self) -> f64 {
+        self.sorted_keys() + self.new_keys()
+    }
+
+    /// Returns the maximum number of records in all HashStores together.
+    pub fn hash_records_max(&self, settings: &PartitionSettings) -> f64 {
+        let partitions = self.partitions.len() as f64;
+        let log_stores = f64::from(log_slots_min(settings, self.record_bytes)) * OCCUPANCY * partitions;
+        let share = settings.merge_ratio * (partitions + 1.0) / (2.0 * partitions);
+        let of_keys = share * self.sorted_keys() + share.min(UNMERGED_SHARE_MAX) * self.new_keys();
+        (of_keys + LOG_STORES_ADDED * log_stores).max(LOG_STORES_MIN * log_stores)
+    }
+
+    /// Returns the approximate mean number of HashStores per partition when all of them together are at their maximum.
+    /// LogStores that are converted early, or limited by a memory budget, become more HashStores than expected.
+    pub fn hash_stores_mean(&self, settings: &PartitionSettings) -> f64 {
+        let expected = self.hash_records_max(settings) / self.log_store_records(settings);
+        let present = self.partitions.iter().map(|partition| partition.hash_stores).sum::<usize>();
+        expected.max(present as f64 / 2.0) / self.partitions.len().max(1) as f64
+    }
+
+    /// Returns the number of HashStore records that are not merged yet.
+    fn hash_records(&self) -> f64 {
+        let records = self.partitions.iter().map(|partition| partition.hash_records).sum::<u64>();
+        records.saturating_sub(self.merged_records) as f64
+    }
+
+    /// Returns the partition to merge next, if any.
+    pub fn choose_merge(&self, settings: &PartitionSettings) -> Option<usize> {
+        let numbered = || self.partitions.iter().enumerate();
+        let fullest = |candidates: &mut dyn Iterator<Item = (usize, &PartitionCounts)>| {
+            candidates.max_by_key(|(_, counts)| counts.mergeable()).map(|(number, _)| number)
+        };
+        if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| counts.compact)) {
+            return Some(number);
+        }
+        if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| self.frees_space(counts, 1.0))) {
+            return Some(number);
+        }
+        if let Some(chain) = &settings.chain {
+            let is_due = self.runs() > self.runs_max(chain);
+            let due = |counts: &PartitionCounts| {
+                is_due
+                    || counts.hash_stores > chain.chain_length as usize
+                    || counts.has_garbage(self.new_key_ratio, chain.space)
+            };
+            return fullest(&mut numbered().filter(|(_, counts)| due(counts)));
+        }
+        if let Some(number) =
+            fullest(&mut numbered().filter(|(_, counts)| counts.is_splintered(settings, self.record_bytes)))
+        {
+            return Some(number);
+        }
+        if self.hash_records() > self.hash_records_max(settings) {
+            return fullest(&mut numbered());
+        }
+        None
+    }
+
+    /// Returns whether a partition is merged because the file system is short of space: its young records may replace
+    /// and delete many of the others, at least this many times as many as is worth a merge.
+    fn frees_space(&self, counts: &PartitionCounts, times: f64) -> bool {
+        let least = times * YOUNG_SHARE_IF_SHORT * counts.sorted_records as f64;
+        self.is_short && counts.hash_records > 0 && counts.mergeable() as f64 > least
+    }
+
+    /// Returns how far the running merge is ahead of its bound, in LogStores; 0 if other work is waiting.
+    pub fn slack(&self, settings: &PartitionSettings) -> f64 {
+        if self.partitions.iter().any(|partition| partition.frozen > 0 || partition.compact) {
+            return 0.0;
+        }
+        if let Some(chain) = &settings.chain {
+            let left = f64::from(chain.chain_length + RUNS_EXCESS_MAX) - self.most_runs();
+            return left.max(0.0) * self.partitions.len() as f64;
+        }
+        ((self.hash_records_max(settings) - self.hash_records()) / self.log_store_records(settings)).max(0.0)
+    }
+
+    /// Returns the number of records of a full LogStore.
+    fn log_store_records(&self, settings: &PartitionSettings) -> f64 {
+        let keys = self.keys() as u64 / self.partitions.len().max(1) as u64;
+        f64::from(log_slots(settings, self.record_bytes, keys)) * OCCUPANCY
+    }
+
+    /// Returns how far background work is behind.
+    pub fn pressure(&self, settings: &PartitionSettings) -> Pressure {
+        let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
+        let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(1);
+        let frozen_max = (self.partitions.len() / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN);
+        let convert = frozen as f64 / frozen_max as f64;
+        let merge = match &settings.chain {
+            Some(chain) => (self.most_runs() - f64::from(chain.chain_length)) / f64::from(RUNS_EXCESS_MAX),
+            None => (self.hash_records() / self.hash_records_max(settings) - 1.0) / EXCESS_MAX,
+        };
+        let frees = self.partitions.iter().any(|partition| self.frees_space(partition, 2.0));
+        Pressure { convert, merge: merge.max(if frees { 1.0 } else { 0.0 }) }
+    }
+}
+
+/// Chains.
+impl Counts {
+    /// Returns the number of runs of the partition that has most.
+    fn most_runs(&self) -> f64 {
+        self.partitions.iter().map(|partition| partition.hash_stores).max().unwrap_or(0) as f64
+    }
+
+    /// Returns the number of runs of all partitions.
+    fn runs(&self) -> f64 {
+        self.partitions.iter().map(|partition| partition.hash_stores).sum::<usize>() as f64
+    }
+
+    /// Returns the number of runs of all partitions from which on the fullest is merged, so that not all have to be
+    /// merged at once. With evenly staggered merges there are never as many.
+    fn runs_max(&self, chain: &ChainSettings) -> f64 {
+        match chain.expected_keys {
+            0 => RUNS_SHARE_MAX * f64::from(chain.chain_length) * self.partitions.len() as f64,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Returns the partition whose chain is written next, except for these: one whose chain is damaged, or the one with
+    /// most runs that are in no chain, if these are as many as may be.
+    pub fn choose_chain(&self, chain: &ChainSettings, except: &[Option<usize>]) -> Option<usize> {
+        let numbered = self.partitions.iter().enumerate();
+        let due = numbered.filter(|(number, counts)| {
+            let is_due =
+                counts.unchained >= chain.buffered_filters.max(1) as usize || counts.chain_is_damaged;
+            is_due && !counts.compact && !except.contains(&Some(*number))
+        });
+        due.max_by_key(|(_, counts)| (counts.chain_is_damaged, counts.unchained)).map(|(number, _)| number)
+    }
+}
+
+impl PartitionCounts {
+    /// Returns whether the runs are more than `space` times the keys that they are assumed to have.
+    fn has_garbage(&self, new_key_ratio: f64, space: f64) -> bool {
+        let (old, young) = (self.sorted_records as f64, self.hash_records as f64);
+        old > 0.0 && self.hash_stores > 1 && old + young > space * (old + new_key_ratio * young)
+    }
+}
+
+/// A table has at most about this many regions: the more there are, the sooner one of them is full.
+pub const REGIONS: u32 = 4;
+/// A LogStore with fewer slots is a single table.
+pub const TABLES_SLOTS_MIN: u32 = 1024;
+
+/// Returns the maximum number of bytes of log that a LogStore spans, for a database of this size. With a limit that
+/// does not grow with the data, LogStores would be converted before they are full, into ever more HashStores.
+pub(super) fn log_reach_bytes(settings: &PartitionSettings, data_bytes: u64) -> u64 {
+    (settings.log_bytes_max / 2).max(data_bytes / LOG_PART_OF_DATA)
+}
+
+/// The open files besides stores and the log: manifest and mirror, the directory and its lock, `USAGE`, and a store
+/// written by each job.
+const OTHER_FILES: u64 = 9;
+
+/// Returns the maximum number of open files if LogStores are converted when they are full: the stores just before the
+/// end of a merge that delays writers, and the log.
+pub(super) fn open_files(settings: &PartitionSettings, partitions: u32, keys: u64, record_bytes: u64) -> u64 {
+    let partition_keys = keys / u64::from(partitions);
+    let partition = PartitionCounts { sorted_records: partition_keys, ..PartitionCounts::default() };
+    let partition_counts = vec![partition; partitions as usize];
+    let counts = Counts { partitions: partition_counts, record_bytes, ..Counts::default() };
+    let hash_records = (1.0 + EXCESS_MAX) * counts.hash_records_max(settings);
+    let slots = f64::from(log_slots(settings, record_bytes, partition_keys));
+    let hash_stores = match &settings.chain {
+        // As many runs as a partition may have before writers wait, and the chain.
+        Some(chain) => u64::from(partitions) * u64::from(chain.chain_length + RUNS_EXCESS_MAX + 1),
+        None => (hash_records / (slots * OCCUPANCY)).ceil() as u64,
+    };
+    // Waiting LogStores and active ones together span twice as much as one generation.
+    let log_store_bytes = slots as u64 * record_bytes * u64::from(partitions);
+    let log_bytes = 2 * log_store_bytes.min(log_reach_bytes(settings, keys.saturating_mul(record_bytes)));
+    let segments = log_bytes / settings.log_segment_bytes + 2;
+    u64::from(partitions) + hash_stores + segments + OTHER_FILES
+}
+
+/// Returns the number of slots of the smallest LogStore, for records of this size.
+pub(super) fn log_slots_min(settings: &PartitionSettings, record_bytes: u64) -> u32 {
+    let bytes = record_bytes.clamp(LOG_RECORD_BYTES, LOG_SLOTS_FACTOR_MAX * LOG_RECORD_BYTES);
+    (u64::from(settings.log_slots_min) * bytes / LOG_RECORD_BYTES) as u32
+}
+
+/// Returns the number of slots of the LogStore of a partition with this many keys, whose records have this size.
+fn log_slots(settings: &PartitionSettings, record_bytes: u64, partition_keys: u64) -> u32 {
+    let wanted = partition_keys / u64::from(settings.keys_per_log_slot);
+    (wanted.min(1 << 24) as u32).max(log_slots_min(settings, record_bytes))
+}
+
+/// Returns the settings of the LogStore of a partition with this many keys, of records of this size: one table if its
+/// tags become the filter, otherwise several, each with regions of 2^`buckets_per_region_log2` buckets of four.
+pub(super) fn log_store_settings(
+    settings: &PartitionSettings,
+    record_bytes: u64,
+    partition_keys: u64,
+    slots_max: u32,
+    position_bits: u8,
+) -> LogStoreSettings {
+    let slots = log_slots(settings, record_bytes, partition_keys).min(slots_max);
+    let is_bounded = slots == slots_max;
+    let copies_tags = settings.copies_tags();
+    let tables = if slots < TABLES_SLOTS_MIN || copies_tags { 1 } else { LOG_TABLES_MAX };
+    let slots = slots / tables as u32;
+    // Rounded to whole regions, but never above a bound.
+    let power_of_two = if is_bounded { 1 << slots.ilog2() } else { slots.next_power_of_two() };
+    let small = power_of_two.min(settings.region_slots_max / tables as u32);
+    let region_slots = small.max((slots / REGIONS).next_power_of_two()).max(4);
+    let rounding = if is_bounded { 0 } else { region_slots / 2 };
+    let table = CuckooSettings {
+        regions: ((slots + rounding) / region_slots).max(1),
+        buckets_per_region_log2: (region_slots / 4).ilog2() as u8,
+        tag_bits: settings.tag_bits,
+    };
+    LogStoreSettings { table, tables, position_bits }
+}
+
+/// Returns the bytes of log per record of a LogStore that ends at `end`; `None` if it has too few records to conclude
+/// anything. The log has the records of all partitions.
+pub(super) fn log_bytes_per_record(last: &LogStore, end: u64) -> Option<f64> {
+    let span = end.saturating_sub(last.start()) as f64;
+    (last.len() >= LOG_RECORDS_TELLING).then(|| span / f64::from(last.len()))
+}
+
+/// Returns the binary logarithm of the bytes of log that the next LogStore of a partition, with this many slots, should
+/// span: twice what it needs if records have the same size as during the last one, which ends at `end`.
+pub(super) fn position_bits(last: &LogStore, end: u64, slots: u32) -> u8 {
+    let Some(bytes_per_record) = log_bytes_per_record(last, end) else { return last.position_bits() };
+    let bits = (LOG_REACH * bytes_per_record * f64::from(slots)).log2().ceil();
+    bits.clamp(f64::from(POSITION_BITS_MIN), f64::from(POSITION_BITS_MAX)) as u8
+}
+
+/// Returns the size of a merge's transfers in bytes. It grows with the data, so that the memory per key does not. With
+/// direct I/O transfers are larger, because the system does not collect them; while gets read, `device` divides them.
+pub(super) fn piece_bytes(
+    settings: &PartitionSettings,
+    keys: u64,
+    record_bytes: u64,
+    access: Access,
+) -> usize {
+    let wanted = (keys / KEYS_PER_PIECE_BYTE).next_power_of_two() as usize;
+    let of_records = DIRECT_PIECE_RECORDS.saturating_mul(record_bytes);
+    let direct =
+        of_records.clamp(DIRECT_PIECE_BYTES_MIN, DIRECT_PIECE_BYTES_MAX).next_power_of_two() as usize;
+    let least = if access.is_direct() { direct } else { PIECE_BYTES_MIN };
+    wanted.max(least).min(settings.piece_bytes_max.max(PIECE_BYTES_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::partition_settings::filter_bits;
+    use super::*;
+    use crate::store::FilterKind;
+
+    fn counts(hash_records: &[u64], sorted_records: u64) -> Counts {
+        let partition =
+            |&hash_records| PartitionCounts { hash_records, sorted_records, ..Default::default() };
+        let partitions = hash_records.iter().map(partition).collect();
+        Counts { partitions, ..Counts::default() }
+    }
+
+    fn settings() -> PartitionSettings {
+        PartitionSettings { log_slots_min: 16, ..PartitionSettings::for_tests() }
+    }
+
+    #[test]
+    fn a_partition_with_a_full_chain_is_merged_and_its_files_are_counted() {
+        let chain = ChainSettings {
+            chain_length: 8,
+            buffered_filters: 2,
+            filter_bits: 20,
+            old_filter_bits: 10,
+            prefilter_bits: 0,
+            space: 1.25,
+            expected_keys: 1,
+        };
+        let settings = PartitionSettings { chain: Some(chain), ..settings() };
+        let of_runs = |hash_stores| PartitionCounts { hash_stores, hash_records: 100, ..Default::default() };
+        let counts =
+            |runs: [usize; 2]| Counts { partitions: runs.map(of_runs).to_vec(), ..Counts::default() };
+        assert_eq!(counts([8, 3]).choose_merge(&settings), None);
+        assert_eq!(counts([8, 9]).choose_merge(&settings), Some(1));
+        // Two partitions of 16 runs, a chain and an old run each, and the log.
+        assert!(open_files(&settings, 2, 1_000_000, 64) >= 2 * (16 + 1 + 1));
+    }
+
+    #[test]
+    fn the_fullest_partition_is_merged_once_the_bound_is_reached() {
+        // d·P = 0.3 · 4000 = 1200, so the bound is 1200 · 5 / 8 = 750, and an eighth of a LogStore per partition, 7.
+        assert_eq!(counts(&[100, 307, 200, 150], 1000).choose_merge(&settings()), None);
+        assert_eq!(counts(&[100, 308, 200, 150], 1000).choose_merge(&settings()), Some(1));
+    }
+
+    /// Before the first merge all records are taken to be new keys.
+    #[test]
+    fn a_store_that_was_never_merged_is_merged_under_every_ratio() {
+        for partitions in [1, 4, 16] {
+            for merge_ratio in [0.3, 1.0, 2.0, 10.0] {
+                let settings = PartitionSettings { merge_ratio, ..settings() };
+                let counts = Counts { new_key_ratio: 1.0, ..counts(&vec![100_000; partitions], 0) };
+                assert!(counts.choose_merge(&settings).is_some(), "{partitions} partitions, {merge_ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn steady_overwriting_merges_as_often_as_the_paper_has_it() {
+        let (partitions, keys) = (16, 1_000_000u64);
+        let mut counts = counts(&vec![0; partitions], keys / partitions as u64);
+        let (mut written, mut merged) = (0u64, 0u64);
+        for step in 0..40_000usize {
+            let partition = (step * 7919) % partitions;
+            counts.partitions[partition].hash_records += 500;
+            written += 500;
+            if let Some(fullest) = counts.choose_merge(&settings()) {
+                counts.partitions[fullest].hash_records = 0;
+                merged += counts.partitions[fullest].sorted_records;
+            }
+        }
+        let measured = merged as f64 / written as f64;
+        assert!((measured - 1.0 / 0.3).abs() < 0.1, "N/(d·P) is {measured}");
+    }
+
+    #[test]
+    fn as_many_hash_stores_are_kept_as_the_ratio_takes_and_small_ones_are_merged() {
+        let settings = PartitionSettings { merge_ratio: 1.0, ..PartitionSettings::for_tests() };
+        let keys = 6_250_000;
+        let chosen = |hash_stores: u64, records_each: u64| {
+            let mut counts = counts(&[0, 0], keys);
+            counts.partitions[1].hash_stores = hash_stores as usize;
+            counts.partitions[1].hash_records = hash_stores * records_each;
+            counts.choose_merge(&settings)
+        };
+        let full = keys / u64::from(settings.keys_per_log_slot);
+        assert_eq!(chosen(99, full), None);
+        assert_eq!(chosen(49, full / 17), Some(1));
+        assert_eq!(chosen(48, full / 17), None);
+    }
+
+    #[test]
+    fn fewer_hash_stores_have_shorter_filters_and_as_many_false_positives_together() {
+        let bits = [0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 60.0].map(|hash_stores| filter_bits(11, hash_stores));
+        assert_eq!(bits, [7, 7, 8, 9, 10, 11, 11]);
+        assert_eq!(filter_bits(2, 1.0), 1);
+        let settings = PartitionSettings::for_tests();
+        for (keys, least, most) in [(1_000_000, 3.0, 5.0), (10_000_000, 15.0, 20.0)] {
+            let mut counts = counts(&[0; 16], keys / 16);
+            let hash_stores = counts.hash_stores_mean(&settings);
+            assert!((least..most).contains(&hash_stores), "{keys} keys: {hash_stores}");
+            let in_vain = hash_stores / f64::from(filter_bits(11, hash_stores)).exp2();
+            assert!((0.005..0.0115).contains(&in_vain), "{keys} keys: {in_vain}");
+            // LogStores may be smaller than expected.
+            counts.partitions.iter_mut().for_each(|partition| partition.hash_stores = 100);
+            assert_eq!(counts.hash_stores_mean(&settings), 50.0);
+        }
+    }
+
+    #[test]
+    fn a_log_store_reaches_over_a_share_of_the_data() {
+        let settings = PartitionSettings::for_tests();
+        assert_eq!(log_reach_bytes(&settings, 1 << 30), 512 << 20);
+        assert_eq!(log_reach_bytes(&settings, 100 << 30), 10 << 30);
+    }
+
+    #[test]
+    fn pressure_rises_with_what_waits() {
+        let mut counts = counts(&[300, 300, 100, 50], 1000);
+        assert_eq!(counts.pressure(&settings()), Pressure { convert: 0.0, merge: 0.0 });
+        counts.partitions[0].frozen = 3;
+        counts.partitions[1].hash_records = 600;
+        let pressure = counts.pressure(&settings());
+        assert!(pressure.convert >= 1.0 && pressure.merge > 1.0);
+    }
+
+    #[test]
+    fn writers_as_slow_as_the_merge_are_not_delayed() {
+        let mut counts = counts(&[300, 300, 205, 50], 1000);
+        assert!(counts.pressure(&settings()).merge >= 1.0);
+        counts.merged_records = 100;
+        assert_eq!(counts.pressure(&settings()).merge, 0.0);
+    }
+
+    #[test]
+    fn a_merge_is_ahead_by_the_records_it_has_passed_unless_other_work_waits() {
+        let mut counts = counts(&[300, 300, 100, 100], 1000);
+        assert_eq!(counts.slack(&settings()), 0.0);
+        counts.merged_records = 200;
+        let log_store = 16.0 * OCCUPANCY;
+        let bound = 750.0 + LOG_STORES_ADDED * 4.0 * log_store;
+        assert_eq!(counts.slack(&settings()), (bound - 600.0) / log_store);
+        counts.partitions[2].frozen = 1;
+        assert_eq!(counts.slack(&settings()), 0.0);
+    }
+
+    #[test]
+    fn a_log_store_grows_with_its_partition() {
+        let settings = PartitionSettings {
+            log_slots_min: 8192,
+            keys_per_log_slot: 40,
+            ..PartitionSettings::for_tests()
+        };
+        let shape = |settings: &PartitionSettings, keys| {
+            let LogStoreSettings { table, tables, .. } = log_store_settings(settings, 0, keys, 1 << 24, 32);
+            (tables, table.regions, table.buckets_per_region_log2)
+        };
+        let tags = PartitionSettings { filter: FilterKind::CuckooTags, ..settings.clone() };
+        assert_eq!(shape(&tags, 0), (1, 4, 9));
+        assert_eq!(shape(&settings, 0), (4, 4, 7));
+        assert_eq!(shape(&tags, 40 * 100_000), (1, 3, 13));
+        assert_eq!(shape(&settings, 40 * 100_000), (4, 3, 11));
+        let small = PartitionSettings { log_slots_min: 64, ..settings.clone() };
+        assert_eq!(shape(&small, 0), (1, 1, 4), "few slots are one table");
+        let bounded = |slots_max| {
+            let settings = log_store_settings(&settings, 0, 40 * 100_000, slots_max, 32);
+            (settings.tables, settings.slots())
+        };
+        assert_eq!((bounded(20_000), bounded(100)), ((4, 16_384), (1, 64)));
+    }
+
+    #[test]
+    fn log_stores_of_large_records_have_up_to_twice_the_slots() {
+        let settings = PartitionSettings::for_tests();
+        let slots = |record_bytes| log_store_settings(&settings, record_bytes, 0, 1 << 24, 32).slots();
+        assert_eq!([0, 64, 512, 768, 1024, 1 << 20].map(slots), [3072, 3072, 3072, 4096, 6144, 6144]);
+        let bound = |record_bytes| Counts { record_bytes, ..counts(&[0; 4], 0) }.hash_records_max(&settings);
+        assert_eq!(bound(1 << 20), 2.0 * bound(64));
+    }
+}

@@ -1,0 +1,274 @@
+//! Writes: to the log, then to the index of the LogStore (SILT 3.1).
+
+use super::commits::Commits;
+use super::configuration::{Configuration, Route};
+use super::get::Reader;
+use super::memory_budget::MemoryBudget;
+use super::partition::Partitions;
+use super::partition_settings::Mistake;
+use super::scheduler::Scheduler;
+use crate::batch::{Durability, HashedWrite, TimestampMs};
+use crate::cache::{RecordCache, WriteGuard, cache_hash};
+use crate::device::{AlignedBuffer, with_scratch};
+use crate::engine::jobs::KeyStripes;
+use crate::engine::{Change, Changing, Found};
+use crate::error::Result;
+use crate::key::Key;
+use crate::progress::Progress;
+use crate::store::log::Log;
+use crate::store::record::RecordView;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// Appends records to the log and indexes them.
+pub(super) struct Writer {
+    configuration: Arc<Configuration>,
+    log: Arc<Log>,
+    partitions: Arc<Partitions>,
+    stripes: KeyStripes,
+    cache: Arc<RecordCache>,
+    memory: Arc<MemoryBudget>,
+    commits: Arc<Commits>,
+    reader: Arc<Reader>,
+    scheduler: Arc<Scheduler>,
+    /// Records that were written, and their bytes of keys and values.
+    pub writes: AtomicU64,
+    pub user_bytes: AtomicU64,
+}
+
+/// The parts of an engine that a writer uses.
+pub(super) struct WriterParts<'a> {
+    pub configuration: &'a Arc<Configuration>,
+    pub log: &'a Arc<Log>,
+    pub partitions: &'a Arc<Partitions>,
+    pub cache: &'a Arc<RecordCache>,
+    pub memory: &'a Arc<MemoryBudget>,
+    pub commits: &'a Arc<Commits>,
+    pub reader: &'a Arc<Reader>,
+    pub scheduler: &'a Arc<Scheduler>,
+}
+
+impl Writer {
+    pub fn new(parts: WriterParts<'_>) -> Writer {
+        Writer {
+            configuration: parts.configuration.clone(),
+            log: parts.log.clone(),
+            partitions: parts.partitions.clone(),
+            stripes: KeyStripes::new(),
+            cache: parts.cache.clone(),
+            memory: parts.memory.clone(),
+            commits: parts.commits.clone(),
+            reader: parts.reader.clone(),
+            scheduler: parts.scheduler.clone(),
+            writes: AtomicU64::new(0),
+            user_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Applies all writes or none.
+    pub fn write(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
+        let keys = writes.iter().map(|write| write.key().hash());
+        // A write waits for an update of its key that has read and not yet written. The sync needs no stripes.
+        let end = self.stripes.with(keys, || self.append(writes, durability))?;
+        self.make_durable(durability, end)
+    }
+
+    /// Reads the keys, and applies all changes to them or none, with the keys' stripes locked from before the read.
+    pub fn update_many(
+        &self,
+        keys: &[Key<'_>],
+        durability: Durability,
+        now_ms: TimestampMs,
+        change: &mut Changing<'_>,
+    ) -> Result<()> {
+        let end = match keys {
+            [key] => {
+                let read = || self.reader.get(*key, now_ms);
+                let early = self.reads_too_early().then(read);
+                self.stripes.with(std::iter::once(key.hash()), || {
+                    let found = early.unwrap_or_else(read)?;
+                    self.change(keys, &[found], &mut [Change::Keep], durability, change)
+                })?
+            }
+            several => {
+                let read = || self.reader.get_many(several, now_ms);
+                let early = self.reads_too_early().then(read);
+                self.stripes.with(keys.iter().map(|key| key.hash()), || {
+                    let found = early.unwrap_or_else(read)?;
+                    self.change(keys, &found, &mut vec![Change::Keep; keys.len()], durability, change)
+                })?
+            }
+        };
+        match end {
+            // Everything that was found is before the writes in the log, so it is as durable as they are.
+            Some(end) => self.make_durable(durability, end),
+            None => self.make_found_durable(durability),
+        }
+    }
+
+    fn reads_too_early(&self) -> bool {
+        self.configuration.settings.makes(Mistake::ReadsBeforeLocking)
+    }
+
+    /// Applies the changes that `change` sets. Returns the end of the log after them, or `None` if there are none.
+    fn change(
+        &self,
+        keys: &[Key<'_>],
+        found: &[Option<Found>],
+        changes: &mut [Change],
+        durability: Durability,
+        change: &mut Changing<'_>,
+    ) -> Result<Option<u64>> {
+        change(found, changes)?;
+        if let ([key], [change]) = (keys, &*changes) {
+            return change.to_write(*key).map(|write| self.append(&[write], durability)).transpose();
+        }
+        let writes = keys.iter().zip(&*changes);
+        let writes: Vec<_> = writes.filter_map(|(key, change)| change.to_write(*key)).collect();
+        if writes.is_empty() { Ok(None) } else { self.append(&writes, durability).map(Some) }
+    }
+
+    /// Appends the writes to the log and indexes them, with the writers of their partitions locked. Returns the end of
+    /// the log after them. The caller holds the stripes of the keys.
+    fn append(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
+        let route = |write: &HashedWrite<'_>| self.configuration.route(write.key());
+        match writes {
+            [single] => self.append_routed(writes, &[route(single)], durability),
+            several => {
+                let routes: Vec<_> = several.iter().map(route).collect();
+                self.append_routed(writes, &routes, durability)
+            }
+        }
+    }
+
+    /// Like [`append`](Self::append), with the route of each write.
+    #[inline]
+    fn append_routed(
+        &self,
+        writes: &[HashedWrite<'_>],
+        routes: &[Route],
+        durability: Durability,
+    ) -> Result<u64> {
+        self.partitions.with_writers(routes.iter().map(|route| route.partition), || {
+            let health = self.log.health();
+            // A write that waited here while the database was closed is refused.
+            health.check_open()?;
+            self.writes.fetch_add(writes.len() as u64, Relaxed);
+            let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
+            self.user_bytes.fetch_add(user_bytes, Relaxed);
+            // Until the records are indexed, the cache has no record of these keys.
+            let announce = |(write, route): (&HashedWrite<'_>, &Route)| {
+                self.cache.write(cache_hash(route.hash), write.key().bytes())
+            };
+            let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match (writes, routes) {
+                _ if !self.cache.is_enabled() => Default::default(),
+                ([write], [route]) => (Some(announce((write, route))), Vec::new()),
+                _ => (None, writes.iter().zip(routes).map(announce).collect()),
+            };
+            health.run(|| self.append_and_index(writes, routes, durability))
+        })
+    }
+
+    /// In three steps, so that a failed read leaves the index as it was, and no batch is visible in part:
+    ///
+    /// 1. Finds the records that the writes replace, which may read from the log.
+    /// 2. Appends to the log.
+    /// 3. Changes the index, without a read.
+    #[inline]
+    fn append_and_index(
+        &self,
+        writes: &[HashedWrite<'_>],
+        routes: &[Route],
+        durability: Durability,
+    ) -> Result<u64> {
+        let records = writes.iter().map(|write| RecordView::from(write.write()));
+        if let ([write], [route]) = (writes, routes) {
+            let replaced = with_scratch(|buffer| self.partitions.find(write.key(), *route, buffer))?;
+            let mut position = 0;
+            let end = self.log.append(records, durability, |at| position = at)?;
+            self.index(*route, replaced, position)?;
+            return Ok(end);
+        }
+        let mut replaced = with_scratch(|buffer| {
+            let keys = writes.iter().map(HashedWrite::key).zip(routes);
+            keys.map(|(key, route)| self.partitions.find(key, *route, buffer)).collect::<Result<Vec<_>>>()
+        })?;
+        let mut positions = Vec::with_capacity(writes.len());
+        let end = self.log.append(records, durability, |at| positions.push(at))?;
+        replace_earlier(writes, &positions, &mut replaced);
+        self.log.health().apply(|| {
+            let mut writes = routes.iter().zip(replaced).zip(positions);
+            writes.try_for_each(|((route, replaced), position)| self.index(*route, replaced, position))
+        })?;
+        Ok(end)
+    }
+
+    /// Makes the index of a LogStore point to a record that was appended to the log, in place of the one at `replaced`.
+    #[inline]
+    fn index(&self, route: Route, replaced: Option<u64>, position: u64) -> Result<()> {
+        if self.partitions.index(route, replaced, position)? {
+            return Ok(());
+        }
+        // The partition's writer is locked, so its LogStore does not change while memory is freed without the state's
+        // lock.
+        let table_bytes = self.partitions.get(route.partition).read(|state| state.active.heap_bytes());
+        self.memory.make_room(table_bytes as u64);
+        self.partitions.freeze_and_index(route, position)?;
+        self.scheduler.refresh();
+        Ok(())
+    }
+
+    /// Indexes every record of the log that is in no store. Returns how many there are.
+    pub fn replay(&self, from: u64, progress: &mut Progress<'_>) -> Result<u64> {
+        let starts: Vec<u64> =
+            self.partitions.iter().map(|partition| partition.read(|state| state.active.start())).collect();
+        let mut replayed = 0;
+        let mut buffer = AlignedBuffer::default();
+        self.log.scan(from, progress, &mut |position, record| {
+            let key = self.configuration.hasher.key_hasher.key(record.key);
+            // Records before the LogStore's start are in stores already.
+            let route = self.configuration.route(key);
+            if position < starts[route.partition] {
+                return Ok(());
+            }
+            replayed += 1;
+            let replaced = self.partitions.find(key, route, &mut buffer)?;
+            self.index(route, replaced, position)
+        })?;
+        Ok(replayed)
+    }
+
+    /// Returns when a write is as durable as requested.
+    fn make_durable(&self, durability: Durability, end: u64) -> Result<()> {
+        match durability {
+            Durability::Synced => {
+                self.log.sync_to(end)?;
+                self.commits.state_synced_now_and_then(false)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns when everything that can be read now is as durable as requested, whichever thread wrote it.
+    pub fn make_found_durable(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Buffered => Ok(()),
+            Durability::Written => self.log.write_buffered(),
+            Durability::Synced if self.log.is_synced() => Ok(()),
+            Durability::Synced => self.make_durable(durability, self.log.end()),
+        }
+    }
+}
+
+/// A write of a batch replaces the record of an earlier write to the same key, at the position that this one got.
+fn replace_earlier(writes: &[HashedWrite<'_>], positions: &[u64], replaced: &mut [Option<u64>]) {
+    let mut order: Vec<usize> = (0..writes.len()).collect();
+    // Stable: the writes to a key stay in their order.
+    order.sort_by_key(|number| writes[*number].key().bytes());
+    for pair in order.windows(2) {
+        let [earlier, later] = [pair[0], pair[1]];
+        if writes[earlier].key().bytes() == writes[later].key().bytes() {
+            replaced[later] = Some(positions[earlier]);
+        }
+    }
+}
