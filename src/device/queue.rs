@@ -10,6 +10,16 @@
 //! if its user has dropped it. A [`PieceExecutor`] of the directory's backend executes pieces, in any order: `io_uring`
 //! for real files, or threads where the system has none; a random order in tests. Without one, and while gets read from
 //! the same directory, a piece is executed when it begins: a get queues behind what was given to the drive before.
+//!
+//! A get queues behind what the drive was given before. So while gets read from the directory, which the queue learns
+//! from their counter, a piece is at most 32 KiB and executed when it begins, one of a job at a time, and of a batch
+//! of reads in the background four overlap; some pieces after the last get they become large again. For the same
+//! reason the log is then sent to the drive in pieces of 64 KiB instead of 1 MiB.
+//!
+//! Where the system has no `io_uring`, or refuses it as containers often do, a queue has up to four threads
+//! (`device/system/threads.rs`). A thread begins when a piece finds all others at work, and ends when the directory is
+//! closed; a queue without pieces has none. If no thread can be started, pieces are executed when they begin. Files in
+//! the page cache have no queue: the system reads ahead and writes behind.
 
 use super::counters::RecentGets;
 use super::{AlignedBuffer, FileBackend, IoCounters};

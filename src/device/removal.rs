@@ -5,6 +5,14 @@
 //! is kept here. A *retired* file keeps its name as well, and a new file of about its length is written over it: its
 //! space is not freed at all. Other files are truncated in steps, between which reads are served. Each step also
 //! waits for what the drive was given before, so steps are large while no gets read.
+//!
+//! Each step of background work truncates the files to be freed by twice as many bytes as were written since the step
+//! before, so their space is free before as much is written again, and a merge needs no more space than before. While
+//! gets read from the directory this happens 256 KiB at a time. Otherwise it is 4 MiB at a time: each time also waits
+//! for what the drive was given before, and small steps take the whole time of a worker during writes at full speed.
+//! What is left when there is no other work is freed in steps with pauses, or without them if a caller waits.
+//! `stats().disk_bytes` includes both. A file that a checkpoint has a link to, or that a forked child may read, is
+//! only closed.
 
 use super::counters::RecentGets;
 use super::{FileBackend, IoCounters};

@@ -1,4 +1,12 @@
 //! Removing open files: their space is reused or freed in steps.
+//!
+//! A merged store is *retired*: it keeps its name, and a new store of about its length is written over it, from the
+//! start, under the new name. What the old one has more is cut off before the new one is synced. A file is written
+//! over only if no view or snapshot has it, no checkpoint has a link to it, and no process was forked since it was
+//! opened. The old bytes cannot be taken for new ones: blocks and footers are checked with the tag of their store, and
+//! a store that is not complete is in no manifest. Of the retired files as many bytes are kept as the last merge has
+//! retired; the rest is freed, and all of it once nothing more is written. A database that is closed has none. After a
+//! crash their names are those of stores that are not in the manifest, which the next open removes.
 
 use super::removal::Removed;
 use super::{Directory, File};

@@ -1,5 +1,19 @@
 //! The conversion of a full LogStore to a HashStore (SILT 3.2). Lookups use the LogStore until the HashStore replaces
 //! it.
+//!
+//! A background step takes the oldest frozen LogStore, one region of all its tables at a time (a region is one range
+//! of placements, so a region sorted in memory continues the order of the file). Tags ascend with the placements of a
+//! region, so the index alone gives the order: each record is read once, in that order, and only records with equal
+//! tags are compared before. BloomStore reads a part of the records at a time, up to an eighth of them, from long
+//! pieces of the log (`store/log_batch.rs`): of short records that takes less processor time than a read of each, and
+//! a batch is memory, which SILT spares. The records become a HashStore: in hash order with fences and a ribbon
+//! filter, or the paper's cuckoo table with the LogStore's tags.
+//!
+//! When the HashStore is written, it replaces the LogStore in the view and serves reads, but it is not durable yet:
+//! its part of the log is kept. Several conversions are *committed* together, when there are as many as partitions,
+//! with a merge, or when no other work is left: their files and the log are synced, one commit of the manifest
+//! contains them all, and the log is released up to the position before which every partition has its records in
+//! stores.
 
 use super::commits::PendingConversion;
 use super::job_context::JobContext;

@@ -1,4 +1,21 @@
 //! The merge of all HashStores of a partition into its SortedStore (SILT 3.3), in one sequential pass over both.
+//!
+//! 1. The policy chooses a partition by counts only: one whose compaction was requested; one with more than 48
+//!    HashStores that hold few records; or, when all HashStores together hold more than d·(P+1)/2 records and an
+//!    eighth of the smallest LogStores, the fullest one.
+//! 2. Its LogStore is frozen, so that young records are merged too, without becoming a HashStore first. (Not if one of
+//!    its LogStores is being converted.)
+//! 3. All sources are read in hash order, and one cursor merges them by the rules of Table 3: the newest record of a
+//!    key is kept, and tombstones and expired records are dropped. The writer writes the blocks and builds the index
+//!    in the same pass. A step ends after 4,096 records or 1 MiB. After each sixteenth of the records the view gets
+//!    what is written of the new store, with its index: lookups of lower placements search it in place of the stores
+//!    that are merged, and the HashStores' ribbon filters lose their rows for these placements. Iterations, and
+//!    recovery after a crash use the old stores, which have the same records. This is not done for a store that gets a
+//!    filter, nor with tries, whose indexes do not exist before the end.
+//! 4. The new file is synced, and one commit of the manifest replaces the merged stores by it. Then the view is
+//!    replaced, the old files are removed, and the log is released. Before that commit nothing durable has changed,
+//!    after it everything has. If the log has no other records of the partition, the partition no longer keeps any
+//!    part of it; a compaction does the same for partitions that had nothing to merge.
 
 use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};

@@ -2,6 +2,11 @@
 //!
 //! After each step the bytes that it has read and written are charged. The next step waits until they are paid at the
 //! limited rate. So the bytes of any period are at most those of the rate, of [`BURST_US`], and of one step.
+//!
+//! Besides the automatic pace (`scheduler`), `convert_bytes_per_s` and `merge_bytes_per_s` limit what conversions and
+//! merges read and write per second. A step is charged what it has moved, and the next step of that kind finds nothing
+//! to do until it is paid. As work then falls behind, its pressure rises and delays writers: no put waits for longer
+//! than the limited work takes, but all writers together become as slow as that work.
 
 use crate::batch::{TimestampMs, has_passed};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};

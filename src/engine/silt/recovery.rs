@@ -1,6 +1,18 @@
 //! Opening a database after a clean end or a crash (SILT 4, crash tolerance). The manifest lists the live stores; their
 //! indexes and filters stay on flash until `memory_budget` reads them back. The log is replayed from the first record
 //! that is in no store.
+//!
+//! 1. The manifest is read. It lists the live stores; it and the directory are synced before anything depends on it.
+//! 2. The log is examined from the first record that is in no store, with every frame checked, by the code that verify
+//!    and repair use (`store::examine`). Damage is an error. A torn end is cut off, and segments that are not needed
+//!    are removed; the manifest and the sync markers in the log state what was synced, which distinguishes damage from
+//!    a torn end.
+//! 3. The stores are opened: header and footer are read, of block-perfect indexes also the outline, of cuckoo tables
+//!    the filter. Files of the database that are not in the manifest are removed.
+//! 4. The records of the log are indexed again, and the database is ready. As under a small memory budget, the other
+//!    indexes and filters are read back in background steps.
+//!
+//! A read-only open examines in the same way and changes nothing.
 
 use super::chain::ranges_of;
 use super::configuration::Configuration;

@@ -11,6 +11,19 @@
 //!
 //! The last piece that a page reads of a store is read again by the next page. A scan of stores in hash order reads
 //! about one block per store and page more than an iteration, and an eighth of the page if that is more.
+//!
+//! The position of a record is the placement of its key, 64 bits, and records are returned in the order of their
+//! positions. This order is the order of the partitions and of the records in every store, so it survives writes,
+//! conversions, merges and restarts.
+//!
+//! 1. A page begins at a position, which selects a partition. Under the partition's shared lock the scan takes the
+//!    view and the LogStore's index, as a snapshot does, but of this partition only.
+//! 2. Each store seeks the first record of the page: by the index if it is in memory, else by an interpolation search.
+//!    In a bucket of a perfect index and in a region of a cuckoo table the records have no order, so these are read as
+//!    a whole.
+//! 3. A cursor merges the stores as an iteration does, until the limit is reached; at the end of the partition the
+//!    page continues in the next one. Records of equal positions are never divided between two pages. The next page
+//!    begins one position after the last record.
 
 use super::configuration::Configuration;
 use super::partition::Partitions;

@@ -1,4 +1,11 @@
 //! Background work: which job runs next, one bounded step at a time.
+//!
+//! The two jobs, one conversion and one merge, run concurrently if two threads drive them. Only one partition is
+//! merged at a time, so the extra space is that of one partition.
+//!
+//! The records that a merge has passed count as merged, both for the pressure on writers and for its own pace. While a
+//! merge is ahead of schedule and no LogStore is queued, the worker sleeps after each step in proportion to its
+//! *slack*, leaving drive bandwidth to gets. It resumes full speed as soon as writes need it.
 
 use super::chain::{ChainJob, ChainStep};
 use super::convert::ConvertJob;
