@@ -26,7 +26,7 @@ const OPEN_FILES_MIN: u64 = 64;
 /// A [`Progress`](crate::Progress) that a builder keeps.
 type OwnedProgress = Box<dyn FnMut(u64, u64) -> bool + Send>;
 
-/// Configures a [`Database`].
+/// Configures a [`Database`](crate::Database).
 ///
 /// The builder has the settings common to all engines. Settings of a particular engine are part of the engine
 /// ([`SiltSettings`](crate::SiltSettings), [`MicaSettings`](crate::MicaSettings)). `fixed`, `hashed_keys`, `expiring`,
@@ -171,8 +171,8 @@ impl Builder {
     /// the place of a record. Only for keys that no adversary can choose, and not for UUIDv7, ULID, Snowflake,
     /// counters, or keys with equal beginnings: with such keys an engine is slow, 20 to 100 times with SILT and
     /// BloomStore. FlashKey and FlashStore refuse a put when 256 keys begin with the same `hash_bits` bits
-    /// ([`Error::HashClustered`]). The detail `keys_clustered` of [`Database::stats`] is 1 once keys that were put
-    /// since the opening are not uniform.
+    /// ([`Error::HashClustered`]). The detail `keys_clustered` of [`Database::stats`](crate::Database::stats) is 1
+    /// once keys that were put since the opening are not uniform.
     pub fn hashed_keys(mut self) -> Self {
         self.common.hashed_keys = Some(true);
         self
@@ -228,19 +228,19 @@ impl Builder {
 
     /// Sets a function that decides which records stay when background work writes them again: it gets a key and its
     /// value, and returns whether the record stays. What it refuses disappears without a delete. For records that are
-    /// of no use any more by a rule of their own; [`retain`](Database::retain) removes such records at once, and an
-    /// expiry time hides them at once.
+    /// of no use any more by a rule of their own; [`retain`](crate::Database::retain) removes such records at once,
+    /// and an expiry time hides them at once.
     ///
     /// - A record is written again when a partition is merged, or when a segment of a log with overwritten records is
-    ///   cleaned. Until then reads find it; [`compact`](Database::compact) merges and cleans only where something is
-    ///   young, overwritten or deleted. The record cache may return it somewhat longer. What FlashStore has on flash
-    ///   above a disk stays there.
+    ///   cleaned. Until then reads find it; [`compact`](crate::Database::compact) merges and cleans only where
+    ///   something is young, overwritten or deleted. The record cache may return it somewhat longer. What FlashStore
+    ///   has on flash above a disk stays there.
     /// - The function is called by background threads, often, so it must be quick, and must not use the database. It
-    ///   must refuse a record always or never, as long as the record is not written. If it panics, the database accepts
-    ///   no more writes.
-    /// - It is not kept in the database: state it at each opening. Records that disappear are not in the
-    ///   [change feed](Self::change_feed). It is refused for FlashKey with `ordered`, whose set of keys would keep
-    ///   theirs, and for an engine that keeps all data in memory.
+    ///   must refuse a record always or never, as long as the record is not written. If it panics, the database
+    ///   accepts no more writes.
+    /// - It is not kept in the database: state it at each opening. Records that disappear are not in the [change
+    ///   feed](Self::change_feed). It is refused for FlashKey with `ordered`, whose set of keys would keep theirs, and
+    ///   for an engine that keeps all data in memory.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -272,30 +272,32 @@ impl Builder {
     }
 
     /// Sets whether gets verify the checksums of the blocks that they read. Without it, a bit flip on the device or in
-    /// memory can be returned as data. Merges, iterations, checkpoints and [`Database::verify`] always verify
-    /// everything, and gets that read the log always verify the record. Default: yes.
+    /// memory can be returned as data. Merges, iterations, checkpoints and
+    /// [`Database::verify`](crate::Database::verify) always verify everything, and gets that read the log always
+    /// verify the record. Default: yes.
     pub fn verify_checksums(mut self, verify: bool) -> Self {
         self.verify_checksums = verify;
         self
     }
 
     /// Sets the number of threads for background work. Without threads, the caller drives the work with
-    /// [`Database::step`], and writers execute a step where they would have to wait. Default: 2, so that a LogStore
-    /// can be converted during a merge. At most 256.
+    /// [`Database::step`](crate::Database::step), and writers execute a step where they would have to wait. Default:
+    /// 2, so that a LogStore can be converted during a merge. At most 256.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;
         self
     }
 
-    /// Keeps a feed of the keys that are written, for followers: [`Database::changes`]. `bytes` is about how much of it
-    /// is kept on flash, from 64 KiB to 1 PiB; a write takes 6 bytes and the length of its key. The database keeps
-    /// this setting; 0 removes the feed. Default: what the database has, and no feed for a new one.
+    /// Keeps a feed of the keys that are written, for followers: [`Database::changes`](crate::Database::changes).
+    /// `bytes` is about how much of it is kept on flash, from 64 KiB to 1 PiB; a write takes 6 bytes and the length of
+    /// its key. The database keeps this setting; 0 removes the feed. Default: what the database has, and no feed for a
+    /// new one.
     ///
-    /// Each write appends its keys to the feed first, also a [buffered](Durability::Buffered) one, which costs 4 to
-    /// 10 % of the puts per second. The feed survives a kill of the process. It is synced when it is closed, so if
-    /// the system ends while the database is open, a new feed begins, and followers read all records again; also after
-    /// a failed write. On systems other than Linux a kill of the process counts as such an end. The feed takes up to
-    /// 64 KiB of memory in addition to the [`memory_budget`](Self::memory_budget).
+    /// Each write appends its keys to the feed first, also a [buffered](Durability::Buffered) one, which costs 4 to 10
+    /// % of the puts per second. The feed survives a kill of the process. It is synced when it is closed, so if the
+    /// system ends while the database is open, a new feed begins, and followers read all records again; also after a
+    /// failed write. On systems other than Linux a kill of the process counts as such an end. The feed takes up to 64
+    /// KiB of memory in addition to the [`memory_budget`](Self::memory_budget).
     pub fn change_feed(mut self, bytes: u64) -> Self {
         self.change_feed = Some(bytes);
         self

@@ -16,7 +16,7 @@
 //!
 //! | file | contents | paper |
 //! |---|---|---|
-//! | `engine` | [`FlashKeyEngine`]: the parts composed, and the trait `Engine` | |
+//! | `engine` | the parts composed, and the trait `Engine` | |
 //! | `put`, `get`, `groups` | puts and deletes; gets; entries of equal hashes in order | V-A |
 //! | `indexed_logs` | the logs with their index: locks of shards, lookups of one moment, live bytes | IV |
 //! | `unconfirmed`, `confirm`, `search` | notes of overwrites; resolving them; finding those without notes | |

@@ -18,7 +18,7 @@
 //!
 //! | file | contents | section |
 //! |---|---|---|
-//! | `engine` | [`SiltEngine`]: the parts composed, and the trait `Engine` | |
+//! | `engine` | the parts composed, and the trait `Engine` | |
 //! | `put` | writes and updates | 3.1 |
 //! | `get`, `stores`, `get_many` | lookups | 2 |
 //! | `convert` | the conversion of a LogStore to a HashStore | 3.2 |
