@@ -166,13 +166,13 @@ pub(crate) fn check_batch<'a>(writes: impl Iterator<Item = Write<'a>>) -> Result
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<BatchedWrite>,
     /// The first record that was to be added and is refused.
     refused: Option<Error>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct BatchedWrite {
     key: Range<usize>,
     value: Option<Range<usize>>,
     expires_at_ms: TimestampMs,
@@ -238,7 +238,7 @@ impl Batch {
         check_value(value)?;
         let key = self.keep(key);
         let value = Some(self.keep(value));
-        self.entries.push(Entry { key, value, expires_at_ms });
+        self.entries.push(BatchedWrite { key, value, expires_at_ms });
         Ok(self)
     }
 
@@ -246,7 +246,7 @@ impl Batch {
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
         check_key(key.as_ref())?;
         let key = self.keep(key.as_ref());
-        self.entries.push(Entry { key, value: None, expires_at_ms: NEVER });
+        self.entries.push(BatchedWrite { key, value: None, expires_at_ms: NEVER });
         Ok(self)
     }
 

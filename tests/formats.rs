@@ -20,7 +20,7 @@ use siltstone::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use siltstone::store::log::{Log, LogSettings};
 use siltstone::store::log_format::LogFormat;
 use siltstone::store::manifest::Header;
-use siltstone::store::merge::Entry;
+use siltstone::store::merge::PlacedRecord;
 use siltstone::store::ordered_keys::{self, Direction, KeyRun, KeyState, OrderedKeys};
 use siltstone::store::record::{RecordShape, RecordView};
 use siltstone::store::table::{
@@ -247,7 +247,7 @@ fn a_cuckoo_table() {
     for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
         let value = value(number);
         let record = RecordView { key: &key(number), value: value.as_deref(), expires_at_ms: 0 };
-        writer.push(&Entry { hash: HASHER.hash(record.key), record }).unwrap();
+        writer.push(&PlacedRecord { hash: HASHER.hash(record.key), record }).unwrap();
     }
     writer.finish(&[Arc::new(index)]).unwrap();
     let read = golden_directory(&written, &[("h", "cuckoo_table.bin")]);
@@ -296,7 +296,7 @@ fn check_sorted_store(
     let mut writer = OrderedTableWriter::create(&written, "s", form, settings).unwrap();
     for ((hash, key), value) in &records {
         let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
-        writer.push(&Entry { hash: *hash, record }).unwrap();
+        writer.push(&PlacedRecord { hash: *hash, record }).unwrap();
     }
     writer.finish(filter).unwrap();
     let read = golden_directory(&written, &[("s", fixture)]);

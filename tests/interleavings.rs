@@ -31,7 +31,7 @@ macro_rules! unit_tests {
 mod buckets;
 
 use atomic::{AtomicU64, Ordering::Relaxed};
-use buckets::{Buckets, Crcw, Crew, Mode, Search};
+use buckets::{Buckets, Crcw, Crew, Mode, SearchResult};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
@@ -84,12 +84,12 @@ impl Table {
         let header = self.buckets.header(home);
         let seen = M::begin_read(header);
         let found = match self.buckets.find::<M>(home, seen, |_| true) {
-            Search::Found(entry) => {
+            SearchResult::Found(entry) => {
                 let word = |at: u32| self.items[at as usize].load(Relaxed);
                 Some((word(entry.offset), word(entry.offset + 1)))
             }
-            Search::Absent => None,
-            Search::Changed => return None,
+            SearchResult::Absent => None,
+            SearchResult::Changed => return None,
         };
         M::is_unchanged(header, seen).then_some(found)
     }

@@ -2,7 +2,7 @@
 //! to a database that is not open is done to its disk as well.
 
 use super::compressed;
-use super::place::{Place, check_access, engine_of_number};
+use super::place::{Contents, check_access, engine_of_number};
 use crate::compression::Compression;
 use crate::damage::RepairReport;
 use crate::device::Directory;
@@ -30,7 +30,7 @@ pub(super) fn open(
         return Ok((settings.open(opening)?, Disks::new()));
     };
     let Opening { directory, common, create, seed, now_ms, progress, .. } = opening;
-    let creates = create && matches!(Place::read(&directory, None)?, Place::Free);
+    let creates = create && matches!(Contents::read(&directory, None)?, Contents::Free);
     let (at, number) = directory_of(&directory, &disk, creates)?;
     if creates {
         check_compression(&at, common.compression.unwrap_or_default())?;
@@ -85,11 +85,11 @@ fn directory_of(directory: &Directory, disk: &Disk, creates: bool) -> Result<(Di
         }
         opened => opened?,
     };
-    match Place::read(&at, None)? {
-        Place::Database(number) => Ok((at, Some(number))),
-        Place::Free if creates => Ok((at, None)),
-        Place::Free => Err(missing("it has no database")),
-        Place::Occupied { file, .. } => Err(missing(&format!("it has the file {file}, and no database"))),
+    match Contents::read(&at, None)? {
+        Contents::Database(number) => Ok((at, Some(number))),
+        Contents::Free if creates => Ok((at, None)),
+        Contents::Free => Err(missing("it has no database")),
+        Contents::Occupied { file, .. } => Err(missing(&format!("it has the file {file}, and no database"))),
     }
 }
 

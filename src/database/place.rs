@@ -8,7 +8,7 @@ use crate::store::manifest::Header;
 use std::io::ErrorKind;
 
 /// What is in a directory.
-pub(super) enum Place {
+pub(super) enum Contents {
     /// A database of the engine with this number.
     Database(u8),
     /// Nothing, or the remains of an interrupted creation.
@@ -22,25 +22,25 @@ pub(super) enum Place {
     },
 }
 
-impl Place {
+impl Contents {
     /// Reads what is in a directory. `stated` is the engine that the user chose, which may be none of the table.
-    pub fn read(directory: &Directory, stated: Option<&dyn EngineSettings>) -> Result<Place> {
+    pub fn read(directory: &Directory, stated: Option<&dyn EngineSettings>) -> Result<Contents> {
         if let Some(header) = Header::read(directory)? {
-            return Ok(Place::Database(header.engine));
+            return Ok(Contents::Database(header.engine));
         }
         let table: Vec<_> = EngineKind::ALL.iter().map(|kind| kind.settings()).collect();
         let engines = || table.iter().map(|engine| &**engine).chain(stated);
         for engine in engines() {
             if engine.is_half_created(directory)? {
-                return Ok(Place::Free);
+                return Ok(Contents::Free);
             }
         }
         let names = directory.list()?;
         if let Some(file) = names.iter().find(|name| engines().any(|engine| engine.owns(name))) {
-            return Ok(Place::Occupied { file: file.clone(), is_data: true });
+            return Ok(Contents::Occupied { file: file.clone(), is_data: true });
         }
         let user_file = names.into_iter().find(|name| name != "LOCK" && name != "lost+found");
-        Ok(user_file.map_or(Place::Free, |file| Place::Occupied { file, is_data: false }))
+        Ok(user_file.map_or(Contents::Free, |file| Contents::Occupied { file, is_data: false }))
     }
 }
 
@@ -50,12 +50,12 @@ impl Place {
 /// [`Error::NotFound`] or [`Error::NoManifest`] if there is no database, [`Error::UnknownEngine`] if this program does
 /// not have its engine.
 pub(super) fn engine_of(directory: &Directory) -> Result<Box<dyn EngineSettings>> {
-    match Place::read(directory, None)? {
-        Place::Database(number) => engine_of_number(number, directory),
-        Place::Occupied { file, is_data: true } => {
+    match Contents::read(directory, None)? {
+        Contents::Database(number) => engine_of_number(number, directory),
+        Contents::Occupied { file, is_data: true } => {
             Err(Error::NoManifest { path: directory.path(), found: file })
         }
-        Place::Free | Place::Occupied { .. } => Err(Error::NotFound { path: directory.path() }),
+        Contents::Free | Contents::Occupied { .. } => Err(Error::NotFound { path: directory.path() }),
     }
 }
 

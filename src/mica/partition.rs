@@ -1,7 +1,7 @@
 //! Partitions, and the rights of threads in each mode (dissertation 5.3.1). The types enforce the modes: a write in
 //! EREW and CREW needs `&mut` of the only [`Partition`] with the writers' state, and a [`Reader`] exists in CREW only.
 
-use super::buckets::{Buckets, Crcw, Crew, Entry, Locked};
+use super::buckets::{BucketEntry, Buckets, Crcw, Crew, Locked};
 use super::item::{Item, Record};
 use super::table::{Table, Value};
 use super::{
@@ -332,7 +332,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         table: &Table<S, M>,
         state: &mut A,
         locked: &Locked<'_, Pages, M>,
-        old: Option<(Entry, u32)>,
+        old: Option<(BucketEntry, u32)>,
         item: Prepared,
     ) -> Result<(), Full> {
         let space = &table.space;
@@ -362,7 +362,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         table: &Table<S, M>,
         state: &mut A,
         locked: &Locked<'_, Pages, M>,
-        entry: Entry,
+        entry: BucketEntry,
         capacity: u32,
     ) {
         locked.remove(entry);

@@ -1,6 +1,6 @@
 //! What all threads share of a partition, and what they read without the writers' state.
 
-use super::buckets::{BUCKET_BYTES, Buckets, Entry, Home, Locked, Mode, Search};
+use super::buckets::{BUCKET_BYTES, BucketEntry, Buckets, Home, Locked, Mode, SearchResult};
 use super::item::Item;
 use super::{HashedKey, RecordLayout, Space};
 use crate::batch::TimestampMs;
@@ -81,7 +81,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.len() == 0
     }
 
-    pub(super) fn entries(&self, bucket: u32) -> impl Iterator<Item = Entry> {
+    pub(super) fn entries(&self, bucket: u32) -> impl Iterator<Item = BucketEntry> {
         self.buckets.entries(self.buckets.home_of_bucket(bucket))
     }
 
@@ -160,7 +160,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             found.is_some()
         });
         match (search, found) {
-            (Search::Found(entry), Some(item)) => {
+            (SearchResult::Found(entry), Some(item)) => {
                 if item.is_expired(now_ms) {
                     return Some(None);
                 }
@@ -173,7 +173,7 @@ impl<S: Space, M: Mode> Table<S, M> {
                 item.value_into(to);
                 Some(Some(Value { expires_at_ms: item.expires_at_ms, offset: entry.offset }))
             }
-            (Search::Changed, _) => None,
+            (SearchResult::Changed, _) => None,
             _ => Some(None),
         }
     }
@@ -186,7 +186,11 @@ impl<S: Space, M: Mode> Table<S, M> {
 
     /// Finds the item of a key in its locked bucket.
     #[inline]
-    pub(super) fn find_locked(&self, locked: &Locked<'_, Pages, M>, key: &[u8]) -> Option<(Entry, Item<'_>)> {
+    pub(super) fn find_locked(
+        &self,
+        locked: &Locked<'_, Pages, M>,
+        key: &[u8],
+    ) -> Option<(BucketEntry, Item<'_>)> {
         let mut found = None;
         let entry = locked.find(|offset| {
             found = self.item(offset).filter(|item| item.has_key(key));

@@ -23,7 +23,7 @@ use crate::index::partial_key_cuckoo::PartialKeyCuckoo;
 use crate::index::run_columns::RunColumnsSettings;
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;
-use crate::store::merge::Entry;
+use crate::store::merge::PlacedRecord;
 use crate::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
@@ -114,7 +114,7 @@ impl HashStoreWriter {
     }
 
     /// Adds the next record, in the order of the format.
-    pub fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+    pub fn push(&mut self, entry: &PlacedRecord<'_>) -> Result<()> {
         if let Some(filter) = &mut self.filter {
             filter.push(entry.hash.placement, entry.hash.fingerprint)?;
         }
@@ -193,7 +193,7 @@ mod tests {
         for (_, _, number) in (0..3).flat_map(|region| index.region_slots(region)) {
             let (key, value) = (key(number), value(number));
             let record = RecordView { key: &key, value: value.as_deref(), expires_at_ms: 0 };
-            writer.push(&Entry { hash: HASHER.hash(&key), record }).unwrap();
+            writer.push(&PlacedRecord { hash: HASHER.hash(&key), record }).unwrap();
         }
         writer.finish(&[Arc::new(index)]).unwrap()
     }

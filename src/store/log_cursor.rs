@@ -6,7 +6,7 @@ use crate::device::{AlignedBuffer, Purpose};
 use crate::error::Result;
 use crate::key::{KeyHash, PartitionHasher};
 use crate::store::log::LogView;
-use crate::store::merge::{Cursor, Entry};
+use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::RecordSpan;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -216,9 +216,9 @@ impl Cursor for LogCursor {
         Ok(())
     }
 
-    fn entry(&self) -> Option<Entry<'_>> {
+    fn entry(&self) -> Option<PlacedRecord<'_>> {
         let Current { hash, span, is_in_batch } = self.current.as_ref()?;
-        Some(Entry { hash: *hash, record: span.view(self.bytes(*is_in_batch)) })
+        Some(PlacedRecord { hash: *hash, record: span.view(self.bytes(*is_in_batch)) })
     }
 
     fn heap_bytes(&self) -> usize {
@@ -278,7 +278,7 @@ mod tests {
     fn list(mut cursor: LogCursor) -> Result<Vec<Listed>> {
         let (mut listed, mut last) = (Vec::new(), None);
         while cursor.advance()? {
-            let Entry { hash, record } = cursor.entry().unwrap();
+            let PlacedRecord { hash, record } = cursor.entry().unwrap();
             assert_eq!(hash, HASHER.hash(record.key));
             assert!(last.replace(hash) <= Some(hash), "records are in hash order");
             listed.push((record.key.to_vec(), record.value.map(<[u8]>::to_vec)));

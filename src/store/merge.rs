@@ -19,7 +19,7 @@ use crate::store::record::RecordView;
 
 /// A record with the hash that places it.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct PlacedRecord<'a> {
     /// The hash of the key, within its partition.
     pub hash: KeyHash,
     /// The record.
@@ -38,7 +38,7 @@ pub trait Cursor: Send {
         Ok(())
     }
     /// Returns the current record.
-    fn entry(&self) -> Option<Entry<'_>>;
+    fn entry(&self) -> Option<PlacedRecord<'_>>;
     /// Returns the memory of the cursor, in bytes.
     fn heap_bytes(&self) -> usize;
 }
@@ -127,7 +127,7 @@ impl MergeCursor {
             return self.start();
         }
         let mut last_key = std::mem::take(&mut self.last_key);
-        let Some(Entry { hash, record }) = self.entry() else { return Ok(()) };
+        let Some(PlacedRecord { hash, record }) = self.entry() else { return Ok(()) };
         last_key.clear();
         last_key.extend_from_slice(record.key);
         self.last_key = last_key;
@@ -153,7 +153,7 @@ impl MergeCursor {
 
     fn advance_source(&mut self, source: usize) -> Result<Option<Head>> {
         while self.sources[source].advance()? {
-            let Some(Entry { hash, .. }) = self.sources[source].entry() else { break };
+            let Some(PlacedRecord { hash, .. }) = self.sources[source].entry() else { break };
             // A source may begin before the placement that was sought.
             if hash.placement >= self.first_placement {
                 self.taken[source] += 1;
@@ -216,7 +216,7 @@ impl Cursor for MergeCursor {
         self.sources.iter_mut().try_for_each(|source| source.seek(placement))
     }
 
-    fn entry(&self) -> Option<Entry<'_>> {
+    fn entry(&self) -> Option<PlacedRecord<'_>> {
         self.sources.get(self.heap.first()?.source)?.entry()
     }
 
@@ -241,10 +241,10 @@ mod tests {
             self.1 += 1;
             Ok(self.1 <= self.0.len())
         }
-        fn entry(&self) -> Option<Entry<'_>> {
+        fn entry(&self) -> Option<PlacedRecord<'_>> {
             let (placement, key, value, expires_at_ms) = *self.0.get(self.1.checked_sub(1)?)?;
             let record = RecordView { key: key.as_bytes(), value: value.map(str::as_bytes), expires_at_ms };
-            Some(Entry { hash: KeyHash { placement, fingerprint: 0 }, record })
+            Some(PlacedRecord { hash: KeyHash { placement, fingerprint: 0 }, record })
         }
         fn heap_bytes(&self) -> usize {
             0

@@ -7,7 +7,7 @@ use siltstone::index::filter::CuckooFilter;
 use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::RecordLayout;
 use siltstone::store::Query;
-use siltstone::store::merge::Entry;
+use siltstone::store::merge::PlacedRecord;
 use siltstone::store::record::{RecordShape, RecordView};
 use siltstone::store::table::{BlockForm, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm};
 
@@ -55,7 +55,9 @@ pub fn run(data: &[u8]) {
         for (_, _, number) in index.region_slots(region) {
             let key = &keys[number as usize];
             let record = RecordView { key, value: Some(&value), expires_at_ms: 0 };
-            writer.push(&Entry { hash: HASHER.hash(key), record }).expect("valid records are accepted");
+            writer
+                .push(&PlacedRecord { hash: HASHER.hash(key), record })
+                .expect("valid records are accepted");
         }
     }
     writer.finish(Some(CuckooFilter::from_index(&index).into())).expect("memory does not fail");

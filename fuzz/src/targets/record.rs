@@ -2,13 +2,13 @@
 
 use crate::input::Input;
 use crate::seal::with_crc;
-use siltstone::change_feed_state::State;
+use siltstone::change_feed_state::FeedState;
 use siltstone::usage_file::{self, USAGE_BYTES};
 
 /// Decodes the state of a change feed, also with a corrected checksum.
 pub fn changes(data: &[u8]) {
     for bytes in [data, &with_crc(data)] {
-        if let Some(state) = State::decode(bytes) {
+        if let Some(state) = FeedState::decode(bytes) {
             assert_eq!(state.encode(), bytes);
         }
     }

@@ -4,7 +4,7 @@ use crate::input::{HASHER, Input, contents, directory, directory_with};
 use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::Query;
-use siltstone::store::merge::Entry;
+use siltstone::store::merge::PlacedRecord;
 use siltstone::store::record::{RecordShape, RecordView};
 use siltstone::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
@@ -54,7 +54,7 @@ pub fn run(data: &[u8]) {
     let value = vec![7; layout.fixed.map_or(usize::from(input.u8()), |(_, value_length)| value_length)];
     for key in &keys {
         let record = RecordView { key, value: Some(&value), expires_at_ms: 0 };
-        writer.push(&Entry { hash: HASHER.hash(key), record }).expect("valid records are accepted");
+        writer.push(&PlacedRecord { hash: HASHER.hash(key), record }).expect("valid records are accepted");
     }
     writer.finish(None).expect("memory does not fail");
     let mut bytes = contents(&directory, "store");

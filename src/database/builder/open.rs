@@ -6,7 +6,7 @@ use crate::database::changes::state::FEED_BYTES;
 use crate::database::compressed;
 use crate::database::disk;
 use crate::database::latencies::Latencies;
-use crate::database::place::{Place, check_access, engine_of_number, refuse_disk};
+use crate::database::place::{Contents, check_access, engine_of_number, refuse_disk};
 use crate::database::resources::check_threads;
 use crate::database::{
     Database, Inner, lock::DirectoryLock, uniformity::Uniformity, usage::UsageCounters, workers::Workers,
@@ -159,7 +159,7 @@ impl Builder {
             true => engine.shape().compression,
             false => self.common.compression.unwrap_or_default(),
         };
-        let place = compressed::Place {
+        let place = compressed::CodingContext {
             compression,
             sample_bytes: self.common.sample_bytes,
             directory: is_persistent.then(|| directory.clone()),
@@ -213,14 +213,16 @@ impl Builder {
     /// Returns the engine.
     fn examine_place(&mut self, directory: &Directory) -> Result<Box<dyn EngineSettings>> {
         let path = directory.path();
-        let number = match Place::read(directory, self.engine.as_deref())? {
-            Place::Database(number) => Some(number),
-            Place::Occupied { file: found, is_data: true } => return Err(Error::NoManifest { path, found }),
-            Place::Occupied { file: found, is_data: false } => {
+        let number = match Contents::read(directory, self.engine.as_deref())? {
+            Contents::Database(number) => Some(number),
+            Contents::Occupied { file: found, is_data: true } => {
+                return Err(Error::NoManifest { path, found });
+            }
+            Contents::Occupied { file: found, is_data: false } => {
                 return Err(Error::NotADatabase { path, found });
             }
-            Place::Free if self.create && !self.read_only => None,
-            Place::Free => return Err(Error::NotFound { path }),
+            Contents::Free if self.create && !self.read_only => None,
+            Contents::Free => return Err(Error::NotFound { path }),
         };
         let found = number.map(|number| engine_of_number(number, directory));
         let engine = self.choose_engine(found)?;

@@ -15,7 +15,7 @@
 //! *Openings.* A position has the number of the opening that it is of. It is valid if that opening's part of the log
 //! reaches it, so one of a copy of the files, or behind what was lost, is refused.
 
-use super::state::{FeedOpening, State, is_state};
+use super::state::{FeedOpening, FeedState, is_state};
 use super::{ChangePosition, Changes};
 use crate::batch::Durability;
 use crate::coding::checksum::Secret;
@@ -48,7 +48,7 @@ pub struct Feed {
 }
 
 struct Inner {
-    state: State,
+    state: FeedState,
     /// Where the keys begin of writes that the engine has not yet applied.
     in_flight: BTreeSet<u64>,
     /// Where the first key begins of the buffered writes that have returned in an epoch.
@@ -61,7 +61,7 @@ struct Inner {
 }
 
 impl Inner {
-    fn new(state: State, remove_at: u64) -> Mutex<Inner> {
+    fn new(state: FeedState, remove_at: u64) -> Mutex<Inner> {
         let (in_flight, buffered) = Default::default();
         Mutex::new(Inner { state, in_flight, buffered, epoch: 0, remove_at })
     }
@@ -109,7 +109,7 @@ impl Feed {
     /// Opens the feed of a directory, or begins one. `bytes_max` is about how many bytes to keep: 0 removes the feed,
     /// `None` keeps what there is. Returns `None` if there is no feed.
     pub fn open(directory: &Directory, bytes_max: Option<u64>) -> Result<Option<Feed>> {
-        let found = State::read(directory)?;
+        let found = FeedState::read(directory)?;
         let is_wanted = bytes_max.map_or(found.is_some(), |bytes| bytes > 0);
         if !is_wanted {
             return if directory.is_read_only() { Ok(None) } else { remove(directory).map(|()| None) };
@@ -134,7 +134,7 @@ impl Feed {
         Ok(Some(Feed { directory: directory.clone(), log: Some(log), inner }))
     }
 
-    fn open_read_only(directory: &Directory, found: Option<State>) -> Result<Feed> {
+    fn open_read_only(directory: &Directory, found: Option<FeedState>) -> Result<Feed> {
         let (log, state) = match found {
             Some(state) => (open_log(directory, &state, state.bytes_max)?, state),
             None => (None, new_state(0, 0)),
@@ -320,7 +320,7 @@ impl Feed {
         log.end_append()?;
         let end = log.end();
         inner.state.openings.iter_mut().for_each(|opening| opening.end = opening.end.min(end));
-        (inner.state.synced, inner.state.intact_in_run) = (log.synced(), State::ALWAYS);
+        (inner.state.synced, inner.state.intact_in_run) = (log.synced(), FeedState::ALWAYS);
         inner.state.write(&self.directory, log.start())
     }
 }
@@ -333,11 +333,11 @@ fn segment_bytes(bytes_max: u64) -> u64 {
     bytes_max / SEGMENTS
 }
 
-fn new_state(log_id: u64, bytes_max: u64) -> State {
-    State { log_id, bytes_max, synced: 0, intact_in_run: 0, openings: Vec::new() }
+fn new_state(log_id: u64, bytes_max: u64) -> FeedState {
+    FeedState { log_id, bytes_max, synced: 0, intact_in_run: 0, openings: Vec::new() }
 }
 
-fn format_of(state: &State) -> LogFormat {
+fn format_of(state: &FeedState) -> LogFormat {
     let layout = RecordLayout { fixed: None, expiring: false };
     LogFormat::new(layout, state.log_id, Secret::new(mix(state.log_id))).of(LogClass::Changes)
 }
@@ -364,13 +364,13 @@ fn remove_segments(directory: &Directory) -> Result<()> {
 
 /// Makes the next opening of a database begin a new feed, if it has one.
 pub fn end(directory: &Directory) -> Result<()> {
-    let Some(Some(mut state)) = State::read(directory)? else { return Ok(()) };
+    let Some(Some(mut state)) = FeedState::read(directory)? else { return Ok(()) };
     state.intact_in_run = 0;
     state.write(directory, 0)
 }
 
 /// Begins a new feed, without the log of an old one.
-fn begin(directory: &Directory, bytes_max: u64) -> Result<(Arc<Log>, State)> {
+fn begin(directory: &Directory, bytes_max: u64) -> Result<(Arc<Log>, FeedState)> {
     remove_segments(directory)?;
     let state = new_state(random_number()?, bytes_max);
     let log = Log::create(directory, format_of(&state), segment_bytes(bytes_max), 0)?;
@@ -380,9 +380,9 @@ fn begin(directory: &Directory, bytes_max: u64) -> Result<(Arc<Log>, State)> {
 /// Opens the log that a state describes, and ends its last opening. Returns `None` if a part of it may be lost.
 fn continue_log(
     directory: &Directory,
-    mut state: State,
+    mut state: FeedState,
     bytes_max: u64,
-) -> Result<Option<(Arc<Log>, State)>> {
+) -> Result<Option<(Arc<Log>, FeedState)>> {
     let Some(log) = open_log(directory, &state, bytes_max)? else { return Ok(None) };
     let end = log.end();
     state.openings.iter_mut().for_each(|opening| opening.end = opening.end.min(end));
@@ -390,8 +390,8 @@ fn continue_log(
     Ok(Some((log, state)))
 }
 
-fn open_log(directory: &Directory, state: &State, bytes_max: u64) -> Result<Option<Arc<Log>>> {
-    let is_intact = state.intact_in_run == State::ALWAYS
+fn open_log(directory: &Directory, state: &FeedState, bytes_max: u64) -> Result<Option<Arc<Log>>> {
+    let is_intact = state.intact_in_run == FeedState::ALWAYS
         || state.intact_in_run != 0 && directory.system_run() == Some(state.intact_in_run);
     let bases = segment_bases(directory, LogClass::Changes)?;
     let first = bases.into_iter().min().filter(|first| is_intact && *first <= POSITION_MAX);

@@ -34,7 +34,7 @@ pub struct FeedOpening {
 
 /// The contents of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub struct FeedState {
     /// The number that all segments of the log have.
     pub log_id: u64,
     /// About how many bytes of the log are kept.
@@ -42,13 +42,13 @@ pub struct State {
     /// A position before which everything is known to have been synced.
     pub synced: u64,
     /// The [run of the system](Directory::system_run) in which what was written is in the files; 0 if there is none,
-    /// [`State::ALWAYS`] if all was synced when the database was closed.
+    /// [`FeedState::ALWAYS`] if all was synced when the database was closed.
     pub intact_in_run: u128,
     /// The openings whose positions are known, oldest first. The last one is the present or the latest one.
     pub openings: Vec<FeedOpening>,
 }
 
-impl State {
+impl FeedState {
     /// The feed was closed, and is intact whatever happens to the system.
     pub const ALWAYS: u128 = u128::MAX;
 
@@ -70,7 +70,7 @@ impl State {
     }
 
     /// Decodes the bytes of the file. Returns `None` if they are damaged or have another version.
-    pub fn decode(bytes: &[u8]) -> Option<State> {
+    pub fn decode(bytes: &[u8]) -> Option<FeedState> {
         let mut fields = Reader::new(bytes);
         if fields.bytes(8)? != MAGIC || fields.u32()? != VERSION {
             return None;
@@ -83,12 +83,12 @@ impl State {
         for _ in 0..count {
             openings.push(FeedOpening { number: fields.u64()?, end: fields.u64()? });
         }
-        let state = State { log_id, bytes_max, synced, intact_in_run, openings };
+        let state = FeedState { log_id, bytes_max, synced, intact_in_run, openings };
         (bytes == state.encode() && FEED_BYTES.contains(&bytes_max)).then_some(state)
     }
 
     /// Reads the file of a directory: `None` if there is none, `Some(None)` if it is damaged.
-    pub fn read(directory: &Directory) -> Result<Option<Option<State>>> {
+    pub fn read(directory: &Directory) -> Result<Option<Option<FeedState>>> {
         let file = match directory.open(CHANGES_NAME, Access::Buffered) {
             Err(error) if is_missing(&error) => return Ok(None),
             file => file?,
@@ -98,7 +98,7 @@ impl State {
             return Ok(Some(None));
         }
         let mut buffer = AlignedBuffer::default();
-        Ok(Some(State::decode(file.read(Purpose::Maintain, 0, length as usize, &mut buffer)?)))
+        Ok(Some(FeedState::decode(file.read(Purpose::Maintain, 0, length as usize, &mut buffer)?)))
     }
 
     /// Replaces the file durably. Openings whose positions are all before `start` are left out.

@@ -1,4 +1,4 @@
-use super::state::{FeedOpening, State, owns};
+use super::state::{FeedOpening, FeedState, owns};
 use super::*;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory, Purpose};
@@ -305,24 +305,24 @@ fn the_text_of_a_position_is_parsed_and_no_other_text_is() {
 fn a_state_is_read_as_it_was_written_and_not_if_a_bit_differs() {
     let openings = vec![FeedOpening { number: 5, end: 0x1234 }, FeedOpening { number: 6, end: u64::MAX }];
     let (log_id, bytes_max, synced) = (0x0807_0605_0403_0201, 64 << 20, 0x1200);
-    let mut state = State { log_id, bytes_max, synced, intact_in_run: 1 << 100, openings };
+    let mut state = FeedState { log_id, bytes_max, synced, intact_in_run: 1 << 100, openings };
     let bytes = state.encode();
     assert_eq!(bytes, include_bytes!("../../../fixtures/store/changes.bin"));
-    assert_eq!(State::decode(&bytes), Some(state.clone()));
+    assert_eq!(FeedState::decode(&bytes), Some(state.clone()));
     for bit in 0..bytes.len() * 8 {
         let mut bad = bytes.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(State::decode(&bad), None, "bit {bit}");
+        assert_eq!(FeedState::decode(&bad), None, "bit {bit}");
     }
-    (0..bytes.len()).for_each(|length| assert_eq!(State::decode(&bytes[..length]), None));
+    (0..bytes.len()).for_each(|length| assert_eq!(FeedState::decode(&bytes[..length]), None));
     for bytes_max in [0, FEED_BYTES - 1, u64::MAX] {
-        assert_eq!(State::decode(&State { bytes_max, ..state.clone() }.encode()), None);
+        assert_eq!(FeedState::decode(&FeedState { bytes_max, ..state.clone() }.encode()), None);
     }
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-    assert_eq!(State::read(&directory).unwrap(), None);
+    assert_eq!(FeedState::read(&directory).unwrap(), None);
     // What is before the start of the log is of no use.
     state.write(&directory, 0x1235).unwrap();
-    let read = State::read(&directory).unwrap().flatten().unwrap();
+    let read = FeedState::read(&directory).unwrap().flatten().unwrap();
     assert_eq!(read.openings, [FeedOpening { number: 6, end: u64::MAX }]);
     assert!(!COMPANION_NAMES.contains(&CHANGES_NAME));
 }

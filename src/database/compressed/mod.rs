@@ -42,7 +42,7 @@ pub(super) fn filter_of_stored(filter: CompactionFilter, decoding: &Decoding) ->
 
 /// What the coding of the values of a database depends on.
 #[cfg_attr(not(feature = "compression"), expect(dead_code, reason = "only the codec needs all of it"))]
-pub(super) struct Place {
+pub(super) struct CodingContext {
     pub compression: Compression,
     /// The bytes on which a dictionary is trained, for tests.
     pub sample_bytes: Option<usize>,
@@ -56,7 +56,7 @@ pub(super) struct Place {
 
 /// Returns the engine with the compression of its values.
 #[cfg(feature = "compression")]
-pub(super) fn over(engine: Arc<dyn Engine>, place: Place) -> Result<Arc<dyn Engine>> {
+pub(super) fn over(engine: Arc<dyn Engine>, place: CodingContext) -> Result<Arc<dyn Engine>> {
     let decoding = place.decoding.clone();
     if place.compression == Compression::None {
         decoding.get_or_init(|| None);
@@ -75,8 +75,8 @@ pub(super) fn over(engine: Arc<dyn Engine>, place: Place) -> Result<Arc<dyn Engi
 
 /// Returns the engine, whose values are not compressed.
 #[cfg(not(feature = "compression"))]
-pub(super) fn over(engine: Arc<dyn Engine>, place: Place) -> Result<Arc<dyn Engine>> {
-    let Place { compression, sample_bytes: _, directory: _, path, decoding } = place;
+pub(super) fn over(engine: Arc<dyn Engine>, place: CodingContext) -> Result<Arc<dyn Engine>> {
+    let CodingContext { compression, sample_bytes: _, directory: _, path, decoding } = place;
     decoding.get_or_init(|| None);
     compression.check_feature(|| format!("the database in {} has", path.display()))?;
     Ok(engine)

@@ -1,7 +1,7 @@
 //! The values of a database with compression: their coding, the training of their dictionary, and what is counted.
 
 use super::training::{SAMPLE_BYTES, Training};
-use super::{Place, file};
+use super::{CodingContext, file};
 use crate::batch::BEFORE_ALL_EXPIRY;
 use crate::coding::checksum::Secret;
 use crate::compression::Compression;
@@ -50,8 +50,8 @@ pub struct Sizes {
 impl Values {
     /// Reads the dictionary of a database, if there is one, and otherwise begins to collect samples: the records that
     /// the database has, and those that are put.
-    pub fn open(engine: &dyn Engine, place: Place) -> Result<Values> {
-        let Place { compression, sample_bytes, directory, path, .. } = place;
+    pub fn open(engine: &dyn Engine, place: CodingContext) -> Result<Values> {
+        let CodingContext { compression, sample_bytes, directory, path, .. } = place;
         let codec = Codec::new(compression);
         let owner = directory.as_ref().map_or(Ok(Secret::new(0)), file::owner_of)?;
         let is_read_only = directory.as_ref().is_some_and(Directory::is_read_only);

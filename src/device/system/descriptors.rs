@@ -22,10 +22,10 @@ use std::sync::{Arc, Weak};
 pub(super) struct Descriptors {
     /// The directory.
     pub handle: File,
-    state: Mutex<State>,
+    state: Mutex<OpenFiles>,
 }
 
-struct State {
+struct OpenFiles {
     /// The maximum number of open files.
     max: u64,
     /// Whether `max` follows the limit of the process, which was not raised yet.
@@ -98,7 +98,7 @@ pub(super) fn share_of(limit: u64) -> u64 {
 impl Descriptors {
     pub fn new(handle: File) -> Descriptors {
         let max = share_of(limits().0);
-        let state = State { max, may_raise: true, kept: 0, pooled: Vec::new(), open: 0, hand: 0 };
+        let state = OpenFiles { max, may_raise: true, kept: 0, pooled: Vec::new(), open: 0, hand: 0 };
         Descriptors { handle, state: Mutex::new(state) }
     }
 
@@ -156,7 +156,7 @@ impl Descriptors {
     /// Opens a file. If the process or the system has no descriptors left, closes a pooled file and tries again.
     fn open_or_evict(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, OpenFiles>,
         name: &str,
         flags: OFlags,
     ) -> io::Result<File> {
@@ -191,7 +191,7 @@ impl Descriptors {
     }
 
     /// Opens a pooled file again. Names change only under the same lock, so `name` is the present name of this file.
-    fn reopen(&self, state: &mut MutexGuard<'_, State>, pooled: &Pooled) -> io::Result<Arc<File>> {
+    fn reopen(&self, state: &mut MutexGuard<'_, OpenFiles>, pooled: &Pooled) -> io::Result<Arc<File>> {
         if let Some(file) = &*pooled.file.read() {
             return Ok(file.clone());
         }
@@ -238,7 +238,7 @@ impl Descriptors {
         Ok(())
     }
 
-    fn keep_open(&self, state: &mut MutexGuard<'_, State>, name: &str) -> io::Result<()> {
+    fn keep_open(&self, state: &mut MutexGuard<'_, OpenFiles>, name: &str) -> io::Result<()> {
         for pooled in state.named(name) {
             self.reopen(state, &pooled)?;
             pooled.removed.store(true, Ordering::Relaxed);
@@ -260,7 +260,7 @@ impl Descriptors {
     }
 }
 
-impl State {
+impl OpenFiles {
     /// Returns the pooled files with this name; several if it was opened several times.
     fn named(&self, name: &str) -> Vec<Arc<Pooled>> {
         let has_name =

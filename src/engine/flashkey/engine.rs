@@ -2,7 +2,7 @@
 
 use super::scan::scan;
 use super::write_budget::WriteBudget;
-use super::{Counts, FoundValue, LogSnapshot, Opened, Place, Sought};
+use super::{Counts, FoundValue, LogSnapshot, Opened, RecordPlace, Sought};
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
@@ -89,7 +89,7 @@ impl FlashKeyEngine {
         let mut changes = vec![Change::Keep; keys.len()];
         change(&found, &mut changes)?;
         let writes = keys.iter().zip(&changes).zip(places);
-        let (writes, places): (Vec<_>, Vec<Option<Place>>) =
+        let (writes, places): (Vec<_>, Vec<Option<RecordPlace>>) =
             writes.filter_map(|((key, change), place)| Some((change.to_write(*key)?, place))).unzip();
         if writes.is_empty() { Ok(None) } else { self.parts.writer.append(&writes, &places, durability) }
     }

@@ -1,6 +1,6 @@
 //! Gets: from the record cache, or from the logs by the entries of the key's hash.
 
-use super::indexed_logs::{IndexedLogs, Place, find};
+use super::indexed_logs::{IndexedLogs, RecordPlace, find};
 use super::memory::Memory;
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{RecordCache, Ticket, cache_hash};
@@ -149,7 +149,7 @@ impl Reader {
         &self,
         keys: &[Key<'_>],
         now_ms: TimestampMs,
-        place: &mut dyn FnMut(usize, Place),
+        place: &mut dyn FnMut(usize, RecordPlace),
     ) -> Result<Vec<Sought<FoundValue>>> {
         let mut found = vec![Sought::Missing; keys.len()];
         let mut missed = Vec::new();
@@ -178,7 +178,10 @@ impl Reader {
             find_many(Purpose::Get, &view, wanted.collect(), &mut |wanted, unit, record| {
                 let segment = view.segment_of(unit);
                 self.logs.index.mark(wanted.key.hash().placement);
-                place(wanted.number, Place { unit, segment, bytes: self.logs.data.frame_bytes(record) });
+                place(
+                    wanted.number,
+                    RecordPlace { unit, segment, bytes: self.logs.data.frame_bytes(record) },
+                );
                 let value = self.found(record, now_ms, wanted.ticket);
                 found_here += usize::from(value.is_some());
                 found[wanted.number] = value.map_or(Sought::Gone, |value| {

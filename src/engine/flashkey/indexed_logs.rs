@@ -357,7 +357,7 @@ pub(crate) struct Counts {
 
 /// Where a record of a key was read: its unit and segment, and the length of its frame.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     pub unit: Unit,
     pub segment: Option<(u8, u64)>,
     pub bytes: u32,

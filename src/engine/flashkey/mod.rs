@@ -161,7 +161,7 @@ pub(in crate::engine) use engine::{FlashKeyEngine, to_found};
 pub(in crate::engine) use family::FlashKeyFamilySettings;
 pub(in crate::engine) use get::{FoundValue, Sought};
 pub(in crate::engine) use groups::Groups;
-pub(in crate::engine) use indexed_logs::{Counts, IndexedLogs, Place};
+pub(in crate::engine) use indexed_logs::{Counts, IndexedLogs, RecordPlace};
 pub(in crate::engine) use live::Manifest;
 #[doc(hidden)]
 pub use log_settings::Mistake;

@@ -4,7 +4,7 @@ use super::commits::Commits;
 use super::get::{Wanted, find_many};
 #[cfg(feature = "mistakes")]
 use super::indexed_logs::OwnedRecord;
-use super::indexed_logs::{CLEAN, IndexedLogs, Place};
+use super::indexed_logs::{CLEAN, IndexedLogs, RecordPlace};
 use super::log_settings::Mistake;
 use super::unconfirmed::YoungerKey;
 use crate::batch::{Durability, HashedWrite, Write};
@@ -106,7 +106,7 @@ impl Writer {
     fn deletes_of_present<'w>(
         &self,
         writes: &[HashedWrite<'w>],
-    ) -> Result<(Vec<HashedWrite<'w>>, Vec<Option<Place>>)> {
+    ) -> Result<(Vec<HashedWrite<'w>>, Vec<Option<RecordPlace>>)> {
         if self.logs.settings.makes(Mistake::KeepsRejected) {
             return Ok((Vec::new(), Vec::new()));
         }
@@ -123,7 +123,7 @@ impl Writer {
         find_many(Purpose::Put, &view, wanted.collect(), &mut |wanted, unit, record| {
             if record.value.is_some() {
                 let bytes = self.logs.data.frame_bytes(record);
-                let place = Place { unit, segment: view.segment_of(unit), bytes };
+                let place = RecordPlace { unit, segment: view.segment_of(unit), bytes };
                 present.push((HashedWrite::delete(keys[wanted.number]), Some(place)));
             }
         })?;
@@ -142,7 +142,7 @@ impl Writer {
     pub fn append(
         &self,
         writes: &[HashedWrite<'_>],
-        places: &[Option<Place>],
+        places: &[Option<RecordPlace>],
         durability: Durability,
     ) -> Result<Option<u64>> {
         let hash = |write: &HashedWrite<'_>| write.key().hash().placement;
@@ -228,7 +228,7 @@ impl Writer {
     fn append_and_index(
         &self,
         writes: &[HashedWrite<'_>],
-        places: &[Option<Place>],
+        places: &[Option<RecordPlace>],
         lookups: &[Lookup],
         durability: Durability,
     ) -> Result<Option<u64>> {
@@ -315,7 +315,7 @@ impl Writer {
         &self,
         key: Key<'_>,
         deleted: Option<&Lookup>,
-        known: Option<Place>,
+        known: Option<RecordPlace>,
         buffer: &mut AlignedBuffer,
     ) -> Result<Plan> {
         let units = match deleted {
@@ -402,7 +402,7 @@ impl Writer {
         &self,
         key: Key<'_>,
         units: &[Unit],
-        known: Option<Place>,
+        known: Option<RecordPlace>,
         view: &DataView,
         buffer: &mut AlignedBuffer,
     ) -> Result<Found> {

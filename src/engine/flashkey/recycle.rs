@@ -31,7 +31,7 @@ use std::collections::HashSet;
 pub const KEPT: u8 = 1;
 
 /// An entry: its hash, its unit, and the class and base of the segment of the unit.
-type Entry = (u64, Unit, Option<(u8, u64)>);
+type LeavingEntry = (u64, Unit, Option<(u8, u64)>);
 
 impl IndexedLogs {
     /// Notes that records of a segment leave from now on. Returns the class to which the others move.
@@ -43,7 +43,7 @@ impl IndexedLogs {
     }
 
     /// Returns which entries of the hashes of these records are older than them, and have other keys.
-    fn older_of_other_keys(&self, records: &[Live]) -> Result<HashSet<Entry>> {
+    fn older_of_other_keys(&self, records: &[Live]) -> Result<HashSet<LeavingEntry>> {
         let mut others = HashSet::new();
         for live in records {
             let (units, view) = self.look(|index| index.candidates_of(&live.lookup))?;
@@ -179,7 +179,7 @@ impl Cleaning {
         &mut self,
         logs: &IndexedLogs,
         records: Vec<Live>,
-        others: &HashSet<Entry>,
+        others: &HashSet<LeavingEntry>,
         stay: &mut Vec<Live>,
     ) -> Result<()> {
         let view = logs.data.view();

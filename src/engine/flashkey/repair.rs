@@ -150,7 +150,8 @@ impl Repairing<'_> {
                 return Ok(());
             };
             let Some(sort) = sorts.get_mut(usize::from(found.segment.class)) else { return Ok(()) };
-            let value = Place { version: found.version, unit, is_tombstone: found.record.value.is_none() };
+            let value =
+                VersionPlace { version: found.version, unit, is_tombstone: found.record.value.is_none() };
             let record = RecordView { key: found.record.key, value: Some(&value.encode()), expires_at_ms: 0 };
             sort.push(&record, &mut |_, _| true)
         })?;
@@ -238,13 +239,13 @@ fn name_of(segment: &FinishedSegment) -> Option<String> {
 
 /// Where a version of a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct VersionPlace {
     version: Version,
     unit: u64,
     is_tombstone: bool,
 }
 
-impl Place {
+impl VersionPlace {
     fn encode(&self) -> [u8; 18] {
         let mut bytes = [0; 18];
         bytes[..8].copy_from_slice(&self.version.position.to_le_bytes());
@@ -254,11 +255,11 @@ impl Place {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Place> {
+    fn decode(bytes: &[u8]) -> Option<VersionPlace> {
         let mut fields = Reader::new(bytes);
         let (position, unit) = (fields.u64()?, fields.u64()?);
         let version = Version { position, is_by_user: fields.u8()? != 0 };
-        Some(Place { version, unit, is_tombstone: fields.u8()? != 0 })
+        Some(VersionPlace { version, unit, is_tombstone: fields.u8()? != 0 })
     }
 }
 
@@ -275,17 +276,17 @@ impl LastVersions {
     }
 
     /// Returns the hash of the next key, and where its last version is.
-    fn next(&mut self) -> Result<Option<(u64, Place)>> {
+    fn next(&mut self) -> Result<Option<(u64, VersionPlace)>> {
         let entries = self.classes.iter().filter_map(Cursor::entry);
         let Some(first) = entries.map(|entry| (entry.hash, entry.record.key)).min() else { return Ok(None) };
         let (hash, key) = (first.0, first.1.to_vec());
-        let mut last: Option<Place> = None;
+        let mut last: Option<VersionPlace> = None;
         for records in &mut self.classes {
             let Some(entry) = records.entry().filter(|entry| entry.hash == hash && entry.record.key == key)
             else {
                 continue;
             };
-            let place = entry.record.value.and_then(Place::decode);
+            let place = entry.record.value.and_then(VersionPlace::decode);
             last = last.into_iter().chain(place).max_by_key(|place| place.version);
             records.advance()?;
         }

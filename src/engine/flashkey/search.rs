@@ -61,15 +61,15 @@ impl Found {
 
 /// A search of the whole index.
 #[derive(Default)]
-pub(super) struct Search {
+pub(super) struct IndexSearch {
     next: u64,
     found: Found,
 }
 
-impl Search {
+impl IndexSearch {
     /// Searches the next entries. What was found is noted when it is `count_max`, or at the end. Returns the search
     /// unless it is complete.
-    pub fn step(mut self, logs: &IndexedLogs, count_max: u64) -> Result<Option<Search>> {
+    pub fn step(mut self, logs: &IndexedLogs, count_max: u64) -> Result<Option<IndexSearch>> {
         let (range, view) = logs.look(|index| index.range(self.next, ENTRIES))?;
         for group in range.entries.chunk_by(|one, other| one.0 == other.0) {
             self.found.add(&view, group.iter().map(|entry| entry.1));
@@ -77,7 +77,7 @@ impl Search {
         if range.next.is_none() || self.found.count() >= count_max {
             self.found.note(logs);
         }
-        Ok(range.next.map(|next| Search { next, ..self }))
+        Ok(range.next.map(|next| IndexSearch { next, ..self }))
     }
 
     /// Returns the memory of the search, in bytes.

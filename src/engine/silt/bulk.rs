@@ -13,7 +13,7 @@ use crate::engine::BulkLoad;
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHash, PartitionHasher};
 use crate::progress::Progress;
-use crate::store::merge::{Cursor, Entry};
+use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::{RecordShape, RecordView};
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::sync::Mutex;
@@ -123,7 +123,7 @@ impl Cursor for PartCursor {
         let next = feed.records.entry().filter(|_| feed.is_ahead);
         let next = next.filter(|next| next.hash.partition(self.partitions_log2) == self.partition);
         let value = self.value.take();
-        let Some(Entry { hash, record }) = next else { return Ok(false) };
+        let Some(PlacedRecord { hash, record }) = next else { return Ok(false) };
         feed.is_ahead = false;
         feed.passed_bytes += (record.key.len() + record.value.map_or(0, <[u8]>::len)) as u64;
         self.hash = hash.within_partition(self.partitions_log2);
@@ -137,10 +137,10 @@ impl Cursor for PartCursor {
         Ok(true)
     }
 
-    fn entry(&self) -> Option<Entry<'_>> {
+    fn entry(&self) -> Option<PlacedRecord<'_>> {
         let value = Some(self.value.as_deref()?);
         let record = RecordView { key: &self.key, value, expires_at_ms: self.expires_at_ms };
-        Some(Entry { hash: self.hash, record })
+        Some(PlacedRecord { hash: self.hash, record })
     }
 
     /// Without the memory of the sort, which is not the database's.

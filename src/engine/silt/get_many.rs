@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::key::Key;
 use crate::mica::HashedKey;
 use crate::store::StoreFile;
-use crate::store::chain::{Chain, Place};
+use crate::store::chain::{Chain, RunBlocks};
 use crate::store::examine::is_damage;
 use crate::store::record::RecordView;
 use crate::store::table::{self, OrderedTable, Span};
@@ -40,7 +40,7 @@ enum Chained {
     /// The page is not read yet.
     Unread,
     /// The places that are not searched yet.
-    At(std::vec::IntoIter<Place>),
+    At(std::vec::IntoIter<RunBlocks>),
     /// The page is damaged, so the stores are searched one by one.
     Lost,
 }
@@ -248,7 +248,7 @@ impl PendingKey<'_> {
             }
             Chained::Unread => Some(Next::Read(PendingRead::Page(chain.clone()))),
             Chained::At(places) => {
-                let read = places.find_map(|Place { run, blocks }| {
+                let read = places.find_map(|RunBlocks { run, blocks }| {
                     let (store, span) = (view.chained(run)?.clone(), Span::Blocks(blocks));
                     Some(Next::Read(PendingRead::Store { store, span }))
                 });

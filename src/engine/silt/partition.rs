@@ -24,13 +24,13 @@ pub(super) struct Partition {
     /// under it goes through [`Health::run`](crate::health::Health::run).
     writer: Mutex<()>,
     /// Locked only while the index or the list of stores changes.
-    state: RwLock<State>,
+    state: RwLock<PartitionState>,
     /// The ranges of the columns of new runs; 0 before the first.
     ranges: AtomicU32,
 }
 
 /// What a lookup searches.
-pub(super) struct State {
+pub(super) struct PartitionState {
     /// The LogStore that takes new records.
     pub active: LogStore,
     /// It is frozen when it has this many records, even if it is not full.
@@ -39,7 +39,7 @@ pub(super) struct State {
     pub view: Arc<View>,
 }
 
-impl State {
+impl PartitionState {
     /// Returns the number of records in immutable stores on flash.
     fn keys(&self) -> u64 {
         self.view.sorted_records() + self.view.hash_records()
@@ -49,7 +49,7 @@ impl State {
 impl Partition {
     /// Makes a partition whose runs have columns of this number of ranges, 0 if it has none.
     pub fn new(active: LogStore, view: View, ranges: u32) -> Partition {
-        let state = State { active, freeze_at: u32::MAX, view: Arc::new(view) };
+        let state = PartitionState { active, freeze_at: u32::MAX, view: Arc::new(view) };
         Partition { writer: Mutex::new(()), state: RwLock::new(state), ranges: AtomicU32::new(ranges) }
     }
 
@@ -64,7 +64,7 @@ impl Partition {
     }
 
     /// Reads the state.
-    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+    pub fn read<T>(&self, read: impl FnOnce(&PartitionState) -> T) -> T {
         read(&self.state.read())
     }
 
@@ -281,7 +281,7 @@ impl Partitions {
     }
 
     /// Returns whether the LogStore is frozen before it takes a record at this position, although it has a free slot.
-    fn is_due(&self, state: &State, position: u64) -> bool {
+    fn is_due(&self, state: &PartitionState, position: u64) -> bool {
         let is_long = position - state.active.start() > self.log_reach_bytes(state);
         let is_far = is_long || !state.active.reaches(position);
         // An empty LogStore is restarted at the position instead.
@@ -306,7 +306,7 @@ impl Partitions {
     }
 
     /// Freezes the LogStore as it is, and starts the next one, for records from `position` on.
-    fn freeze(&self, state: &mut State, position: u64) -> Result<()> {
+    fn freeze(&self, state: &mut PartitionState, position: u64) -> Result<()> {
         if self.configuration.header.layout.fixed.is_none()
             && let Some(bytes) = policy::log_bytes_per_record(&state.active, position)
         {
@@ -387,7 +387,7 @@ impl Partitions {
     }
 
     /// Returns the most bytes of log between the first and the last record of a LogStore.
-    pub fn log_reach_bytes(&self, state: &State) -> u64 {
+    pub fn log_reach_bytes(&self, state: &PartitionState) -> u64 {
         let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         let data_bytes = self.partitions.len() as u64 * sorted_bytes;
         let most = policy::log_reach_bytes(&self.configuration.settings, data_bytes);
@@ -449,7 +449,7 @@ impl Partitions {
     pub fn columns_of_runs(&self, number: usize, chain: &ChainSettings) -> RunColumnsSettings {
         let partition = &self.partitions[number];
         if partition.ranges() == 0 {
-            partition.set_ranges(self.ranges_for(partition.read(State::keys), chain));
+            partition.set_ranges(self.ranges_for(partition.read(PartitionState::keys), chain));
         }
         RunColumnsSettings { ranges: partition.ranges(), filter_bits: chain.filter_bits }
     }

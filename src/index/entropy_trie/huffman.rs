@@ -41,7 +41,7 @@ pub(super) struct CodeWord {
 
 /// The meaning of the next bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Entry {
+struct CodeEntry {
     /// The symbol, or the number of the second table if `len` is [`IN_SECOND`].
     symbol: u8,
     /// The length of the code, in bits.
@@ -55,15 +55,15 @@ const IN_SECOND: u8 = u8::MAX;
 #[derive(Debug)]
 pub(super) struct HuffmanCode {
     words: Vec<CodeWord>,
-    first: [Entry; 1 << FIRST_BITS],
-    second: Vec<[Entry; 1 << SECOND_BITS]>,
+    first: [CodeEntry; 1 << FIRST_BITS],
+    second: Vec<[CodeEntry; 1 << SECOND_BITS]>,
 }
 
 impl HuffmanCode {
     /// Makes the code of symbols with these weights, at most 256.
     pub(super) fn new(weights: &[u64]) -> Self {
         let words = canonical_words(&limited_lengths(weights, CODE_BITS_MAX));
-        let mut code = Self { words, first: [Entry::default(); 1 << FIRST_BITS], second: Vec::new() };
+        let mut code = Self { words, first: [CodeEntry::default(); 1 << FIRST_BITS], second: Vec::new() };
         for symbol in 0..code.words.len() {
             code.enter(symbol);
         }
@@ -96,7 +96,7 @@ impl HuffmanCode {
 
     fn enter(&mut self, symbol: usize) {
         let CodeWord { bits, len } = self.words[symbol];
-        let (bits, entry) = (usize::from(bits), Entry { symbol: symbol as u8, len });
+        let (bits, entry) = (usize::from(bits), CodeEntry { symbol: symbol as u8, len });
         if u32::from(len) <= FIRST_BITS {
             for slot in self.first.iter_mut().skip(bits).step_by(1 << len) {
                 *slot = entry;
@@ -105,8 +105,8 @@ impl HuffmanCode {
         }
         let head = &mut self.first[bits & ((1 << FIRST_BITS) - 1)];
         if head.len != IN_SECOND {
-            *head = Entry { symbol: self.second.len() as u8, len: IN_SECOND };
-            self.second.push([Entry::default(); 1 << SECOND_BITS]);
+            *head = CodeEntry { symbol: self.second.len() as u8, len: IN_SECOND };
+            self.second.push([CodeEntry::default(); 1 << SECOND_BITS]);
         }
         let second = &mut self.second[usize::from(head.symbol)];
         for slot in second.iter_mut().skip(bits >> FIRST_BITS).step_by(1 << (u32::from(len) - FIRST_BITS)) {

@@ -94,12 +94,12 @@ pub(super) enum Skipped {
 
 /// A step: from the lowest bit on, the number of bits taken (6 bits), the number of bits pushed on the stack (8), and
 /// these bits (18). If a code word is too long, no bits are taken, and what was popped is pushed again.
-type Entry = u32;
+type SkipEntry = u32;
 
 /// The table, with a row per size minus one.
 #[derive(Debug)]
 pub(super) struct SkipTable {
-    rows: [[Entry; 1 << WINDOW_BITS]; SIZE_MAX],
+    rows: [[SkipEntry; 1 << WINDOW_BITS]; SIZE_MAX],
 }
 
 impl SkipTable {
@@ -140,7 +140,7 @@ impl SkipTable {
 
     /// Skips as much of the next subtrie as `window` determines, and adds the entry to `entries`.
     #[inline(always)]
-    fn step(&self, stack: &mut Stack, window: &mut u64, entries: &mut Entry) {
+    fn step(&self, stack: &mut Stack, window: &mut u64, entries: &mut SkipEntry) {
         if stack.is_full() {
             return;
         }
@@ -153,7 +153,7 @@ impl SkipTable {
 }
 
 /// Computes the entry for a subtrie of `size` keys whose code starts with `window`.
-fn work_out(codes: &[HuffmanCode], joint: &JointCodes, size: usize, window: u64) -> Entry {
+fn work_out(codes: &[HuffmanCode], joint: &JointCodes, size: usize, window: u64) -> SkipEntry {
     let mut left = Apart::one(size);
     let mut taken = 0;
     while left.bits > 0 {

@@ -1,7 +1,7 @@
 //! Many changes at once: the pages are written again one after the other, which costs less per change than to move the
 //! entries of a page for each.
 
-use super::page::{Entry, Filling, HashPage, TAG_BITS_MAX};
+use super::page::{Filling, HashPage, PageEntry, TAG_BITS_MAX};
 use super::{Division, HashPages, PAGE_ENTRIES};
 use crate::index::BuildError;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl HashPages {
             );
             order.sort_unstable();
             entries.clear();
-            let entry = |(hash, unit): (u64, u64)| Entry { tag: division.home(hash).1, unit };
+            let entry = |(hash, unit): (u64, u64)| PageEntry { tag: division.home(hash).1, unit };
             for of_tag in order.chunk_by(|one, other| one >> number_bits == other >> number_bits) {
                 let tag = of_tag[0] >> number_bits;
                 let hash = division.first_hash(number) | tag << shift;
@@ -106,7 +106,7 @@ impl HashPages {
                 for numbered in of_tag {
                     apply(&mut units, &changes[(numbered & ((1 << number_bits) - 1)) as usize]);
                 }
-                entries.extend(units.iter().map(|unit| Entry { tag, unit: *unit }));
+                entries.extend(units.iter().map(|unit| PageEntry { tag, unit: *unit }));
             }
             let last = division.last_hash(number);
             entries.extend(std::iter::from_fn(|| before.next_if(|other| other.0 <= last)).map(entry));
@@ -172,7 +172,7 @@ struct Merge {
     /// The tags of the changes, each with the number of the change in the bits below, in order.
     order: Vec<u64>,
     /// The entries of a tag.
-    of_tag: Vec<Entry>,
+    of_tag: Vec<PageEntry>,
 }
 
 impl Merge {
@@ -223,10 +223,10 @@ impl Merge {
 }
 
 /// Changes the entries of a tag. Returns `None` if an entry to remove or replace does not exist.
-fn change<C: Change>(entries: &mut Vec<Entry>, tag: u64, change: &C) -> Option<()> {
+fn change<C: Change>(entries: &mut Vec<PageEntry>, tag: u64, change: &C) -> Option<()> {
     let Some(from) = change.from() else {
         if let Some(unit) = change.to() {
-            entries.insert(0, Entry { tag, unit });
+            entries.insert(0, PageEntry { tag, unit });
         }
         return Some(());
     };

@@ -31,7 +31,7 @@ pub use division::Division;
 pub use marks::MARKS_BYTES;
 pub use merge::Change;
 pub use page::{
-    Entry, GROUPS_LOG2, GROWTH_WORDS, HashPage, MARK_BITS, PAGE_HEADER_BYTES, TAG_BITS_MAX, UNIT_BITS_MAX,
+    GROUPS_LOG2, GROWTH_WORDS, HashPage, MARK_BITS, PAGE_HEADER_BYTES, PageEntry, TAG_BITS_MAX, UNIT_BITS_MAX,
 };
 
 use crate::index::BuildError;
@@ -229,7 +229,7 @@ impl HashPages {
         let first_page = division.home(hash).0;
         let entries = (first_page..).zip(&self.pages[first_page..]).flat_map(move |(number, page)| {
             let first = division.first_hash(number);
-            page.entries().map(move |Entry { tag, unit }| (first | tag << shift, unit))
+            page.entries().map(move |PageEntry { tag, unit }| (first | tag << shift, unit))
         });
         entries.skip_while(move |(other, _)| other >> shift < hash >> shift)
     }

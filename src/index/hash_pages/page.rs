@@ -56,7 +56,7 @@ pub struct HashPage {
 
 /// A tag with its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct PageEntry {
     /// The tag, of as many bits as the tags of the page.
     pub tag: u64,
     /// The unit of the record.
@@ -78,10 +78,10 @@ pub struct Entries<'p> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Entry;
+    type Item = PageEntry;
 
     #[inline(always)]
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<PageEntry> {
         if self.rank == self.len {
             return None;
         }
@@ -103,7 +103,7 @@ impl Iterator for Entries<'_> {
         };
         self.start += width as usize;
         self.rank += 1;
-        Some(Entry { tag: group << self.low_bits | low, unit })
+        Some(PageEntry { tag: group << self.low_bits | low, unit })
     }
 }
 
@@ -319,13 +319,18 @@ impl HashPage {
     }
 
     /// Makes a page of entries in the order of their tags, which have `tag_bits`, 9 to 41.
-    pub fn of(tag_bits: u32, entries: &[Entry]) -> Self {
+    pub fn of(tag_bits: u32, entries: &[PageEntry]) -> Self {
         let units = entries.iter().fold(1, |all, entry| all | entry.unit);
         HashPage::from_sorted(tag_bits, 64 - units.leading_zeros(), entries.len(), entries.iter().copied())
     }
 
     /// Makes a page of `len` entries in the order of their tags.
-    fn from_sorted(tag_bits: u32, unit_bits: u32, len: usize, entries: impl Iterator<Item = Entry>) -> Self {
+    fn from_sorted(
+        tag_bits: u32,
+        unit_bits: u32,
+        len: usize,
+        entries: impl Iterator<Item = PageEntry>,
+    ) -> Self {
         let mut page = Filling::new(tag_bits, unit_bits, len);
         entries.for_each(|entry| _ = page.push(entry));
         page.into_page()
@@ -346,7 +351,7 @@ impl HashPage {
         let low = self.group(GROUPS / 2).ranks.start;
         [(0, low), (low, self.len())].map(|(start, end)| {
             let entries = self.entries().skip(start).take(end - start);
-            let entries = entries.map(|entry| Entry { tag: entry.tag & ((1 << tag_bits) - 1), ..entry });
+            let entries = entries.map(|entry| PageEntry { tag: entry.tag & ((1 << tag_bits) - 1), ..entry });
             let page = HashPage::from_sorted(tag_bits, self.unit_bits.into(), end - start, entries);
             HashPage { marks: self.marks.part(start, end), ..page }
         })
@@ -479,7 +484,7 @@ impl Filling {
 
     /// Adds the next entry. Returns `None` if the page has all for which it is made.
     #[inline(always)]
-    pub fn push(&mut self, Entry { tag, unit }: Entry) -> Option<()> {
+    pub fn push(&mut self, PageEntry { tag, unit }: PageEntry) -> Option<()> {
         if self.rank == self.page.len() {
             return None;
         }

@@ -27,13 +27,13 @@ struct Visit {
 
 /// The state of a search. It is allocated per search, because only a table that is nearly full needs it.
 #[derive(Debug)]
-struct Search {
+struct PathSearch {
     queue: Vec<Visit>,
     /// A bit per bucket of the region.
     visited: Vec<u64>,
 }
 
-impl Search {
+impl PathSearch {
     fn new(buckets_per_region: u32) -> Self {
         Self {
             queue: Vec::with_capacity(BUCKETS_SEARCHED_MAX.min(buckets_per_region as usize)),
@@ -55,7 +55,7 @@ impl Search {
 impl PartialKeyCuckoo {
     /// Frees a slot in one of two full buckets of a region. `None`, without a change, if there is no chain.
     pub(super) fn make_room(&mut self, homes: [u32; 2]) -> Option<Slot> {
-        let mut search = Search::new(self.region_mask() + 1);
+        let mut search = PathSearch::new(self.region_mask() + 1);
         let (visit, free) = self.shortest_chain(homes, &mut search)?;
         Some(self.move_chain(&search.queue, visit, free))
     }
@@ -66,7 +66,7 @@ impl PartialKeyCuckoo {
 
     /// Returns the nearest visit whose bucket has a free slot, and that slot. No bucket is visited twice, so no item is
     /// in the chain twice.
-    fn shortest_chain(&self, homes: [u32; 2], search: &mut Search) -> Option<(Visit, Slot)> {
+    fn shortest_chain(&self, homes: [u32; 2], search: &mut PathSearch) -> Option<(Visit, Slot)> {
         let mask = self.region_mask();
         // Both home buckets are full, so the chain may begin in either of them.
         for bucket in homes {

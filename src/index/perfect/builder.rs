@@ -1,7 +1,7 @@
 //! Builds the index while keys are pushed.
 
 use super::buckets::BucketCounts;
-use super::search::Search;
+use super::search::SeedSearch;
 use super::shape::{Bucket, FRACTION_BITS, Shape, Target, Tree};
 use super::{
     Exception, KEYS_MAX, PerfectIndex, PerfectOutline, Solution, WINDOW_BITS, bucket_of, hash_of, seeds_end,
@@ -47,7 +47,7 @@ pub struct PerfectIndexBuilder {
     ascending: Vec<u64>,
     /// The units of the keys of the last finished bucket.
     units: Vec<u64>,
-    search: Search,
+    search: SeedSearch,
 }
 
 impl PerfectIndexBuilder {
@@ -75,7 +75,7 @@ impl PerfectIndexBuilder {
             placements: Vec::new(),
             ascending: Vec::new(),
             units: Vec::new(),
-            search: Search::default(),
+            search: SeedSearch::default(),
         })
     }
 

@@ -61,12 +61,12 @@ enum Task {
 
 /// The memory of a search, reused for all buckets.
 #[derive(Debug, Default)]
-pub(super) struct Search {
+pub(super) struct SeedSearch {
     keys: Vec<u64>,
     nodes: Vec<Node>,
 }
 
-impl Search {
+impl SeedSearch {
     /// Finds the seeds of a bucket whose bits begin at bit `start`, after the window `before`. Returns each seed with
     /// the number of zeros before it and its width; `None` if none were found.
     pub(super) fn solve(

@@ -59,7 +59,7 @@ pub struct Home {
 
 /// An entry that was found. Valid while its bucket is locked or unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct BucketEntry {
     line: u32,
     slot: u8,
     /// The offset in the entry.
@@ -68,9 +68,9 @@ pub struct Entry {
 
 /// The result of searching a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Search {
+pub enum SearchResult {
     /// The entry that was accepted.
-    Found(Entry),
+    Found(BucketEntry),
     /// No entry was accepted.
     Absent,
     /// A writer has changed the bucket.
@@ -163,7 +163,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     /// Searches the entries with the key's tag for one that `is_it` accepts by its offset. `seen` is the header of the
     /// bucket when the read began.
     #[inline]
-    pub fn find<M: Mode>(&self, home: Home, seen: u64, mut is_it: impl FnMut(u32) -> bool) -> Search {
+    pub fn find<M: Mode>(&self, home: Home, seen: u64, mut is_it: impl FnMut(u32) -> bool) -> SearchResult {
         let mut number = home.bucket;
         let mut next = (seen >> 32) as u32;
         loop {
@@ -171,18 +171,18 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
             for slot in line.with_tag(home.tag) {
                 let offset = line.offset(slot);
                 if is_it(offset) {
-                    return Search::Found(Entry { line: number, slot: slot as u8, offset });
+                    return SearchResult::Found(BucketEntry { line: number, slot: slot as u8, offset });
                 }
             }
             if next == 0 {
-                return Search::Absent;
+                return SearchResult::Absent;
             }
             number = self.spare_line(next);
             next = self.line(number).next();
             // The spare bucket may have moved to another chain while it was read, so its `next` may lead anywhere. An
             // unchanged version proves that it did not.
             if !M::is_unchanged(self.header(home), seen) {
-                return Search::Changed;
+                return SearchResult::Changed;
             }
         }
     }
@@ -220,10 +220,14 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     }
 
     /// Returns the entries of a main bucket and its chain. The bucket must be locked, or have no writer.
-    pub fn entries(&self, home: Home) -> impl Iterator<Item = Entry> {
+    pub fn entries(&self, home: Home) -> impl Iterator<Item = BucketEntry> {
         self.chain(home).flat_map(|number| {
             let line = self.line(number);
-            line.used().map(move |slot| Entry { line: number, slot: slot as u8, offset: line.offset(slot) })
+            line.used().map(move |slot| BucketEntry {
+                line: number,
+                slot: slot as u8,
+                offset: line.offset(slot),
+            })
         })
     }
 
@@ -258,22 +262,22 @@ pub struct Locked<'a, W: Deref<Target = [AtomicU64]>, M: Mode> {
 impl<W: Deref<Target = [AtomicU64]>, M: Mode> Locked<'_, W, M> {
     /// Searches the entries with the key's tag for one that `is_it` accepts by its offset.
     #[inline]
-    pub fn find(&self, is_it: impl FnMut(u32) -> bool) -> Option<Entry> {
+    pub fn find(&self, is_it: impl FnMut(u32) -> bool) -> Option<BucketEntry> {
         let header = self.buckets.header(self.home).load(atomic::Ordering::Relaxed);
         match self.buckets.find::<Erew>(self.home, header, is_it) {
-            Search::Found(entry) => Some(entry),
-            Search::Absent | Search::Changed => None,
+            SearchResult::Found(entry) => Some(entry),
+            SearchResult::Absent | SearchResult::Changed => None,
         }
     }
 
     /// Returns all entries of the bucket and its chain.
-    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = BucketEntry> {
         self.buckets.entries(self.home)
     }
 
     /// Replaces the offset of an entry.
     #[inline]
-    pub fn replace(&self, entry: Entry, offset: u32) {
+    pub fn replace(&self, entry: BucketEntry, offset: u32) {
         self.buckets.line(entry.line).set_offset(entry.slot.into(), offset);
     }
 
@@ -313,7 +317,7 @@ impl<W: Deref<Target = [AtomicU64]>, M: Mode> Locked<'_, W, M> {
     }
 
     /// Removes an entry. The last entry of its chain takes its place.
-    pub fn remove(&self, entry: Entry) {
+    pub fn remove(&self, entry: BucketEntry) {
         let buckets = self.buckets;
         let (mut before, mut last) = (None, self.home.bucket);
         for number in buckets.chain(self.home).skip(1) {

@@ -9,13 +9,13 @@ fn buckets(main: u32, spare: u32) -> Buckets<Vec<AtomicU64>> {
     Buckets::new((0..words).map(|_| AtomicU64::new(0)).collect(), main, spare, 0)
 }
 
-fn find(buckets: &Buckets<Vec<AtomicU64>>, hash: u64, offset: u32) -> Option<Entry> {
+fn find(buckets: &Buckets<Vec<AtomicU64>>, hash: u64, offset: u32) -> Option<BucketEntry> {
     let home = buckets.home(hash);
     let seen = buckets.header(home).load(Relaxed);
     match buckets.find::<Crew>(home, seen, |found| found == offset) {
-        Search::Found(entry) => Some(entry),
-        Search::Absent => None,
-        Search::Changed => panic!("there is no writer"),
+        SearchResult::Found(entry) => Some(entry),
+        SearchResult::Absent => None,
+        SearchResult::Changed => panic!("there is no writer"),
     }
 }
 

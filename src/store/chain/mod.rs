@@ -56,7 +56,7 @@ pub const COLUMNS_MAX: u32 = crate::index::bloom::COLUMNS_MAX;
 
 /// Where a record may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct RunBlocks {
     /// The run, by its age: 0 is the oldest of the chain.
     pub run: usize,
     /// Its blocks.
@@ -158,7 +158,7 @@ impl Chain {
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the page is damaged.
-    pub fn places(&self, placement: u64, bytes: &[u8]) -> Result<Vec<Place>> {
+    pub fn places(&self, placement: u64, bytes: &[u8]) -> Result<Vec<RunBlocks>> {
         let (range, position) = range_of(placement, self.ranges());
         let verifies = !self.file.file().skips_checksums_on_get();
         let page = self.page(range, bytes, verifies)?;
@@ -174,7 +174,7 @@ impl Chain {
         placement: u64,
         purpose: Purpose,
         buffer: &mut AlignedBuffer,
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Vec<RunBlocks>> {
         let (offset, length) = self.extent_of(placement);
         let bytes = self.file.file().read(purpose, offset, length, buffer)?;
         self.places(placement, bytes)

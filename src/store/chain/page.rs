@@ -1,7 +1,7 @@
 //! A page of a chain: the columns of all runs in one range (`docs/formats/chain.md`).
 
 use super::directory::ChainRun;
-use super::{BLOCK_BYTES, Place, page_checksum};
+use super::{BLOCK_BYTES, RunBlocks, page_checksum};
 use crate::coding::{DecodeError, Decoder};
 use crate::index::BuildError;
 use crate::index::bloom::{BitSliced, BloomFilters, EncodedFilters};
@@ -58,7 +58,7 @@ impl<'a> ChainPage<'a> {
     }
 
     /// Returns where the record of a placement, at a position in the range, may be: the youngest run first.
-    pub(super) fn places(&self, runs: &[ChainRun], placement: u64, position: u64) -> Vec<Place> {
+    pub(super) fn places(&self, runs: &[ChainRun], placement: u64, position: u64) -> Vec<RunBlocks> {
         let mut places = Vec::new();
         for column in self.filters.matches(placement) {
             // The run of the column, and which of its columns it is.
@@ -72,7 +72,7 @@ impl<'a> ChainPage<'a> {
             if (within >> 64) as u32 == column - (first - columns)
                 && let Some(blocks) = self.blocks(column as usize, within as u64)
             {
-                places.push(Place { run, blocks });
+                places.push(RunBlocks { run, blocks });
             }
         }
         places

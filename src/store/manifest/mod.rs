@@ -71,16 +71,16 @@ pub trait LiveState: Clone + PartialEq {
 
 /// The sum of all commits of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct State<S> {
+struct ManifestState<S> {
     live: S,
     /// The log was synced up to this position.
     log_synced: u64,
     settings: KeptSettings,
 }
 
-impl<S: LiveState> State<S> {
-    fn empty(header: &Header) -> State<S> {
-        State { live: S::empty(header), log_synced: 0, settings: KeptSettings::new() }
+impl<S: LiveState> ManifestState<S> {
+    fn empty(header: &Header) -> ManifestState<S> {
+        ManifestState { live: S::empty(header), log_synced: 0, settings: KeptSettings::new() }
     }
 
     /// Applies all edits of a commit; returns one that is impossible.
@@ -90,7 +90,7 @@ impl<S: LiveState> State<S> {
         commit.edits.iter().try_for_each(|edit| self.live.apply(edit).ok_or(edit))
     }
 
-    fn is_older_than(&self, other: &State<S>) -> bool {
+    fn is_older_than(&self, other: &ManifestState<S>) -> bool {
         other.log_synced > self.log_synced || self.live.is_older_than(&other.live)
     }
 }
@@ -101,9 +101,9 @@ pub struct Manifest<S: LiveState> {
     /// The manifest and, once it was made durable, its mirror.
     files: Vec<File>,
     header: Header,
-    state: State<S>,
+    state: ManifestState<S>,
     /// The state after a commit that failed. Whether that commit was written is not known.
-    attempted: Option<State<S>>,
+    attempted: Option<ManifestState<S>>,
     length: u64,
     /// The checksum of all bytes up to `length` when the manifest was read.
     verified_checksum: u32,
@@ -135,7 +135,7 @@ impl<S: LiveState> Manifest<S> {
         settings: &KeptSettings,
         log_synced: u64,
     ) -> Result<()> {
-        let state = State { live, log_synced, settings: settings.clone() };
+        let state = ManifestState { live, log_synced, settings: settings.clone() };
         write_new(directory, header, &state).map(drop)
     }
 
@@ -234,7 +234,7 @@ impl<S: LiveState> Manifest<S> {
         let mut buffer = AlignedBuffer::default();
         let bytes = file.read(Purpose::Recover, 0, length as usize, &mut buffer)?;
         let header = Header::parse(&file, bytes)?;
-        let mut state = State::empty(&header);
+        let mut state = ManifestState::empty(&header);
         let (mut at, mut sequence, mut next_number) = (HEADER_BYTES, 0, 1);
         while let Some((commit, taken)) = Commit::decode::<S>(sequence, &bytes[at..]) {
             if commit.log_synced > POSITION_MAX {
@@ -394,7 +394,7 @@ impl<S: LiveState> Manifest<S> {
         log_synced: u64,
         settings: &KeptSettings,
     ) -> Result<()> {
-        let mut state = State { log_synced, ..self.state.clone() };
+        let mut state = ManifestState { log_synced, ..self.state.clone() };
         state.settings.extend(settings.clone());
         write_new(target, &Header { database_id, ..self.header }, &state).map(drop)
     }
@@ -503,9 +503,9 @@ fn write_whole(directory: &Directory, name: &str, bytes: &[u8]) -> Result<File> 
 fn write_new<S: LiveState>(
     directory: &Directory,
     header: &Header,
-    state: &State<S>,
+    state: &ManifestState<S>,
 ) -> Result<(Vec<File>, u64, u64)> {
-    let State { log_synced, settings, live } = state;
+    let ManifestState { log_synced, settings, live } = state;
     let commit = Commit { log_synced: *log_synced, settings: settings.clone(), edits: live.as_edits() };
     let mut bytes = header.encode().to_vec();
     commit.encode::<S>(0, &mut bytes);

@@ -122,7 +122,7 @@ impl KeyRun {
 
 /// The tables and runs.
 #[derive(Default)]
-struct State {
+struct TablesAndRuns {
     active: Arc<Memtable>,
     /// A table that is being written to a run.
     sealed: Option<Arc<Memtable>>,
@@ -130,7 +130,7 @@ struct State {
     runs: Vec<Arc<Run>>,
 }
 
-impl State {
+impl TablesAndRuns {
     /// Returns the tables and runs, the youngest first.
     fn origins(&self) -> Vec<Origin> {
         let tables = [Some(&self.active), self.sealed.as_ref()].into_iter().flatten();
@@ -142,7 +142,7 @@ impl State {
 /// The set of keys. All methods can be called from any thread.
 pub struct OrderedKeys {
     directory: Directory,
-    state: RwLock<State>,
+    state: RwLock<TablesAndRuns>,
     epoch: AtomicU64,
     /// The memory of the active table, and that at which it is full.
     active_bytes: AtomicUsize,
@@ -162,7 +162,10 @@ impl OrderedKeys {
         let runs = runs.iter().map(|run| Run::open(directory, *run).map(Arc::new));
         let keys = OrderedKeys {
             directory: directory.clone(),
-            state: RwLock::new(State { runs: runs.collect::<Result<_>>()?, ..State::default() }),
+            state: RwLock::new(TablesAndRuns {
+                runs: runs.collect::<Result<_>>()?,
+                ..TablesAndRuns::default()
+            }),
             epoch: AtomicU64::new(0),
             active_bytes: AtomicUsize::new(0),
             active_deleted: AtomicUsize::new(0),

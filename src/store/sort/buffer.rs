@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::key::KeyHash;
-use crate::store::merge::{Cursor, Entry};
+use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::{RecordShape, RecordSpan, RecordView};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 const GROWTH_SHARE: usize = 16;
 
 /// The place of a record in the buffer: its placement, and where its bytes begin.
-type Place = (u64, usize);
+type BufferedRecord = (u64, usize);
 
 /// Records up to a limit of memory.
 pub(super) struct SortBuffer {
@@ -19,7 +19,7 @@ pub(super) struct SortBuffer {
     limit_bytes: usize,
     /// The records in stream form, in the order in which they were pushed.
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<BufferedRecord>,
 }
 
 impl SortBuffer {
@@ -38,14 +38,14 @@ impl SortBuffer {
 
     /// Returns whether a record of at most this many bytes in stream form fits within the limit.
     pub fn has_room(&self, record_bytes: usize) -> bool {
-        let places = (self.places.len() + 1) * size_of::<Place>();
+        let places = (self.places.len() + 1) * size_of::<BufferedRecord>();
         self.bytes.len() + record_bytes + places <= self.limit_bytes
     }
 
     pub fn push(&mut self, record: &RecordView<'_>, record_bytes_max: usize) {
         let step = self.limit_bytes / GROWTH_SHARE;
         grow(&mut self.bytes, record_bytes_max, step);
-        grow(&mut self.places, 1, step / size_of::<Place>());
+        grow(&mut self.places, 1, step / size_of::<BufferedRecord>());
         self.places.push((self.shape.hasher.hash(record.key).placement, self.bytes.len()));
         self.shape.layout.encode_stream(record, 0, &mut self.bytes);
     }
@@ -76,7 +76,7 @@ impl SortBuffer {
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.capacity() + self.places.capacity() * size_of::<Place>()
+        self.bytes.capacity() + self.places.capacity() * size_of::<BufferedRecord>()
     }
 }
 
@@ -110,9 +110,9 @@ impl Cursor for BufferCursor {
         Ok(self.current.is_some())
     }
 
-    fn entry(&self) -> Option<Entry<'_>> {
+    fn entry(&self) -> Option<PlacedRecord<'_>> {
         let (hash, span) = self.current.as_ref()?;
-        Some(Entry { hash: *hash, record: span.view(&self.buffer.bytes) })
+        Some(PlacedRecord { hash: *hash, record: span.view(&self.buffer.bytes) })
     }
 
     fn heap_bytes(&self) -> usize {

@@ -19,7 +19,7 @@ mod buffer;
 use crate::device::{Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
-use crate::store::merge::{Cursor, Entry, MergeCursor};
+use crate::store::merge::{Cursor, MergeCursor, PlacedRecord};
 use crate::store::record::{RecordShape, RecordView};
 use crate::store::table::{
     BlockForm, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
@@ -315,7 +315,7 @@ impl Cursor for SortedRecords {
         self.cursor.advance()
     }
 
-    fn entry(&self) -> Option<Entry<'_>> {
+    fn entry(&self) -> Option<PlacedRecord<'_>> {
         self.cursor.entry()
     }
 
@@ -343,7 +343,7 @@ impl Cursor for Checked {
         Ok(is_there)
     }
 
-    fn entry(&self) -> Option<Entry<'_>> {
+    fn entry(&self) -> Option<PlacedRecord<'_>> {
         self.records.entry()
     }
 

@@ -15,7 +15,7 @@ use crate::device::{Purpose, ReadAhead};
 use crate::error::Result;
 use crate::index::filter::CuckooFilter;
 use crate::key::KeyHash;
-use crate::store::merge::{Cursor, Entry};
+use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::RecordView;
 use std::sync::Arc;
 
@@ -164,9 +164,9 @@ impl Cursor for BucketCursor {
         Ok(())
     }
 
-    fn entry(&self) -> Option<Entry<'_>> {
+    fn entry(&self) -> Option<PlacedRecord<'_>> {
         let (hash, index) = self.current?;
-        Some(Entry { hash, record: self.record(index)? })
+        Some(PlacedRecord { hash, record: self.record(index)? })
     }
 
     fn heap_bytes(&self) -> usize {

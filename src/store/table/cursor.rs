@@ -4,7 +4,7 @@ use super::OrderedTable;
 use crate::device::{Purpose, ReadAhead};
 use crate::error::Result;
 use crate::key::KeyHash;
-use crate::store::merge::{Cursor, Entry};
+use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::{RecordProblem, RecordSpan};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -148,9 +148,9 @@ impl Cursor for OrderedCursor {
         Ok(())
     }
 
-    fn entry(&self) -> Option<Entry<'_>> {
+    fn entry(&self) -> Option<PlacedRecord<'_>> {
         let (hash, span) = self.current.as_ref()?;
-        Some(Entry { hash: *hash, record: span.view(&self.payload) })
+        Some(PlacedRecord { hash: *hash, record: span.view(&self.payload) })
     }
 
     fn heap_bytes(&self) -> usize {

@@ -34,7 +34,7 @@ pub(crate) use cursor::OrderedCursor;
 pub use form::BlockForm;
 pub use index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 use index::{PagedIndex, blocks_of};
-use search::Search;
+use search::TableSearch;
 pub(crate) use writer::slots_per_block;
 pub use writer::{
     BUCKET_BYTES_MAX, BUCKET_RECORDS_MIN, OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET_MAX,
@@ -404,7 +404,7 @@ impl OrderedTable {
                 Some(tags) => slots_with_tag(tags, query.hash)
                     .find_map(|slot| self.look_up_in(slot, query, buffer, &mut found).transpose())
                     .transpose(),
-                None => Search { table: self, query: *query }.run(found),
+                None => TableSearch { table: self, query: *query }.run(found),
             },
         }
     }
@@ -432,7 +432,7 @@ impl OrderedTable {
         let hash = KeyHash { placement, fingerprint: 0 };
         match self.index() {
             Some(index) => Ok(index.first_block_from(placement)),
-            None => Search { table: self, query: Query { purpose, hash, key: &[] } }.first_block(),
+            None => TableSearch { table: self, query: Query { purpose, hash, key: &[] } }.first_block(),
         }
     }
 

@@ -16,7 +16,7 @@ const INTERPOLATIONS_MAX: u32 = 8;
 const BLOCKS_PER_READ_MAX: u64 = 256;
 
 /// A search for one key in a store whose records are in hash order throughout.
-pub(super) struct Search<'a> {
+pub(super) struct TableSearch<'a> {
     pub table: &'a OrderedTable,
     pub query: Query<'a>,
 }
@@ -47,7 +47,7 @@ enum Bisected<T> {
     From(Option<Probe>),
 }
 
-impl Search<'_> {
+impl TableSearch<'_> {
     /// Calls `found` with the record, if it exists.
     pub fn run<T>(&self, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
         match self.bisect(|probe| self.compare(probe, &mut found))? {

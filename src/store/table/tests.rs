@@ -3,7 +3,7 @@ use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, Directory};
 use crate::key::{KeyHasher, PartitionHasher, RecordLayout};
 use crate::store::StoreFileWriter;
-use crate::store::merge::{Cursor, Entry};
+use crate::store::merge::{Cursor, PlacedRecord};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn build(
     let mut writer = OrderedTableWriter::create(directory, &name, form, settings).unwrap();
     for ((hash, key), value) in records {
         let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
-        writer.push(&Entry { hash: *hash, record }).unwrap();
+        writer.push(&PlacedRecord { hash: *hash, record }).unwrap();
     }
     Arc::new(writer.finish(None).unwrap())
 }
@@ -386,7 +386,7 @@ fn the_written_part_of_a_table_has_all_records_of_lower_placements_before_the_ta
         let (mut parts, mut last) = (0, 0);
         for (number, ((hash, key), value)) in records.iter().enumerate() {
             let record = RecordView { key, value: value.as_deref(), expires_at_ms: 0 };
-            writer.push(&Entry { hash: *hash, record }).unwrap();
+            writer.push(&PlacedRecord { hash: *hash, record }).unwrap();
             let Some(part) = (number % 100 == 0).then(|| writer.readable_part()).flatten() else { continue };
             assert!(part.placement >= last && part.placement <= hash.placement);
             (parts, last) = (parts + 1, part.placement);

@@ -9,7 +9,7 @@ use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
 use crate::store::file::StoreFileWriter;
-use crate::store::merge::Entry;
+use crate::store::merge::PlacedRecord;
 use crate::store::record::RecordShape;
 use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
 use std::ops::RangeInclusive;
@@ -348,7 +348,7 @@ impl OrderedTableWriter {
     }
 
     /// Adds the next record in hash order.
-    pub fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+    pub fn push(&mut self, entry: &PlacedRecord<'_>) -> Result<()> {
         self.records += 1;
         self.deleted += u64::from(entry.record.value.is_none());
         let placement = entry.hash.placement;

@@ -128,16 +128,16 @@ impl ChangesOfHash for Vec<u64> {
 
 /// The changes of all hashes of a shard since it was written.
 #[derive(Debug, Clone)]
-pub(super) struct Changes {
+pub(super) struct ShardChanges {
     pages: HashPages,
     /// The number of entries that were inserted, less those that were removed.
     added: i64,
 }
 
-impl Changes {
+impl ShardChanges {
     /// Makes an empty list for hashes of `hash_bits`, which an index may have.
-    pub fn new(hash_bits: u32) -> Result<Changes> {
-        Ok(Changes { pages: HashPages::new(hash_bits)?, added: 0 })
+    pub fn new(hash_bits: u32) -> Result<ShardChanges> {
+        Ok(ShardChanges { pages: HashPages::new(hash_bits)?, added: 0 })
     }
 
     /// Notes an insertion.
@@ -277,7 +277,7 @@ mod tests {
                 mix(number)
             };
             let mut wanted = HashPages::new(20).unwrap();
-            let mut layers = [Changes::new(20).unwrap(), Changes::new(20).unwrap()];
+            let mut layers = [ShardChanges::new(20).unwrap(), ShardChanges::new(20).unwrap()];
             // The operations of the second layer, without what is known of them.
             let mut operations = Vec::new();
             let mut base = wanted.clone();
@@ -319,13 +319,13 @@ mod tests {
                     base = wanted.clone();
                 }
             }
-            let added: i64 = layers.iter().map(Changes::added).sum();
+            let added: i64 = layers.iter().map(ShardChanges::added).sum();
             assert_eq!(base.len() as i64 + added, wanted.len() as i64);
             let (mut first, mut both) = (Vec::new(), Vec::new());
             merge(base.entries(), layers[0].from(0), &mut first);
             merge(first.iter().copied(), layers[1].from(0), &mut both);
             assert!(wanted.entries().eq(both.iter().copied()), "seed {seed}");
-            let mut at_once = Changes::new(20).unwrap();
+            let mut at_once = ShardChanges::new(20).unwrap();
             let (few, many) = operations.split_at(7);
             at_once.apply_all(&[few]).unwrap();
             at_once.apply_all(&[&many[..90], &[], &many[90..]]).unwrap();

@@ -11,7 +11,7 @@
 //! write single pages when their changes take as much would write as many bytes, in small pieces, and needs space
 //! management for the pages that were replaced.
 
-use super::changes::{Changes, changed, merge};
+use super::changes::{ShardChanges, changed, merge};
 use super::flash::FlashPages;
 use super::operations::{Kind, Lsn, Operation};
 use super::{Candidates, Unit};
@@ -25,7 +25,7 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// Where the entries are.
 #[derive(Clone)]
-enum Place {
+enum Pages {
     Memory(HashPages),
     Flash(Arc<FlashPages>),
 }
@@ -33,29 +33,29 @@ enum Place {
 /// The entries of a shard. A clone is a snapshot; it takes 8 bytes per page in memory.
 #[derive(Clone)]
 pub(super) struct Entries {
-    place: Place,
+    place: Pages,
     /// The changes before those, which are being written to flash, and the state of the shard with them.
-    frozen: Option<(Changes, Lsn)>,
+    frozen: Option<(ShardChanges, Lsn)>,
     /// The changes since. `None` if the entries in memory are changed.
-    changes: Option<Changes>,
+    changes: Option<ShardChanges>,
 }
 
 impl Entries {
     /// Entries in memory.
     pub fn in_memory(pages: HashPages) -> Entries {
-        Entries { place: Place::Memory(pages), frozen: None, changes: None }
+        Entries { place: Pages::Memory(pages), frozen: None, changes: None }
     }
 
     /// Entries on flash.
     pub fn on_flash(pages: Arc<FlashPages>) -> Result<Entries> {
-        let changes = Some(Changes::new(pages.division().hash_bits())?);
-        Ok(Entries { place: Place::Flash(pages), frozen: None, changes })
+        let changes = Some(ShardChanges::new(pages.division().hash_bits())?);
+        Ok(Entries { place: Pages::Flash(pages), frozen: None, changes })
     }
 
     /// Returns the pages in memory, if the entries are there.
     pub fn into_memory(self) -> Option<HashPages> {
         match self.place {
-            Place::Memory(pages) if self.changes.is_none() => Some(pages),
+            Pages::Memory(pages) if self.changes.is_none() => Some(pages),
             _ => None,
         }
     }
@@ -63,8 +63,8 @@ impl Entries {
     /// Returns the pages on flash, if the entries are there.
     pub fn flash(&self) -> Option<&Arc<FlashPages>> {
         match &self.place {
-            Place::Memory(_) => None,
-            Place::Flash(pages) => Some(pages),
+            Pages::Memory(_) => None,
+            Pages::Flash(pages) => Some(pages),
         }
     }
 
@@ -74,8 +74,8 @@ impl Entries {
         let Operation { hash, .. } = *operation;
         let (unit, replaced) = operation.units();
         match (&mut self.changes, &mut self.place) {
-            (None, Place::Memory(pages)) => return operation.apply(pages),
-            (None, Place::Flash(_)) => return false,
+            (None, Pages::Memory(pages)) => return operation.apply(pages),
+            (None, Pages::Flash(_)) => return false,
             (Some(changes), _) => match operation.kind() {
                 Kind::Insert => changes.insert(hash, unit),
                 Kind::Remove => changes.remove(hash, unit),
@@ -89,13 +89,13 @@ impl Entries {
     /// if an entry does not exist; some are executed then.
     pub fn apply_all(&mut self, operations: &[&[Operation]]) -> bool {
         match (&mut self.place, &mut self.changes) {
-            (Place::Memory(pages), None) => pages.apply_all(operations),
-            (Place::Flash(_), None) => false,
+            (Pages::Memory(pages), None) => pages.apply_all(operations),
+            (Pages::Flash(_), None) => false,
             (_, Some(changes)) => changes.apply_all(operations).is_ok(),
         }
     }
 
-    fn layers(&self) -> impl Iterator<Item = &Changes> {
+    fn layers(&self) -> impl Iterator<Item = &ShardChanges> {
         self.frozen.iter().map(|(changes, _)| changes).chain(&self.changes)
     }
 
@@ -103,9 +103,9 @@ impl Entries {
     #[inline]
     pub fn candidates(&self, hash: u64, on_flash: &[Unit]) -> Candidates {
         match &self.place {
-            Place::Memory(pages) if self.changes.is_none() => pages.candidates(hash).collect(),
-            Place::Memory(pages) => self.over(hash, pages.candidates(hash).collect()),
-            Place::Flash(_) => self.over(hash, on_flash.to_vec()),
+            Pages::Memory(pages) if self.changes.is_none() => pages.candidates(hash).collect(),
+            Pages::Memory(pages) => self.over(hash, pages.candidates(hash).collect()),
+            Pages::Flash(_) => self.over(hash, on_flash.to_vec()),
         }
     }
 
@@ -121,14 +121,14 @@ impl Entries {
 
     /// Gives the entries in memory marks.
     pub fn keep_marks(&mut self) {
-        if let Place::Memory(pages) = &mut self.place {
+        if let Pages::Memory(pages) = &mut self.place {
             pages.keep_marks();
         }
     }
 
     /// Marks the entry of this hash that was inserted last, if it is in memory.
     pub fn mark(&self, hash: u64) {
-        if let Place::Memory(pages) = &self.place {
+        if let Pages::Memory(pages) = &self.place {
             pages.mark(hash);
         }
     }
@@ -136,8 +136,8 @@ impl Entries {
     /// Removes the mark of an entry. Returns whether it had one; entries on flash have none.
     pub fn take_mark(&self, hash: u64, unit: Unit) -> bool {
         match &self.place {
-            Place::Memory(pages) => pages.take_mark(hash, unit),
-            Place::Flash(_) => false,
+            Pages::Memory(pages) => pages.take_mark(hash, unit),
+            Pages::Flash(_) => false,
         }
     }
 
@@ -149,24 +149,24 @@ impl Entries {
     /// Returns the number of entries.
     pub fn len(&self) -> u64 {
         let len = match &self.place {
-            Place::Memory(pages) => pages.len(),
-            Place::Flash(pages) => pages.len(),
+            Pages::Memory(pages) => pages.len(),
+            Pages::Flash(pages) => pages.len(),
         };
-        len.saturating_add_signed(self.layers().map(Changes::added).sum())
+        len.saturating_add_signed(self.layers().map(ShardChanges::added).sum())
     }
 
     /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let bytes = match &self.place {
-            Place::Memory(pages) => pages.heap_bytes(),
-            Place::Flash(pages) => pages.heap_bytes(),
+            Pages::Memory(pages) => pages.heap_bytes(),
+            Pages::Flash(pages) => pages.heap_bytes(),
         };
         bytes + self.changes_bytes()
     }
 
     /// Returns the heap memory of the changes, in bytes.
     pub fn changes_bytes(&self) -> usize {
-        self.layers().map(Changes::heap_bytes).sum()
+        self.layers().map(ShardChanges::heap_bytes).sum()
     }
 
     /// Passes the entries from those of `from` on to `visit`, in the order of the hashes, until it returns false. Of
@@ -178,7 +178,7 @@ impl Entries {
         visit: &mut dyn FnMut(u64, Unit) -> Result<bool>,
     ) -> Result<()> {
         let pages = match &self.place {
-            Place::Memory(pages) if self.changes.is_none() => {
+            Pages::Memory(pages) if self.changes.is_none() => {
                 for (hash, unit) in pages.entries_from(from) {
                     if !visit(hash, unit)? {
                         return Ok(());
@@ -186,11 +186,11 @@ impl Entries {
                 }
                 return Ok(());
             }
-            Place::Memory(pages) => {
+            Pages::Memory(pages) => {
                 let entries = self.merged(pages.entries_from(from), from, u64::MAX);
                 return visit_all(entries, visit).map(drop);
             }
-            Place::Flash(pages) => pages,
+            Pages::Flash(pages) => pages,
         };
         let division = pages.division();
         let shift = 64 - division.hash_bits();
@@ -221,19 +221,19 @@ impl Entries {
     /// state of the shard then: `lsn`, or one before it if an earlier attempt was given up.
     pub fn freeze(&mut self, to_memory: bool, lsn: impl FnOnce() -> Lsn) -> Result<(Frozen, Lsn)> {
         match &mut self.place {
-            Place::Memory(pages) => {
+            Pages::Memory(pages) => {
                 let layers = [self.frozen.take().map(|(changes, _)| changes), self.changes.take()];
                 layers.iter().flatten().for_each(|changes| changes.apply_to(pages));
                 if !to_memory {
-                    self.changes = Some(Changes::new(pages.hash_bits())?);
+                    self.changes = Some(ShardChanges::new(pages.hash_bits())?);
                 }
                 Ok((Frozen::Memory(pages.clone()), lsn()))
             }
-            Place::Flash(pages) => {
-                let empty = Changes::new(pages.division().hash_bits())?;
+            Pages::Flash(pages) => {
+                let empty = ShardChanges::new(pages.division().hash_bits())?;
                 let (changes, lsn) = match &self.frozen {
                     Some(frozen) => frozen.clone(),
-                    None => (self.changes.replace(empty).unwrap_or(Changes::new(18)?), lsn()),
+                    None => (self.changes.replace(empty).unwrap_or(ShardChanges::new(18)?), lsn()),
                 };
                 self.frozen = Some((changes.clone(), lsn));
                 Ok((Frozen::Flash(pages.clone(), changes), lsn))
@@ -243,7 +243,7 @@ impl Entries {
 
     /// Takes the entries from flash, after they were written with everything before [`freeze`](Entries::freeze).
     pub fn move_to_flash(&mut self, pages: Arc<FlashPages>) {
-        (self.place, self.frozen) = (Place::Flash(pages), None);
+        (self.place, self.frozen) = (Pages::Flash(pages), None);
     }
 
     /// Takes the entries from memory, as they were at [`freeze`](Entries::freeze).
@@ -251,14 +251,14 @@ impl Entries {
         if let Some(changes) = self.changes.take() {
             changes.apply_to(&mut pages);
         }
-        (self.place, self.frozen) = (Place::Memory(pages), None);
+        (self.place, self.frozen) = (Pages::Memory(pages), None);
     }
 }
 
 /// The entries of a shard at the moment from which on they are written.
 pub(super) enum Frozen {
     Memory(HashPages),
-    Flash(Arc<FlashPages>, Changes),
+    Flash(Arc<FlashPages>, ShardChanges),
 }
 
 fn visit_all(entries: Vec<(u64, Unit)>, visit: &mut dyn FnMut(u64, Unit) -> Result<bool>) -> Result<bool> {

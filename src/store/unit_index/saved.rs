@@ -13,7 +13,7 @@
 //! file, which is not committed yet: a crash leaves the file before and the redo log. So the memory of its changes is
 //! free again long before the whole index is saved.
 
-use super::changes::{Changes, merge};
+use super::changes::{ShardChanges, merge};
 use super::entries::Frozen;
 use super::flash::{FlashPages, PagePlace, PagesReader, page_checksum};
 use super::operations::{Lsn, SlotEntries};
@@ -21,7 +21,7 @@ use super::saved_file::{self, BLOCK_BYTES, SECTION_KIND, STORE_KIND, SavedIndex}
 use super::{LogIndex, LogIndexSettings, Unit};
 use crate::device::{Directory, File, Purpose};
 use crate::error::Result;
-use crate::index::hash_pages::{Division, Entry, HashPage, HashPages};
+use crate::index::hash_pages::{Division, HashPage, HashPages, PageEntry};
 use crate::store::file::StoreFileWriter;
 use crate::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ enum Source {
 /// Entries on flash that are merged with changes and divided into pages again.
 pub(super) struct Merging {
     reader: PagesReader,
-    changes: Changes,
+    changes: ShardChanges,
     division: Division,
     next: usize,
     /// Entries that are merged and not written.
@@ -93,7 +93,7 @@ pub(super) struct Merging {
 }
 
 impl Merging {
-    pub fn new(pages: &Arc<FlashPages>, changes: Changes, piece_bytes: usize) -> Merging {
+    pub fn new(pages: &Arc<FlashPages>, changes: ShardChanges, piece_bytes: usize) -> Merging {
         let entries = pages.len().saturating_add_signed(changes.added());
         let division = Division::for_entries(pages.division().hash_bits(), entries);
         let reader = pages.read_from(0, Purpose::Index, piece_bytes);
@@ -124,8 +124,8 @@ impl Merging {
             page.get(first + 1).is_some_and(|second| second.0 == *hash)
         };
         inserted.into_iter().filter(has_several).for_each(found);
-        let tagged = |(hash, unit)| Entry { tag: self.division.home(hash).1, unit };
-        let entries: Vec<Entry> = self.ready.drain(..count).map(tagged).collect();
+        let tagged = |(hash, unit)| PageEntry { tag: self.division.home(hash).1, unit };
+        let entries: Vec<PageEntry> = self.ready.drain(..count).map(tagged).collect();
         self.next += 1;
         Ok(Some(HashPage::of(self.division.tag_bits(number), &entries)))
     }

@@ -9,7 +9,7 @@ use crate::Result;
 use siltstone::index::bloom::{
     BitSliced, BloomFilters, EncodedFilters, FUNCTIONS_MAX, false_positive_rate, functions_of,
 };
-use siltstone::index::hash_pages::{Entry, HashPage};
+use siltstone::index::hash_pages::{HashPage, PageEntry};
 
 /// The runs of a chain, and those that are appended at once.
 const RUNS: u64 = 96;
@@ -130,8 +130,8 @@ impl Maplet {
 
 impl PageKind for Maplet {
     fn append(&self, page: &mut Vec<u8>, keys: &[RunKey], _runs: std::ops::Range<u32>) -> Result<()> {
-        let mut younger: Vec<Entry> =
-            keys.iter().map(|key| Entry { tag: self.tag(key.place), unit: key.run.into() }).collect();
+        let mut younger: Vec<PageEntry> =
+            keys.iter().map(|key| PageEntry { tag: self.tag(key.place), unit: key.run.into() }).collect();
         younger.sort_unstable_by_key(|entry| (entry.tag, std::cmp::Reverse(entry.unit)));
         let mut merged = Vec::new();
         let mut younger = younger.into_iter().peekable();

@@ -6,7 +6,7 @@ use super::commits::{Commits, Ledger};
 use super::confirm::Confirming;
 use super::indexed_logs::IndexedLogs;
 use super::memory::Memory;
-use super::search::Search;
+use super::search::IndexSearch;
 use crate::batch::TimestampMs;
 use crate::engine::jobs::JobSlot;
 use crate::error::Result;
@@ -77,7 +77,7 @@ pub(crate) struct Jobs {
     memory: Arc<Memory>,
     finishing: JobSlot<()>,
     cleanings: Cleanings,
-    searching: JobSlot<Search>,
+    searching: JobSlot<IndexSearch>,
     confirming: JobSlot<ConfirmingOf>,
     saving: JobSlot<Saving>,
     merging: JobSlot<KeyMerge>,
@@ -417,10 +417,12 @@ impl Jobs {
     }
 
     fn step_search(&self) -> Result<bool> {
-        let start = || Ok(self.may_search().then(Search::default));
+        let start = || Ok(self.may_search().then(IndexSearch::default));
         self.searching.step(start, |search| {
             let search = search.step(&self.logs, self.unconfirmed_max.load(Relaxed))?;
-            self.memory.search_bytes.store(search.as_ref().map_or(0, Search::heap_bytes) as u64, Relaxed);
+            self.memory
+                .search_bytes
+                .store(search.as_ref().map_or(0, IndexSearch::heap_bytes) as u64, Relaxed);
             if search.is_none() {
                 self.must_search.store(false, Relaxed);
                 self.must_look.store(true, Relaxed);

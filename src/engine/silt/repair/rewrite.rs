@@ -13,7 +13,7 @@ use crate::names::FileName;
 use crate::store::examine::{Advance, OpenedStore};
 use crate::store::hash_store::{HashStoreFormat, HashStoreWriter};
 use crate::store::list_files;
-use crate::store::merge::{Cursor, Entry};
+use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::RecordShape;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::store::table::{OrderedTableSettings, OrderedTableWriter};
@@ -73,7 +73,7 @@ impl<'a> Rewriting<'a> {
         let mut current: Option<(usize, NewStore)> = None;
         while sorted.advance()? {
             // In the order of whole hashes, partitions follow each other, and each is in its own order.
-            let Some(Entry { hash, record }) = sorted.entry() else { break };
+            let Some(PlacedRecord { hash, record }) = sorted.entry() else { break };
             let partition = hash.partition(bits);
             if let Some((done, store)) = current.take_if(|(number, _)| *number != partition) {
                 stores.push((done, store.finish(self)?));
@@ -85,7 +85,7 @@ impl<'a> Rewriting<'a> {
                     current.insert((partition, new))
                 }
             };
-            store.push(&Entry { hash: hash.within_partition(bits), record })?;
+            store.push(&PlacedRecord { hash: hash.within_partition(bits), record })?;
         }
         if let Some((done, store)) = current {
             stores.push((done, store.finish(self)?));
@@ -174,7 +174,7 @@ impl NewStore {
         Ok(NewStore { number, tag, writer })
     }
 
-    fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+    fn push(&mut self, entry: &PlacedRecord<'_>) -> Result<()> {
         match &mut self.writer {
             NewStoreWriter::Hash(writer) => writer.push(entry),
             NewStoreWriter::Sorted(writer) => writer.push(entry),
