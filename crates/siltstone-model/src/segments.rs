@@ -31,7 +31,7 @@ const ROUNDS: f64 = 4.0;
 const SEGMENTS_PER_ROUND_MIN: f64 = 2.0;
 /// How far cleaning is behind, as a share of what finished segments may exceed their space by before puts wait: 0 if
 /// all work is done between puts, nearly 1 if puts are limited by it.
-const LAG: f64 = 0.3;
+const LAG: f64 = 0.2;
 /// The bytes of a segment in the counts that the policy sees.
 const COUNTED_BYTES: f64 = 1e9;
 
@@ -426,7 +426,9 @@ mod tests {
         for keys in [12_000, 10_000_000] {
             println!("{keys}: {:?}", [8.0, 32.0, 64.0, 1e6].map(|segments| appends(keys, segments)));
         }
-        assert_eq!(appends(10_000, 64.0), appends(10_000, 1e6));
+        // Of more segments, a smaller share exceeds the space.
+        let [some, many] = [64.0, 1e6].map(|segments| appends(10_000, segments));
+        assert!((1.0..1.01).contains(&(many / some)), "{many} for {some}");
         assert!(rules(0.0, 10.0).appends_per_put(&Popularity::uniform(10).unwrap()).is_err());
     }
 }
