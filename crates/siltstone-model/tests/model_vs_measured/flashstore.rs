@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// For the writes of both stores, and for the share of gets that flash serves.
 const TOLERANCE: f64 = 0.03;
 /// For the share of gets that flash serves, and the memory, of a cache that rejects puts.
-const TOLERANCE_OF_REJECTING: f64 = 0.05;
+const TOLERANCE_OF_REJECTING: f64 = 0.06;
 const RAM_TOLERANCE_OF_REJECTING: f64 = 0.13;
 /// Puts per key before those that are counted, and of those. Of records that leave there are a quarter to a half as
 /// many, and the disk has reached its steady state after each record was written there once more.
