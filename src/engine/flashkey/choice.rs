@@ -191,7 +191,7 @@ impl Choice {
             self.victim = Some(possible[chosen].segment);
             self.live = counts[chosen].bytes - counts[chosen].dead;
         } else if logs.bound_pressure() >= 1.0 && logs.data.unfinished() == 0 {
-            self.must_end = mostly_dead_last(logs).is_some();
+            self.must_end = last_to_end(logs).is_some();
         }
     }
 
@@ -259,12 +259,17 @@ impl Choice {
     }
 }
 
-/// Returns the class of the segment that grows with the most dead bytes, if most of it is dead. If no finished segment
-/// has to be cleaned and a cleaning would not leave the logs within the bound, there is such a segment.
-pub(super) fn mostly_dead_last(logs: &IndexedLogs) -> Option<u8> {
+/// Returns the class of the segment that grows with the most dead bytes, if it has to end: most of it is dead, or it is
+/// one for a long batch. If no finished segment has to be cleaned and a cleaning would not leave the logs within the
+/// bound, there is such a segment.
+pub(super) fn last_to_end(logs: &IndexedLogs) -> Option<u8> {
     let segments = logs.data.view().segments();
-    let last = segments.iter().filter(|segment| segment.end.is_none() && 2 * segment.dead > segment.bytes);
-    last.max_by_key(|segment| segment.dead).map(|segment| segment.class)
+    let length = logs.data.segment_bytes();
+    let must_end = |segment: &&SegmentInfo| {
+        let is_mostly_dead = 2 * segment.dead > segment.bytes;
+        segment.end.is_none() && segment.dead > 0 && (is_mostly_dead || segment.bytes > length)
+    };
+    segments.iter().filter(must_end).max_by_key(|segment| segment.dead).map(|segment| segment.class)
 }
 
 /// Returns the segment with the largest share of dead bytes that no job works on, and this share.

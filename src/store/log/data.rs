@@ -39,7 +39,8 @@ impl Log {
         let Some(slots) = &self.slots else { return Ok(()) };
         let used = tail.end() - tail.segment.base;
         let count = tail.segment.slots.count;
-        let is_short = used < slots.segment_bytes();
+        // One for a long batch is filled.
+        let is_short = count > 1 || used < slots.segment_bytes();
         if used + bytes <= slots.capacity(count) && is_short {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use super::Jobs;
 use crate::batch::TimestampMs;
-use crate::engine::flashkey::choice::{Choice, mostly_dead_last};
+use crate::engine::flashkey::choice::{Choice, last_to_end};
 use crate::engine::flashkey::clean::Cleaning;
 use crate::error::Result;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -72,10 +72,10 @@ impl Jobs {
         self.to_clean.must_end() || clean_pressure >= 1.0 && !self.cleans() && self.is_changed()
     }
 
-    /// Ends a segment that grows and is mostly dead.
+    /// Ends a segment that grows and is mostly dead, or one for a long batch.
     pub(super) fn end_segment(&self) -> Result<()> {
         self.to_clean.must_end.store(false, Relaxed);
-        mostly_dead_last(&self.logs).map_or(Ok(()), |class| self.logs.data.start_new_segment(class))
+        last_to_end(&self.logs).map_or(Ok(()), |class| self.logs.data.start_new_segment(class))
     }
 
     /// Returns how far behind cleaning is, if two segments may be cleaned at once. Records leave one segment at a time.
