@@ -109,17 +109,30 @@ fn value(number: u32) -> Vec<u8> {
     vec![number as u8; 30 + (number % 9 * 40) as usize]
 }
 
-/// Puts until a put is refused, and returns how many were acknowledged, and the error.
+/// Puts until puts are refused and no background work is left that would free space. Returns how many were
+/// acknowledged, and the last error.
 fn fill(database: &Database) -> (u32, Error) {
     let mut acknowledged = 0;
     loop {
-        let durability = [Durability::Written, Durability::Synced][acknowledged as usize % 1000 / 999];
-        let options = WriteOptions::default().durability(durability);
-        match database.put_with(key(acknowledged), value(acknowledged), options) {
-            Ok(()) => acknowledged += 1,
-            Err(error) => break (acknowledged, error),
+        let before = acknowledged;
+        let refused = put_until_refused(database, &mut acknowledged);
+        database.settle().unwrap();
+        if acknowledged == before {
+            return (acknowledged, refused);
         }
-        assert!(u64::from(acknowledged) * 30 < SIZE, "more than the disk holds was acknowledged");
+    }
+}
+
+fn put_until_refused(database: &Database, acknowledged: &mut u32) -> Error {
+    loop {
+        let number = *acknowledged;
+        let durability = [Durability::Written, Durability::Synced][number as usize % 1000 / 999];
+        let options = WriteOptions::default().durability(durability);
+        match database.put_with(key(number), value(number), options) {
+            Ok(()) => *acknowledged += 1,
+            Err(error) => break error,
+        }
+        assert!(u64::from(number) * 30 < SIZE, "more than the disk holds was acknowledged");
     }
 }
 
