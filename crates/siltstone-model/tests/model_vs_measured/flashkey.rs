@@ -15,6 +15,8 @@ const SPACE_SHARE: std::ops::RangeInclusive<f64> = 0.85..=1.02;
 const FLASH_INDEX_TOLERANCE: f64 = 0.06;
 /// The same for writes of a store with threads, which clean by more or less before puts wait, and two segments at once.
 const THREADS_TOLERANCE: f64 = 0.1;
+/// The most space with threads. Removed segments are freed in steps, and on a busy machine these come late.
+const THREADS_SPACE_SHARE_MAX: f64 = 1.1;
 /// Puts per key before those that are counted, and of those.
 const ROUNDS_WARM: u64 = 2;
 const ROUNDS: u64 = 2;
@@ -85,7 +87,7 @@ impl Case {
         compare(&what, model.total(), measured, THREADS_TOLERANCE);
         let space_share = disk_bytes as f64 / put_bytes * ROUNDS as f64 / store.space_amplification();
         eprintln!("most space       measured {space_share} of the model's");
-        assert!(space_share <= *SPACE_SHARE.end(), "{space_share}");
+        assert!(space_share <= THREADS_SPACE_SHARE_MAX, "{space_share}");
     }
 
     fn agrees(&self) {

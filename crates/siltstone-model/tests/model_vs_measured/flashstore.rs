@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// For the writes of both stores, and for the share of gets that flash serves.
 const TOLERANCE: f64 = 0.03;
+/// For the bytes that are written to the disk.
+const TOLERANCE_OF_DISK_WRITES: f64 = 0.04;
 /// For the share of gets that flash serves, and the memory, of a cache that rejects puts.
 const TOLERANCE_OF_REJECTING: f64 = 0.06;
 const RAM_TOLERANCE_OF_REJECTING: f64 = 0.13;
@@ -255,7 +257,12 @@ impl Case {
         found.compare("flash writes", store.writes().unwrap().total(), flash, TOLERANCE);
         let of = |name: &str| detail(&after, name) - detail(&before, name);
         found.compare("destaged", store.destaged_per_put(), of("disk_writes") / puts, TOLERANCE);
-        found.compare("disk writes", store.disk_writes(), of("disk_write_bytes") / bytes, TOLERANCE);
+        found.compare(
+            "disk writes",
+            store.disk_writes(),
+            of("disk_write_bytes") / bytes,
+            TOLERANCE_OF_DISK_WRITES,
+        );
         // The model does not have tombstones that wait until older records are confirmed.
         if let (true, Below::Cache { admitted }) = (self.rejects(), &self.layout.below) {
             let admits = 1.0 - of("rejected") / (puts + run.counted.fills);
