@@ -151,8 +151,8 @@ fn fill_and_empty(open: &dyn Fn() -> Database) {
     assert!(free < reserve + 1000, "{free} {reserve}");
     let text = refused.to_string();
     assert!(text.contains(&reserve.to_string()) && text.contains("delete records"), "{text}");
-    // All ways to put are refused, and nothing is written by them.
-    let long = vec![7; SIZE as usize / 4];
+    // All ways to put are refused, and nothing is written by them. It has never space, whatever is freed meanwhile.
+    let long = vec![7; SIZE as usize];
     let batch: Batch = [("new", &long[..])].into_iter().collect();
     let outcomes = [
         database.put("new", &long),
@@ -162,8 +162,8 @@ fn fill_and_empty(open: &dyn Fn() -> Database) {
             .update("new", |_| Ok(siltstone::Change::Put { value: long.clone().into(), expires_at_ms: 0 })),
         database.bulk_load((0..SIZE / 1000).map(|number| (number.to_be_bytes(), [5; 1000]))).map(drop),
     ];
-    for outcome in outcomes {
-        assert!(matches!(outcome, Err(Error::NoSpace { .. })), "{outcome:?}");
+    for (number, outcome) in outcomes.iter().enumerate() {
+        assert!(matches!(outcome, Err(Error::NoSpace { .. })), "{number}: {outcome:?}");
     }
     // The database accepts deletes without being opened again, also those of updates.
     database.delete(key(0)).unwrap();

@@ -155,10 +155,10 @@ impl Workers {
     pub fn admit_put(&self, bytes: u64) -> Result<()> {
         let shared = &self.shared;
         loop {
+            // Before the space is measured: work that ends in between may have freed some.
+            let had_work = shared.engine.background().has_work;
             match shared.engine.check_space(bytes, 0) {
-                Err(Error::NoSpace { .. })
-                    if shared.engine.background().has_work && !shared.stopping.load(Relaxed) =>
-                {
+                Err(Error::NoSpace { .. }) if had_work && !shared.stopping.load(Relaxed) => {
                     shared.lock.check_process()?;
                     shared.wait_for_progress()?;
                 }

@@ -226,11 +226,11 @@ fn remove_replaced(
     Ok(has_moved)
 }
 
-/// A segment whose overwritings are confirmed.
+/// A segment whose overwritings are confirmed. No view is kept between steps: it would keep the space of all segments
+/// that are released meanwhile.
 pub(super) struct Confirming {
     id: SegmentId,
     first_unit: Unit,
-    view: DataView,
     /// In the order of the units. The first ones are passed.
     notes: Vec<Overwriting>,
     passed: usize,
@@ -242,14 +242,13 @@ impl Confirming {
     /// Begins with a finished segment, which this job holds.
     pub fn begin(logs: &IndexedLogs, segment: &SegmentInfo) -> Confirming {
         let id = (segment.class, segment.base);
-        let view = logs.data.view();
         let mut notes = Vec::new();
         logs.unconfirmed.take(id, &mut notes);
         notes.sort_unstable_by_key(Overwriting::number);
         let is_whole = is_read_as_a_whole(notes.len() as u64, segment.bytes);
-        let frames = is_whole.then(|| view.frames(segment.class, segment.base, Purpose::Collect));
+        let frames = is_whole.then(|| logs.data.view().frames(segment.class, segment.base, Purpose::Collect));
         let first_unit = logs.first_unit(segment);
-        Confirming { id, first_unit, view, notes, passed: 0, frames }
+        Confirming { id, first_unit, notes, passed: 0, frames }
     }
 
     /// Confirms the next ones. Returns the number of entries that were removed, and whether the job is complete.
@@ -276,7 +275,7 @@ impl Confirming {
 
     /// Reads the next records that have notes.
     fn read(&mut self, logs: &IndexedLogs) -> Result<Vec<(OfHash, &[Overwriting])>> {
-        let Confirming { first_unit, view, notes, passed, frames, .. } = self;
+        let Confirming { first_unit, notes, passed, frames, .. } = self;
         let notes: &[Overwriting] = notes;
         let of_hash = |unit: Unit, record: &RecordView<'_>, bytes: u32| {
             OfHash::new(logs, logs.hasher().hash(record.key).placement, unit, record, bytes)
@@ -303,7 +302,8 @@ impl Confirming {
             wanted.push((*first_unit + u64::from(number), notes_of(notes, passed, number)));
         }
         let units: Vec<Unit> = wanted.iter().map(|(unit, _)| *unit).collect();
-        view.read_many(Purpose::Collect, &units, &mut |number, record| {
+        // The job holds the segment, so it is in each later view.
+        logs.data.view().read_many(Purpose::Collect, &units, &mut |number, record| {
             let (unit, of_unit) = wanted[number];
             read.push((of_hash(unit, record, logs.data.frame_bytes(record)), of_unit));
             Ok(())

@@ -3,6 +3,7 @@
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
 use siltstone::{Database, FlashKeySettings};
+use siltstone_testing::simulated::{Faults, SimulatedDirectory};
 use std::collections::BTreeMap;
 
 const SPACES: [f64; 4] = [1.05, 1.1, 1.25, 2.0];
@@ -36,6 +37,10 @@ enum Background {
     /// A step after each of this many writes.
     StepPer(u32),
     Threads,
+}
+
+fn detail(database: &Database, name: &str) -> f64 {
+    database.stats().details.iter().find(|(other, _)| *other == name).unwrap().1
 }
 
 struct Checked {
@@ -87,13 +92,11 @@ impl Checked {
 
     /// Fails if the logs have more bytes than they may have now.
     fn check(&self, case: &str) {
-        let details = self.database.stats().details;
-        let detail = |name: &str| details.iter().find(|(other, _)| *other == name).unwrap().1;
         // Tombstones are live as long as they hide a record: at most a third of the writes.
-        let live = detail("live_bytes");
+        let live = detail(&self.database, "live_bytes");
         let least = self.live_bytes + FRAME_BYTES_MIN * self.lengths.len() as u64;
         let most = self.space * live + (LOGS * SEGMENT_BYTES) as f64;
-        let bytes = detail("log_bytes");
+        let bytes = detail(&self.database, "log_bytes");
         assert!(bytes <= most, "{case}: {bytes} bytes, {live} of them live; at most {most}");
         assert!(live <= 1.25 * least as f64 + 1e4, "{case}: {live} are live instead of {least}");
     }
@@ -136,4 +139,30 @@ fn the_logs_are_within_their_space_and_a_segment_of_each_log_after_every_step() 
 #[test]
 fn the_logs_are_within_their_space_and_a_segment_of_each_log_while_threads_work() {
     check_all(Background::Threads);
+}
+
+#[test]
+fn the_device_has_no_space_of_released_segments_while_another_job_works() {
+    const CAPACITY: u64 = 128 << 20;
+    const KEYS: u32 = 16_000;
+    // A confirmation of it takes several steps.
+    const SEGMENT_BYTES: u64 = 2 << 20;
+    let device = SimulatedDirectory::new(1);
+    let faults = Faults { capacity_bytes: Some(CAPACITY), states_free_bytes: true, ..Faults::default() };
+    device.set_faults(faults);
+    let directory = Directory::new(device.clone(), Access::Buffered);
+    let settings = FlashKeySettings::default().segment_bytes(SEGMENT_BYTES);
+    let builder = Database::builder("db").engine(settings).partitions(4).seed([1, 2]);
+    let database = builder.background_threads(0).open_in(directory.clone()).unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    for write in 0..4 * KEYS {
+        database.put(random.u32(..KEYS).to_be_bytes(), [1; 1000]).unwrap();
+        if write % 16 == 0 {
+            database.step().unwrap();
+            let used = CAPACITY - directory.free_bytes().unwrap().unwrap();
+            let counted = database.stats().disk_bytes;
+            assert!(used <= counted, "the device has {used} bytes, the database counts {counted}");
+        }
+    }
+    assert!(detail(&database, "confirmed_segments") > 0.0);
 }
