@@ -3,8 +3,10 @@
 CARGO ?= cargo
 SILTSTONE := ./target/release/siltstone
 DEMO_DB := demo-db
-# Systems and processors, besides that of the machine, for which the library has to compile.
-PLATFORMS := aarch64-unknown-linux-gnu i686-unknown-linux-gnu x86_64-apple-darwin x86_64-unknown-freebsd
+# Systems and processors, besides that of the machine, for which the library has to compile: one of 32 bits, and one
+# that is not Linux. `make weekly` adds the others.
+PLATFORMS ?= i686-unknown-linux-gnu x86_64-apple-darwin
+ALL_PLATFORMS := $(PLATFORMS) aarch64-unknown-linux-gnu x86_64-unknown-freebsd
 PREFIX ?= /usr/local
 # Features of the command: parquet, af-xdp, count-heap.
 FEATURES ?=
@@ -24,7 +26,7 @@ DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test test-python test-python-all wheel fuzz sanitize lint platforms bench build install install-capi
+.PHONY: help demo test test-python test-python-all wheel fuzz sanitize weekly lint platforms bench build install install-capi
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,8 +66,10 @@ demo: build ## Index the chunks of files of this machine, and print what that co
 	echo "$(SILTSTONE) dedup --db $(DEMO_DB) $$*"; \
 	$(SILTSTONE) dedup --db $(DEMO_DB) "$$@"
 
-test: ## Run all tests
-	$(CARGO) test --workspace --features $(TESTED)
+# The test program `claims` includes the examples, so they are not built for themselves.
+test: ## Run all tests; SILTSTONE_SEEDS (500) is how many crashing databases are simulated per engine
+	$(CARGO) test --workspace --features $(TESTED) --lib --bins --tests
+	$(CARGO) test --workspace --features $(TESTED) --doc
 	crates/siltstone-python/test
 
 test-python: ## Build the Python package, and run its tests
@@ -82,6 +86,12 @@ fuzz: ## Fuzz the decoders, FUZZ_SECONDS (60) per target; needs a C++ compiler
 
 sanitize: ## Run ThreadSanitizer and Shuttle on threads, and AddressSanitizer on the module device
 	.ci/sanitize
+
+weekly: ## What takes hours: all platforms, many seeds, Python with large packages, long fuzzing, benchmarks
+	$(MAKE) lint PLATFORMS="$(ALL_PLATFORMS)"
+	SILTSTONE_SEEDS=100000 $(MAKE) test-python-all test
+	$(MAKE) sanitize bench
+	$(MAKE) fuzz FUZZ_SECONDS=600
 
 lint: platforms ## Check the format, run clippy, and check the library for other platforms
 	$(CARGO) fmt --all --check

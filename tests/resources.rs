@@ -1,4 +1,4 @@
-//! Databases that share threads, memory and open files.
+//! Databases that share threads, memory and open files. A program of its own, because it counts the threads of the process.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

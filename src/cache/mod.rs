@@ -14,7 +14,8 @@
 //!
 //! Records are stored as in MICA's cache mode (Li et al., "MICA", NSDI 2014; dissertation 5.3.3;
 //! [`mica`](crate::mica)): in circular logs with lossy indexes. A hit in the oldest quarter of a log appends the record
-//! again.
+//! again. A full log admits a record only on its second miss. When the cache shrinks by more than a sixteenth or grows
+//! by more than an eighth, the logs are copied into new ones, one after the other.
 
 mod shard;
 

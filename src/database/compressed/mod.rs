@@ -1,5 +1,13 @@
 //! Compression of values. It is an engine over another one: what is written is compressed and what is read is
-//! decompressed here, so every engine has it alike and knows nothing of it.
+//! decompressed here, so every engine has it alike and knows nothing of it. Engines, the record cache and the disk of a
+//! FlashStore have stored values only. The choice is in the header of the database (`docs/formats/manifest.md`).
+//!
+//! Every value is coded on its own (`docs/formats/compression.md`). The dictionary of Zstandard is trained by a step of
+//! background work, or during a bulk load, and is durable before it is used. After an opening, its samples are records
+//! that the database has.
+//!
+//! The lock of the dictionary is outside all locks of the engine. A step takes it only if it can at once; a checkpoint
+//! holds it.
 
 pub mod file;
 #[cfg(feature = "compression")]

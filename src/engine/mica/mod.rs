@@ -8,8 +8,13 @@
 //! | `snapshot` | a copy of all records |
 //! | `write` | single writes, and several writes over partitions, all or none |
 //!
-//! Partitions are CREW: a get takes no lock, and the writes to a partition take its lock one after the other. In a
-//! cache a get also appends the item again where the eviction policy requires it, unless a writer holds the partition.
+//! Partitions are CREW: a get takes no lock, and the writes to a partition take its lock one after the other. A get
+//! compares the version of the bucket before and after, and repeats if it has changed; in a circular log it also checks
+//! whether the item was overwritten meanwhile. Batches overlap the two cache misses of a get.
+//!
+//! In a cache, gets and puts are uses of an item, as its `Eviction` defines. A get whose item has to move to the tail
+//! tries to lock the partition for writing. If it gets the lock, it appends the item again; if not, the item stays where
+//! it is. So the policy sees a sample of the gets that run next to writers, as in the dissertation, and no get waits.
 //! Deviation: the dissertation's server assigns each partition to one core; here any thread may write.
 //! Nothing survives the process. The space of an expired record is freed when its key is written again, or when the
 //! memory is full.

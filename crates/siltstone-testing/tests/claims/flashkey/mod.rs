@@ -1,0 +1,5 @@
+//! The FlashKey engine: the repair of what is damaged, and databases whose capacity is reached.
+
+mod capacity;
+mod repair;
+mod space;
