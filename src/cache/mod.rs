@@ -57,7 +57,7 @@ enum Stage {
     Get,
 }
 
-/// A cache of records. A new record replaces approximately the least recently used ones; occasionally a younger one, if
+/// A cache of records. A new record replaces approximately the least recently used ones; occasionally a newer one, if
 /// too many keys fall in one bucket of an index. Once the cache is full, a record is admitted only on its second miss.
 pub struct RecordCache {
     /// None before the cache is [enabled](Self::enable).

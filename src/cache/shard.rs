@@ -181,7 +181,7 @@ impl Shard {
         }
     }
 
-    /// Changes the capacity. With `hash_of`, records are copied, the youngest ones if not all fit; both logs exist
+    /// Changes the capacity. With `hash_of`, records are copied, the newest ones if not all fit; both logs exist
     /// meanwhile. Without it, records are dropped.
     pub fn resize(&mut self, capacity: usize, hash_of: Option<HashOf<'_>>) {
         self.capacity = capacity;

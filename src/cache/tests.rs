@@ -95,7 +95,7 @@ fn a_first_miss_evicts_nothing_and_a_second_miss_is_admitted() {
 }
 
 #[test]
-fn resizing_keeps_the_youngest_records() {
+fn resizing_keeps_the_newest_records() {
     let cache = RecordCache::new(1 << 20);
     (0..3000).for_each(|number| put(&cache, number, &[1; 100]));
     let there = |numbers: std::ops::Range<u64>| {

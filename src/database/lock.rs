@@ -1,7 +1,7 @@
 //! The lock on the directory of an open database, and the permission to change its files.
 //!
 //! Every change of a file holds the lock shared. Closing waits for running changes and then releases the lock. After
-//! that no handle of the database changes anything, so another opening has the directory to itself.
+//! that no handle of the database changes anything, so another open has the directory to itself.
 
 use crate::device::process_mark;
 use crate::error::{Error, Result};

@@ -98,7 +98,7 @@ impl Database {
         outcome
     }
 
-    /// Returns when there is no background work left.
+    /// Blocks until there is no background work left.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

@@ -477,7 +477,7 @@ impl Inner {
         if durability == Durability::Synced { self.check_present() } else { Ok(()) }
     }
 
-    /// Ends a write or a sync in the change feed. After a failure the next opening may not find what followers have
+    /// Ends a write or a sync in the change feed. After a failure the next open may not find what followers have
     /// read, so it begins a new feed.
     fn end_in_feed(&self, in_flight: Option<InFlight<'_>>, outcome: Result<()>) -> Result<()> {
         match (&self.feed, in_flight, &outcome) {

@@ -116,7 +116,7 @@ impl Database {
 
     /// Deletes all keys, and returns how many there were. Costs and guarantees what
     /// [`delete_prefix`](Database::delete_prefix) does with a prefix that all keys have. If no other thread or process
-    /// uses the database, [`destroy`](Database::destroy) and another opening cost much less.
+    /// uses the database, [`destroy`](Database::destroy) and another open cost much less.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

@@ -174,7 +174,7 @@ impl Workers {
         }
     }
 
-    /// Returns when there is no background work left. Without worker threads, does the work itself. Returns an error if
+    /// Blocks until there is no background work left. Without worker threads, does the work itself. Returns an error if
     /// some of the work has failed for good.
     pub fn settle(&self) -> Result<()> {
         let shared = &self.shared;

@@ -272,7 +272,7 @@ impl Directory {
         self.backend.rename(from, to).map_err(Error::io("rename", self.path_of(from)))
     }
 
-    /// Returns when all creations, removals and renames survive a power loss.
+    /// Blocks until all creations, removals and renames survive a power loss.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
         self.shared.counters.sync(purpose);
         self.backend.sync().map_err(Error::io("sync", self.path()))
@@ -537,7 +537,7 @@ impl File {
         Ok(buffer)
     }
 
-    /// Returns when all writes survive a power loss.
+    /// Blocks until all writes survive a power loss.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
         self.shared.counters.sync(purpose);
         self.backend.sync().map_err(|error| self.failed("sync", error))

@@ -102,7 +102,7 @@ pub trait FileBackend: Send + Sync {
     fn end_append(&self, _length: u64) -> io::Result<()> {
         Ok(())
     }
-    /// Returns when all writes, and the length, survive a power loss.
+    /// Blocks until all writes, and the length, survive a power loss.
     fn sync(&self) -> io::Result<()>;
     /// Hints that a range may be written to the device now. Never fails.
     fn start_writeback(&self, _offset: u64, _length: u64) {}
@@ -178,7 +178,7 @@ pub trait DirectoryBackend: Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Renames a file, and atomically replaces an existing one.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Returns when all creations, removals and renames survive a power loss.
+    /// Blocks until all creations, removals and renames survive a power loss.
     fn sync(&self) -> io::Result<()>;
     /// Takes the exclusive lock of a file until the result is dropped; `WouldBlock` if it is locked, `NotFound` if
     /// there is no such file. [`LOCK`] locks the directory; it is created if missing, and never listed.

@@ -166,7 +166,7 @@ pub trait BulkLoad: Send {
         progress: &mut Progress<'_>,
     ) -> Result<()>;
 
-    /// Makes all records visible and durable. Each is younger than all that were written before this call.
+    /// Makes all records visible and durable. Each is newer than all that were written before this call.
     fn finish(self: Box<Self>, now_ms: TimestampMs, progress: &mut Progress<'_>) -> Result<()>;
 }
 
@@ -272,7 +272,7 @@ pub trait Engine: Send + Sync {
         Ok(keys)
     }
 
-    /// Returns when all earlier writes survive a power loss.
+    /// Blocks until all earlier writes survive a power loss.
     fn sync(&self) -> Result<()>;
 
     /// Does one bounded piece of background work, which takes some milliseconds. Default: there is none.

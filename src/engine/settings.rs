@@ -2,7 +2,7 @@
 //! one list: the fields, their defaults, a method per setting, the limits, the documentation, and the access by name
 //! that `siltstone --set NAME=VALUE` uses.
 //!
-//! A setting is either *kept* in the database or valid for one opening. A kept one that is given when a database is
+//! A setting is either *kept* in the database or valid for one open. A kept one that is given when a database is
 //! created or opened is stored in its manifest; one that is not given has the stored value.
 
 use super::Engine;

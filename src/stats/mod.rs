@@ -182,7 +182,7 @@ pub struct Stats {
     pub replayed_records: u64,
     /// The bytes at the end of the log that were incomplete and were truncated when the database was opened.
     pub lost_tail_bytes: u64,
-    /// Stores with parts on flash because of the memory budget, or because they cannot be read. Parts that an opening
+    /// Stores with parts on flash because of the memory budget, or because they cannot be read. Parts that an open
     /// has not read yet do not count; a read-only database reads them with its first gets.
     pub degraded: Vec<DegradedStore>,
     /// The requests to the database, since it was created.

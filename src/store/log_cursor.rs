@@ -144,7 +144,7 @@ impl LogCursor {
         self.order_equal_tags(start)
     }
 
-    /// Sorts records with the same tag by hash, then by key, and those of a key from the youngest on; from a record in
+    /// Sorts records with the same tag by hash, then by key, and those of a key from the newest on; from a record in
     /// `order` on.
     fn order_equal_tags(&mut self, mut start: usize) -> Result<()> {
         while start < self.order.len() {

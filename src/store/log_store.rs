@@ -73,7 +73,7 @@ pub struct LogCandidate {
     pub position: u64,
 }
 
-/// The candidates of a key, the youngest first.
+/// The candidates of a key, the newest first.
 #[derive(Debug, Clone, Default)]
 pub struct LogCandidates {
     /// The candidates, if they are few, and how many there are. Most lookups return none, and copying empty places
@@ -90,7 +90,7 @@ impl LogCandidates {
         self.len == 0
     }
 
-    /// Returns the candidates, the youngest first.
+    /// Returns the candidates, the newest first.
     pub fn iter(&self) -> impl Iterator<Item = LogCandidate> + '_ {
         let few = self.few.iter().take(if self.many.is_empty() { self.len } else { 0 });
         few.chain(&self.many).copied()

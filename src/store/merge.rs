@@ -1,8 +1,8 @@
-//! Merges stores by the rules of Table 3 (SILT 3.3): of the records of a key the youngest applies; if it is a tombstone
+//! Merges stores by the rules of Table 3 (SILT 3.3): of the records of a key the newest applies; if it is a tombstone
 //! or has expired, it is dropped on its way to the SortedStore.
 //!
 //! ```text
-//! HashStore 2 (youngest)   a: put       b: deleted
+//! HashStore 2 (newest)   a: put       b: deleted
 //! HashStore 1              a: put                    c: put
 //! SortedStore              a: put       b: put                  d: put
 //! new SortedStore          a (from 2)                c          d
@@ -27,7 +27,7 @@ pub struct PlacedRecord<'a> {
 }
 
 /// An iterator over records in hash order. Records with equal hashes are in the order of their keys, those with equal
-/// keys from the youngest on.
+/// keys from the newest on.
 pub trait Cursor: Send {
     /// Moves to the next record, at first to the first one; returns whether there is one.
     fn advance(&mut self) -> Result<bool>;
@@ -47,7 +47,7 @@ pub trait Cursor: Send {
 ///
 /// A record takes as many comparisons of hashes as the binary logarithm of the number of cursors.
 pub struct MergeCursor {
-    /// The youngest first.
+    /// The newest first.
     sources: Vec<Box<dyn Cursor>>,
     /// A heap of the sources with records left; the one with the first record is at the front.
     heap: Vec<Head>,
@@ -72,7 +72,7 @@ struct Head {
 }
 
 impl MergeCursor {
-    /// Merges `sources`, of which the first is the youngest. Drops tombstones and expired records, as of the given
+    /// Merges `sources`, of which the first is the newest. Drops tombstones and expired records, as of the given
     /// time; `None` keeps them, because older stores remain.
     pub fn new(sources: Vec<Box<dyn Cursor>>, drop_gone_at_ms: Option<TimestampMs>) -> Self {
         MergeCursor {
@@ -110,7 +110,7 @@ impl MergeCursor {
         self.taken[last] - u64::from(self.heap.iter().any(|head| head.source == last))
     }
 
-    /// Returns the number of records skipped so far because a younger one of their key was returned.
+    /// Returns the number of records skipped so far because a newer one of their key was returned.
     pub fn hidden(&self) -> u64 {
         self.hidden
     }
@@ -190,7 +190,7 @@ impl MergeCursor {
         }
     }
 
-    /// Returns whether the record at one place of the heap precedes that at another; of equal keys the youngest does.
+    /// Returns whether the record at one place of the heap precedes that at another; of equal keys the newest does.
     fn is_before(&self, one: usize, other: usize) -> bool {
         let (one, other) = (self.heap[one], self.heap[other]);
         let key = |head: Head| self.sources[head.source].entry().map(|entry| entry.record.key);

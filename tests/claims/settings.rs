@@ -1,4 +1,4 @@
-//! The settings of engines: which of them a database keeps, which engine an opening finds, and that
+//! The settings of engines: which of them a database keeps, which engine an open finds, and that
 //! `docs/SETTINGS.md` lists all of them. `SILTSTONE_BLESS=1` writes its tables.
 
 use siltstone::device::memory::MemoryDirectory;

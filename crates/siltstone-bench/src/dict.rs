@@ -1,4 +1,4 @@
-//! The benchmark of a dictionary: builds, openings, lookups, and updates compared with rebuilds (ECT 3.3.2 to 3.3.4).
+//! The benchmark of a dictionary: builds, opens, lookups, and updates compared with rebuilds (ECT 3.3.2 to 3.3.4).
 //!
 //! As in Figure 3.9, a dictionary is built and then merged with batches of new keys. For each update, the same records
 //! are also built from scratch. Every value that is read is verified.
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 /// The keys per call of the batched lookups.
 const KEYS_PER_CALL: usize = 256;
-/// The number of measured openings.
+/// The number of measured opens.
 const OPENINGS: usize = 7;
 
 /// The settings.
@@ -365,7 +365,7 @@ fn wrong(number: u64) -> Error {
     Error::WrongResults(format!("the dictionary returned a wrong result for key {number}"))
 }
 
-/// Returns the median of several openings.
+/// Returns the median of several opens.
 fn open_ms(path: &Path) -> Result<f64> {
     let mut times = Vec::with_capacity(OPENINGS);
     for _ in 0..OPENINGS {

@@ -153,7 +153,7 @@ typedef struct siltstone_dictionary_writer_t siltstone_dictionary_writer_t;
 typedef struct siltstone_iterator_t siltstone_iterator_t;
 
 /**
- * The settings of a database or a dictionary that is opened. They may be used for any number of openings.
+ * The settings of a database or a dictionary that is opened. They may be used for any number of opens.
  */
 typedef struct siltstone_options_t siltstone_options_t;
 
@@ -651,7 +651,7 @@ void siltstone_options_set(siltstone_options_t *options,
                            const char *value);
 
 /**
- * Sets a callback for openings that take long. NULL removes it. It is called in the thread that opens, with `state`.
+ * Sets a callback for opens that take long. NULL removes it. It is called in the thread that opens, with `state`.
  */
 void siltstone_options_set_progress(siltstone_options_t *options,
                                     siltstone_progress_fn progress,

@@ -101,7 +101,7 @@ inline std::uint64_t expires_in(std::chrono::milliseconds time) {
     return siltstone_expires_in_ms(static_cast<std::uint64_t>(time.count()));
 }
 
-// The settings of an opening, by name: Options{{"engine", "flashkey"}, {"memory_budget", "64MiB"}}.
+// The settings of an open, by name: Options{{"engine", "flashkey"}, {"memory_budget", "64MiB"}}.
 class Options {
 public:
     Options() : handle_(siltstone_options_create()) {}

@@ -69,7 +69,7 @@ pub unsafe extern "C" fn siltstone_sync(database: *const Db, errptr: *mut *mut c
     })
 }
 
-/// Returns when there is no background work left.
+/// Blocks until there is no background work left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_settle(database: *const Db, errptr: *mut *mut c_char) -> bool {
     body!(errptr, {

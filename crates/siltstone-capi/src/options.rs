@@ -5,7 +5,7 @@ use siltstone::{Builder, Database, DictionaryBuilder, DictionaryIndex, Dictionar
 use std::ffi::{c_char, c_void};
 use std::str::FromStr;
 
-/// The settings of a database or a dictionary that is opened. They may be used for any number of openings.
+/// The settings of a database or a dictionary that is opened. They may be used for any number of opens.
 #[derive(Default)]
 pub struct Options {
     settings: Vec<(String, String)>,
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn siltstone_options_set(
     })
 }
 
-/// Sets a callback for openings that take long. NULL removes it. It is called in the thread that opens, with `state`.
+/// Sets a callback for opens that take long. NULL removes it. It is called in the thread that opens, with `state`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_options_set_progress(
     options: *mut Options,

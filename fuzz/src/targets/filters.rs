@@ -68,9 +68,9 @@ pub fn bloom(data: &[u8]) {
         return;
     };
     let encoded = EncodedFilters::new(input.0).expect("what is decoded is read in place");
-    let mut younger = filters.clone();
-    younger.remove_oldest(removed);
-    assert_eq!(younger.columns(), filters.columns().saturating_sub(removed));
+    let mut newer = filters.clone();
+    newer.remove_oldest(removed);
+    assert_eq!(newer.columns(), filters.columns().saturating_sub(removed));
     for bit in 0..QUERIES {
         let hash = hash.rotate_left(bit as u32);
         let found: Vec<u32> = filters.matches(hash).collect();
@@ -78,7 +78,7 @@ pub fn bloom(data: &[u8]) {
         assert!(found.iter().all(|column| *column < filters.columns()));
         assert!(encoded.matches(hash).eq(found.iter().copied()));
         let kept = found.into_iter().filter(|column| *column >= removed);
-        assert!(younger.matches(hash).map(|column| column + removed).eq(kept));
+        assert!(newer.matches(hash).map(|column| column + removed).eq(kept));
     }
     assert!(filters.heap_bytes() <= 64 * data.len() + (1 << 20));
     let mut again = Vec::new();

@@ -97,7 +97,7 @@ fn flush(index: &LogIndex) {
 fn open(directory: &Directory, settings: LogIndexSettings, saved: Option<SavedIndex>) {
     let files = IndexToExamine { directory, settings, format: FORMAT, saved, redo_synced: 0 };
     let examined = files.examine(&mut |_| true).expect("memory does not fail");
-    // In memory, where all pages are read, on flash, and in memory after the opening.
+    // In memory, where all pages are read, on flash, and in memory after the open.
     let shards = settings.shards();
     for (memory_shards, load_later_bytes) in [(shards, u64::MAX), (0, u64::MAX), (shards, 0)] {
         let (health, progress) = (&Arc::default(), &mut |_, _| true);

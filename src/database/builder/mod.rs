@@ -154,7 +154,7 @@ impl Builder {
 
     /// Opens the database read-only: no file is changed or created, and neither write permission nor a writable medium
     /// is needed. Several readers may have the database open at the same time, but no writer ([`Error::Locked`]).
-    /// Writes, `sync`, `compact` and `checkpoint` return [`Error::ReadOnly`]. The operations of this opening are not
+    /// Writes, `sync`, `compact` and `checkpoint` return [`Error::ReadOnly`]. The operations of this open are not
     /// counted in the usage of the database. Default: no.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
@@ -172,7 +172,7 @@ impl Builder {
     /// counters, or keys with equal beginnings: with such keys an engine is slow, 20 to 100 times with SILT and
     /// BloomStore. FlashKey and FlashStore refuse a put when 256 keys begin with the same `hash_bits` bits
     /// ([`Error::HashClustered`]). The detail `keys_clustered` of [`Database::stats`](crate::Database::stats) is 1
-    /// once keys that were put since the opening are not uniform.
+    /// once keys that were put since the open are not uniform.
     pub fn hashed_keys(mut self) -> Self {
         self.common.hashed_keys = Some(true);
         self
@@ -238,7 +238,7 @@ impl Builder {
     /// - The function is called by background threads, often, so it must be quick, and must not use the database. It
     ///   must refuse a record always or never, as long as the record is not written. If it panics, the database
     ///   accepts no more writes.
-    /// - It is not kept in the database: state it at each opening. Records that disappear are not in the [change
+    /// - It is not kept in the database: state it at each open. Records that disappear are not in the [change
     ///   feed](Self::change_feed). It is refused for FlashKey with `ordered`, whose set of keys would keep theirs, and
     ///   for an engine that keeps all data in memory.
     ///

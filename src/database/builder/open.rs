@@ -291,7 +291,7 @@ impl Builder {
     }
 }
 
-/// Emits the events of an opening: what was replayed from the log, and what was cut off.
+/// Emits the events of an open: what was replayed from the log, and what was cut off.
 fn event_of_opening(path: &Path, engine: &dyn Engine) {
     #[cfg(feature = "tracing")]
     if tracing::enabled!(target: "siltstone", tracing::Level::WARN) {

@@ -12,7 +12,7 @@
 //! feed has lost. So a feed is continued only after it was closed, or in the same run of the system; else a new one
 //! begins, which has none of the old positions.
 //!
-//! *Openings.* A position has the number of the opening that it is of. It is valid if that opening's part of the log
+//! *Opens.* A position has the number of its open. It is valid if that open's part of the log
 //! reaches it, so one of a copy of the files, or behind what was lost, is refused.
 
 use super::state::{FeedOpening, FeedState, is_state};
@@ -125,8 +125,8 @@ impl Feed {
             Some(continued) => continued,
             None => begin(directory, bytes_max)?,
         };
-        // Before the first write of this opening, so that a crash finds this state.
-        state.openings.push(FeedOpening { number: random_number()?, end: u64::MAX });
+        // Before the first write of this open, so that a crash finds this state.
+        state.opens.push(FeedOpening { number: random_number()?, end: u64::MAX });
         state.intact_in_run = directory.system_run().unwrap_or(0);
         state.write(directory, log.start())?;
         let remove_at = log.start() + bytes_max;
@@ -214,7 +214,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Makes the next opening begin a new feed, after an error: the feed may have lost keys, or the engine writes that
+    /// Makes the next open begin a new feed, after an error: the feed may have lost keys, or the engine writes that
     /// followers have read. No write succeeds until then.
     pub fn give_up(&self) {
         self.give_up_in(&mut self.inner.lock());
@@ -240,7 +240,7 @@ impl Feed {
         let inner = self.inner.lock();
         let hidden = inner.in_flight.first().into_iter().chain(inner.buffered.values()).min();
         let offset = hidden.copied().unwrap_or_else(|| log.end());
-        ChangePosition { opening: inner.state.openings.last().map_or(0, |last| last.number), offset }
+        ChangePosition { opening: inner.state.opens.last().map_or(0, |last| last.number), offset }
     }
 
     /// Returns the present position.
@@ -283,7 +283,7 @@ impl Feed {
     /// Checks that the feed has a position.
     fn check(&self, since: ChangePosition, visible: ChangePosition) -> Result<()> {
         let inner = self.inner.lock();
-        let opening = inner.state.openings.iter().find(|opening| opening.number == since.opening);
+        let opening = inner.state.opens.iter().find(|opening| opening.number == since.opening);
         match opening {
             Some(opening) if since.offset <= opening.end.min(visible.offset) => Ok(()),
             _ => Err(lost(
@@ -312,14 +312,14 @@ impl Feed {
         self.log.as_ref().map_or(0, |log| log.heap_bytes())
     }
 
-    /// Makes the feed durable, so that it continues with the next opening. To be called when no write runs any more.
+    /// Makes the feed durable, so that it continues with the next open. To be called when no write runs any more.
     pub fn close(&self) -> Result<()> {
         let Some(log) = self.log.as_ref().filter(|_| !self.directory.is_read_only()) else { return Ok(()) };
         let mut inner = self.inner.lock();
         log.sync_to(log.end())?;
         log.end_append()?;
         let end = log.end();
-        inner.state.openings.iter_mut().for_each(|opening| opening.end = opening.end.min(end));
+        inner.state.opens.iter_mut().for_each(|opening| opening.end = opening.end.min(end));
         (inner.state.synced, inner.state.intact_in_run) = (log.synced(), FeedState::ALWAYS);
         inner.state.write(&self.directory, log.start())
     }
@@ -334,7 +334,7 @@ fn segment_bytes(bytes_max: u64) -> u64 {
 }
 
 fn new_state(log_id: u64, bytes_max: u64) -> FeedState {
-    FeedState { log_id, bytes_max, synced: 0, intact_in_run: 0, openings: Vec::new() }
+    FeedState { log_id, bytes_max, synced: 0, intact_in_run: 0, opens: Vec::new() }
 }
 
 fn format_of(state: &FeedState) -> LogFormat {
@@ -362,7 +362,7 @@ fn remove_segments(directory: &Directory) -> Result<()> {
     names.try_for_each(|name| directory.remove(&name.to_string()))
 }
 
-/// Makes the next opening of a database begin a new feed, if it has one.
+/// Makes the next open of a database begin a new feed, if it has one.
 pub fn end(directory: &Directory) -> Result<()> {
     let Some(Some(mut state)) = FeedState::read(directory)? else { return Ok(()) };
     state.intact_in_run = 0;
@@ -377,7 +377,7 @@ fn begin(directory: &Directory, bytes_max: u64) -> Result<(Arc<Log>, FeedState)>
     Ok((Arc::new(log), state))
 }
 
-/// Opens the log that a state describes, and ends its last opening. Returns `None` if a part of it may be lost.
+/// Opens the log that a state describes, and ends its last open. Returns `None` if a part of it may be lost.
 fn continue_log(
     directory: &Directory,
     mut state: FeedState,
@@ -385,7 +385,7 @@ fn continue_log(
 ) -> Result<Option<(Arc<Log>, FeedState)>> {
     let Some(log) = open_log(directory, &state, bytes_max)? else { return Ok(None) };
     let end = log.end();
-    state.openings.iter_mut().for_each(|opening| opening.end = opening.end.min(end));
+    state.opens.iter_mut().for_each(|opening| opening.end = opening.end.min(end));
     state.bytes_max = bytes_max;
     Ok(Some((log, state)))
 }

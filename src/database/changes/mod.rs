@@ -14,7 +14,7 @@
 //!    the engine holds the locks of the keys. The lock of the feed is inside those.
 //! 2. A key is visible when all writes before it have returned, and a buffered one only when something after it is in
 //!    the files of the database. So a kill cannot undo what a follower has read.
-//! 3. The feed is synced when it is closed, and before old segments are removed. At the next opening, the random number
+//! 3. The feed is synced when it is closed, and before old segments are removed. At the next open, the random number
 //!    that Linux has for each of its starts shows whether unsynced bytes are still there.
 
 mod feed;

@@ -14,11 +14,11 @@ pub const FEED_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 50;
 /// The version of the format.
 const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"SILTFEED";
-/// The bytes before the openings.
+/// The bytes before the opens.
 const HEAD_BYTES: usize = 56;
 const OPENING_BYTES: usize = 16;
 const CRC_BYTES: usize = 4;
-/// The most openings that are kept.
+/// The most opens that are kept.
 const OPENINGS_MAX: usize = 4096;
 /// The longest file, in bytes.
 const FILE_BYTES_MAX: u64 = (HEAD_BYTES + OPENINGS_MAX * OPENING_BYTES + CRC_BYTES) as u64;
@@ -44,8 +44,8 @@ pub struct FeedState {
     /// The [run of the system](Directory::system_run) in which what was written is in the files; 0 if there is none,
     /// [`FeedState::ALWAYS`] if all was synced when the database was closed.
     pub intact_in_run: u128,
-    /// The openings whose positions are known, oldest first. The last one is the present or the latest one.
-    pub openings: Vec<FeedOpening>,
+    /// The opens whose positions are known, oldest first. The last one is the present or the latest one.
+    pub opens: Vec<FeedOpening>,
 }
 
 impl FeedState {
@@ -56,12 +56,12 @@ impl FeedState {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
-        bytes.extend((self.openings.len() as u32).to_le_bytes());
+        bytes.extend((self.opens.len() as u32).to_le_bytes());
         for field in [self.log_id, self.bytes_max, self.synced] {
             bytes.extend(field.to_le_bytes());
         }
         bytes.extend(self.intact_in_run.to_le_bytes());
-        for opening in &self.openings {
+        for opening in &self.opens {
             bytes.extend(opening.number.to_le_bytes());
             bytes.extend(opening.end.to_le_bytes());
         }
@@ -78,12 +78,12 @@ impl FeedState {
         let count = fields.u32()? as usize;
         let (log_id, bytes_max, synced) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let intact_in_run = u128::from_le_bytes(fields.array()?);
-        let mut openings = Vec::new();
+        let mut opens = Vec::new();
         // No capacity is reserved for a count that may be damaged.
         for _ in 0..count {
-            openings.push(FeedOpening { number: fields.u64()?, end: fields.u64()? });
+            opens.push(FeedOpening { number: fields.u64()?, end: fields.u64()? });
         }
-        let state = FeedState { log_id, bytes_max, synced, intact_in_run, openings };
+        let state = FeedState { log_id, bytes_max, synced, intact_in_run, opens };
         (bytes == state.encode() && FEED_BYTES.contains(&bytes_max)).then_some(state)
     }
 
@@ -101,10 +101,10 @@ impl FeedState {
         Ok(Some(FeedState::decode(file.read(Purpose::Maintain, 0, length as usize, &mut buffer)?)))
     }
 
-    /// Replaces the file durably. Openings whose positions are all before `start` are left out.
+    /// Replaces the file durably. Opens whose positions are all before `start` are left out.
     pub fn write(&mut self, directory: &Directory, start: u64) -> Result<()> {
-        self.openings.retain(|opening| opening.end >= start);
-        self.openings.drain(..self.openings.len().saturating_sub(OPENINGS_MAX));
+        self.opens.retain(|opening| opening.end >= start);
+        self.opens.drain(..self.opens.len().saturating_sub(OPENINGS_MAX));
         if directory.list()?.iter().any(|name| name == NEW_CHANGES_NAME) {
             directory.remove(NEW_CHANGES_NAME)?;
         }

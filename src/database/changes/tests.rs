@@ -303,9 +303,9 @@ fn the_text_of_a_position_is_parsed_and_no_other_text_is() {
 
 #[test]
 fn a_state_is_read_as_it_was_written_and_not_if_a_bit_differs() {
-    let openings = vec![FeedOpening { number: 5, end: 0x1234 }, FeedOpening { number: 6, end: u64::MAX }];
+    let opens = vec![FeedOpening { number: 5, end: 0x1234 }, FeedOpening { number: 6, end: u64::MAX }];
     let (log_id, bytes_max, synced) = (0x0807_0605_0403_0201, 64 << 20, 0x1200);
-    let mut state = FeedState { log_id, bytes_max, synced, intact_in_run: 1 << 100, openings };
+    let mut state = FeedState { log_id, bytes_max, synced, intact_in_run: 1 << 100, opens };
     let bytes = state.encode();
     assert_eq!(bytes, include_bytes!("../../../fixtures/store/changes.bin"));
     assert_eq!(FeedState::decode(&bytes), Some(state.clone()));
@@ -323,6 +323,6 @@ fn a_state_is_read_as_it_was_written_and_not_if_a_bit_differs() {
     // What is before the start of the log is of no use.
     state.write(&directory, 0x1235).unwrap();
     let read = FeedState::read(&directory).unwrap().flatten().unwrap();
-    assert_eq!(read.openings, [FeedOpening { number: 6, end: u64::MAX }]);
+    assert_eq!(read.opens, [FeedOpening { number: 6, end: u64::MAX }]);
     assert!(!COMPANION_NAMES.contains(&CHANGES_NAME));
 }

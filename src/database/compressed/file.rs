@@ -145,7 +145,7 @@ fn write_copy(directory: &Directory, owner: Secret, name: &str, dictionary: &[u8
     let synced = written.and_then(|()| file.sync(Purpose::Maintain));
     drop(file);
     synced.and_then(|()| directory.rename(&new, name)).inspect_err(|_| {
-        // If this fails too, the next opening removes it.
+        // If this fails too, the next open removes it.
         let _ = directory.remove(&new);
     })
 }

@@ -3,7 +3,7 @@
 //! FlashStore have stored values only. The choice is in the header of the database (`docs/formats/manifest.md`).
 //!
 //! Every value is coded on its own (`docs/formats/compression.md`). The dictionary of Zstandard is trained by a step of
-//! background work, or during a bulk load, and is durable before it is used. After an opening, its samples are records
+//! background work, or during a bulk load, and is durable before it is used. After an open, its samples are records
 //! that the database has.
 //!
 //! The lock of the dictionary is outside all locks of the engine. A step takes it only if it can at once; a checkpoint

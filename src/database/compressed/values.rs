@@ -17,7 +17,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::Bytes;
 use std::path::PathBuf;
 
-/// The maximum number of records that are read at an opening to see whether the dictionary was lost.
+/// The maximum number of records that are read at an open to see whether the dictionary was lost.
 const SCANNED_RECORDS: usize = 20_000;
 
 /// What the values of one database share.

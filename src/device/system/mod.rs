@@ -197,7 +197,7 @@ fn sync_name(directory: &File) -> io::Result<()> {
     sync_entries(&open_at(directory, "..", OFlags::RDONLY | OFlags::DIRECTORY)?)
 }
 
-/// Returns when the entries of a directory survive a power loss.
+/// Blocks until the entries of a directory survive a power loss.
 fn sync_entries(directory: &File) -> io::Result<()> {
     directory.sync_all()?;
     #[cfg(test)]

@@ -4,7 +4,7 @@
 //! ```text
 //!   LogStore     an index in memory over records in the log           as in SILT
 //!      | conversion
-//!   runs         immutable files in hash order; their columns, a      of the youngest runs a filter in memory,
+//!   runs         immutable files in hash order; their columns, a      of the newest runs a filter in memory,
 //!      |         Bloom filter and the blocks per range of hashes      of the others the columns in the chain on flash
 //!      | merge, when there are many runs or much garbage
 //!   old run      one file with most of the records, found through the chain as well

@@ -165,7 +165,7 @@ mod tests {
                 }
             }
             database.settle().unwrap();
-            assert_eq!(database.stats().merged_records, 0, "at the opening {opening}");
+            assert_eq!(database.stats().merged_records, 0, "at the open {opening}");
             database.close().unwrap();
         }
     }

@@ -1,4 +1,4 @@
-//! On which segment the background works next: which one is cleaned, and of which one the overwritings are confirmed.
+//! On which segment the background works next: which one is cleaned, and of which one the overwrites are confirmed.
 
 use super::clean::Fate;
 use super::commits::Commits;
@@ -20,13 +20,13 @@ const SPACE_SEGMENTS: u64 = 2;
 pub(super) struct Compaction {
     /// The segments of each class before these positions are cleaned if they have dead bytes.
     pub to: [u64; CLASSES],
-    /// Before that, all overwritings are confirmed.
+    /// Before that, all overwrites are confirmed.
     pub confirms: bool,
-    /// The ends of the logs once all overwritings were noted.
+    /// The ends of the logs once all overwrites were noted.
     pub noted_to: Option<[u64; CLASSES]>,
-    /// The overwritings of the segments before these positions are confirmed.
+    /// The overwrites of the segments before these positions are confirmed.
     pub confirmed_to: [u64; CLASSES],
-    /// How often all overwritings were confirmed again.
+    /// How often all overwrites were confirmed again.
     passes: u32,
 }
 
@@ -52,7 +52,7 @@ impl Compaction {
     }
 
     /// Ends the compaction when nothing is left to clean, so that segments which are overwritten later are not cleaned
-    /// at once. If overwritings are unconfirmed, such as those that a save of the index has found since, it first
+    /// at once. If overwrites are unconfirmed, such as those that a save of the index has found since, it first
     /// confirms all of them again, up to the `ends` of the logs.
     pub fn end_or_repeat(&mut self, unconfirmed: u64, ends: [u64; CLASSES]) {
         *self = match unconfirmed > 0 && self.passes < PASSES_MAX {
@@ -61,13 +61,13 @@ impl Compaction {
         };
     }
 
-    /// Notes that the overwritings of a segment, the first of its class that has some, are confirmed.
+    /// Notes that the overwrites of a segment, the first of its class that has some, are confirmed.
     pub fn confirmed(&mut self, segment: &SegmentInfo) {
         let to = &mut self.confirmed_to[usize::from(segment.class)];
         *to = (*to).max(segment.base + 1);
     }
 
-    /// Returns whether the overwritings of a segment have to be confirmed.
+    /// Returns whether the overwrites of a segment have to be confirmed.
     fn must_confirm(&self, segment: &SegmentInfo) -> bool {
         let class = usize::from(segment.class);
         let is_noted = self.noted_to.is_some_and(|ends| segment.base < ends[class]);
@@ -88,7 +88,7 @@ pub(super) struct Choice {
     pub clean_pressure: f64,
     /// Whether a segment that grows has to end, so that it can be cleaned.
     pub must_end: bool,
-    /// The segment whose overwritings are confirmed, and whether the compaction requires it.
+    /// The segment whose overwrites are confirmed, and whether the compaction requires it.
     pub to_confirm: Option<SegmentInfo>,
     pub of_compaction: bool,
     /// The compaction requires it of some segments, of which it may not be possible now.
@@ -99,7 +99,7 @@ pub(super) struct Choice {
     pub has_space: bool,
 }
 
-/// A finished segment and its counts, with the number of its unconfirmed overwritings.
+/// A finished segment and its counts, with the number of its unconfirmed overwrites.
 struct Finished {
     segment: SegmentInfo,
     counts: SegmentCounts,
@@ -108,7 +108,7 @@ struct Finished {
 }
 
 impl Choice {
-    /// Examines all segments. `must_confirm` is whether too many overwritings are unconfirmed, `is_index_full` whether
+    /// Examines all segments. `must_confirm` is whether too many overwrites are unconfirmed, `is_index_full` whether
     /// the index takes more memory than its share.
     pub fn new(
         logs: &IndexedLogs,

@@ -6,7 +6,7 @@ use super::confirm::{OfHash, compare, notes_of, remove_dead, verdict};
 use super::indexed_logs::{CLEAN, IndexedLogs, OwnedRecord};
 use super::log_settings::Mistake;
 use super::policy::class_of;
-use super::unconfirmed::{Overwriting, SegmentId, YoungerKey};
+use super::unconfirmed::{NewerKey, Overwrite, SegmentId};
 use crate::batch::{Durability, TimestampMs};
 use crate::device::Purpose;
 use crate::error::Result;
@@ -46,15 +46,15 @@ pub(super) struct Cleaning {
     /// Records that leave only with the next step, after they have no entries: a mistake.
     pub(super) late: Vec<OwnedRecord>,
     frames: Frames,
-    /// The notes of overwritings of its records that were not reached yet, in the order of the units.
-    notes: Vec<Overwriting>,
+    /// The notes of overwrites of its records that were not reached yet, in the order of the units.
+    notes: Vec<Overwrite>,
 }
 
 /// What a step has done.
 pub(super) struct Cleaned {
     /// The job, unless the segment was released.
     pub next: Option<Cleaning>,
-    /// The number of entries that were removed because a younger one replaces them.
+    /// The number of entries that were removed because a newer one replaces them.
     pub confirmed: u64,
 }
 
@@ -66,8 +66,8 @@ struct Piece {
     /// Those that an entry may point to, and their hashes.
     records: Vec<(Unit, u32, OwnedRecord)>,
     hashes: Vec<u64>,
-    /// Whether each has an entry with a younger one before it; `None` if a part of the index is on flash.
-    have_younger: Vec<Option<bool>>,
+    /// Whether each has an entry with a newer one before it; `None` if a part of the index is on flash.
+    have_newer: Vec<Option<bool>>,
     /// The number of the unit after the last one.
     end: u32,
 }
@@ -136,8 +136,8 @@ impl Cleaning {
         logs.unconfirmed.take(self.id(), &mut self.notes);
         if self.notes.len() > before {
             // Two sorted parts, mostly.
-            self.notes[before..].sort_unstable_by_key(Overwriting::number);
-            self.notes.sort_by_key(Overwriting::number);
+            self.notes[before..].sort_unstable_by_key(Overwrite::number);
+            self.notes.sort_by_key(Overwrite::number);
         }
     }
 
@@ -156,7 +156,7 @@ impl Cleaning {
         let begin = self.frames.position();
         let (piece, has_more) = self.read(logs, piece_bytes)?;
         let records = piece.records.iter().map(|(_, _, record)| record.heap_bytes() + size_of::<Live>());
-        let notes = self.notes.capacity() * size_of::<Overwriting>();
+        let notes = self.notes.capacity() * size_of::<Overwrite>();
         buffered.store((records.sum::<usize>() + self.frames.heap_bytes() + notes) as u64, Relaxed);
         let mut confirmed = 0;
         let live = self.find_live(logs, piece, &mut confirmed)?;
@@ -200,7 +200,7 @@ impl Cleaning {
             let notes = notes_of(notes, &mut passed, number);
             if !notes.is_empty() {
                 let of_hash = OfHash::new(logs, hash, unit, record, bytes);
-                let verdict = verdict(of_hash.record.key, notes.iter().map(Overwriting::key));
+                let verdict = verdict(of_hash.record.key, notes.iter().map(Overwrite::key));
                 if verdict.is_dead && !verdict.must_compare {
                     piece.dead.push(of_hash);
                     return Ok(());
@@ -208,41 +208,41 @@ impl Cleaning {
             }
             piece.records.push((unit, bytes, OwnedRecord::from(record)));
             piece.hashes.push(hash);
-            piece.have_younger.push(rank.filter(|_| are_all).map(|rank| rank > 0));
+            piece.have_newer.push(rank.filter(|_| are_all).map(|rank| rank > 0));
             Ok(())
         })?;
         Ok((piece, has_more))
     }
 
-    /// Removes the entries of the records that a younger one replaces. Returns the others of the piece, in the order of
+    /// Removes the entries of the records that a newer one replaces. Returns the others of the piece, in the order of
     /// the shards. Adds the number of removed entries to `confirmed`.
     fn find_live(&mut self, logs: &IndexedLogs, piece: Piece, confirmed: &mut u64) -> Result<Vec<Live>> {
-        let Piece { mut dead, records, hashes, have_younger: known, end } = piece;
+        let Piece { mut dead, records, hashes, have_newer: known, end } = piece;
         let mut live = Vec::with_capacity(records.len());
-        let mut have_younger = Vec::with_capacity(records.len());
+        let mut have_newer = Vec::with_capacity(records.len());
         let lookups = logs.index.look_up(&hashes)?.into_iter();
         for ((lookup, known), (unit, bytes, record)) in lookups.zip(known).zip(records) {
-            let has_younger = match known {
-                Some(has_younger) => Some(has_younger),
+            let has_newer = match known {
+                Some(has_newer) => Some(has_newer),
                 None => {
                     let units = logs.index.candidates_of(&lookup)?;
                     units.iter().position(|other| *other == unit).map(|rank| rank > 0)
                 }
             };
-            if let Some(has_younger) = has_younger {
-                have_younger.push(has_younger);
+            if let Some(has_newer) = has_newer {
+                have_newer.push(has_newer);
                 live.push(Live { lookup, unit, bytes, record });
             }
         }
         // Before an entry is made in front of another one, a note is.
         self.take_notes(logs);
         let (mut passed, mut unclear) = (0, Vec::new());
-        for (live, has_younger) in live.iter().zip(have_younger) {
+        for (live, has_newer) in live.iter().zip(have_newer) {
             let notes = notes_of(&self.notes, &mut passed, self.number(live.unit));
-            // A younger one that was put since the piece was read has a note.
-            if has_younger || !notes.is_empty() {
+            // A newer one that was put since the piece was read has a note.
+            if has_newer || !notes.is_empty() {
                 let of_hash = live.of_hash(logs);
-                let verdict = verdict(of_hash.record.key, notes.iter().map(Overwriting::key));
+                let verdict = verdict(of_hash.record.key, notes.iter().map(Overwrite::key));
                 if verdict.is_dead {
                     dead.push(of_hash);
                 }
@@ -260,7 +260,7 @@ impl Cleaning {
     }
 
     /// Moves records whose hashes are of one shard, the writer of which is locked. Returns the number of entries that
-    /// were removed because a younger one replaces them.
+    /// were removed because a newer one replaces them.
     fn move_live(&mut self, logs: &IndexedLogs, records: &[Live], now_ms: TimestampMs) -> Result<u64> {
         let mut moved: Vec<&Live> = Vec::with_capacity(records.len());
         let (mut bytes, mut confirmed) = (0, 0);
@@ -294,10 +294,10 @@ impl Cleaning {
         Ok(confirmed)
     }
 
-    /// Returns whether a note that was made since the others were taken shows that a younger record replaces this one.
+    /// Returns whether a note that was made since the others were taken shows that a newer record replaces this one.
     fn is_replaced(&self, logs: &IndexedLogs, live: &Live) -> bool {
         let notes = logs.unconfirmed.of_unit(self.id(), self.number(live.unit));
-        !notes.is_empty() && notes.contains(&YoungerKey::Known(logs.secret_hash(&live.record.key)))
+        !notes.is_empty() && notes.contains(&NewerKey::Known(logs.secret_hash(&live.record.key)))
     }
 
     /// Appends records to the log of their class, and makes their entries and their notes point there.
@@ -317,7 +317,7 @@ impl Cleaning {
         }
         for (live, (unit, bytes)) in moved.iter().zip(places) {
             for key in logs.unconfirmed.of_unit(self.id(), self.number(live.unit)) {
-                logs.note_overwriting(&view, unit, key);
+                logs.note_overwrite(&view, unit, key);
             }
             logs.index.replace_found(&live.lookup, live.unit, unit);
             logs.add_live(bytes);

@@ -96,7 +96,7 @@ impl Ledger {
         Ok(covered)
     }
 
-    /// Returns when the index, as it is now, survives a power loss.
+    /// Blocks until the index, as it is now, survives a power loss.
     pub fn make_index_durable(&mut self) -> Result<()> {
         self.logs.left.begin();
         self.flush()?;
@@ -166,7 +166,7 @@ impl Ledger {
         self.logs.keys.as_ref().map_or(Ok(()), |keys| keys.merged(merged))
     }
 
-    /// Releases a segment to which no entry points. At an opening, the keys that are not in runs are found in the user
+    /// Releases a segment to which no entry points. At an open, the keys that are not in runs are found in the user
     /// log, so those of the segment are written to a run before.
     pub fn release(&mut self, class: u8, base: u64) -> Result<()> {
         let live = self.manifest.state();
@@ -265,7 +265,7 @@ impl Commits {
         self.counts.new_run()
     }
 
-    /// Returns the bytes of the user log whose keys are not in runs: at an opening, they are read again.
+    /// Returns the bytes of the user log whose keys are not in runs: at an open, they are read again.
     pub fn unflushed_key_bytes(&self) -> u64 {
         let end = self.counts.end.load(Ordering::Relaxed);
         end.saturating_sub(self.counts.keys_flushed_to.load(Ordering::Acquire))
@@ -286,7 +286,7 @@ impl Commits {
         self.counts.end.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes of the user log that redo does not cover: at an opening, they are read again.
+    /// Returns the bytes of the user log that redo does not cover: at an open, they are read again.
     pub fn uncovered_bytes(&self) -> u64 {
         let end = self.counts.end.load(Ordering::Relaxed);
         end.saturating_sub(self.counts.covered.load(Ordering::Acquire))

@@ -1,18 +1,18 @@
-//! Confirming: of each key the entry of the youngest record remains, and those of the older ones are removed.
+//! Confirming: of each key the entry of the newest record remains, and those of the older ones are removed.
 //!
-//! Once an older record was read, the notes of [`unconfirmed`](super::unconfirmed) show whether a younger one of its
+//! Once an older record was read, the notes of [`unconfirmed`](super::unconfirmed) show whether a newer one of its
 //! key was put. If they do not, the records of all entries of its hash are read and compared.
 //!
-//! Cleaning confirms all overwritings of a segment, as it reads all of its records. A [`Confirming`] does it for a
+//! Cleaning confirms all overwrites of a segment, as it reads all of its records. A [`Confirming`] does it for a
 //! segment that is not cleaned soon: in long pieces, or record by record if there are few.
 //!
-//! Keys are compared by a hash of 64 bits with a secret of this opening. Two different keys whose hashes in the index
+//! Keys are compared by a hash of 64 bits with a secret of this open. Two different keys whose hashes in the index
 //! are equal are taken for one with a probability of 2^-64.
 
 use super::indexed_logs::IndexedLogs;
 use super::log_settings::Mistake;
 use super::policy::is_read_as_a_whole;
-use super::unconfirmed::{Overwriting, SegmentId, YoungerKey};
+use super::unconfirmed::{NewerKey, Overwrite, SegmentId};
 use crate::device::Purpose;
 use crate::error::Result;
 use crate::store::data_logs::{DataView, Frames, SegmentInfo, Unit};
@@ -35,7 +35,7 @@ pub(super) struct Compared {
     pub bytes: u32,
 }
 
-/// A record of an entry that has older or younger ones of its hash, and the hash.
+/// A record of an entry that has older or newer ones of its hash, and the hash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OfHash {
     pub hash: u64,
@@ -52,17 +52,17 @@ impl OfHash {
 /// What the notes say of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// A younger record of the key was put.
+    /// A newer record of the key was put.
     pub is_dead: bool,
     /// The other records of its hash have to be read.
     pub must_compare: bool,
 }
 
 /// Returns what the notes say of a record with this key.
-pub(super) fn verdict(key: u64, notes: impl IntoIterator<Item = YoungerKey>) -> Verdict {
+pub(super) fn verdict(key: u64, notes: impl IntoIterator<Item = NewerKey>) -> Verdict {
     let mut verdict = Verdict { is_dead: false, must_compare: false };
     for note in notes {
-        let is_equal = note == YoungerKey::Known(key);
+        let is_equal = note == NewerKey::Known(key);
         verdict.is_dead |= is_equal;
         // A note of another key may be in the place of that of a record which was put before.
         verdict.must_compare |= !is_equal;
@@ -72,7 +72,7 @@ pub(super) fn verdict(key: u64, notes: impl IntoIterator<Item = YoungerKey>) -> 
 
 /// Returns the notes of the unit with this number: `notes` are in the order of the numbers, and the first `passed` are
 /// of those before. Moves `passed` after them.
-pub(super) fn notes_of<'a>(notes: &'a [Overwriting], passed: &mut usize, number: u32) -> &'a [Overwriting] {
+pub(super) fn notes_of<'a>(notes: &'a [Overwrite], passed: &mut usize, number: u32) -> &'a [Overwrite] {
     *passed += notes[*passed..].iter().take_while(|note| note.number() < number).count();
     let start = *passed;
     *passed += notes[start..].iter().take_while(|note| note.number() == number).count();
@@ -108,7 +108,7 @@ pub(super) fn remove_dead(logs: &IndexedLogs, id: SegmentId, mut dead: Vec<OfHas
     Ok(removed)
 }
 
-/// Reads the other records of the entries of these hashes, and leaves the youngest entry of each key. Returns the
+/// Reads the other records of the entries of these hashes, and leaves the newest entry of each key. Returns the
 /// number of entries that were removed.
 pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
     if known.is_empty() {
@@ -147,17 +147,17 @@ pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
     let (mut records, mut removed) = (records.into_iter(), Vec::new());
     for (units, lookup) in groups {
         let group = records.by_ref().take(units.len()).collect();
-        keep_youngest(logs, &lookup, &view, group, &mut removed)?;
+        keep_newest(logs, &lookup, &view, group, &mut removed)?;
     }
     // Their bytes would count as dead twice.
     logs.unconfirmed.forget_units(removed.iter().filter_map(|unit| view.locate(*unit)).collect());
     Ok(removed.len() as u64)
 }
 
-/// Locks the writer of the shard, and removes the entries of records that a younger one replaces, and of tombstones of
-/// which no older record is left. `group` has records of this hash that were read in `view`, the youngest first. If
+/// Locks the writer of the shard, and removes the entries of records that a newer one replaces, and of tombstones of
+/// which no older record is left. `group` has records of this hash that were read in `view`, the newest first. If
 /// entries have changed since, this is noted, and they are compared again. Appends the removed ones to `removed`.
-fn keep_youngest(
+fn keep_newest(
     logs: &IndexedLogs,
     lookup: &Lookup,
     view: &DataView,
@@ -173,7 +173,7 @@ fn keep_youngest(
         let has_moved = remove_replaced(logs, lookup, &group, has_moved, removed)?;
         let units = logs.index.candidates_of(lookup)?;
         if let Some(oldest) = units.last().filter(|_| has_moved && units.len() > 1) {
-            logs.note_overwriting(&now, *oldest, YoungerKey::Unknown);
+            logs.note_overwrite(&now, *oldest, NewerKey::Unknown);
         }
         Ok(())
     };
@@ -191,12 +191,12 @@ fn remove_replaced(
     let hash = lookup.hash();
     let rank = |units: &Candidates, unit: Unit| units.iter().position(|other| *other == unit);
     for (number, older) in group.iter().enumerate() {
-        let Some(younger) = group[..number].iter().find(|younger| younger.key == older.key) else { continue };
+        let Some(newer) = group[..number].iter().find(|newer| newer.key == older.key) else { continue };
         let units = logs.index.candidates_of(lookup)?;
-        match (rank(&units, younger.unit), rank(&units, older.unit)) {
+        match (rank(&units, newer.unit), rank(&units, older.unit)) {
             (Some(young), Some(old)) if young < old => {
                 let keeps_older = logs.settings.makes(Mistake::KeepsTheOlder);
-                let gone = if keeps_older { younger } else { older };
+                let gone = if keeps_older { newer } else { older };
                 logs.index.remove(hash, gone.unit);
                 logs.add_dead(gone.unit, gone.bytes);
                 removed.push(gone.unit);
@@ -226,13 +226,13 @@ fn remove_replaced(
     Ok(has_moved)
 }
 
-/// A segment whose overwritings are confirmed. No view is kept between steps: it would keep the space of all segments
+/// A segment whose overwrites are confirmed. No view is kept between steps: it would keep the space of all segments
 /// that are released meanwhile.
 pub(super) struct Confirming {
     id: SegmentId,
     first_unit: Unit,
     /// In the order of the units. The first ones are passed.
-    notes: Vec<Overwriting>,
+    notes: Vec<Overwrite>,
     passed: usize,
     /// The segment, if it is read as a whole.
     frames: Option<Frames>,
@@ -244,7 +244,7 @@ impl Confirming {
         let id = (segment.class, segment.base);
         let mut notes = Vec::new();
         logs.unconfirmed.take(id, &mut notes);
-        notes.sort_unstable_by_key(Overwriting::number);
+        notes.sort_unstable_by_key(Overwrite::number);
         let is_whole = is_read_as_a_whole(notes.len() as u64, segment.bytes);
         let frames = is_whole.then(|| logs.data.view().frames(segment.class, segment.base, Purpose::Collect));
         let first_unit = logs.first_unit(segment);
@@ -256,7 +256,7 @@ impl Confirming {
         let start = self.passed;
         let (mut dead, mut unclear) = (Vec::new(), Vec::new());
         for (record, notes) in self.read(logs)? {
-            let verdict = verdict(record.record.key, notes.iter().map(Overwriting::key));
+            let verdict = verdict(record.record.key, notes.iter().map(Overwrite::key));
             if verdict.is_dead {
                 dead.push(record);
             }
@@ -274,16 +274,16 @@ impl Confirming {
     }
 
     /// Reads the next records that have notes.
-    fn read(&mut self, logs: &IndexedLogs) -> Result<Vec<(OfHash, &[Overwriting])>> {
+    fn read(&mut self, logs: &IndexedLogs) -> Result<Vec<(OfHash, &[Overwrite])>> {
         let Confirming { first_unit, notes, passed, frames, .. } = self;
-        let notes: &[Overwriting] = notes;
+        let notes: &[Overwrite] = notes;
         let of_hash = |unit: Unit, record: &RecordView<'_>, bytes: u32| {
             OfHash::new(logs, logs.hasher().hash(record.key).placement, unit, record, bytes)
         };
         let mut read = Vec::new();
         if let Some(frames) = frames {
             let start = frames.position();
-            while let Some(number) = notes.get(*passed).map(Overwriting::number)
+            while let Some(number) = notes.get(*passed).map(Overwrite::number)
                 && frames.position() < start + PIECE_BYTES
             {
                 let of_unit = notes_of(notes, passed, number);
@@ -296,7 +296,7 @@ impl Confirming {
             return Ok(read);
         }
         let mut wanted = Vec::with_capacity(READS_PER_STEP);
-        while let Some(number) = notes.get(*passed).map(Overwriting::number)
+        while let Some(number) = notes.get(*passed).map(Overwrite::number)
             && wanted.len() < READS_PER_STEP
         {
             wanted.push((*first_unit + u64::from(number), notes_of(notes, passed, number)));
@@ -314,7 +314,7 @@ impl Confirming {
     /// Returns the memory of the job, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let frames = self.frames.as_ref().map_or(0, Frames::heap_bytes);
-        frames + self.notes.capacity() * size_of::<Overwriting>()
+        frames + self.notes.capacity() * size_of::<Overwrite>()
     }
 }
 
@@ -324,12 +324,12 @@ mod tests {
 
     #[test]
     fn a_record_is_dead_if_a_note_has_its_key_and_compared_if_one_has_not() {
-        let (key, other) = (YoungerKey::Known(7), YoungerKey::Known(8));
+        let (key, other) = (NewerKey::Known(7), NewerKey::Known(8));
         for (notes, is_dead, must_compare) in [
             (vec![], false, false),
             (vec![key, key], true, false),
             (vec![other], false, true),
-            (vec![YoungerKey::Unknown], false, true),
+            (vec![NewerKey::Unknown], false, true),
             (vec![other, key], true, true),
         ] {
             assert_eq!(verdict(7, notes), Verdict { is_dead, must_compare });

@@ -1,4 +1,4 @@
-//! Entries in the order of their hashes, with their records: the youngest of each key.
+//! Entries in the order of their hashes, with their records: the newest of each key.
 
 use super::indexed_logs::{IndexedLogs, OwnedRecord};
 use crate::device::Purpose;
@@ -31,8 +31,8 @@ impl Groups {
         for group in entries.chunk_by(|(one, _), (other, _)| one.0 == other.0) {
             let start = records.len();
             for record in group.iter().filter_map(|(_, record)| record.as_ref()) {
-                // The youngest is the first.
-                if !records[start..].iter().any(|(_, younger)| younger.key == record.key) {
+                // The newest is the first.
+                if !records[start..].iter().any(|(_, newer)| newer.key == record.key) {
                     records.push((logs.hasher().hash(&record.key).placement, record.clone()));
                 }
             }

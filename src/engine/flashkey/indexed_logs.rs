@@ -4,7 +4,7 @@ use super::below::Below;
 use super::bound::Bound;
 use super::left::Left;
 use super::log_settings::LogSettings;
-use super::unconfirmed::{Unconfirmed, YoungerKey};
+use super::unconfirmed::{NewerKey, Unconfirmed};
 use crate::batch::NEVER;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::engine::jobs::{Space, with_locks};
@@ -41,7 +41,7 @@ pub(crate) struct IndexedLogs {
     pub(super) below: Option<Arc<dyn Below>>,
     /// Held while records leave: from before they are written below until they have no entries.
     pub(super) leaving: Mutex<()>,
-    /// The end of the youngest segment of the user log of which records leave or have left.
+    /// The end of the newest segment of the user log of which records leave or have left.
     pub(super) recycled_to: AtomicU64,
     /// The number of entries of clean records: those that the store below has as well.
     clean: AtomicU64,
@@ -124,14 +124,14 @@ impl IndexedLogs {
         self.secret.hash(key).placement
     }
 
-    /// Returns the number of overwritings that are not confirmed.
+    /// Returns the number of overwrites that are not confirmed.
     pub fn unconfirmed(&self) -> u64 {
         self.unconfirmed.count()
     }
 
-    /// Notes that the record at a unit of the view is probably replaced by a younger one with this key. The writer of
+    /// Notes that the record at a unit of the view is probably replaced by a newer one with this key. The writer of
     /// its shard is locked, or the view is the present one.
-    pub(super) fn note_overwriting(&self, view: &DataView, unit: Unit, key: YoungerKey) {
+    pub(super) fn note_overwrite(&self, view: &DataView, unit: Unit, key: NewerKey) {
         if let Some((id, number)) = view.locate(unit) {
             self.unconfirmed.note(id, number, key);
         }
@@ -183,7 +183,7 @@ impl IndexedLogs {
         self.data.disk_bytes()
     }
 
-    /// Returns the number of entries without those that are probably of a key that has a younger one. Reads nothing,
+    /// Returns the number of entries without those that are probably of a key that has a newer one. Reads nothing,
     /// and counts tombstones and what has expired.
     pub fn probable_keys(&self) -> u64 {
         self.index.len().saturating_sub(self.unconfirmed() + self.clean())
@@ -295,7 +295,7 @@ impl IndexedLogs {
 
     /// Notes that no entry points to a frame any more.
     pub(super) fn add_dead(&self, unit: Unit, bytes: u32) {
-        // The bytes at an opening are an estimate if records are of any size.
+        // The bytes at an open are an estimate if records are of any size.
         let subtract = |indexed: u64| Some(indexed.saturating_sub(u64::from(bytes)));
         let _ = self.indexed_bytes.fetch_update(Relaxed, Relaxed, subtract);
         if self.data.add_dead(unit, u64::from(bytes)) == Some(CLEAN) && self.settings.has_below {
@@ -325,7 +325,7 @@ impl IndexedLogs {
     }
 }
 
-/// Reads the records of `units`, the youngest first, until one has this key. Returns where it is in `buffer`.
+/// Reads the records of `units`, the newest first, until one has this key. Returns where it is in `buffer`.
 #[inline]
 pub(super) fn find(
     view: &DataView,
@@ -343,7 +343,7 @@ pub(super) fn find(
     Ok(None)
 }
 
-/// Counts of logs of which records leave, since the opening.
+/// Counts of logs of which records leave, since the open.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Lookups that found a record in the logs, and none. Those in the record cache do not count.

@@ -1,4 +1,4 @@
-//! The keys in order at an opening: what is not in runs of keys is found in the logs.
+//! The keys in order at an open: what is not in runs of keys is found in the logs.
 
 use super::commits::Commits;
 use super::indexed_logs::IndexedLogs;

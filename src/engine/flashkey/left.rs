@@ -17,7 +17,7 @@ pub(super) struct Left {
 
 impl Left {
     /// Makes an empty set for segments of this size; without bits for logs that are not a cache. At first it has every
-    /// hash, because the redo that an opening has read may not be durable.
+    /// hash, because the redo that an open has read may not be durable.
     pub fn new(segment_bytes: u64, is_cache: bool) -> Left {
         let bits = (segment_bytes / BYTES_PER_BIT).clamp(BITS_MIN, BITS_MAX).next_power_of_two();
         let words = if is_cache { bits / 64 } else { 0 };

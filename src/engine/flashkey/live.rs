@@ -54,7 +54,7 @@ pub enum Edit {
     Keys {
         /// The run.
         added: Option<KeyRun>,
-        /// The oldest and the youngest of the adjacent runs that it replaces. It is the youngest if it replaces none.
+        /// The oldest and the newest of the adjacent runs that it replaces. It is the newest if it replaces none.
         replaced: Option<(u64, u64)>,
         /// The keys of the user log before this position are in the runs.
         flushed_to: u64,
@@ -107,9 +107,9 @@ impl LiveLogs {
         let rank = |number| self.key_runs.iter().position(|run| run.number == number);
         let ranks = match replaced {
             None => self.key_runs.len()..self.key_runs.len(),
-            Some((oldest, youngest)) => {
-                let (oldest, youngest) = (rank(oldest)?, rank(youngest)?);
-                (oldest <= youngest).then_some(oldest..youngest + 1)?
+            Some((oldest, newest)) => {
+                let (oldest, newest) = (rank(oldest)?, rank(newest)?);
+                (oldest <= newest).then_some(oldest..newest + 1)?
             }
         };
         let is_new = added.is_none_or(|added| rank(added.number).is_none());

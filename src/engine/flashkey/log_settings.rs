@@ -64,7 +64,7 @@ pub enum Mistake {
     /// The entries of records that leave are removed, and their segment is released, before they are in the store
     /// below.
     RemovesBeforeDestage,
-    /// A record that was found below is promoted later, although a younger one may exist then.
+    /// A record that was found below is promoted later, although a newer one may exist then.
     PromotesOverNewer,
     /// A put that a cache rejects leaves the older record of its key.
     KeepsRejected,

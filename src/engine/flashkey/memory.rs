@@ -69,7 +69,7 @@ fn memory_shards(share: f64, shards: usize, left: u64, index_bytes: f64, entries
     wanted.min((left * shards as f64 / index_bytes.max(1.0)) as usize)
 }
 
-/// Returns how many shards an opening reads to memory. `saved_bytes` is the length of the saved index.
+/// Returns how many shards an open reads to memory. `saved_bytes` is the length of the saved index.
 pub(super) fn memory_shards_at_opening(
     share: f64,
     shards: usize,
@@ -95,7 +95,7 @@ pub(crate) struct Memory {
     pub(super) key_merge_bytes: AtomicU64,
     /// The memory of an index that is being saved, in bytes.
     pub(super) save_bytes: AtomicU64,
-    /// The memory of overwritings that are being confirmed, and of a search for them, in bytes.
+    /// The memory of overwrites that are being confirmed, and of a search for them, in bytes.
     pub(super) confirm_bytes: AtomicU64,
     pub(super) search_bytes: AtomicU64,
     /// The account at its peak.
@@ -224,7 +224,7 @@ impl Memory {
         }
     }
 
-    /// Returns the maximum number of unconfirmed overwritings, of a database with this many entries.
+    /// Returns the maximum number of unconfirmed overwrites, of a database with this many entries.
     pub fn unconfirmed_max(&self, entries: u64) -> u64 {
         let wanted = (self.logs.settings.unconfirmed_max * entries as f64) as u64;
         let budget = self.budget.load(Relaxed);

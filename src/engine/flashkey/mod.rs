@@ -60,7 +60,7 @@
 //! - **Confirm**: cleaning resolves the notes of a segment, because it reads all records. Only if there are more notes
 //!   than `unconfirmed_max` of the keys, steps read the older records of one segment: in long pieces, or one by one if
 //!   they are few. They choose the segment with the most notes per byte to read that is not cleaned soon. Notes are
-//!   not durable. After an opening, a search of the index notes the older entries of equal hashes; so does a save for
+//!   not durable. After an open, a search of the index notes the older entries of equal hashes; so does a save for
 //!   shards on flash.
 //! - **Segments** are complete when they have a 64th of the data, at least 2 MiB and at most `segment_bytes`: what is
 //!   dead is free soon in a small database, too.

@@ -1,4 +1,4 @@
-//! Which segment is cleaned next, where its records go, and in which segment overwritings are confirmed before. Pure
+//! Which segment is cleaned next, where its records go, and in which segment overwrites are confirmed before. Pure
 //! functions of counts.
 
 /// The rule by which cleaning chooses a segment.
@@ -73,9 +73,9 @@ pub(super) fn is_read_as_a_whole(records: u64, segment_bytes: u64) -> bool {
     records * READ_COST_BYTES >= segment_bytes
 }
 
-/// Returns the number of the segment whose overwritings are confirmed next, if any has some: those for the memory of
+/// Returns the number of the segment whose overwrites are confirmed next, if any has some: those for the memory of
 /// which the least has to be read, for as long as cleaning would not have resolved them without a read. `segments` have
-/// the number of unconfirmed overwritings, which count as dead.
+/// the number of unconfirmed overwrites, which count as dead.
 pub(super) fn choose_unconfirmed(segments: &[(SegmentCounts, u64)]) -> Option<usize> {
     let dead_share = |segment: &SegmentCounts| segment.dead as f64 / segment.bytes.max(1) as f64;
     let cleaned_at =
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn overwritings_are_confirmed_where_many_are_read_together_and_not_where_cleaning_is_near() {
+    fn overwrites_are_confirmed_where_many_are_read_together_and_not_where_cleaning_is_near() {
         let megabytes = |dead: u64| segment(32 << 20, dead << 20, 1);
         let choose = |counts: [(u64, u64); 3]| {
             choose_unconfirmed(&counts.map(|(dead, count)| (megabytes(dead), count)))
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(choose([(0, 0), (9, 0), (12, 5)]), Some(2));
         // The segment is read as a whole: the more the better, unless it is cleaned soon.
         assert_eq!(choose([(2, 20_000), (6, 50_000), (12, 90_000)]), Some(1));
-        // Each record is read: the youngest segment has the longest time left.
+        // Each record is read: the newest segment has the longest time left.
         assert_eq!(choose([(1, 500), (6, 1_000), (12, 1_500)]), Some(0));
         assert!(is_read_as_a_whole(2_048, 32 << 20) && !is_read_as_a_whole(2_047, 32 << 20));
     }

@@ -6,7 +6,7 @@ use super::get::{Wanted, find_many};
 use super::indexed_logs::OwnedRecord;
 use super::indexed_logs::{CLEAN, IndexedLogs, RecordPlace};
 use super::log_settings::Mistake;
-use super::unconfirmed::YoungerKey;
+use super::unconfirmed::NewerKey;
 use crate::batch::{Durability, HashedWrite, Write};
 use crate::cache::{RecordCache, Ticket, WriteGuard, cache_hash};
 use crate::device::{AlignedBuffer, Purpose, with_scratch};
@@ -349,10 +349,10 @@ impl Writer {
         // Of several records that were not read, the others have notes as well.
         if let Some(older) = unread {
             let key = match is_delete {
-                true => YoungerKey::Unknown,
-                false => YoungerKey::Known(self.logs.secret_hash(key.bytes())),
+                true => NewerKey::Unknown,
+                false => NewerKey::Known(self.logs.secret_hash(key.bytes())),
             };
-            self.logs.note_overwriting(&view, older, key);
+            self.logs.note_overwrite(&view, older, key);
         }
         let Some((rank, old, old_bytes)) = replaced else {
             if unread.is_none() && is_delete && !self.logs.is_below(key) {
@@ -369,7 +369,7 @@ impl Writer {
         if let Some(other) = units.iter().rfind(|unit| must_note && **unit != old)
             && unread != Some(*other)
         {
-            self.logs.note_overwriting(&view, *other, YoungerKey::Unknown);
+            self.logs.note_overwrite(&view, *other, NewerKey::Unknown);
         }
         // The entries before it are of other keys.
         let is_last_of_key = unread.is_none() && rank + 1 == units.len();
@@ -428,7 +428,7 @@ impl Writer {
         Ok(Found { replaced: None, unread })
     }
 
-    /// Appends a record that the store below has, and makes an entry for it, unless a younger one may exist. The record
+    /// Appends a record that the store below has, and makes an entry for it, unless a newer one may exist. The record
     /// was found there after the logs had none of its key; `ticket` is what [`ticket`](Self::ticket) returned before.
     pub fn promote(&self, key: Key<'_>, record: &RecordView<'_>, ticket: u64) -> Result<bool> {
         let (logs, hash) = (&self.logs, key.hash().placement);
@@ -440,7 +440,7 @@ impl Writer {
         }
         logs.with_writers(std::iter::once(hash), || {
             logs.health().check_open()?;
-            // A younger record has an entry, or has left with a segment that ends after the ticket.
+            // A newer record has an entry, or has left with a segment that ends after the ticket.
             let (units, are_all) = logs.index.known_candidates(hash);
             let may_be_older = !units.is_empty() || !are_all || logs.recycled_to.load(Relaxed) > ticket;
             if may_be_older { Ok(false) } else { self.append_clean(hash, record) }
@@ -483,7 +483,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns when a write is as durable as requested. If nothing was written, everything that made that unnecessary
+    /// Blocks until a write is as durable as requested. If nothing was written, everything that made that unnecessary
     /// is.
     pub fn make_durable(&self, durability: Durability, end: Option<u64>) -> Result<()> {
         match (durability, end) {
@@ -496,7 +496,7 @@ impl Writer {
         }
     }
 
-    /// Returns when everything that can be read now is as durable as requested, whichever thread wrote it.
+    /// Blocks until everything that can be read now is as durable as requested, whichever thread wrote it.
     pub fn make_found_durable(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Buffered => Ok(()),

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A record that leaves is below before it has no entry, so a lookup that finds no entry, and then looks below, finds
-//! it. Of several versions of a key the youngest leaves last: a record leaves only when all older entries of its hash
+//! it. Of several versions of a key the newest leaves last: a record leaves only when all older entries of its hash
 //! are of other keys. So what the logs have of a key is never older than what the store below has.
 //!
 //! Without a store below the records are lost: the logs are a cache.
@@ -77,7 +77,7 @@ fn write_below<'r>(
     }
 }
 
-/// Returns the records that have an entry. One that a younger record replaces must not be written below: if that is a
+/// Returns the records that have an entry. One that a newer record replaces must not be written below: if that is a
 /// tombstone, it may leave with the same write.
 fn still_live(logs: &IndexedLogs, records: Vec<Live>) -> Result<Vec<Live>> {
     let mut live = Vec::with_capacity(records.len());

@@ -55,7 +55,7 @@ pub(crate) fn repair(
     let mut repairing = Repairing { directory, survey, report: &mut report };
     let outcome = repairing.run(&mut counter);
     if outcome.is_err() {
-        // No manifest names these files; if they cannot be removed, the next opening removes them.
+        // No manifest names these files; if they cannot be removed, the next open removes them.
         report.new_files.iter().for_each(|name| drop(directory.remove(name)));
     }
     outcome.map(|()| report)
@@ -118,7 +118,7 @@ impl Repairing<'_> {
         for (hash, unit) in lost.drain(..) {
             index.remove(hash, unit);
         }
-        // As an opening does it: what redo does not cover is indexed in the order in which it was written.
+        // As an open does it: what redo does not cover is indexed in the order in which it was written.
         let select = |segment: &FoundSegment| segment.class == USER && segment.end > covered;
         data_files.records(data, &select, &mut |_| true, &mut |found| {
             let hash = hasher.hash(found.record.key).placement;
@@ -226,7 +226,7 @@ impl Repairing<'_> {
         let saved = SavedIndex { number, tag: random_number()?, redo_from };
         names.extend([saved.file_name(), index_files.format.segment_name(redo_from)]);
         let redo_synced = index_files.write(saved, index, finished_to)?;
-        // Without runs of keys: an opening makes them again from the records.
+        // Without runs of keys: an open makes them again from the records.
         let index = Some(saved);
         Ok(LiveLogs { finished: kept, finished_to, index, redo_synced, ..LiveLogs::default() })
     }

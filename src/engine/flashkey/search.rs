@@ -1,4 +1,4 @@
-//! Finding overwritings that were not noted: those of before an opening, and those of keys whose older entries were on
+//! Finding overwrites that were not noted: those of before an open, and those of keys whose older entries were on
 //! flash.
 
 use super::indexed_logs::IndexedLogs;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The number of entries that a step searches.
 const ENTRIES: usize = 16_384;
 
-/// Records that younger ones probably replace, by segment. They are noted all at once, because each segment's notes are
+/// Records that newer ones probably replace, by segment. They are noted all at once, because each segment's notes are
 /// searched for them.
 #[derive(Default)]
 pub(super) struct Found {
@@ -19,7 +19,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Adds all but the youngest entry of a hash.
+    /// Adds all but the newest entry of a hash.
     fn add(&mut self, view: &DataView, units: impl Iterator<Item = Unit>) {
         for (id, number) in units.skip(1).filter_map(|unit| view.locate(unit)) {
             self.numbers.entry(id).or_default().push(number);
@@ -27,7 +27,7 @@ impl Found {
         }
     }
 
-    /// Adds all but the youngest entries of these hashes.
+    /// Adds all but the newest entries of these hashes.
     pub fn add_hashes(&mut self, logs: &IndexedLogs, hashes: &[u64]) -> Result<()> {
         if hashes.is_empty() {
             return Ok(());

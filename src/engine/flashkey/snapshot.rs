@@ -102,7 +102,7 @@ impl LogSnapshot {
         }
     }
 
-    /// Returns whether the snapshot has this record, which is at `unit`, and no younger one of its key. `units` are
+    /// Returns whether the snapshot has this record, which is at `unit`, and no newer one of its key. `units` are
     /// those of its hash.
     fn has(&self, unit: Unit, units: &[Unit], key: &[u8]) -> Result<bool> {
         let key = self.hasher.key(key);
@@ -145,7 +145,7 @@ impl SnapshotRecords {
             }
             let known = snapshot.index.known(hash, unit);
             if known != KnownEntry::IsMissing {
-                records.push((unit, known == KnownEntry::IsYoungest, OwnedRecord::from(record)));
+                records.push((unit, known == KnownEntry::IsNewest, OwnedRecord::from(record)));
             }
             if known == KnownEntry::Unclear {
                 hashes.push(hash);
@@ -153,8 +153,8 @@ impl SnapshotRecords {
             Ok(())
         })?;
         let mut unclear = snapshot.index.candidates(Purpose::Index, &hashes)?.into_iter();
-        for (unit, is_youngest, record) in records {
-            if is_youngest || snapshot.has(unit, &unclear.next().unwrap_or_default(), &record.key)? {
+        for (unit, is_newest, record) in records {
+            if is_newest || snapshot.has(unit, &unclear.next().unwrap_or_default(), &record.key)? {
                 self.ready.push_back(record);
             }
         }

@@ -155,7 +155,7 @@ impl<'a> Survey<'a> {
         if parts.has_lost || matched != self.index.index.len() {
             let (rest, has_below) = (u64::MAX >> self.index_files.settings.hash_bits, self.has_below);
             for (hash, unit) in self.index.index.entries() {
-                // A younger entry that is lost hides older ones, which would be found again, or one below.
+                // A newer entry that is lost hides older ones, which would be found again, or one below.
                 let is_oldest = || !has_below && self.index.index.candidates(hash).last() == Some(&unit);
                 if parts.lose(unit, KeyRange { first: hash, last: hash | rest }, is_oldest) {
                     self.lost.push((hash, unit));

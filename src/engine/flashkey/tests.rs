@@ -17,7 +17,7 @@ struct Checked {
     wanted: BTreeMap<u32, Vec<u8>>,
 }
 
-/// Settings with which some overwritings are confirmed before their segments are cleaned.
+/// Settings with which some overwrites are confirmed before their segments are cleaned.
 fn settings() -> FlashKeySettings {
     FlashKeySettings::default().segment_bytes(4096).unconfirmed_max(0.05)
 }
@@ -103,7 +103,7 @@ fn no_step_works_once_no_work_is_pending() {
     }
 }
 
-/// Some of the openings are interrupted.
+/// Some of the opens are interrupted.
 #[test]
 fn a_database_serves_and_takes_changes_while_its_index_is_loaded_after_an_opening() {
     let mut checked = Checked::create();
@@ -126,7 +126,7 @@ fn a_database_serves_and_takes_changes_while_its_index_is_loaded_after_an_openin
         checked.check(keys);
         loaded += u32::from(checked.detail("index_shards_in_memory") == 4.0);
     }
-    assert!((5..20).contains(&loaded), "{loaded} openings with the whole index in memory at the end");
+    assert!((5..20).contains(&loaded), "{loaded} opens with the whole index in memory at the end");
     checked.engine.request_compaction().unwrap();
     checked.work();
     assert_eq!(checked.engine.stats().records, checked.wanted.len() as u64);
@@ -232,7 +232,7 @@ fn records_that_move_or_change_while_they_are_confirmed_are_confirmed_later() {
 
 #[test]
 fn the_bytes_of_an_overwritten_record_count_as_dead_once_when_others_of_its_key_are_compared() {
-    // No segment is cleaned, and all notes that an opening makes are without a key.
+    // No segment is cleaned, and all notes that an open makes are without a key.
     let mut checked = Checked::create_with(&settings().space(4.0).unconfirmed_max(1.0));
     let keys = 1_000;
     for round in 0..3 {
@@ -283,9 +283,9 @@ fn an_update_replaces_the_entry_that_it_has_read_without_a_later_comparison() {
     checked.check(500);
 }
 
-/// What is moved while it is confirmed is noted again, and few overwritings are not confirmed otherwise.
+/// What is moved while it is confirmed is noted again, and few overwrites are not confirmed otherwise.
 #[test]
-fn a_compaction_confirms_all_overwritings_although_cleaning_moves_records_meanwhile() {
+fn a_compaction_confirms_all_overwrites_although_cleaning_moves_records_meanwhile() {
     let mut random = fastrand::Rng::with_seed(3);
     for _ in 0..40 {
         let mut checked = Checked::create_with(&settings().unconfirmed_max(1.0).space(random.f64() + 1.05));

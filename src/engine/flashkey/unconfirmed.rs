@@ -1,11 +1,11 @@
-//! Unconfirmed overwritings: records of which a younger record of an equal hash exists, whose key is probably the same.
+//! Unconfirmed overwrites: records of which a newer record of an equal hash exists, whose key is probably the same.
 //!
 //! ```text
-//! segment 0   7 (key 52..) 201 (key e0..) 93 (unknown)     numbers of units, each with the key of the younger record
+//! segment 0   7 (key 52..) 201 (key e0..) 93 (unknown)     numbers of units, each with the key of the newer record
 //! segment 1   4 (key 17..) ...
 //! ```
 //!
-//! An overwriting is noted for the segment of the older record, before the entry of the younger one is made and with
+//! An overwrite is noted for the segment of the older record, before the entry of the newer one is made and with
 //! its writer locked. What it says stays true: a record with this key was put after the one at this unit. So a job
 //! that reads the older record, as cleaning does, needs no other read to know whether it is dead. Only if the keys
 //! differ, or the key was not known, the records of all entries of the hash are compared.
@@ -18,7 +18,7 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::collections::BTreeMap;
 
 /// The memory of a noted overwriting, in bytes.
-pub const NOTE_BYTES: usize = size_of::<Overwriting>();
+pub const NOTE_BYTES: usize = size_of::<Overwrite>();
 /// The notes of a segment grow by this share, and by this many.
 const GROWTH: usize = 8;
 const GROWTH_MIN: usize = 4;
@@ -26,32 +26,32 @@ const GROWTH_MIN: usize = 4;
 /// Class and base of a segment.
 pub(super) type SegmentId = (u8, u64);
 
-/// The key of the younger record of an overwriting, as a secret hash of this opening.
+/// The key of the newer record of an overwrite, as a secret hash of this open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum YoungerKey {
+pub(super) enum NewerKey {
     Known(u64),
-    /// It was not at hand, or the younger record is a tombstone, which has to be found as well.
+    /// It was not at hand, or the newer record is a tombstone, which has to be found as well.
     Unknown,
 }
 
 const UNKNOWN: u64 = 0;
 
-/// A record that a younger one probably replaces.
+/// A record that a newer one probably replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Overwriting {
+pub(super) struct Overwrite {
     /// The number of the unit of the older record in its segment.
     number: u32,
-    /// The secret hash of the key of the younger record, low part first; 0 if it is unknown.
+    /// The secret hash of the key of the newer record, low part first; 0 if it is unknown.
     key: [u32; 2],
 }
 
-impl Overwriting {
-    fn new(number: u32, key: YoungerKey) -> Overwriting {
+impl Overwrite {
+    fn new(number: u32, key: NewerKey) -> Overwrite {
         let hash = match key {
-            YoungerKey::Known(hash) => hash,
-            YoungerKey::Unknown => UNKNOWN,
+            NewerKey::Known(hash) => hash,
+            NewerKey::Unknown => UNKNOWN,
         };
-        Overwriting { number, key: [hash as u32, (hash >> 32) as u32] }
+        Overwrite { number, key: [hash as u32, (hash >> 32) as u32] }
     }
 
     /// Returns the number of the unit of the older record in its segment.
@@ -59,26 +59,26 @@ impl Overwriting {
         self.number
     }
 
-    /// Returns the key of the younger record.
-    pub fn key(&self) -> YoungerKey {
+    /// Returns the key of the newer record.
+    pub fn key(&self) -> NewerKey {
         match u64::from(self.key[0]) | u64::from(self.key[1]) << 32 {
-            UNKNOWN => YoungerKey::Unknown,
-            hash => YoungerKey::Known(hash),
+            UNKNOWN => NewerKey::Unknown,
+            hash => NewerKey::Known(hash),
         }
     }
 }
 
-/// The overwritings of a segment.
+/// The overwrites of a segment.
 #[derive(Default)]
 struct OfSegment {
-    notes: Vec<Overwriting>,
+    notes: Vec<Overwrite>,
     /// The number of those, and of those that a job has taken and not resolved.
     count: u64,
     /// Whether a job works on the segment.
     is_held: bool,
 }
 
-/// The unconfirmed overwritings of all segments.
+/// The unconfirmed overwrites of all segments.
 #[derive(Default)]
 pub(super) struct Unconfirmed {
     segments: Mutex<BTreeMap<SegmentId, OfSegment>>,
@@ -88,7 +88,7 @@ pub(super) struct Unconfirmed {
 
 impl Unconfirmed {
     /// Notes that the record at this unit of a segment is probably replaced by a record with this key.
-    pub fn note(&self, id: SegmentId, number: u32, key: YoungerKey) {
+    pub fn note(&self, id: SegmentId, number: u32, key: NewerKey) {
         let mut segments = self.segments.lock();
         let segment = segments.entry(id).or_default();
         let before = segment.notes.capacity();
@@ -97,12 +97,12 @@ impl Unconfirmed {
             let added = segment.notes.capacity() - before;
             self.heap_bytes.fetch_add(added * NOTE_BYTES, Relaxed);
         }
-        segment.notes.push(Overwriting::new(number, key));
+        segment.notes.push(Overwrite::new(number, key));
         segment.count += 1;
         self.count.fetch_add(1, Relaxed);
     }
 
-    /// Returns the number of overwritings that are not resolved.
+    /// Returns the number of overwrites that are not resolved.
     pub fn count(&self) -> u64 {
         self.count.load(Relaxed)
     }
@@ -126,7 +126,7 @@ impl Unconfirmed {
     }
 
     /// Moves the notes of a segment to `taken`, in any order. They count until they are resolved.
-    pub fn take(&self, id: SegmentId, taken: &mut Vec<Overwriting>) {
+    pub fn take(&self, id: SegmentId, taken: &mut Vec<Overwrite>) {
         let mut segments = self.segments.lock();
         if let Some(segment) = segments.get_mut(&id).filter(|segment| !segment.notes.is_empty()) {
             let notes = std::mem::take(&mut segment.notes);
@@ -139,14 +139,14 @@ impl Unconfirmed {
         }
     }
 
-    /// Returns the keys of the younger records that are noted for a unit, as far as they were not taken.
-    pub fn of_unit(&self, id: SegmentId, number: u32) -> Vec<YoungerKey> {
+    /// Returns the keys of the newer records that are noted for a unit, as far as they were not taken.
+    pub fn of_unit(&self, id: SegmentId, number: u32) -> Vec<NewerKey> {
         let segments = self.segments.lock();
         let notes = segments.get(&id).map_or(&[][..], |segment| &segment.notes);
-        notes.iter().filter(|note| note.number == number).map(Overwriting::key).collect()
+        notes.iter().filter(|note| note.number == number).map(Overwrite::key).collect()
     }
 
-    /// Counts overwritings of a segment that were taken as resolved; no more than it has besides those in notes.
+    /// Counts overwrites of a segment that were taken as resolved; no more than it has besides those in notes.
     pub fn resolve(&self, id: SegmentId, count: u64) {
         if let Some(segment) = self.segments.lock().get_mut(&id) {
             let taken = segment.count.saturating_sub(segment.notes.len() as u64);
@@ -178,19 +178,19 @@ impl Unconfirmed {
         }
     }
 
-    /// Notes for the units of a segment with these numbers that younger records of unknown keys probably replace their
+    /// Notes for the units of a segment with these numbers that newer records of unknown keys probably replace their
     /// records, except those for which there are notes.
     pub fn note_missing(&self, id: SegmentId, mut numbers: Vec<u32>) {
         numbers.sort_unstable();
         numbers.dedup();
         let mut segments = self.segments.lock();
         let segment = segments.entry(id).or_default();
-        segment.notes.sort_by_key(Overwriting::number);
-        let has_note = |number: &u32| segment.notes.binary_search_by_key(number, Overwriting::number).is_ok();
+        segment.notes.sort_by_key(Overwrite::number);
+        let has_note = |number: &u32| segment.notes.binary_search_by_key(number, Overwrite::number).is_ok();
         numbers.retain(|number| !has_note(number));
         let before = segment.notes.capacity();
         segment.notes.reserve_exact(numbers.len());
-        segment.notes.extend(numbers.iter().map(|number| Overwriting::new(*number, YoungerKey::Unknown)));
+        segment.notes.extend(numbers.iter().map(|number| Overwrite::new(*number, NewerKey::Unknown)));
         self.heap_bytes.fetch_add((segment.notes.capacity() - before) * NOTE_BYTES, Relaxed);
         segment.count += numbers.len() as u64;
         self.count.fetch_add(numbers.len() as u64, Relaxed);
@@ -217,16 +217,16 @@ mod tests {
     #[test]
     fn notes_count_until_they_are_resolved_or_their_segment_is_gone() {
         let unconfirmed = Unconfirmed::default();
-        let key = |number: u32| YoungerKey::Known(u64::MAX - u64::from(number));
+        let key = |number: u32| NewerKey::Known(u64::MAX - u64::from(number));
         (0..1_000).for_each(|number| unconfirmed.note((1, 64), number, key(number)));
-        unconfirmed.note((0, 0), 9, YoungerKey::Unknown);
+        unconfirmed.note((0, 0), 9, NewerKey::Unknown);
         let bytes = unconfirmed.heap_bytes();
         assert!((1_001 * NOTE_BYTES..1_200 * NOTE_BYTES).contains(&bytes));
         assert!(unconfirmed.hold((1, 64)) && !unconfirmed.hold((1, 64)));
         let mut taken = Vec::new();
         unconfirmed.take((1, 64), &mut taken);
-        unconfirmed.note((1, 64), 7, YoungerKey::Unknown);
-        assert_eq!(unconfirmed.of_unit((1, 64), 7), [YoungerKey::Unknown]);
+        unconfirmed.note((1, 64), 7, NewerKey::Unknown);
+        assert_eq!(unconfirmed.of_unit((1, 64), 7), [NewerKey::Unknown]);
         unconfirmed.take((1, 64), &mut taken);
         assert_eq!(taken.len(), 1_001);
         assert!(
@@ -240,7 +240,7 @@ mod tests {
         unconfirmed.end_hold((1, 64));
         assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(1, 64)]), (2, (1, false)));
         // Only one was taken and is not resolved; the other one is a note.
-        unconfirmed.note((1, 64), 5, YoungerKey::Unknown);
+        unconfirmed.note((1, 64), 5, NewerKey::Unknown);
         unconfirmed.resolve((1, 64), 9);
         assert_eq!((unconfirmed.count(), unconfirmed.of_segments()[&(1, 64)]), (2, (1, false)));
         unconfirmed.note_missing((0, 0), vec![9, 7, 8, 7]);
@@ -249,7 +249,7 @@ mod tests {
         unconfirmed.forget_units(vec![((0, 0), 8), ((0, 0), 6), ((1, 64), 7)]);
         assert_eq!((unconfirmed.count(), unconfirmed.of_unit((0, 0), 8)), (2, vec![]));
         // Forgotten notes take no memory.
-        (0..1_000).for_each(|number| unconfirmed.note((0, 0), 10 + number, YoungerKey::Unknown));
+        (0..1_000).for_each(|number| unconfirmed.note((0, 0), 10 + number, NewerKey::Unknown));
         assert!(unconfirmed.heap_bytes() > 1_000 * NOTE_BYTES);
         unconfirmed.forget_units((10..1_010).map(|number| ((0, 0), number)).collect());
         assert!(unconfirmed.heap_bytes() < 20 * NOTE_BYTES, "{}", unconfirmed.heap_bytes());

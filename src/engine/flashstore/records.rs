@@ -1,4 +1,4 @@
-//! Snapshots and scans of both stores. What flash has of a key is younger than what the disk has, also if it is a
+//! Snapshots and scans of both stores. What flash has of a key is newer than what the disk has, also if it is a
 //! tombstone.
 
 use crate::batch::TimestampMs;
@@ -65,7 +65,7 @@ impl Snapshot for TieredSnapshot {
     }
 }
 
-/// The records of the disk of which flash has no younger version. Ends after the first error.
+/// The records of the disk of which flash has no newer version. Ends after the first error.
 struct BelowFlash {
     flash: LogSnapshot,
     hasher: KeyHasher,
@@ -131,8 +131,8 @@ pub(super) fn scan(
         let hasher = flash.hasher();
         let mut records: Vec<(u64, Record)> = Vec::with_capacity(of_flash.len() + below.records.len());
         {
-            let younger: HashSet<&[u8]> = of_flash.iter().map(|(_, record)| &record.key[..]).collect();
-            let of_disk = below.records.into_iter().filter(|record| !younger.contains(&record.key[..]));
+            let newer: HashSet<&[u8]> = of_flash.iter().map(|(_, record)| &record.key[..]).collect();
+            let of_disk = below.records.into_iter().filter(|record| !newer.contains(&record.key[..]));
             records.extend(of_disk.map(|record| (hasher.hash(&record.key).placement, record)));
         }
         for (position, record) in of_flash {

@@ -1,6 +1,6 @@
 //! The trait [`Engine`] over the logs on flash and the disk below them.
 //!
-//! What flash has of a key is younger. A lookup asks flash first: a record is on the disk before it leaves flash, so it
+//! What flash has of a key is newer. A lookup asks flash first: a record is on the disk before it leaves flash, so it
 //! is found in one of them. Only records that leave change the disk; a snapshot of both is taken while none leaves.
 
 use super::admission::Admission;

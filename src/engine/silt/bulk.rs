@@ -1,6 +1,6 @@
 //! Bulk loading: records are sorted by their placement and merged into the SortedStores, partition by partition.
 //!
-//! The merge of a partition takes the loaded records as the youngest of its sources, so a load is as atomic per
+//! The merge of a partition takes the loaded records as the newest of its sources, so a load is as atomic per
 //! partition, and recovers in the same way, as any merge. A new database writes each record once.
 
 use super::configuration::Configuration;

@@ -1,4 +1,4 @@
-//! The job that writes chains (BloomStore, III-A): the columns of the youngest runs move from their files to the
+//! The job that writes chains (BloomStore, III-A): the columns of the newest runs move from their files to the
 //! chain. A chain that is damaged is made again of the columns that each run has in its file.
 
 use super::job_context::JobContext;
@@ -50,10 +50,10 @@ impl ChainJob {
             return Ok(None);
         };
         if configuration.settings.makes(Mistake::OmitsColumn)
-            && let Some(youngest) = added.last_mut()
+            && let Some(newest) = added.last_mut()
         {
-            let empty = RunColumnsBuilder::new(youngest.columns.settings(), 1)?.finish();
-            youngest.columns = Arc::new(empty);
+            let empty = RunColumnsBuilder::new(newest.columns.settings(), 1)?.finish();
+            newest.columns = Arc::new(empty);
         }
         if configuration.settings.makes(Mistake::ReversesRuns) {
             added.reverse();

@@ -1,10 +1,10 @@
 //! The number of keys: exact by a merge of all stores, or estimated from a sample.
 //!
 //! The SortedStore has each key once, so its count is exact; how many keys
-//! the younger stores add or remove is known only after a merge.
+//! the newer stores add or remove is known only after a merge.
 //!
 //! Keys are in hash order, so the first records of a partition are a random sample of it. The stores are merged from
-//! the start until enough records were read, and the number of keys that the younger stores added is extrapolated.
+//! the start until enough records were read, and the number of keys that the newer stores added is extrapolated.
 
 use super::partition::Partitions;
 use super::snapshot::{READ_BYTES, cursor};

@@ -102,7 +102,7 @@ impl Reader {
         (self.context(key.bytes(), route.hash, now_ms, ticket), stores)
     }
 
-    /// Returns the stores to search for a key in a snapshot. The cache is not used: it has younger records than the
+    /// Returns the stores to search for a key in a snapshot. The cache is not used: it has newer records than the
     /// snapshot.
     pub fn start_in_snapshot<'a>(
         &'a self,

@@ -1,4 +1,4 @@
-//! Lookups of many keys at once. Each round reads, for every key that was not found yet, the youngest store that may
+//! Lookups of many keys at once. Each round reads, for every key that was not found yet, the newest store that may
 //! have it; all reads of a round are in flight together.
 
 use super::get::Reader;
@@ -29,7 +29,7 @@ struct PendingKey<'a> {
     number: usize,
     context: LookupContext<'a>,
     stores: Stores,
-    /// The next store to search: the HashStores from the youngest on, then the SortedStore.
+    /// The next store to search: the HashStores from the newest on, then the SortedStore.
     next_store: usize,
     /// What is known of the stores of the chain.
     chained: Chained,
@@ -238,7 +238,7 @@ impl PendingKey<'_> {
     }
 
     /// Returns the read of the chain's page, or of the next place that it has named; `None` if there is no chain, if it
-    /// is damaged, or if younger stores are not searched yet.
+    /// is damaged, or if newer stores are not searched yet.
     fn next_in_chain(&mut self) -> Option<Next> {
         let view = &self.stores.view;
         let (_, chain) = view.chain.as_ref().filter(|_| self.next_store >= view.unchained())?;

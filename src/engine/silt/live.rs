@@ -85,7 +85,7 @@ pub struct Edit {
     pub converted_to: u64,
     /// The numbers of the removed stores.
     pub removed: Vec<u64>,
-    /// The added stores, which are the youngest, except for a SortedStore.
+    /// The added stores, which are the newest, except for a SortedStore.
     pub added: Vec<StoreEntry>,
 }
 

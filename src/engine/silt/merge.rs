@@ -48,7 +48,7 @@ const NEW_KEYS_WEIGHT: f64 = 0.5;
 /// A merge shows its records to lookups in about this many parts.
 pub const PARTS: u64 = 16;
 
-/// Records from outside that a merge adds to a partition, as the youngest ones.
+/// Records from outside that a merge adds to a partition, as the newest ones.
 pub(super) struct Loaded {
     pub cursor: Box<dyn Cursor>,
     /// How many there are at most, and the bytes of their keys and values.
@@ -119,7 +119,7 @@ fn expected(sorted: u64, young: u64, new_key_ratio: f64) -> u64 {
 
 impl MergeJob {
     /// Starts a merge of the stores of a partition, including its frozen LogStores if `with_frozen`; `None` if there is
-    /// nothing to merge. `loaded` has further records, the youngest ones.
+    /// nothing to merge. `loaded` has further records, the newest ones.
     pub fn start(
         context: &JobContext,
         partition: usize,

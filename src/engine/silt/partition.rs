@@ -319,7 +319,7 @@ impl Partitions {
         }
         let frozen = Arc::new(state.active.freeze(position));
         let mut view = (*state.view).clone();
-        // Lookups search from the youngest to the oldest.
+        // Lookups search from the newest to the oldest.
         view.frozen.insert(0, frozen);
         let settings = |position_bits| self.log_store_settings(state.keys(), position_bits);
         let position_bits = policy::position_bits(&state.active, position, settings(0).slots());
@@ -503,7 +503,7 @@ impl Partitions {
         })
     }
 
-    /// Replaces the chain by one of all stores but the youngest. The filters and fences of its stores leave memory.
+    /// Replaces the chain by one of all stores but the newest. The filters and fences of its stores leave memory.
     /// Returns the view before.
     pub fn install_chain(&self, partition: usize, installed: InstalledChain) -> Arc<View> {
         let InstalledChain { number, chain, prefilter } = installed;

@@ -90,7 +90,7 @@ pub enum Mistake {
     ChecksOnlyUnderLocks,
     /// A chain becomes durable before the runs that it names.
     ChainBeforeRun,
-    /// A chain has no records of the youngest run that it names.
+    /// A chain has no records of the newest run that it names.
     OmitsColumn,
     /// A prefilter has no records of a run of its chain.
     OmitsFromPrefilter,

@@ -238,7 +238,7 @@ impl Writer {
         Ok(replayed)
     }
 
-    /// Returns when a write is as durable as requested.
+    /// Blocks until a write is as durable as requested.
     fn make_durable(&self, durability: Durability, end: u64) -> Result<()> {
         match durability {
             Durability::Synced => {
@@ -249,7 +249,7 @@ impl Writer {
         }
     }
 
-    /// Returns when everything that can be read now is as durable as requested, whichever thread wrote it.
+    /// Blocks until everything that can be read now is as durable as requested, whichever thread wrote it.
     pub fn make_found_durable(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Buffered => Ok(()),

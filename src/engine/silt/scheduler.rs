@@ -386,7 +386,7 @@ impl Scheduler {
         Ok(job)
     }
 
-    /// Merges records from outside into a partition, in the calling thread. They are younger than everything that was
+    /// Merges records from outside into a partition, in the calling thread. They are newer than everything that was
     /// written before. `go_on` is called after each step and returns whether to continue.
     ///
     /// # Errors

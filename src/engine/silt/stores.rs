@@ -1,4 +1,4 @@
-//! A lookup in the stores of a partition, from the youngest to the oldest (SILT 2).
+//! A lookup in the stores of a partition, from the newest to the oldest (SILT 2).
 
 use super::view::View;
 use crate::batch::TimestampMs;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) enum Lookup {
     /// The store has no record of the key; older stores may have one.
     Absent,
-    /// The store has the youngest record of the key: its expiry time, or `None` if it is a tombstone or has expired.
+    /// The store has the newest record of the key: its expiry time, or `None` if it is a tombstone or has expired.
     Found(Option<TimestampMs>),
 }
 

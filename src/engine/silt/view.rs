@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// The immutable stores of a partition at one moment.
 #[derive(Clone, Default)]
 pub(super) struct View {
-    /// LogStores that are queued for conversion, the youngest first.
+    /// LogStores that are queued for conversion, the newest first.
     pub frozen: Vec<Arc<FrozenLog>>,
-    /// HashStores with their numbers, the youngest first.
+    /// HashStores with their numbers, the newest first.
     pub hash_stores: Vec<(u64, Arc<OrderedTable>)>,
     /// The SortedStore with its number.
     pub sorted: Option<(u64, Arc<OrderedTable>)>,
@@ -59,7 +59,7 @@ impl View {
         self.sorted.as_ref().map_or(0, |(_, store)| store.records())
     }
 
-    /// Returns how many stores are not in the chain: the youngest ones.
+    /// Returns how many stores are not in the chain: the newest ones.
     #[inline]
     pub fn unchained(&self) -> usize {
         let chained = self.chain.as_ref().map_or(0, |(_, chain)| chain.runs().len());
@@ -84,7 +84,7 @@ impl View {
         self.chain.is_some() && self.prefilter.as_ref().is_none_or(may_contain)
     }
 
-    /// Returns the stores to search for a key with this placement, the youngest first.
+    /// Returns the stores to search for a key with this placement, the newest first.
     #[inline]
     pub fn searched(&self, placement: u64) -> impl Iterator<Item = &Arc<OrderedTable>> {
         let merged = self.merged.as_ref().filter(|merged| placement < merged.placement);
@@ -144,7 +144,7 @@ pub(super) struct Piece {
 }
 
 impl View {
-    /// Returns the stores with number and role, the youngest first.
+    /// Returns the stores with number and role, the newest first.
     pub fn stores(&self) -> impl Iterator<Item = (u64, Role, &Arc<OrderedTable>)> {
         let hash_stores = self.hash_stores.iter().map(|(number, store)| (*number, Role::of(store), store));
         hash_stores.chain(self.sorted.iter().map(|(number, store)| (*number, Role::Sorted, store)))

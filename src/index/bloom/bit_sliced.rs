@@ -28,7 +28,7 @@ pub(super) struct Shape {
     pub columns: u32,
 }
 
-/// The columns of a key, the youngest first.
+/// The columns of a key, the newest first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Columns([u64; ROW_WORDS]);
 
@@ -165,7 +165,7 @@ impl BitSliced {
         BitSliced { shape, words }
     }
 
-    /// Inserts a hash into the youngest filter, of which there is one.
+    /// Inserts a hash into the newest filter, of which there is one.
     pub(super) fn insert(&mut self, hash: u64) {
         for row in rows_of(self.shape.rows, self.shape.functions, hash) {
             let bit = (row + 1) * u64::from(self.shape.columns) - 1;
@@ -201,7 +201,7 @@ impl BitSliced {
         (self.rows(), self.functions()) == (other.rows(), other.functions())
     }
 
-    /// Adds a filter of these hashes, which is the youngest then. Copies the matrix.
+    /// Adds a filter of these hashes, which is the newest then. Copies the matrix.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if there are [`COLUMNS_MAX`] filters.
@@ -209,29 +209,29 @@ impl BitSliced {
         self.append(&BitSliced::filter(self.rows(), self.functions(), hashes)?)
     }
 
-    /// Adds the filters of another matrix, which are younger. Copies both.
+    /// Adds the filters of another matrix, which are newer. Copies both.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if it has another number of rows or functions, or there would be more than
     /// [`COLUMNS_MAX`] filters.
-    pub fn append(&mut self, younger: &BitSliced) -> Result<(), BuildError> {
-        self.append_each(std::slice::from_ref(younger))
+    pub fn append(&mut self, newer: &BitSliced) -> Result<(), BuildError> {
+        self.append_each(std::slice::from_ref(newer))
     }
 
-    /// Adds the filters of other matrices, each younger than the one before it. Copies all of them once.
+    /// Adds the filters of other matrices, each newer than the one before it. Copies all of them once.
     ///
     /// # Errors
     /// Those of [`append`](BitSliced::append).
-    pub fn append_each(&mut self, younger: &[BitSliced]) -> Result<(), BuildError> {
-        if let Some(other) = younger.iter().find(|other| !self.has_shape_of(other)) {
+    pub fn append_each(&mut self, newer: &[BitSliced]) -> Result<(), BuildError> {
+        if let Some(other) = newer.iter().find(|other| !self.has_shape_of(other)) {
             let limit = "the rows and functions of the older filters";
             return Err(BuildError::Setting { name: "rows", got: other.rows().into(), limit });
         }
-        let columns = self.columns() + younger.iter().map(BitSliced::columns).sum::<u32>();
+        let columns = self.columns() + newer.iter().map(BitSliced::columns).sum::<u32>();
         if columns > COLUMNS_MAX {
             return Err(BuildError::Setting { name: "columns", got: columns.into(), limit: "at most 256" });
         }
-        let parts: Vec<_> = std::iter::once(&*self).chain(younger).map(|part| (part, 0)).collect();
+        let parts: Vec<_> = std::iter::once(&*self).chain(newer).map(|part| (part, 0)).collect();
         *self = joined(&parts, Shape { columns, ..self.shape });
         Ok(())
     }
@@ -242,7 +242,7 @@ impl BitSliced {
         *self = joined(&[(self, self.columns() - left)], Shape { columns: left, ..self.shape });
     }
 
-    /// Returns the filters that may have a key, the youngest first. A filter that has it is always among them.
+    /// Returns the filters that may have a key, the newest first. A filter that has it is always among them.
     pub fn matches(&self, hash: u64) -> Columns {
         self.shape.matches(|word| self.words.get(word).copied().unwrap_or(0), hash)
     }

@@ -43,25 +43,25 @@ impl BloomFilters {
         &self.groups
     }
 
-    /// Adds the filters of a matrix, which are younger. Copies the last matrix if it has the same number of rows.
+    /// Adds the filters of a matrix, which are newer. Copies the last matrix if it has the same number of rows.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if there would be more than [`COLUMNS_MAX`] filters.
-    pub fn append(&mut self, younger: &BitSliced) -> Result<(), BuildError> {
-        self.append_each(std::slice::from_ref(younger))
+    pub fn append(&mut self, newer: &BitSliced) -> Result<(), BuildError> {
+        self.append_each(std::slice::from_ref(newer))
     }
 
-    /// Adds the filters of matrices, each younger than the one before it. Copies those of the same number of rows that
+    /// Adds the filters of matrices, each newer than the one before it. Copies those of the same number of rows that
     /// follow each other once.
     ///
     /// # Errors
     /// [`BuildError::Setting`] if there would be more than [`COLUMNS_MAX`] filters.
-    pub fn append_each(&mut self, younger: &[BitSliced]) -> Result<(), BuildError> {
-        let columns = self.columns() + younger.iter().map(BitSliced::columns).sum::<u32>();
+    pub fn append_each(&mut self, newer: &[BitSliced]) -> Result<(), BuildError> {
+        let columns = self.columns() + newer.iter().map(BitSliced::columns).sum::<u32>();
         if columns > COLUMNS_MAX {
             return Err(BuildError::Setting { name: "columns", got: columns.into(), limit: "at most 256" });
         }
-        for same in younger.chunk_by(BitSliced::has_shape_of) {
+        for same in newer.chunk_by(BitSliced::has_shape_of) {
             let Some((first, others)) = same.split_first() else { continue };
             match self.groups.last_mut() {
                 Some(last) if last.has_shape_of(first) => last.append_each(same)?,
@@ -89,7 +89,7 @@ impl BloomFilters {
         });
     }
 
-    /// Returns the filters that may have a key, the youngest first. A filter that has it is always among them.
+    /// Returns the filters that may have a key, the newest first. A filter that has it is always among them.
     pub fn matches(&self, hash: u64) -> Columns {
         let mut all = Columns::default();
         let mut first = 0;

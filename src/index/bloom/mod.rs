@@ -4,7 +4,7 @@
 //! column, so the AND of these rows has a 1 for each set that may have the key:
 //!
 //! ```text
-//!            column 0  1  2  3        the youngest set is the last
+//!            column 0  1  2  3        the newest set is the last
 //! row 0             0  1  1  0
 //! row 1             1  1  0  1   <-
 //! row 2             1  0  0  0            a key of rows 1 and 3

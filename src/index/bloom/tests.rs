@@ -24,7 +24,7 @@ pub(in crate::index) fn filters(columns: &[usize]) -> BloomFilters {
 }
 
 #[test]
-fn a_filter_matches_its_keys_and_the_youngest_comes_first() {
+fn a_filter_matches_its_keys_and_the_newest_comes_first() {
     for columns in [1, 7, 8, 9, 63, 64, 65, 96, 128, 129, 256] {
         let sets = sets(&vec![15; columns], columns as u64);
         let filters = matrix(300, 10, &sets);
@@ -106,13 +106,13 @@ fn twenty_bits_and_fifteen_keys_have_three_false_positives_in_ten_thousand() {
 fn filters_that_are_appended_are_those_that_are_added_one_by_one() {
     for (old, young) in [(0, 0), (0, 5), (5, 0), (3, 4), (8, 8), (13, 70), (90, 6), (130, 100), (250, 6)] {
         let sets = sets(&vec![8; old + young], 3);
-        let (older, younger) = sets.split_at(old);
+        let (older, newer) = sets.split_at(old);
         let mut joined = matrix(64, 5, older);
-        joined.append(&matrix(64, 5, younger)).unwrap();
+        joined.append(&matrix(64, 5, newer)).unwrap();
         let whole = matrix(64, 5, &sets);
         assert_eq!(joined, whole, "{old} and {young}");
         joined.remove_oldest(old as u32);
-        assert_eq!(joined, matrix(64, 5, younger), "{young} after {old} are removed");
+        assert_eq!(joined, matrix(64, 5, newer), "{young} after {old} are removed");
     }
 }
 

@@ -53,7 +53,7 @@ impl HashPages {
         true
     }
 
-    /// Writes all pages again. `apply` executes each change on the units of its hash, the youngest first; those of one
+    /// Writes all pages again. `apply` executes each change on the units of its hash, the newest first; those of one
     /// hash in their order, that of the lists and in these. Marks are lost.
     ///
     /// # Errors

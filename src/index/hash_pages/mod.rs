@@ -5,7 +5,7 @@
 //! hash of a key   | 1 0 | 1 1 0 1 0 0 1 ... |          42 bits are kept
 //!                   page  tag
 //!
-//! page 00: 0010... 12, 0111... 3      the units of equal tags: the youngest first
+//! page 00: 0010... 12, 0111... 3      the units of equal tags: the newest first
 //! page 01: 1100... 40
 //! page 1 : 01101.. 7, 11010.. 8       not split yet: its tags have one bit more
 //! ```
@@ -216,7 +216,7 @@ impl HashPages {
     }
 
     /// Returns the kept bits of each hash, as the first bits of a number, with the unit: in the order of the hashes, of
-    /// equal ones the youngest first.
+    /// equal ones the newest first.
     pub fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
         self.entries_from(0)
     }

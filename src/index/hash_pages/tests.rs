@@ -2,7 +2,7 @@ use super::*;
 use crate::index::testing::Numbers;
 use std::collections::BTreeMap;
 
-/// What the index has to return: the units of each kept hash, the youngest first.
+/// What the index has to return: the units of each kept hash, the newest first.
 #[derive(Default)]
 struct Reference {
     units: BTreeMap<u64, Vec<u64>>,
@@ -97,9 +97,9 @@ fn marks_stay_with_their_entries_when_others_come_and_go() {
                     marked.insert(moved, entry);
                 }
                 (3, Some((_, hash))) => {
-                    let youngest = index.candidates(hash).next().unwrap();
+                    let newest = index.candidates(hash).next().unwrap();
                     index.mark(hash);
-                    marked.get_mut(&youngest).unwrap().1 = true;
+                    marked.get_mut(&newest).unwrap().1 = true;
                 }
                 (4, Some((chosen, hash))) => {
                     let was_marked = std::mem::take(&mut marked.get_mut(&chosen).unwrap().1);

@@ -5,11 +5,11 @@
 //! hashes of the partition   |  range 0  |  range 1  |  range 2  |  ...
 //! run, the oldest           |  column   |  column   |  column   |        a column: a filter and the blocks of the
 //! run                       |  column   |  column   |  column   |        run's records in the range
-//! run, the youngest         |  column   |  column   |  column   |
+//! run, the newest         |  column   |  column   |  column   |
 //!                              page 0      page 1      page 2            a page is read at once
 //! ```
 //!
-//! A chain is an immutable file. It is made from an older chain and the columns of younger runs, page by page; from
+//! A chain is an immutable file. It is made from an older chain and the columns of newer runs, page by page; from
 //! columns alone, it has all that a chain can have, so nothing is lost with a chain. In memory are the number of the
 //! first block of each page and the numbers of the runs.
 //!
@@ -154,7 +154,7 @@ impl Chain {
         self.file.extent_of(&self.directory.blocks_of(range_of(placement, self.ranges()).0))
     }
 
-    /// Returns where the record of a placement may be, the youngest run first, from the bytes of its page.
+    /// Returns where the record of a placement may be, the newest run first, from the bytes of its page.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the page is damaged.
@@ -165,7 +165,7 @@ impl Chain {
         Ok(page.places(self.runs(), placement, position))
     }
 
-    /// Reads a page, and returns where the record of a placement may be, the youngest run first.
+    /// Reads a page, and returns where the record of a placement may be, the newest run first.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the page is damaged, and those of reading it.

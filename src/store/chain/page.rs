@@ -57,7 +57,7 @@ impl<'a> ChainPage<'a> {
         self.filters.columns()
     }
 
-    /// Returns where the record of a placement, at a position in the range, may be: the youngest run first.
+    /// Returns where the record of a placement, at a position in the range, may be: the newest run first.
     pub(super) fn places(&self, runs: &[ChainRun], placement: u64, position: u64) -> Vec<RunBlocks> {
         let mut places = Vec::new();
         for column in self.filters.matches(placement) {
@@ -110,12 +110,12 @@ impl PageBuilder {
         })
     }
 
-    /// Adds the filters of younger columns.
+    /// Adds the filters of newer columns.
     pub fn push_filters(&mut self, filters: &[BitSliced]) -> Result<(), BuildError> {
         self.filters.append_each(filters)
     }
 
-    /// Adds the blocks of a younger column, in the same order.
+    /// Adds the blocks of a newer column, in the same order.
     pub fn push_blocks(&mut self, column: &Column<'_>) {
         self.pointers.extend(column.first_block.to_le_bytes());
         let [f0, f1, f2, _] = (column.fences.len() as u32).to_le_bytes();

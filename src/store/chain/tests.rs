@@ -77,7 +77,7 @@ fn assert_finds_all(chain: &Chain, runs: &[Run]) {
 }
 
 #[test]
-fn a_page_locates_the_records_of_all_runs_the_youngest_first() {
+fn a_page_locates_the_records_of_all_runs_the_newest_first() {
     let directory = directory();
     let runs = runs();
     let chain = written(&directory, "c", None, &runs);

@@ -1,4 +1,4 @@
-//! Writes a chain, page by page: the columns of an older chain, and those of younger runs.
+//! Writes a chain, page by page: the columns of an older chain, and those of newer runs.
 
 use super::directory::{ChainRun, PageDirectory};
 use super::page::PageBuilder;
@@ -44,7 +44,7 @@ pub struct ChainWriter {
 }
 
 impl ChainWriter {
-    /// Starts a new file for a chain of `ranges` ranges, with the runs of an older chain and these younger ones, the
+    /// Starts a new file for a chain of `ranges` ranges, with the runs of an older chain and these newer ones, the
     /// oldest first.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl ChainWriter {
         self.directory.first_blocks.len() as u32
     }
 
-    /// Adds the columns of the younger runs to a page, and writes it.
+    /// Adds the columns of the newer runs to a page, and writes it.
     fn write_page(&mut self, range: u32, mut page: PageBuilder) -> Result<()> {
         let mut filters = Vec::new();
         for AddedRun { columns, .. } in &self.added {

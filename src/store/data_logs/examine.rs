@@ -75,7 +75,7 @@ pub struct FoundRecord<'a> {
     pub record: RecordView<'a>,
 }
 
-/// The order of the records of a key: the later one was written later. A record that was moved is younger than all that
+/// The order of the records of a key: the later one was written later. A record that was moved is newer than all that
 /// users wrote before the position that its order marker states, and older than all later ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {

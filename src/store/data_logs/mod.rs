@@ -159,7 +159,7 @@ impl DataLogs {
         self.shared.slots.is_current(view.list())
     }
 
-    /// Returns when everything before `position` of a log survives a power loss. See [`Log::sync_to`].
+    /// Blocks until everything before `position` of a log survives a power loss. See [`Log::sync_to`].
     pub fn sync_to(&self, class: u8, position: u64) -> Result<()> {
         self.log(class).sync_to(position)
     }

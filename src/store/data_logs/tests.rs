@@ -364,7 +364,7 @@ fn dead_bytes_and_orders_are_those_of_the_segments() {
     let (class, base) = view.segment_of(users[0].unit).unwrap();
     logs.set_dead(class, base, 7);
     assert_eq!(info(users[0].unit).dead, 7);
-    // What was moved is younger than all users' segments that were complete.
+    // What was moved is newer than all users' segments that were complete.
     let ends: Vec<_> =
         view.segments().iter().filter(|info| info.class == USER).filter_map(|info| info.end).collect();
     let order = view.order_of(moved.unit).unwrap();

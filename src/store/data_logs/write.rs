@@ -1,6 +1,6 @@
 //! Writes the segments of logs without opening these: a repair makes the logs that replace damaged ones.
 //!
-//! No sync marker in them says that anything is durable. So as long as no manifest names them, an opening takes them
+//! No sync marker in them says that anything is durable. So as long as no manifest names them, an open takes them
 //! for what a crash has left at the end of a log, and removes them.
 
 use super::examine::FoundSegment;

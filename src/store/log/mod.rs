@@ -370,7 +370,7 @@ impl Log {
         Ok(())
     }
 
-    /// Returns when everything before `position` survives a power loss. Concurrent callers share a sync. If it fails,
+    /// Blocks until everything before `position` survives a power loss. Concurrent callers share a sync. If it fails,
     /// all of them and all later ones are refused: the system may have dropped pages that it could not write, and
     /// another sync would succeed without them.
     pub fn sync_to(&self, position: u64) -> Result<()> {

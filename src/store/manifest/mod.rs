@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What is live differs between engines: an engine implements [`LiveState`], and the manifest applies, writes and reads
-//! its edits. The manifest also keeps the engine's settings that outlast an opening. The mirror has the same bytes. It
+//! its edits. The manifest also keeps the engine's settings that outlast an open. The mirror has the same bytes. It
 //! is read only to detect damage and to repair it.
 
 mod commit;
@@ -406,7 +406,7 @@ impl<S: LiveState> Manifest<S> {
         for name in [MANIFEST_NAME, MIRROR_NAME] {
             match Manifest::<S>::read(&self.directory, name) {
                 Ok(read) if self.may_be(&read) => {}
-                // A crash may have left it behind. The next opening for writing makes it equal.
+                // A crash may have left it behind. The next open for writing makes it equal.
                 Ok(read)
                     if name == MIRROR_NAME
                         && self.directory.is_read_only()

@@ -121,9 +121,9 @@ impl Source {
     }
 }
 
-/// A cursor over keys, each once, with its state in the youngest origin that has it.
+/// A cursor over keys, each once, with its state in the newest origin that has it.
 pub(super) struct Cursor {
-    /// The youngest first.
+    /// The newest first.
     sources: Vec<Source>,
     bounds: OwnedBounds,
     reading: Reading,
@@ -133,7 +133,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Begins a range of the keys of some origins, the youngest first.
+    /// Begins a range of the keys of some origins, the newest first.
     pub fn new(origins: impl IntoIterator<Item = Origin>, bounds: OwnedBounds, reading: Reading) -> Cursor {
         let origins = origins.into_iter().take_while(|_| !is_empty(&bounds));
         let sources = origins.map(|origin| Source::new(origin, &bounds, reading.pages_min)).collect();

@@ -1,4 +1,4 @@
-//! The youngest keys, in memory.
+//! The newest keys, in memory.
 
 use super::batch::Batch;
 use super::{Direction, KeyState};

@@ -19,17 +19,17 @@ fn class_of(keys: u64) -> u32 {
 }
 
 /// Returns how many of the runs with these numbers of keys, the oldest first, are of a class or a lower one, and how
-/// many of the class, from the youngest one up to one of a higher class.
-fn youngest_of(class: u32, keys: &[u64]) -> (usize, usize) {
+/// many of the class, from the newest one up to one of a higher class.
+fn newest_of(class: u32, keys: &[u64]) -> (usize, usize) {
     let young = keys.iter().rev().map(|&keys| class_of(keys)).take_while(|&other| other <= class);
     young.fold((0, 0), |(all, of_class), other| (all + 1, of_class + usize::from(other == class)))
 }
 
-/// Returns which of the runs with these numbers of keys, the oldest first, to merge next: the youngest ones up to a
+/// Returns which of the runs with these numbers of keys, the oldest first, to merge next: the newest ones up to a
 /// class of which there are four. What is merged is adjacent in age, so the order of operations remains.
 pub(super) fn choose(keys: &[u64]) -> Option<Range<usize>> {
     (0..=u64::BITS / 2).find_map(|class| {
-        let (all, of_class) = youngest_of(class, keys);
+        let (all, of_class) = newest_of(class, keys);
         (of_class >= RUNS_PER_MERGE).then(|| keys.len() - all..keys.len())
     })
 }
@@ -37,7 +37,7 @@ pub(super) fn choose(keys: &[u64]) -> Option<Range<usize>> {
 /// Returns how many runs with these numbers of keys wait for a merge, besides those that a merge of their class has.
 /// If any waits, there is a merge to begin with.
 pub(super) fn waiting(keys: &[u64]) -> usize {
-    (0..=u64::BITS / 2).map(|class| youngest_of(class, keys).1.saturating_sub(RUNS_PER_MERGE)).sum()
+    (0..=u64::BITS / 2).map(|class| newest_of(class, keys).1.saturating_sub(RUNS_PER_MERGE)).sum()
 }
 
 /// Runs that are being merged. If it is dropped, an incomplete file is left.
@@ -45,7 +45,7 @@ pub struct KeyMerge {
     cursor: Cursor,
     directory: Directory,
     added: KeyRun,
-    /// The oldest and the youngest of the runs that are merged.
+    /// The oldest and the newest of the runs that are merged.
     replaced: (u64, u64),
     /// The runs that are older: deleted keys that none of them has are not needed any more.
     older: Vec<Arc<Run>>,
@@ -124,7 +124,7 @@ pub(super) fn begun(
 
 /// The result of a merge, which takes effect after a commit.
 pub struct MergedRuns {
-    /// The numbers of the oldest and the youngest of the runs that were merged.
+    /// The numbers of the oldest and the newest of the runs that were merged.
     pub replaced: (u64, u64),
     pub(super) run: Option<Arc<Run>>,
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_runs_of_a_size_are_merged_with_the_younger_ones() {
+    fn four_runs_of_a_size_are_merged_with_the_newer_ones() {
         assert_eq!(choose(&[]), None);
         assert_eq!(choose(&[100, 100, 100]), None);
         assert_eq!(choose(&[1000, 100, 100, 100, 100]), Some(1..5));

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! put, delete -> table in memory -> (full) run -> four runs of a size -> one longer run
-//! range       <- tables and runs, the youngest first
+//! range       <- tables and runs, the newest first
 //! ```
 //!
 //! **The rule.** The set has the last operation of each key: a put, a put with an expiry time, or a delete. Operations
-//! are noted in the order in which they are applied to the key, and a younger table or run prevails over an older one.
+//! are noted in the order in which they are applied to the key, and a newer table or run prevails over an older one.
 //! So a key is in the database if and only if its last operation is a put, and it has not expired. What has an expiry
 //! time has to be looked up to know whether it is there; all others need no look at their records.
 //!
@@ -17,7 +17,7 @@
 //! each key whose state changed after it, so a snapshot reads the same table as all others.
 //!
 //! The table is written to a run before it is full. The manifest says up to where in the log of puts all operations are
-//! in runs; at an opening, those after that are noted again. Deletes are dropped when the oldest run is merged, and so
+//! in runs; at an open, those after that are noted again. Deletes are dropped when the oldest run is merged, and so
 //! are keys whose record expired and is gone.
 //!
 //! The tree follows FlashKey V-A.3, which leaves the merging open: here runs are *tiered*, so a key is written about
@@ -25,7 +25,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `memtable`, `run` | the youngest keys; a file of keys |
+//! | `memtable`, `run` | the newest keys; a file of keys |
 //! | `cursor`, `batch` | the keys of tables and runs in one order |
 //! | `merge` | which runs are merged; the merge |
 //! | `examine` | reading everything, for verify |
@@ -131,7 +131,7 @@ struct TablesAndRuns {
 }
 
 impl TablesAndRuns {
-    /// Returns the tables and runs, the youngest first.
+    /// Returns the tables and runs, the newest first.
     fn origins(&self) -> Vec<Origin> {
         let tables = [Some(&self.active), self.sealed.as_ref()].into_iter().flatten();
         let runs = self.runs.iter().rev().map(|run| Origin::Run(run.clone()));

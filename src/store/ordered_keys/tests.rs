@@ -73,7 +73,7 @@ impl TestBed {
         }
     }
 
-    /// Opens the runs again. What was in memory is noted again, as an opening does.
+    /// Opens the runs again. What was in memory is noted again, as an open does.
     fn reopen(&mut self) {
         self.flush();
         let runs: Vec<KeyRun> = self.keys.state.read().runs.iter().map(|run| run.run).collect();

@@ -50,7 +50,7 @@ impl SortBuffer {
         self.shape.layout.encode_stream(record, 0, &mut self.bytes);
     }
 
-    /// Sorts the records by hash, then by key, and those of a key from the youngest on.
+    /// Sorts the records by hash, then by key, and those of a key from the newest on.
     pub fn sort(&mut self) {
         let mut places = std::mem::take(&mut self.places);
         places.sort_unstable_by(|one, other| {

@@ -87,7 +87,7 @@ pub struct ExternalSort {
     directory: Directory,
     settings: SortSettings,
     buffer: SortBuffer,
-    /// From the oldest to the youngest, with descending levels.
+    /// From the oldest to the newest, with descending levels.
     runs: Vec<Run>,
     /// Distinguishes the files of this sort from those of others in the directory.
     tag: u64,
@@ -134,7 +134,7 @@ impl ExternalSort {
         self.runs_written
     }
 
-    /// Adds a record, younger than all before. When the memory is full, writes a run and calls `progress` with the
+    /// Adds a record, newer than all before. When the memory is full, writes a run and calls `progress` with the
     /// bytes of all runs so far, and 0 because the total is unknown.
     ///
     /// # Errors
@@ -167,10 +167,10 @@ impl ExternalSort {
             self.spill(progress)?;
         }
         self.release_buffer();
-        // Merges only as many runs as necessary, the youngest and smallest ones, so that the rest fits one merge.
+        // Merges only as many runs as necessary, the newest and smallest ones, so that the rest fits one merge.
         while self.runs.len() > self.fan_in() {
             let surplus = self.runs.len() - self.fan_in() + 1;
-            self.merge_youngest(surplus.min(self.fan_in()), progress)?;
+            self.merge_newest(surplus.min(self.fan_in()), progress)?;
         }
         let records = self.runs.iter().map(|run| run.store.records()).sum();
         let record_bytes = self.runs.iter().map(|run| run.record_bytes).sum();
@@ -208,12 +208,12 @@ impl ExternalSort {
                 return Ok(());
             }
             self.release_buffer();
-            self.merge_youngest(equal, progress)?;
+            self.merge_newest(equal, progress)?;
         }
     }
 
     /// Merges the last `count` runs into one.
-    fn merge_youngest(&mut self, count: usize, progress: &mut Progress<'_>) -> Result<()> {
+    fn merge_newest(&mut self, count: usize, progress: &mut Progress<'_>) -> Result<()> {
         let inputs = self.runs.split_off(self.runs.len() - count);
         let level = inputs.iter().map(|run| run.level).max().unwrap_or(0) + 1;
         let cursor = self.merged(&inputs);

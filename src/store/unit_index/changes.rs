@@ -1,7 +1,7 @@
 //! Changes of a shard whose entries are on flash: a few bytes in memory each, until the shard is written again.
 //!
 //! ```text
-//! of one hash, on flash    8  5  2                the youngest first
+//! of one hash, on flash    8  5  2                the newest first
 //! changes                  inserted 9 | moved to 7, moved from 5 | removed 2
 //! together                 9  8  7
 //! ```

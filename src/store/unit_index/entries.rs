@@ -170,7 +170,7 @@ impl Entries {
     }
 
     /// Passes the entries from those of `from` on to `visit`, in the order of the hashes, until it returns false. Of
-    /// equal hashes the youngest is the first. Entries on flash are read sequentially.
+    /// equal hashes the newest is the first. Entries on flash are read sequentially.
     pub fn visit(
         &self,
         from: u64,

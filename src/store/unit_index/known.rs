@@ -65,7 +65,7 @@ impl KnownEntries {
     }
 
     /// Returns all entries: the kept bits of each hash, as the first bits of a number, with the unit. In the order of
-    /// the hashes; of equal ones the youngest first.
+    /// the hashes; of equal ones the newest first.
     pub fn entries(&self) -> impl Iterator<Item = (u64, Unit)> {
         self.shards.iter().enumerate().flat_map(move |(number, pages)| {
             pages.entries().map(move |(hash, unit)| (self.settings.whole(number, hash), unit))

@@ -19,7 +19,7 @@ pub struct IndexLoad {
 }
 
 impl LogIndex {
-    /// Returns the shards that an opening left on flash and that are to be in memory.
+    /// Returns the shards that an open left on flash and that are to be in memory.
     pub(super) fn to_load(&self) -> Range<usize> {
         self.next_load.load(Ordering::Relaxed)..self.load_end.min(self.memory_shards())
     }

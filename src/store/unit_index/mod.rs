@@ -164,7 +164,7 @@ pub struct LogIndex {
     memory_shards: AtomicUsize,
     /// The most bytes of a read or a write of a save.
     piece_bytes: AtomicUsize,
-    /// Of the shards before this one, which an opening left on flash, those from this one on are not in memory yet.
+    /// Of the shards before this one, which an open left on flash, those from this one on are not in memory yet.
     load_end: usize,
     next_load: AtomicUsize,
     /// The number of pages that lookups have read.
@@ -367,7 +367,7 @@ pub struct Residency {
     pub memory_shards: usize,
     /// The number of pages of the others.
     pub pages_on_flash: u64,
-    /// Of the others, those that are loaded as they are since an opening.
+    /// Of the others, those that are loaded as they are since an open.
     pub shards_to_load: usize,
     /// The number of entries.
     pub entries: u64,

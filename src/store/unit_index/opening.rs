@@ -25,7 +25,7 @@ const RECORDS_BYTES: usize = if cfg!(test) { 1 << 8 } else { 8 << 20 };
 /// bytes each, and cost the less the more there are for a page.
 const OPERATIONS_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 const SHARE_AT_ONCE: usize = 4;
-/// The number of shards that are read together. In between, an opening can be interrupted.
+/// The number of shards that are read together. In between, an open can be interrupted.
 const SHARDS_AT_ONCE: usize = 8;
 
 /// An index that is to be opened.
@@ -41,7 +41,7 @@ pub struct IndexToOpen {
     pub redo_synced: u64,
     /// The number of shards that are to be in memory, the first ones. The others are on flash, unless nothing is saved.
     pub memory_shards: usize,
-    /// They are loaded after the opening, if a saved index is as long as this or longer, in bytes.
+    /// They are loaded after the open, if a saved index is as long as this or longer, in bytes.
     pub load_later_bytes: u64,
 }
 

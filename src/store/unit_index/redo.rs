@@ -102,7 +102,7 @@ impl LogIndex {
         Flush::start(self)
     }
 
-    /// Returns when all flushes so far survive a power loss.
+    /// Blocks until all flushes so far survive a power loss.
     pub fn sync_redo(&self) -> Result<()> {
         self.redo.log.sync_to(self.redo.log.end())
     }
@@ -112,7 +112,7 @@ impl LogIndex {
         &self.redo.log
     }
 
-    /// Returns the bytes of the redo log that an opening reads.
+    /// Returns the bytes of the redo log that an open reads.
     pub fn redo_bytes(&self) -> u64 {
         // In this order: the log has ended behind this position before it was stored.
         let from = self.redo.from.load(Ordering::Acquire);

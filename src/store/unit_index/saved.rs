@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each shard is captured when its turn comes, so only the pages of one shard have to be copied if they change while
-//! the index is saved. Its state relative to the redo log says which operations an opening has to apply.
+//! the index is saved. Its state relative to the redo log says which operations an open has to apply.
 //!
 //! A shard whose entries are on flash is merged with its changes, and from then on its entries are those of the new
 //! file, which is not committed yet: a crash leaves the file before and the redo log. So the memory of its changes is
@@ -332,7 +332,7 @@ impl LogIndex {
         Ok(SaveStep::Written(save.saved))
     }
 
-    /// Releases the part of the redo log that an opening no longer reads, after a commit of the manifest that names
+    /// Releases the part of the redo log that an open no longer reads, after a commit of the manifest that names
     /// this index.
     pub fn saved(&self, saved: &SavedIndex) -> Result<()> {
         self.redo.from.store(saved.redo_from, Ordering::Release);

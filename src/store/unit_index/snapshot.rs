@@ -39,7 +39,7 @@ impl IndexSnapshot {
         }
         let units = entries.candidates(self.settings.within_shard(hash), &[]);
         match units.iter().position(|other| *other == unit) {
-            Some(0) => KnownEntry::IsYoungest,
+            Some(0) => KnownEntry::IsNewest,
             Some(_) => KnownEntry::Unclear,
             None => KnownEntry::IsMissing,
         }
@@ -56,7 +56,7 @@ impl IndexSnapshot {
     }
 
     /// Passes all entries to `visit`: the kept bits of each hash, as the first bits of a number, with the unit. In the
-    /// order of the hashes; of equal ones the youngest first. Those on flash are read.
+    /// order of the hashes; of equal ones the newest first. Those on flash are read.
     pub fn visit(&self, purpose: Purpose, visit: &mut dyn FnMut(u64, Unit) -> Result<()>) -> Result<()> {
         for (number, entries) in self.shards.iter().enumerate() {
             entries.visit(0, purpose, &mut |hash, unit| {
@@ -81,15 +81,15 @@ pub enum KnownEntry {
     /// There is none.
     IsMissing,
     /// It was inserted after all others of its hash.
-    IsYoungest,
-    /// There may be one, and younger ones of its hash.
+    IsNewest,
+    /// There may be one, and newer ones of its hash.
     Unclear,
 }
 
 /// Entries in the order of their hashes.
 #[derive(Debug, Default)]
 pub struct IndexRange {
-    /// The kept bits of each hash, as the first bits of a number, with the unit; of equal hashes the youngest first.
+    /// The kept bits of each hash, as the first bits of a number, with the unit; of equal hashes the newest first.
     pub entries: Vec<(u64, Unit)>,
     /// The hash with which the next range begins; `None` if all entries after `entries` are known to be none.
     pub next: Option<u64>,

@@ -32,7 +32,7 @@ fn a_load_fills_a_new_database() {
 }
 
 #[test]
-fn loaded_records_replace_older_ones_and_are_replaced_by_younger_ones() {
+fn loaded_records_replace_older_ones_and_are_replaced_by_newer_ones() {
     for (number, bed) in all_beds().enumerate() {
         let stage = STAGES[number % STAGES.len()];
         let mut database = bed.open();

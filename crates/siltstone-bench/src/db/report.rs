@@ -57,7 +57,7 @@ pub struct Report {
     /// The growth of the process's heap since before the database was opened, if it is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heap_bytes: Option<u64>,
-    /// Log records that were read when the database was opened, for openings.
+    /// Log records that were read when the database was opened, for opens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed_records: Option<u64>,
     /// The costs, and the contents at the end.

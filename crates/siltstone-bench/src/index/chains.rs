@@ -65,7 +65,7 @@ pub(super) trait PageKind {
     /// Appends runs, and encodes the page again.
     fn append(&self, page: &mut Vec<u8>, keys: &[RunKey], runs: std::ops::Range<u32>) -> Result<()>;
 
-    /// Visits the runs that may have a key, the youngest first.
+    /// Visits the runs that may have a key, the newest first.
     fn visit(&self, page: &[u8], place: u64, visit: impl FnMut(u32));
 }
 
@@ -130,19 +130,19 @@ impl Maplet {
 
 impl PageKind for Maplet {
     fn append(&self, page: &mut Vec<u8>, keys: &[RunKey], _runs: std::ops::Range<u32>) -> Result<()> {
-        let mut younger: Vec<PageEntry> =
+        let mut newer: Vec<PageEntry> =
             keys.iter().map(|key| PageEntry { tag: self.tag(key.place), unit: key.run.into() }).collect();
-        younger.sort_unstable_by_key(|entry| (entry.tag, std::cmp::Reverse(entry.unit)));
+        newer.sort_unstable_by_key(|entry| (entry.tag, std::cmp::Reverse(entry.unit)));
         let mut merged = Vec::new();
-        let mut younger = younger.into_iter().peekable();
+        let mut newer = newer.into_iter().peekable();
         if !page.is_empty() {
             let older = HashPage::decode_intact(page)?;
             for entry in older.entries() {
-                merged.extend(std::iter::from_fn(|| younger.next_if(|other| other.tag <= entry.tag)));
+                merged.extend(std::iter::from_fn(|| newer.next_if(|other| other.tag <= entry.tag)));
                 merged.push(entry);
             }
         }
-        merged.extend(younger);
+        merged.extend(newer);
         page.clear();
         HashPage::of(self.tag_bits, &merged).encode(page);
         Ok(())
@@ -200,12 +200,12 @@ impl<K: PageKind> Subject for ChainPages<'_, K> {
         let mut verified = Verified::default();
         for (number, key) in self.arrived.iter().enumerate() {
             let right = run_of(number, self.arrived);
-            let (mut younger, mut is_right) = (0, false);
+            let (mut newer, mut is_right) = (0, false);
             self.visit(*key, |run| {
-                younger += u64::from(run > right);
+                newer += u64::from(run > right);
                 is_right |= run == right;
             });
-            verified.add(is_right, younger + u64::from(is_right));
+            verified.add(is_right, newer + u64::from(is_right));
         }
         verified
     }

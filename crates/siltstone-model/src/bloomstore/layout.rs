@@ -77,7 +77,7 @@ pub struct BloomStoreWrites {
 pub struct BloomStoreRam {
     /// The indexes of LogStores.
     pub log_stores: f64,
-    /// The filters and fences of the youngest runs.
+    /// The filters and fences of the newest runs.
     pub filters: f64,
     /// The places of the pages of chains.
     pub directories: f64,

@@ -33,9 +33,9 @@ pub struct FlashKeyRam {
     pub log_buffers: f64,
     /// The keys in order that are not in a run yet, if an order is kept.
     pub ordered_keys: f64,
-    /// The notes of unconfirmed overwritings.
+    /// The notes of unconfirmed overwrites.
     pub unconfirmed: f64,
-    /// A piece of a segment whose overwritings are confirmed.
+    /// A piece of a segment whose overwrites are confirmed.
     pub confirm_buffers: f64,
     /// The piece of a segment that is being cleaned.
     pub clean_buffers: f64,

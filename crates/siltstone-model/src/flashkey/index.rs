@@ -91,7 +91,7 @@ impl IndexLayout {
         self.pages_bytes(self.on_flash() * self.partitions, changes, unit_bits)
     }
 
-    /// Returns the peak of memory with this many entries besides, of overwritings that are not confirmed.
+    /// Returns the peak of memory with this many entries besides, of overwrites that are not confirmed.
     pub fn ram_peak(&self, entries: f64, unconfirmed: f64) -> f64 {
         if self.on_flash() == 0.0 {
             return self.bytes(entries + unconfirmed) + SAVE_BUFFER;

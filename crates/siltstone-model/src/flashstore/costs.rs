@@ -33,7 +33,7 @@ pub struct FlashStoreRam {
     pub index: f64,
     /// The marks of its entries.
     pub marks: f64,
-    /// The notes of unconfirmed overwritings.
+    /// The notes of unconfirmed overwrites.
     pub unconfirmed: f64,
     /// The table of misses.
     pub admission: f64,

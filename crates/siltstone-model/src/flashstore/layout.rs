@@ -171,7 +171,7 @@ impl FlashStoreLayout {
         }
     }
 
-    /// Returns the entries that a younger one replaces: those that the policy leaves, or as many as are not confirmed.
+    /// Returns the entries that a newer one replaces: those that the policy leaves, or as many as are not confirmed.
     fn dead_entries(&self, recycled: &Recycled) -> f64 {
         recycled.dead_entries.min(recycled.keys_on_flash * self.logs.unconfirmed_share())
     }
@@ -241,7 +241,7 @@ impl FlashStoreStore {
         }
     }
 
-    /// Returns the older records that are read one by one per put: those of overwritings beyond the share that may be
+    /// Returns the older records that are read one by one per put: those of overwrites beyond the share that may be
     /// unconfirmed.
     pub fn confirmed_per_put(&self) -> f64 {
         let Some(recycled) = &self.recycled else {

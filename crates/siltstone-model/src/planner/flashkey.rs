@@ -11,7 +11,7 @@ const SPACES: [f64; 9] = [1.05, 1.1, 1.18, 1.3, 1.45, 1.67, 2.0, 3.0, 4.0];
 const HASH_BITS: [f64; 3] = [32.0, 35.0, 38.0];
 /// Candidates for the share of the index that is in memory.
 const INDEX_IN_MEMORY: [f64; 3] = [1.0, 0.5, 0.0];
-/// With the index on flash, the notes of unconfirmed overwritings are most of the memory.
+/// With the index on flash, the notes of unconfirmed overwrites are most of the memory.
 const UNCONFIRMED_MAX: f64 = 0.01;
 /// Smaller data than this many segments gets smaller segments, as a candidate besides the default.
 const SEGMENTS_MIN: f64 = 128.0;

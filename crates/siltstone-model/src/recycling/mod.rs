@@ -113,7 +113,7 @@ pub struct Recycled {
     pub flash_gets: f64,
     /// The mean number of keys on flash.
     pub keys_on_flash: f64,
-    /// The mean number of entries of records that a younger one replaces.
+    /// The mean number of entries of records that a newer one replaces.
     pub dead_entries: f64,
     /// The popularity of what is written below; that of the puts if nothing is.
     #[serde(skip)]
@@ -556,7 +556,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Returns the number of live records, and of entries of records that a younger one replaces.
+    /// Returns the number of live records, and of entries of records that a newer one replaces.
     fn entries(&mut self) -> (f64, f64) {
         let (mut live, mut dead) = (0.0, 0.0);
         let (user_age, admitted) = (self.user_age, self.rules.missed.admitted());
@@ -582,8 +582,8 @@ impl<'a> Run<'a> {
 }
 
 /// Returns the records of a segment, of which `alive` are left of `entered`, that were replaced before the last `age`
-/// puts, for which a record is in the user log, and still have an entry. When a younger one leaves, it is removed
-/// before; a share of the younger ones was read, and stays. So a record that was replaced t puts ago has an entry with
+/// puts, for which a record is in the user log, and still have an entry. When a newer one leaves, it is removed
+/// before; a share of the newer ones was read, and stays. So a record that was replaced t puts ago has an entry with
 /// the probability of the share s, and then of e^(-p (1 - s) (t - age)).
 fn long_replaced(alive: f64, entered: f64, rates: &Rates, age: f64) -> f64 {
     let stays = -(-rates.get * age).exp_m1();

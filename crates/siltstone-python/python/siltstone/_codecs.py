@@ -112,7 +112,7 @@ def remembered(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def _damaged(file: str, problem: str) -> CorruptError:
-    remedy = "remove the file, and state keys= and values= at the next opening"
+    remedy = "remove the file, and state keys= and values= at the next open"
     error = CorruptError(f"{file}: the codecs of the database cannot be read: {problem}; {remedy}")
     error.file, error.offset, error.remedy = file, 0, remedy
     return error

@@ -396,7 +396,7 @@ def open(
     ``json``, an array such as ``float32[64]``, or ``pickle``. A database remembers its codecs.
 
     ``values="pickle"`` runs code that the values name. Use it only for databases that no other user can write to. A
-    database does not choose it by itself: it has to be stated at each opening.
+    database does not choose it by itself: it has to be stated at each open.
 
     `progress` is called with the bytes done and the total while a long opening runs. `settings` are those of all
     engines (fixed, hashed_keys, expiring, partitions, block_bytes, memory_budget, durability, background_threads,

@@ -57,7 +57,7 @@ def _run(name: Any, *arguments: Any) -> Any:
 class ShardedStore(_shards.Shards):
     """A store over the workers of a client of Dask.
 
-    `shards` is their number, by default one per worker; it must be the same at each opening. `retries` is how often
+    `shards` is their number, by default one per worker; it must be the same at each open. `retries` is how often
     Dask repeats a call that failed; how often it repeats a call whose worker died is Dask's setting
     ``distributed.scheduler.allowed-failures``. Further arguments are those of `siltstone.open`.
     """

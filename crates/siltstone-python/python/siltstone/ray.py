@@ -33,7 +33,7 @@ class _Shard:
 
 
 class ShardedStore(_shards.Shards):
-    """A store over `shards` actors; the number must be the same at each opening.
+    """A store over `shards` actors; the number must be the same at each open.
 
     `options` are those of the actors (`num_cpus`, `resources`, `max_restarts`). Further arguments are those of
     `siltstone.open`.

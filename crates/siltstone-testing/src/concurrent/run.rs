@@ -263,7 +263,7 @@ fn check_reopened(
     }
     for (key, cell) in &records {
         if database.get(key)?.as_ref() != Some(&cell.value) {
-            witness.violate(format!("get and iter disagree on {key:?} after the opening"));
+            witness.violate(format!("get and iter disagree on {key:?} after the open"));
         }
     }
     if plan.seed.is_multiple_of(2) {

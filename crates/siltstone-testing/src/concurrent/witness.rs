@@ -294,7 +294,7 @@ impl Witness {
             Some(found) => possible.any(|value| value == found),
         };
         if !holds {
-            self.violate(format!("{key:?} is {found:?} after the opening, {promised:?} was guaranteed"));
+            self.violate(format!("{key:?} is {found:?} after the open, {promised:?} was guaranteed"));
         }
     }
 

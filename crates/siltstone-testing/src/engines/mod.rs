@@ -20,7 +20,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Draws random settings of an engine. It may change those common settings that may differ between two openings, and
+/// Draws random settings of an engine. It may change those common settings that may differ between two opens, and
 /// removes those that the engine does not have.
 pub type Draw = Arc<dyn Fn(&mut fastrand::Rng, &mut CommonSettings) -> Box<dyn EngineSettings> + Send + Sync>;
 

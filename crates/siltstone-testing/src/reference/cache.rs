@@ -28,7 +28,7 @@ struct Version {
 /// The writes of a key.
 #[derive(Debug, Clone, Default)]
 struct Versions {
-    /// Those that may be found after a power loss, from the oldest to the youngest.
+    /// Those that may be found after a power loss, from the oldest to the newest.
     all: Vec<Version>,
     /// Those that may be found now.
     now: Vec<Cell>,
@@ -131,7 +131,7 @@ impl CacheReference {
                 let possible: Vec<_> = possible.iter().map(|version| version.cell.as_ref()).collect();
                 let (key, found) = (name(key), show(Some(cell)));
                 return Err(Violation(format!(
-                    "after an opening key {key} is {found}, but should be absent or {}",
+                    "after an open key {key} is {found}, but should be absent or {}",
                     show_all(&possible)
                 )));
             }

@@ -80,7 +80,7 @@ impl Configuration {
         }
     }
 
-    /// Changes the settings that may change between two openings.
+    /// Changes the settings that may change between two opens.
     pub fn redraw(&mut self, random: &mut fastrand::Rng) {
         self.settings_seed = Some(random.get_seed());
         (self.engine.draw)(random, &mut self.common);

@@ -57,9 +57,9 @@ pub struct Counts {
     pub power_losses_within: u64,
     /// Calls of the device that failed.
     pub faults: u64,
-    /// Openings of an existing database.
+    /// Opens of an existing database.
     pub reopenings: u64,
-    /// Openings that failed because of a fault or a crash, and were repeated.
+    /// Opens that failed because of a fault or a crash, and were repeated.
     pub failed_openings: u64,
     /// Background jobs, by the names of [`TestEngine::jobs`].
     pub jobs: BTreeMap<&'static str, u64>,

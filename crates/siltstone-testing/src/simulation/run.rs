@@ -22,7 +22,7 @@ const STEPS_INTO_A_JOB: u32 = 64;
 const CALLS_INTO_A_COMPACTION: u64 = 50;
 /// Background work that takes more steps than this counts as endless.
 pub(super) const STEPS_MAX: u32 = 1_000_000;
-/// The number of keys that are looked up after an opening.
+/// The number of keys that are looked up after an open.
 pub(super) const KEYS_CHECKED: u32 = 40;
 
 /// The maximum probability of a flipped bit in a read while a database is opened.
@@ -455,7 +455,7 @@ fn worse(one: Ending, other: Ending) -> Ending {
     }
 }
 
-/// Returns the faults during an opening, with fewer flipped bits. A bit that flips during a read looks like the torn
+/// Returns the faults during an open, with fewer flipped bits. A bit that flips during a read looks like the torn
 /// end of a log, which is read twice before it is cut off: with a higher probability both reads could return the same
 /// wrong bytes.
 fn opening_faults(faults: &Faults) -> Faults {

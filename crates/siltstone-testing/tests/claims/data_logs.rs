@@ -112,7 +112,7 @@ impl Model {
         }
     }
 
-    /// Checks what an opening has found, and forgets what was lost.
+    /// Checks what an open has found, and forgets what was lost.
     fn check(&mut self, logs: &DataLogs, all_written: bool, context: &str) {
         let ends = logs.ends();
         for (class, end) in ends.into_iter().enumerate() {

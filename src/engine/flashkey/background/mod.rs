@@ -36,7 +36,7 @@ const KEY_FULLNESS_MAX: f64 = 2.0;
 /// A put waits when this many segments wait to be finished, or this many times the bytes after which redo is written.
 pub const WAITING_SEGMENTS_MAX: f64 = 8.0;
 const WAITING_FLUSHES_MAX: f64 = 4.0;
-/// A put waits when this many times as many overwritings are unconfirmed as may be. Of a small database, one for this
+/// A put waits when this many times as many overwrites are unconfirmed as may be. Of a small database, one for this
 /// many bytes of a segment may be.
 pub const UNCONFIRMED_MAX: f64 = 2.0;
 const SEGMENT_BYTES_PER_NOTE: u64 = 64;
@@ -86,7 +86,7 @@ pub(crate) struct Jobs {
     /// Whether there is a segment to confirm, and whether one is being confirmed.
     must_confirm: AtomicBool,
     is_confirming: AtomicBool,
-    /// How many overwritings may be unconfirmed, and were at the last look at the segments.
+    /// How many overwrites may be unconfirmed, and were at the last look at the segments.
     unconfirmed_max: AtomicU64,
     unconfirmed: AtomicU64,
     /// The number of steps, and whether the segments have to be looked at after this one.
@@ -120,7 +120,7 @@ pub(crate) struct Jobs {
     has_index_space: AtomicBool,
     /// Whether the logs will not be full for a while.
     has_space: AtomicBool,
-    /// How many entries were removed because a younger one replaces them, segments were confirmed without being
+    /// How many entries were removed because a newer one replaces them, segments were confirmed without being
     /// cleaned, and indexes were saved.
     pub confirmed: AtomicU64,
     pub confirmed_segments: AtomicU64,
@@ -145,8 +145,8 @@ impl Jobs {
             memory: memory.clone(),
             finishing: JobSlot::new("end of a segment", health),
             cleanings: Cleanings::new(health),
-            searching: JobSlot::new("search of overwritings", health),
-            confirming: JobSlot::new("confirmation of overwritings", health),
+            searching: JobSlot::new("search of overwrites", health),
+            confirming: JobSlot::new("confirmation of overwrites", health),
             saving: JobSlot::new("save of the index", health),
             merging: JobSlot::new("merge of keys", health),
             compaction: Mutex::default(),
@@ -261,7 +261,7 @@ impl Jobs {
         FLUSH_CHANGE_BYTES.min(self.memory.pending_bytes_max())
     }
 
-    /// Returns how many times as many keys are in memory as should be, or bytes of the user log that an opening reads
+    /// Returns how many times as many keys are in memory as should be, or bytes of the user log that an open reads
     /// to find them.
     fn unflushed_keys(&self) -> f64 {
         let Some(keys) = &self.logs.keys else { return 0.0 };
@@ -283,7 +283,7 @@ impl Jobs {
             || self.merge_keys_requested.load(Relaxed)
     }
 
-    /// Returns whether overwritings have to be searched for: once the entries are where they are to be.
+    /// Returns whether overwrites have to be searched for: once the entries are where they are to be.
     fn may_search(&self) -> bool {
         self.must_search.load(Relaxed) && self.logs.index.shards_to_load() == 0
     }
@@ -388,7 +388,7 @@ impl Jobs {
         })
     }
 
-    /// Confirms the overwritings of a segment, or searches for those that are not noted.
+    /// Confirms the overwrites of a segment, or searches for those that are not noted.
     fn step_confirm(&self) -> Result<bool> {
         let start = || {
             let Choice { to_confirm, of_compaction, .. } = self.choose();
@@ -467,7 +467,7 @@ impl Jobs {
         let unconfirmed = self.logs.unconfirmed();
         self.unconfirmed.store(unconfirmed, Relaxed);
         let must_confirm = unconfirmed > self.unconfirmed_max.load(Relaxed);
-        // Until then, not all overwritings are noted.
+        // Until then, not all overwrites are noted.
         let is_searching = self.must_search.load(Relaxed);
         let are_noted = !(is_searching || self.is_on_flash.load(Relaxed) && self.must_save());
         let mut compaction = self.compaction.lock();

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::store::unit_index::{IndexLoad, IndexSave, SaveStep};
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// A part of the index that is being loaded after an opening, or an index that is being saved.
+/// A part of the index that is being loaded after an open, or an index that is being saved.
 pub(super) enum Saving {
     Load(Box<IndexLoad>),
     Save(Box<(IndexSave, Found)>),

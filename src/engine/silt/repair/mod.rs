@@ -56,7 +56,7 @@ impl SiltEngine {
         match write_anew(directory, &survey, &mut rewriting, &mut counter) {
             Ok(report) => Ok(report),
             Err(error) => {
-                // No manifest names these files; if they cannot be removed, the next opening removes them.
+                // No manifest names these files; if they cannot be removed, the next open removes them.
                 rewriting.new_files.iter().for_each(|name| drop(directory.remove(name)));
                 Err(error)
             }
@@ -77,7 +77,7 @@ fn write_anew(
     for damaged in &survey.damaged_stores {
         let stores = &mut partitions[damaged.partition].stores;
         obsolete.push(damaged.entry.file_name());
-        // A chain is made again of its runs after the next opening, also if one of them is another store now.
+        // A chain is made again of its runs after the next open, also if one of them is another store now.
         if let Some(chain) = stores.iter().position(|store| store.role == Role::Chain) {
             obsolete.push(stores.remove(chain).file_name());
             if damaged.entry.role == Role::Chain {

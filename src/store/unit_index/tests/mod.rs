@@ -45,7 +45,7 @@ fn entries(snapshot: &IndexSnapshot) -> Vec<(u64, Unit)> {
     entries
 }
 
-/// What an index has to contain: the units of the kept bits of each hash, the youngest first.
+/// What an index has to contain: the units of the kept bits of each hash, the newest first.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Reference(BTreeMap<u64, Vec<Unit>>);
 
@@ -131,7 +131,7 @@ fn a_snapshot_keeps_its_entries() {
     for (hash, units) in hashes.iter().zip(snapshot.candidates(Purpose::Index, &hashes).unwrap()) {
         assert_eq!(units.to_vec(), kept.0[hash]);
         let known = |unit: &Unit| snapshot.known(*hash, *unit);
-        assert!(units.first().is_none_or(|unit| known(unit) == KnownEntry::IsYoungest));
+        assert!(units.first().is_none_or(|unit| known(unit) == KnownEntry::IsNewest));
         let mut older = units.iter().filter(|unit| Some(*unit) != units.first());
         assert!(older.all(|unit| known(unit) == KnownEntry::Unclear));
         assert_eq!(known(&(1 << 39)), KnownEntry::IsMissing);
@@ -242,7 +242,7 @@ struct Use {
     flushes: Vec<(u64, Reference, Covered)>,
     save: Option<IndexSave>,
     load: Option<IndexLoad>,
-    /// How many shards were loaded after an opening.
+    /// How many shards were loaded after an open.
     loaded: u32,
     committed: Option<SavedIndex>,
     saves: u64,
@@ -361,8 +361,8 @@ fn after_a_crash_the_index_is_that_of_the_last_flush_that_is_left_whatever_was_s
         }
         loaded += used.loaded;
     }
-    assert!(loaded > 60, "{loaded} shards that were loaded after an opening");
-    assert!(from_saved > 30, "{from_saved} openings with a saved index");
+    assert!(loaded > 60, "{loaded} shards that were loaded after an open");
+    assert!(from_saved > 30, "{from_saved} opens with a saved index");
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn a_saved_index_with_damage_or_of_another_shape_or_tag_is_refused() {
         file.write(Purpose::Maintain, at, &[right ^ 0x10]).unwrap();
         let damage = examined();
         match open(SETTINGS, saved) {
-            // Padding has no checksum, and an opening does not read the copy of the footer.
+            // Padding has no checksum, and an open does not read the copy of the footer.
             None => assert_eq!(
                 (right, damage.is_empty()),
                 (if at < length - 256 { 0 } else { right }, at < length - 256)

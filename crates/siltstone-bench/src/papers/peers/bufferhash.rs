@@ -8,7 +8,7 @@
 //! flash        incarnation 3, 2, 1                  tables as they were in memory
 //! ```
 //!
-//! A lookup reads the tables whose filters have the key, the youngest first: the page of one of its two slots, then
+//! A lookup reads the tables whose filters have the key, the newest first: the page of one of its two slots, then
 //! that of the other. When a partition has all its incarnations, the oldest one leaves: with its records (FIFO), or
 //! those that are the newest of their keys are inserted again.
 
@@ -200,7 +200,7 @@ impl BufferHash {
         Ok(None)
     }
 
-    /// Writes the table in memory as the youngest incarnation. Returns the records of the oldest one that are inserted
+    /// Writes the table in memory as the newest incarnation. Returns the records of the oldest one that are inserted
     /// again.
     fn flush(&mut self, partition: usize) -> Result<Vec<Vec<u8>>> {
         let is_full = self.partitions[partition].filters.columns() + 1 == self.settings.tables;

@@ -30,7 +30,7 @@ pub trait Peer {
     /// Those of the device; a key of another length.
     fn lookup(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
-    /// Returns when no background work is left.
+    /// Blocks until no background work is left.
     ///
     /// # Errors
     /// Those of the store.

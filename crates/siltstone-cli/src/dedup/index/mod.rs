@@ -8,7 +8,7 @@
 //! write the chunks       one batch, then a sync
 //! ```
 //!
-//! If a crash separates the two steps, the next opening repeats the second one. It writes whole records, so repeating
+//! If a crash separates the two steps, the next open repeats the second one. It writes whole records, so repeating
 //! it changes nothing.
 //!
 //! Both have the number of the last commit, and a random number that names it: an older copy of one of the two
@@ -472,7 +472,7 @@ impl Index {
     /// Commits all changes and closes both databases.
     pub fn close(mut self) -> anyhow::Result<()> {
         self.commit()?;
-        // The commit is complete; without this, the next opening repeats it.
+        // The commit is complete; without this, the next open repeats it.
         self.catalogue.put(CHANGES_KEY, [])?;
         self.catalogue.close()?;
         Ok(self.chunks.close()?)

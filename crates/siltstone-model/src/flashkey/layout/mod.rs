@@ -152,7 +152,7 @@ impl FlashKeyLayout {
         FLAGS_BYTES + lengths + self.item_bytes() + if self.expiring { EXPIRY_BYTES } else { 0.0 }
     }
 
-    /// Returns how many overwritings may be unconfirmed, per key: the engine counts them among the entries.
+    /// Returns how many overwrites may be unconfirmed, per key: the engine counts them among the entries.
     pub(crate) fn unconfirmed_share(&self) -> f64 {
         self.unconfirmed_max / (1.0 - self.unconfirmed_max).max(f64::MIN_POSITIVE)
     }
@@ -468,7 +468,7 @@ impl FlashKeyStore {
     }
 
     /// Returns the random reads per put in the background: older records, if more than `unconfirmed_max` of the keys
-    /// would be unconfirmed, and of an index on flash the younger records, and pages to compare the two and to clean.
+    /// would be unconfirmed, and of an index on flash the newer records, and pages to compare the two and to clean.
     pub fn background_reads_per_put(&self, popularity: &Popularity, appends_per_put: f64) -> f64 {
         let confirmed = 1.0 - self.replaced_at_once(popularity);
         let dead = confirmed * (self.layout.space - 1.0);
@@ -506,7 +506,7 @@ impl FlashKeyStore {
         Ok(FlashKeyRam { index, unconfirmed: notes_bytes(unconfirmed), ..self.ram() })
     }
 
-    /// Returns the peak of memory of a store that is written as fast as it accepts writes: overwritings that are not
+    /// Returns the peak of memory of a store that is written as fast as it accepts writes: overwrites that are not
     /// confirmed have a second entry, and all buffers exist.
     pub fn ram_peak(&self) -> FlashKeyRam {
         let pending =
@@ -532,7 +532,7 @@ impl FlashKeyStore {
         self.layout.space * self.live_bytes() / self.segment_bytes() + LOGS
     }
 
-    /// Returns how many overwritings may be unconfirmed before puts wait: twice as many as are confirmed by reads, or
+    /// Returns how many overwrites may be unconfirmed before puts wait: twice as many as are confirmed by reads, or
     /// all dead records.
     fn unconfirmed_max(&self) -> f64 {
         let excess = costs::excess_max(self.layout.space, self.live_bytes(), self.segment_bytes());

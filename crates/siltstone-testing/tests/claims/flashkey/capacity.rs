@@ -40,7 +40,7 @@ fn a_full_database_refuses_puts_loses_nothing_and_accepts_puts_after_deletes() {
     let mut batch = Batch::new();
     batch.put("new", value(0)).unwrap().put(0u32.to_le_bytes(), "other").unwrap();
     assert!(matches!(database.write(&batch), Err(Error::NoRoom { .. })), "all of a batch is refused");
-    // Without background work, and after an opening: it stays full, and all records are there.
+    // Without background work, and after an open: it stays full, and all records are there.
     drop(database);
     let database = builder().create(false).open_in(directory.clone()).unwrap();
     assert!((0..count).all(|number| database.get(number.to_le_bytes()).unwrap().unwrap() == value(number)));
@@ -72,7 +72,7 @@ fn overwriting_with_shorter_values_frees_space() {
     let database = builder().open_in(directory).unwrap();
     let count = fill(&database);
     database.settle().unwrap();
-    // Some space, so that the first overwritings are accepted: they count until they are confirmed.
+    // Some space, so that the first overwrites are accepted: they count until they are confirmed.
     (0..20u32).for_each(|number| database.delete(number.to_le_bytes()).unwrap());
     database.compact().unwrap();
     for number in 20..count {

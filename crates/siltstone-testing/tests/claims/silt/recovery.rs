@@ -132,5 +132,5 @@ fn a_bit_that_flips_during_a_read_loses_nothing() {
         let database = outcome.or_else(|_| simulated::open(&device)).unwrap();
         expected.check(&database);
     }
-    assert!(failed > 50, "only {failed} openings met a wrong bit");
+    assert!(failed > 50, "only {failed} opens met a wrong bit");
 }
