@@ -67,7 +67,7 @@ impl IntoIterator for &Database {
 }
 
 impl Found {
-    /// Blocks until the record expires; `None` if it never does.
+    /// Returns the time when the record expires; `None` if it never does.
     pub fn expires_at(&self) -> Option<SystemTime> {
         let after = Duration::from_millis(self.expires_at_ms);
         if self.expires_at_ms == NEVER { None } else { UNIX_EPOCH.checked_add(after) }

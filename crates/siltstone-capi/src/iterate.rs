@@ -285,7 +285,7 @@ pub unsafe extern "C" fn siltstone_iterator_value(
     })
 }
 
-/// Blocks until the current record expires, in milliseconds since 1970; 0 if never, or if there is none.
+/// Returns the time when the current record expires, in milliseconds since 1970; 0 if never, or if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_iterator_expires_at_ms(iterator: *const Iterator) -> u64 {
     body!({ Ok(handle(iterator)?.current.as_ref().map_or(0, |record| record.expires_at_ms)) })

@@ -222,7 +222,7 @@ pub unsafe extern "C" fn siltstone_update_value(
     })
 }
 
-/// Blocks until a record of an update expires, in milliseconds since 1970; 0 if never or if the key is absent.
+/// Returns the time when a record of an update expires, in milliseconds since 1970; 0 if never or if the key is absent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_update_expires_at_ms(records: *const Update, index: usize) -> u64 {
     body!({ Ok(handle(records)?.found(index).map_or(siltstone::batch::NEVER, |found| found.expires_at_ms)) })

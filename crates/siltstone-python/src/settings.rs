@@ -35,7 +35,7 @@ pub fn durability(py: Python<'_>, name: &str) -> PyResult<Durability> {
     })
 }
 
-/// Blocks until a record expires that lives for `expire` seconds from now; 0 for never.
+/// Returns the time when a record expires that lives for `expire` seconds from now; 0 for never.
 ///
 /// # Errors
 /// `siltstone.SettingError` if `expire` is not a positive number.

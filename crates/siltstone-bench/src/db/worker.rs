@@ -346,7 +346,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Blocks until a benchmark that starts now must end.
+/// Returns the time when a benchmark that starts now must end.
 pub fn deadline(duration: Option<Duration>) -> Option<Instant> {
     duration.and_then(|duration| Instant::now().checked_add(duration))
 }

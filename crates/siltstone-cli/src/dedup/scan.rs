@@ -101,7 +101,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Blocks until the run began, in milliseconds since the Unix epoch.
+    /// Returns the time when the run began, in milliseconds since the Unix epoch.
     pub fn started_at_ms(&self) -> u64 {
         self.started_at_ms
     }
