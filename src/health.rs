@@ -95,6 +95,7 @@ impl Health {
     pub fn poison(&self, cause: impl Into<String>) {
         let mut first = None;
         self.cause.lock().get_or_insert_with(|| first.insert(cause.into()).clone());
+        // After the cause, so that a thread that sees the failure finds its cause.
         self.failed.store(true, Ordering::Release);
         // Without the lock, under which a subscriber must not call the database.
         if let Some(cause) = first {
@@ -111,6 +112,7 @@ impl Health {
     /// database unless it means that nothing was done: `Poisoned`, `Closed`, `Interrupted`, `HashClustered`. A panic
     /// poisons too.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        // Under the lock of the caller: the thread that held it before has recorded its failure before it released it.
         self.check()?;
         let mut unwinding = Unwinding { health: Some(self) };
         let outcome = work();

@@ -144,6 +144,7 @@ impl FileName {
                 _ => return None,
             },
         };
+        // Only the exact name: an open removes files with such names that are not live.
         (parsed.to_string() == name).then_some(parsed)
     }
 

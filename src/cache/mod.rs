@@ -1,8 +1,8 @@
 //! The record cache: records in memory, found by the hash of their keys, within a given number of bytes.
 //!
 //! A cache must never return what its store would no longer return. A read that misses takes a [`Ticket`] before it
-//! reads the store, and may insert what it found only if no write to a key of the same *stripe* (a share of the keys)
-//! has begun or ended since. A write holds a [`WriteGuard`] from before it changes the store until the store returns
+//! reads the store. It may insert what it found only if no write to its *stripe*, a share of the keys, has begun or
+//! ended since. A write holds a [`WriteGuard`] from before it changes the store until the store returns
 //! what was written; in between, the record of its key is not in the cache.
 //!
 //! ```text
@@ -186,8 +186,8 @@ impl RecordCache {
     }
 
     /// Inserts what the store returned to the read that holds the ticket. Does nothing if a write to the key's stripe
-    /// has begun or ended since, if the cache is full and this is the first recent miss of the key, or if the record is
-    /// larger than a quarter of a shard, a 64th of the cache.
+    /// has begun or ended since. A full cache also needs a second recent miss of the key. A record of more than a
+    /// quarter of a shard, a 64th of the cache, is never inserted.
     pub fn insert(&self, ticket: Ticket, key: &[u8], value: &[u8], expires_at_ms: u64) {
         let capacity = self.capacity.load(Relaxed) / SHARDS;
         let fits = Shard::fits(key.len() + value.len(), capacity);
@@ -202,11 +202,12 @@ impl RecordCache {
         }
     }
 
-    /// Puts a record of which the store has nothing, or removes the record if there is no value. Also a full cache
-    /// admits it. The caller excludes other writes to the key.
+    /// Puts a record that the store does not have, or removes the record if there is no value. A full cache admits it
+    /// too. The caller excludes other writes to the key.
     pub fn put(&self, hash: u64, key: &[u8], value: Option<&[u8]>, expires_at_ms: u64) {
         let Some(shard) = self.shard(hash) else { return };
         let mut shard = shard.lock();
+        // As a write: what readers with an earlier ticket have found is refused from here on.
         shard.begin_write(hash, key);
         if let Some(value) = value {
             shard.insert(hash, key, value, expires_at_ms, false);
@@ -231,11 +232,13 @@ impl RecordCache {
         WriteAllGuard { cache: self, is_announced: !shards.is_empty() }
     }
 
-    /// Changes the capacity. If the logs have to be rebuilt, the records of all shards but one are copied, shard by
-    /// shard, so the cache never holds more memory than before or after; a shard is locked while it is copied.
+    /// Changes the capacity. If the logs have to be rebuilt, the records of all shards but one are copied, one shard
+    /// after the other. So the cache never takes more memory than before or after. A shard is locked while it is
+    /// copied.
     /// `hash_of` returns the hash that keys are looked up by.
     pub fn resize(&self, bytes: usize, hash_of: HashOf<'_>) {
         let bytes = if bytes < BYTES_MIN || !self.is_enabled() { 0 } else { bytes };
+        // Held until all shards have the new size, since two threads may change it.
         let mut log_bytes = self.log_bytes.lock();
         self.capacity.store(bytes, Relaxed);
         let share = *log_bytes / (SLACK_SHARE - 1);

@@ -185,6 +185,7 @@ impl Shard {
     /// meanwhile. Without it, records are dropped.
     pub fn resize(&mut self, capacity: usize, hash_of: Option<HashOf<'_>>) {
         self.capacity = capacity;
+        // Taken in any case: without `hash_of` its memory is free at once.
         let (Some(old), Some(hash_of)) = (self.log.take(), hash_of) else { return };
         let Some(mut log) = Log::new(capacity, old.mean_seen().unwrap_or(old.mean_bytes)) else { return };
         old.items.for_each_oldest_first(|key, value, expires_at_ms| {
@@ -246,6 +247,7 @@ impl Log {
         self.record_bytes += bytes;
         self.unseen_bytes += bytes;
         if self.items.put(key, value, expires_at_ms).is_err() {
+            // A put that fails leaves the previous value, which is outdated.
             self.items.remove(key);
         }
     }
@@ -262,6 +264,7 @@ impl Log {
         let seen = self.mean_seen()?;
         self.unseen_bytes = 0;
         if self.record_bytes > self.log_bytes {
+            // So that older records count less.
             (self.records, self.record_bytes) = (self.records / 2, self.record_bytes / 2);
         }
         // Including the header of an item.

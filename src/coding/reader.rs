@@ -57,6 +57,7 @@ impl<'a> Reader<'a> {
         for shift in (0..64).step_by(7) {
             let Some(byte) = self.u8() else { break };
             let bits = u64::from(byte & 0x7f);
+            // The tenth byte has one bit; others would be lost.
             if bits << shift >> shift != bits {
                 break;
             }

@@ -45,6 +45,7 @@ impl Database {
         options: WriteOptions,
     ) -> Result<bool> {
         let (key, value) = (key.as_ref(), value.as_ref());
+        // Also if the key is present: whether a record is refused must not depend on the data.
         self.inner.check(&Write::Put { key, value, expires_at_ms: options.expires_at_ms })?;
         let mut inserts = false;
         self.update_with(key, options, |found| {
@@ -339,6 +340,7 @@ impl Database {
     ) -> Result<()> {
         let inner = &self.inner;
         let _measured = inner.latencies.measure(Operation::Update);
+        // Before the lock of the directory, which a step takes as well: this thread may have to execute one.
         inner.workers.admit(keys.iter().map(|key| key.bytes().len()).sum())?;
         match inner.workers.admit_put(keys.len() as u64) {
             // Unless it only deletes, which is allowed.
@@ -352,6 +354,7 @@ impl Database {
         let updated =
             self.engine().update_many(keys, durability, inner.clock.now_ms(), &mut |found, changes| {
                 change(found, changes)?;
+                // Before the check, which refuses an expiry time where records have none.
                 for change in &mut *changes {
                     if let Change::Put { expires_at_ms, .. } = change {
                         options.expire(expires_at_ms);
@@ -361,14 +364,19 @@ impl Database {
                     let changes = keys.iter().zip(&*changes);
                     changes.filter_map(|(key, change)| change.to_write(*key))
                 };
+                // Before the engine writes: `change` may set anything, and an error here leaves all records
+                // as they are.
                 writes().try_for_each(|write| inner.check(&write.write()))?;
                 check_batch(writes().map(|write| write.write()))?;
                 match put_bytes(writes().map(|write| write.write())) {
                     0 => {}
+                    // Only here it is known what is put. Deletes need no free space.
                     bytes => self.engine().check_space(bytes, 0)?,
                 }
                 let puts = writes().filter(|write| matches!(write.write(), Write::Put { .. }));
                 puts.for_each(|write| inner.note_put(write.key()));
+                // Here, while the engine holds the stripes of the keys: the feed and the engine have the
+                // writes to a key in the same order.
                 if let Some(feed) = &inner.feed {
                     let changed: Vec<&[u8]> = writes().map(|write| write.key().bytes()).collect();
                     in_flight = Some(feed.append(changed.into_iter(), durability)?);
@@ -377,6 +385,7 @@ impl Database {
                 inner.usage.count_writes(writes().map(|write| write.write()));
                 Ok(())
             });
+        // Under the lock: `close` takes it before it closes the feed.
         inner.end_in_feed(in_flight, updated)?;
         drop(locked);
         Ok(())

@@ -1,4 +1,14 @@
 //! Bulk loading, and the way from a dictionary to a database and back.
+//!
+//! With an engine that sorts (SILT, BloomStore):
+//!
+//! 1. Each put gives the key to the change feed, hidden, and the record to the engine's sort. No record is visible.
+//! 2. [`BulkLoader::finish`] writes these keys to the file of the feed, before the engine has any of the records. So
+//!    after a kill the feed has the keys of all records that the database has.
+//! 3. The engine merges the records into its stores, one partition after the other. Each partition has all or none.
+//! 4. The keys become visible when the loader is dropped.
+//!
+//! With other engines, records are written in buffered batches, and one sync makes them durable.
 
 use super::changes::{Feed, InFlight};
 use super::{Database, WriteOptions};
@@ -204,6 +214,7 @@ impl<'a> BulkLoader<'a> {
         }
         match &mut self.way {
             Some(Way::Sorted(load)) => {
+                // For each record, so that `close` need not wait for the end of the load.
                 let _locked = inner.lock.to_write()?;
                 inner.engine.check_space((key.len() + value.len()) as u64, 0)?;
                 if let Some(feed) = &inner.feed {
@@ -220,6 +231,7 @@ impl<'a> BulkLoader<'a> {
                 if *bytes >= BATCH_BYTES {
                     *written_bytes += std::mem::take(bytes) as u64;
                     let full = std::mem::take(batch);
+                    // One sync at the end covers all batches.
                     let options = WriteOptions::default().durability(Durability::Buffered);
                     self.database.write_with(&full, options)?;
                     if !(self.progress)(*written_bytes, 0) {
@@ -254,6 +266,7 @@ impl<'a> BulkLoader<'a> {
                 let _locked = database.inner.lock.to_write()?;
                 // Besides what is in temporary files.
                 database.inner.engine.check_space(self.key_bytes + self.value_bytes, 0)?;
+                // Before the engine: after a kill the feed must not lack keys of records that the engine has.
                 database.inner.feed.as_deref().map_or(Ok(()), Feed::end_load)?;
                 let outcome = load.finish(database.inner.clock.now_ms(), &mut *self.progress);
                 // Also after an error, which may leave some partitions loaded.

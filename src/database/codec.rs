@@ -2,10 +2,10 @@
 
 /// A type whose values a [`Table`](super::Table) keeps, as keys or as values.
 ///
-/// Integers and floating-point numbers have as many bytes as in memory, the most significant first, with the sign
-/// changed so that the order of the bytes is the order of the numbers (of floating-point numbers: that of
-/// `total_cmp`). Strings, byte strings and arrays are their own bytes. `()` has no bytes: with it as value, a table is
-/// a set. Two keys are equal if their bytes are.
+/// Integers and floating-point numbers have as many bytes as in memory, the most significant first. The sign is changed
+/// so that the order of the bytes is the order of the numbers (for floating-point numbers that of `total_cmp`).
+/// Strings, byte strings and arrays are their own bytes. `()` has no bytes: with it as value, a table is a set. Two
+/// keys are equal if their bytes are.
 ///
 /// Other types implement it with any serialization. A type of keys must have one form per value.
 ///
@@ -59,6 +59,7 @@ macro_rules! integers {
 
         impl Codec for $signed {
             fn encode(&self, bytes: &mut Vec<u8>) {
+                // Without the sign bit flipped, negative numbers would follow the others.
                 (self ^ <$signed>::MIN).cast_unsigned().encode(bytes);
             }
 

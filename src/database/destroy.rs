@@ -1,4 +1,11 @@
 //! Removes databases.
+//!
+//! 1. Take the lock of the directory.
+//! 2. Destroy the disk. Only the manifest here says where it is, so this comes first.
+//! 3. Remove all files but the manifests, and sync the directory. If this is interrupted, the manifest is still there,
+//!    and the next call removes the rest.
+//! 4. Remove the manifests and `LOCK`, and sync the directory.
+//! 5. Unlock the directory, and remove it if it is empty.
 
 use super::Database;
 use super::builder::remove_empty_directory;
@@ -51,8 +58,10 @@ fn destroy_in(directory: &Directory) -> Result<()> {
         Ok(Some(disk)) => {
             let names = disk.list()?;
             for claim in names.iter().filter(|name| engine.claim_of_disk() == Some(name)) {
+                // First: a disk without it can be destroyed by itself if this is interrupted.
                 disk.remove(claim)?;
             }
+            // Before anything here is removed: only the manifest here says where the disk is.
             destroy_in(&disk)?;
         }
         // An earlier call has removed the disk, or the manifest names a database that is none of its own.
@@ -72,8 +81,10 @@ fn destroy_in(directory: &Directory) -> Result<()> {
     for name in others.iter().filter(is_other) {
         directory.remove(name)?;
     }
+    // Before the manifest goes: as long as it exists, another call finds the files that are left.
     directory.sync(Purpose::Maintain)?;
     manifests.into_iter().try_for_each(|name| directory.remove(name))?;
+    // The database is still locked: where the system can lock a directory, the lock is not that of this file.
     directory.remove(LOCK)?;
     directory.sync(Purpose::Maintain)?;
     drop(lock);

@@ -1,5 +1,5 @@
-//! The disks of databases that keep only a part of their records in their own directory: opening them, and what is done
-//! to a database that is not open is done to its disk as well.
+//! The disks of databases that keep only a part of their records in their own directory. A disk is opened with its
+//! database. Verification, repair and removal of a closed database include its disk.
 
 use super::compressed;
 use super::place::{Contents, check_access, engine_of_number};
@@ -35,6 +35,7 @@ pub(super) fn open(
     if creates {
         check_compression(&at, common.compression.unwrap_or_default())?;
     }
+    // Another process may have opened the disk as a database of its own.
     let lock = if at.is_read_only() { at.lock_shared()? } else { at.lock()? };
     check_access(&at)?;
     let memory_budget = common.memory_budget.map(budget_of_disk);

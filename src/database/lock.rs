@@ -69,6 +69,7 @@ impl DirectoryLock {
     pub fn release(&self, last: impl FnOnce(bool) -> Result<()>) -> Result<()> {
         self.check_process()?;
         let mut held = self.held.write();
+        // Dropped after `last`: until it has returned, no other handle or process opens the directory.
         let lock = held.take();
         last(lock.is_some())
     }

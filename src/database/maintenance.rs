@@ -11,10 +11,9 @@ use std::path::Path;
 
 impl Database {
     /// Returns the approximate number of keys, with a standard error of at most 0.6 %, and less if most keys are in the
-    /// last store. The number is exact if nothing was written since a [`compact`](Database::compact), if each partition
-    /// has at most 512 records (with FlashKey and FlashStore, if all together are at most 8,192), and in an engine that
-    /// keeps all data in memory; [`len`](Database::len) is always exact.
-    /// Expired keys may be counted until they are merged.
+    /// last store. The number is exact after a [`compact`](Database::compact) without later writes, with at most 512
+    /// records per partition (with FlashKey and FlashStore, at most 8,192 records in all), and in an engine that keeps
+    /// all data in memory. [`len`](Database::len) is always exact. Expired keys may be counted until they are merged.
     ///
     /// Reads up to 32,768 records, or 512 of each partition, and at least some blocks of each store, which takes
     /// milliseconds. With FlashKey and FlashStore it reads some 8,192 records one by one, and up to 65,536 if much is
@@ -73,7 +72,9 @@ impl Database {
     pub fn sync(&self) -> Result<()> {
         let _measured = self.inner.latencies.measure(Operation::Sync);
         let _locked = self.inner.lock.to_write()?;
+        // In a removed directory the sync would succeed, and the data be lost with the last open file.
         self.inner.check_present()?;
+        // Before the engine's sync, which covers only the buffered writes that have returned by now.
         let in_flight = self.inner.feed.as_deref().map(Feed::begin_sync);
         self.inner.end_in_feed(in_flight, self.engine().sync())
     }
@@ -126,6 +127,7 @@ impl Database {
     pub fn compact(&self) -> Result<()> {
         let locked = self.inner.lock.to_write()?;
         self.engine().request_compaction()?;
+        // Without threads, `settle` executes steps, which take this lock.
         drop(locked);
         self.settle()
     }

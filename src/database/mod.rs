@@ -190,9 +190,8 @@ impl Database {
         Found::read(|value| self.get_into(key, value))
     }
 
-    /// Appends the value of a key to `value` and returns when it expires, or [`NEVER`](crate::batch::NEVER); `None` if
-    /// the key does not exist, and `value` is as before then, as
-    /// after an error.
+    /// Appends the value of a key to `value` and returns when it expires, or [`NEVER`](crate::batch::NEVER). Returns
+    /// `None` if the key does not exist. `value` is unchanged then, and after an error.
     ///
     /// Like [`get`](Database::get), but allocates nothing if `value` has the capacity.
     ///
@@ -383,6 +382,7 @@ impl Database {
 
     fn apply(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
         let _measured = self.inner.latencies.measure(Operation::Write);
+        // Before the lock of the directory, which a step takes as well: this thread may have to execute one.
         self.admit(writes)?;
         let _locked = self.inner.lock.to_write()?;
         self.write_locked(writes, options)
@@ -402,6 +402,7 @@ impl Database {
         let durability = options.durability.unwrap_or(self.inner.durability);
         self.inner.check_present_for(durability)?;
         let keys = writes.iter().map(|write| write.key().bytes());
+        // Before the engine has the write: after a kill the feed has the keys of all writes that the engine has.
         let in_flight = self.inner.feed.as_deref().map(|feed| feed.append(keys, durability)).transpose()?;
         let written = self.engine().write(writes, durability, &|| self.inner.clock.now_ms());
         self.inner.end_in_feed(in_flight, written)?;
@@ -490,6 +491,7 @@ impl Inner {
 
     fn close(&self) -> Result<()> {
         self.lock.check_process()?;
+        // The threads work without the lock of the directory, so they end before it is released.
         self.workers.stop();
         self.lock.release(|was_open| {
             if was_open {

@@ -39,6 +39,7 @@ impl Contents {
         if let Some(file) = names.iter().find(|name| engines().any(|engine| engine.owns(name))) {
             return Ok(Contents::Occupied { file: file.clone(), is_data: true });
         }
+        // The root of a file system has `lost+found`.
         let user_file = names.into_iter().find(|name| name != "LOCK" && name != "lost+found");
         Ok(user_file.map_or(Contents::Free, |file| Contents::Occupied { file, is_data: false }))
     }

@@ -1,8 +1,13 @@
 //! Removal of many records: by a prefix, by a function, or all.
 //!
-//! Records are read in pages and deleted in batches. Keys are deleted whatever their records are by then. A record that
-//! a function selected is deleted only if it is still the one that was read: that is certain, without reading it again,
-//! if no write was acknowledged since before the page was read and none is running.
+//! Records are read in pages and deleted in batches. By a prefix, keys are deleted whatever their records are by then.
+//! By a function:
+//!
+//! 1. Note the number of writes, read a page, and select its records by the function.
+//! 2. Take the lock of the directory alone. If no write runs, and the number of writes is the same, delete the records
+//!    without reading them again.
+//! 3. Otherwise read them again in a transaction. Delete those that are as they were read, or that the function selects
+//!    again as they are now.
 
 use super::{Database, WriteOptions};
 use crate::batch::{HashedWrite, Write};
@@ -91,6 +96,7 @@ impl Database {
                 self.delete_all(keys.filter(|key| key.starts_with(prefix)), options)
             });
         }
+        // Refuses a closed or read-only database before anything is read.
         drop(self.inner.lock.to_write()?);
         let (mut deleted, mut last) = (0, None);
         // Nothing is held between two batches: what is deleted gives its space back meanwhile.
@@ -207,6 +213,7 @@ impl Database {
             if deletes.is_empty() {
                 return Ok(0);
             }
+            // Before the lock is taken alone: no other write should wait for this delay.
             self.admit(&deletes)?;
             if let Some(alone) = self.inner.lock.to_write_alone()?
                 && self.inner.usage.writes() == writes_before
@@ -240,9 +247,11 @@ impl Database {
         progress: &mut Progress<'_>,
         remove: &mut dyn FnMut(&[Record], u64) -> Result<u64>,
     ) -> Result<u64> {
+        // Refuses a closed or read-only database before anything is read.
         drop(self.inner.lock.to_write()?);
         let (mut removed, mut read, mut next) = (0, 0, Some(0));
         while let Some(position) = next {
+            // Before the page is read: a write that is counted after this may not be in the page.
             let writes = self.inner.usage.writes();
             let page = self.scan(position.., BATCH)?;
             removed += remove(&page.records, writes)?;

@@ -65,6 +65,7 @@ impl Database {
     ) -> Result<RepairReport> {
         let path = path.as_ref();
         match Database::repair_in(&existing(Directory::system(path, options.access), path)?, progress) {
+            // Only a repair needs to write: an intact database is examined on a read-only medium too.
             Err(Error::Io { source, .. }) if is_refused(&source) => Database::repair_in(
                 &existing(Directory::system_read_only(path, options.access), path)?,
                 progress,
@@ -101,6 +102,7 @@ impl Database {
             // Records are lost whose keys are not all known.
             changes::end(directory)?;
         }
+        // After the repair here, which may have restored the setting that names the disk.
         if let Some(disk) = disk::of_closed(&*engine, directory)? {
             let mut progress = |done, all| progress(bytes + done, bytes + all);
             disk::add_repaired(&mut report, Database::repair_in(&disk, &mut progress)?, &disk);

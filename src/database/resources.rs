@@ -168,6 +168,7 @@ impl Pool {
         }
         let id = members.next_id;
         members.next_id += 1;
+        // Copies the list if a thread is working through it.
         Arc::make_mut(&mut members.list).push((id, member));
         Ok(id)
     }
@@ -210,7 +211,9 @@ impl Drop for Pool {
 impl Shared {
     fn run(&self) {
         while !self.stopping.load(Relaxed) {
+            // Before the members have their turns: if one is woken after its turn, this thread does not sleep.
             let wakes = self.sleep.lock().wakes;
+            // A handle of the list, so that `add` and `remove` need not wait for a turn.
             let members = self.members.lock().list.clone();
             let first = self.next.fetch_add(1, Relaxed);
             let (mut worked, mut rest) = (false, PATIENCE);
@@ -224,6 +227,7 @@ impl Shared {
                     Turn::Rest(time) => rest = rest.min(time),
                 }
             }
+            // A thread that sleeps must not keep the engine of a closed database.
             drop(members);
             let mut sleep = self.sleep.lock();
             if !worked && sleep.wakes == wakes && !self.stopping.load(Relaxed) {

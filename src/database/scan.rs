@@ -40,7 +40,7 @@ impl Database {
     /// keys.sort();
     /// assert_eq!(keys, ["a", "b"]);
     ///
-    /// // Four jobs, each of which scans a quarter of all records.
+    /// // Four jobs. Each scans a quarter of all records.
     /// let jobs = (0..4u64).map(|job| job << 62..=job << 62 | u64::MAX >> 2);
     /// let pages = jobs.map(|positions| database.scan(positions, 1_000)).collect::<Result<Vec<_>, _>>()?;
     /// assert_eq!(pages.iter().map(|page| page.records.len()).sum::<usize>(), 2);
@@ -109,9 +109,9 @@ impl Database {
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
     ///
-    /// With SILT it uses the tags of young records and the filters that are in memory, so it is of use with
+    /// With SILT it uses the tags of new records and the filters that are in memory. It is of use only with
     /// [`filter_last_store`](crate::SiltSettings::filter_last_store): without that filter, any key may be in the last
-    /// store. It is true also for keys that are deleted or expired. With MICA it is exact.
+    /// store. It returns true also for keys that are deleted or expired. With MICA it is exact.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

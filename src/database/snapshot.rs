@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 /// All records of a database at one moment. Reads do not see later writes, and records in it do not expire.
 ///
-/// A clone is cheap. A snapshot keeps the database open, like a handle, and keeps what it reads from: with SILT the
-/// files of stores on disk, their indexes and filters in memory in addition to the [memory
-/// budget](crate::Builder::memory_budget), and a part of the log; with MICA a copy of all records.
-/// records.
+/// A clone is cheap. A snapshot keeps the database open, like a handle, and keeps what it reads from. With SILT these
+/// are the files of stores, a part of the log, and the stores' indexes and filters, in addition to the [memory
+/// budget](crate::Builder::memory_budget). With MICA it is a copy of all records.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -107,6 +106,7 @@ impl Snapshot {
     /// # Errors
     /// See [`Database::get`].
     pub fn get_found(&self, key: impl AsRef<[u8]>) -> Result<Option<Found>> {
+        // After `close` the files may belong to another handle.
         self.database.engine().check_open()?;
         let inner = &self.database.inner;
         let found = self.snapshot.get(inner.key(key.as_ref())?)?;

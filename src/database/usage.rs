@@ -1,5 +1,5 @@
 //! Counters of the operations on a database. They are saved to a file, which may get lost, and continue after the next
-//! opening (`usage_file`).
+//! open (`usage_file`).
 
 use super::usage_file;
 use crate::batch::{Write, has_passed};
@@ -47,7 +47,7 @@ pub(super) struct UsageCounters {
     counted: Mutex<(u64, u64)>,
     opened_at_ms: u64,
     saved_at_ms: AtomicU64,
-    /// The operations since the opening that the file includes.
+    /// The operations since the open that the file includes.
     saved_operations: AtomicU64,
     /// The length of the file, in bytes.
     file_bytes: AtomicU64,
@@ -94,7 +94,7 @@ impl UsageCounters {
         &self.stripes[STRIPE.with(|stripe| *stripe)]
     }
 
-    /// Counts lookups of keys, some of which were missing.
+    /// Counts lookups of keys, and how many of the keys were missing.
     pub fn count_gets(&self, gets: usize, misses: usize) {
         let stripe = self.stripe();
         stripe.gets.fetch_add(gets as u64, Relaxed);
@@ -185,6 +185,7 @@ impl UsageCounters {
     /// Writes the file if there were operations since it was last written. `count` counts the keys. An error is
     /// ignored, because no operation depends on the file.
     pub fn save(&self, now_ms: u64, count: impl FnOnce() -> Result<u64>) {
+        // Before the counts are read: an operation that comes later is left to the next save.
         let operations = self.operations();
         if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_read_only())
             && self.saved_operations.swap(operations, Relaxed) != operations

@@ -72,6 +72,7 @@ pub fn decode(bytes: &[u8]) -> Option<Usage> {
         counted_writes: fields.u64()?,
         saved_at_ms: fields.u64()?,
     };
+    // Compares all bytes: the checksum and the reserved ones.
     (bytes == encode(&usage)).then_some(usage)
 }
 
@@ -103,6 +104,7 @@ pub fn write(directory: &Directory, usage: &Usage) -> Result<()> {
         directory.remove(NEW_NAME)?;
     }
     let file = directory.create(NEW_NAME, Access::Buffered)?;
+    // Without a sync: after a loss of power the checksum may be wrong, and the counts begin at zero.
     let outcome = file.write(Purpose::Maintain, 0, &encode(usage));
     drop(file);
     let outcome = outcome.and_then(|()| directory.rename(NEW_NAME, USAGE_NAME));

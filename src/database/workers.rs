@@ -1,8 +1,8 @@
 //! The threads of an engine's background work, and the throttling of writers.
 //!
-//! Background work runs only as fast as writes require: after a step a thread rests, longer the further the engine is
-//! ahead, so that lookups share the device with as little other work as possible. While a caller waits for all work to
-//! be done, threads do not rest.
+//! Background work runs only as fast as writes require, so that lookups share the device with as little other work as
+//! possible. After a step a thread rests. The further the engine is ahead, the longer it rests. While a caller waits
+//! for all work to be done, threads do not rest.
 //!
 //! Throttling is gradual. As the engine's pressure rises from one half to one, each written byte incurs an increasing
 //! delay, which is paid in short sleeps. A writer waits for a step to end only if the pressure rises further.
@@ -154,17 +154,18 @@ impl Workers {
     /// [`Error::NoSpace`] if there is too little when the work is done.
     pub fn admit_put(&self, bytes: u64) -> Result<()> {
         let shared = &self.shared;
-        loop {
-            // Before the space is measured: work that ends in between may have freed some.
+        let mut outcome = shared.engine.check_space(bytes, 0);
+        while matches!(outcome, Err(Error::NoSpace { .. })) && !shared.stopping.load(Relaxed) {
+            // Before the space is measured again: work that ends in between may have freed some.
             let had_work = shared.engine.background().has_work;
-            match shared.engine.check_space(bytes, 0) {
-                Err(Error::NoSpace { .. }) if had_work && !shared.stopping.load(Relaxed) => {
-                    shared.lock.check_process()?;
-                    shared.wait_for_progress()?;
-                }
-                outcome => return outcome,
+            outcome = shared.engine.check_space(bytes, 0);
+            if !had_work || outcome.is_ok() {
+                break;
             }
+            shared.lock.check_process()?;
+            shared.wait_for_progress()?;
         }
+        outcome
     }
 
     /// Wakes a sleeping worker.
@@ -178,6 +179,7 @@ impl Workers {
     /// some of the work has failed for good.
     pub fn settle(&self) -> Result<()> {
         let shared = &self.shared;
+        // Before the workers are woken: they would rest again.
         shared.settling.fetch_add(1, Relaxed);
         let outcome = self.work_off();
         shared.settling.fetch_sub(1, Relaxed);
@@ -223,6 +225,7 @@ impl Workers {
             let _ = thread.join();
         }
         if let Some((pool, member)) = self.shared.pool.as_ref().zip(self.member) {
+            // A thread of the pool may still have it in an older list; it finds `stopping` in its turn.
             pool.remove(member);
             // Waits for the turns in progress.
             drop(self.shared.turns.write());
@@ -279,6 +282,7 @@ impl Shared {
     /// Records that a thread panicked.
     fn fail(&self) {
         let cause = "a background thread panicked, which is a defect of siltstone".to_owned();
+        // Before the waiting threads are woken: each then finds the engine failed.
         self.engine.poison(&cause);
         self.feed.iter().for_each(|feed| feed.give_up_if_failed(&*self.engine));
         *self.progress.lock() = Some(Error::Poisoned { cause });
@@ -314,6 +318,8 @@ impl Shared {
             if worked == Some(true) {
                 self.rest(time);
             } else {
+                // Work is looked for under this lock, which `wake_sleeper` takes: work that comes in between
+                // wakes this thread.
                 let mut sleepers = self.sleepers.lock();
                 *sleepers += 1;
                 // Another thread can do the remaining work.
@@ -335,6 +341,7 @@ impl Shared {
             return;
         }
         let mut sleepers = self.sleepers.lock();
+        // Under the lock that `wake_all` takes: what it was called for is seen here, or wakes this thread.
         if !self.stopping.load(Relaxed) && self.settling.load(Relaxed) == 0 {
             *sleepers += 1;
             self.work.wait_for(sleepers, step.mul_f64(slack.min(SLACK_MAX)).min(PATIENCE));
@@ -366,6 +373,7 @@ impl Shared {
     fn step_or_yield(&self) -> Result<()> {
         let locked = self.lock.to_work()?;
         let outcome = self.step()?;
+        // Before the sleep: `close` waits for this lock.
         drop(locked);
         match outcome {
             Step::Idle if self.engine.background().is_limited => thread::sleep(LIMITED_PATIENCE),
@@ -380,6 +388,7 @@ impl Shared {
         self.lock.check_process()?;
         let start = Instant::now();
         while pressure >= 1.0 && !self.stopping.load(Relaxed) {
+            // After a failure no step works any more, and the pressure would never fall.
             self.engine.check_writable()?;
             self.wait_for_progress()?;
             pressure = self.engine.background().pressure;
@@ -387,6 +396,7 @@ impl Shared {
         let excess = ((pressure - PRESSURE_SLOW) / (1.0 - PRESSURE_SLOW)).clamp(0.0, 1.0);
         let owed = (bytes.max(DELAY_BYTES_MIN) as f64 * DELAY_NS_PER_BYTE_MAX * excess.powi(3)) as u64;
         if self.threads > 0 && self.owed_ns.fetch_add(owed, Relaxed) + owed >= SLEEP_NS_MIN {
+            // All of it at once: another thread must not pay the same debt.
             let pay = self.owed_ns.swap(0, Relaxed).min(SLEEP_NS_MAX);
             let asleep = Instant::now();
             thread::sleep(Duration::from_nanos(pay));
@@ -422,6 +432,7 @@ impl Shared {
 
 impl Member for Shared {
     fn turn(&self) -> Turn {
+        // Held for the whole turn, and before `stopping` is read: `stop` sets it and then waits for this lock.
         let _turn = self.turns.read();
         if self.stopping.load(Relaxed) {
             return Turn::Rest(PATIENCE);
@@ -431,6 +442,7 @@ impl Member for Shared {
         if let Some(rest) = rest.filter(|rest| !rest.is_zero() && !is_settling()) {
             return Turn::Rest(rest);
         }
+        // A panic must not end a thread that other databases need.
         let Ok((worked, time)) = catch_unwind(AssertUnwindSafe(|| self.work())) else {
             self.fail();
             return Turn::Rest(PATIENCE);

@@ -76,6 +76,7 @@ impl Appender {
     /// # Errors
     /// Those of writing these bytes or earlier ones. After an error, all later calls return it.
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        // Also if no piece gets full: the caller must not continue after a failed write.
         self.unless_failed(|_| Ok(()))?;
         while !bytes.is_empty() {
             let room = self.piece_bytes_now - self.buffer.len();
@@ -126,13 +127,17 @@ impl Appender {
             let full = std::mem::take(&mut self.buffer);
             let heap_bytes = full.heap_bytes();
             let ticket = self.file.begin_write(self.purpose, offset, full);
+            // This piece is begun before the wait for the one before, so that the drive always has one.
             let before = self.in_flight.replace((ticket, heap_bytes));
             self.buffer = match before {
                 Some((ticket, _)) => self.file.finish_write(ticket)?,
                 None => AlignedBuffer::with_capacity(self.piece_bytes),
             };
+            // The piece before has ended, and this one is in flight.
             self.readable_bytes = offset;
         } else {
+            // Pieces may have been overlapped until now: all before this one must be written before it counts
+            // as readable.
             self.wait()?;
             let piece_bytes = self.file.piece_bytes(self.purpose, self.piece_bytes);
             for (piece, offset) in self.buffer.chunks(piece_bytes).zip((offset..).step_by(piece_bytes)) {
@@ -167,6 +172,7 @@ impl Appender {
     pub fn finish(mut self) -> Result<(Arc<File>, u64)> {
         self.align(self.file.alignment() as u64)?;
         self.write_buffered()?;
+        // Before the sync of the caller: what a reused file has more must not follow the new bytes.
         self.file.end_writing(self.written_bytes)?;
         self.start_writeback();
         Ok((self.file, self.written_bytes))

@@ -487,8 +487,8 @@ impl File {
         queue.is_some_and(|queue| queue.overlaps(&self.shared.counters))
     }
 
-    /// Returns the length of a piece of which `wanted` bytes are wanted: less if pieces are not overlapped,
-    /// because gets wait for each.
+    /// Returns the length of the next piece of `wanted` bytes. It is shorter while pieces are not overlapped, because
+    /// gets wait for each.
     pub(super) fn piece_bytes(&self, purpose: Purpose, wanted: usize) -> usize {
         match self.alignment() == 1 || self.overlaps(purpose) {
             true => wanted,
@@ -584,8 +584,10 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
+        // Zero, unless an error ended the writing before `end_writing`.
         self.shared.removals.end_reuse(self.reused_bytes.swap(0, Relaxed));
         if let Some(removed) = self.removed.take() {
+            // Only here: as long as a view or an iterator has the file, its bytes must stay.
             self.shared.removals.add(removed, self.backend.clone());
         }
     }

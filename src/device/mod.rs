@@ -98,7 +98,7 @@ pub trait FileBackend: Send + Sync {
     fn append_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(offset, bytes)
     }
-    /// Returns the reserved space: the file ends at `length`.
+    /// Releases reserved space: truncates the file to `length`.
     fn end_append(&self, _length: u64) -> io::Result<()> {
         Ok(())
     }
@@ -128,7 +128,8 @@ pub trait FileBackend: Send + Sync {
     fn alignment(&self) -> usize {
         1
     }
-    /// Returns the descriptor for reads, or also for writes, without this trait; `None` if these must use the trait.
+    /// Returns the file descriptor, for I/O that bypasses this trait (io_uring), also for writes if `_writes` is true.
+    /// `None` if all I/O must go through the trait.
     fn descriptor(&self, _writes: bool) -> Option<Descriptor<'_>> {
         None
     }

@@ -19,6 +19,7 @@ pub(crate) fn in_parallel<T: Send>(
     let items = Mutex::new(items);
     let run = || {
         loop {
+            // A statement of its own, so that the lock is released before the work.
             let next = items.lock().next();
             let Some(item) = next else { break };
             work(item);
@@ -27,6 +28,7 @@ pub(crate) fn in_parallel<T: Send>(
     let others = available_parallelism().map_or(1, |processors| processors.get()) - 1;
     scope(|threads| {
         for _ in 0..others {
+            // The threads that there are, at least this one, do the rest.
             if Builder::new().spawn_scoped(threads, run).is_err() {
                 break;
             }

@@ -8,13 +8,13 @@
 //! A directory has a queue for each purpose of background work, so that the one merge and the one conversion that run
 //! at a time do not wait for each other. A piece owns its buffer and keeps its file open until it has completed, also
 //! if its user has dropped it. A [`PieceExecutor`] of the directory's backend executes pieces, in any order: `io_uring`
-//! for real files, or threads where the system has none; a random order in tests. Without one, and while gets read from
-//! the same directory, a piece is executed when it begins: a get queues behind what was given to the drive before.
+//! for real files, or threads where the system has none; a random order in tests. Without one, a piece is executed when
+//! it begins.
 //!
-//! A get queues behind what the drive was given before. So while gets read from the directory, which the queue learns
-//! from their counter, a piece is at most 32 KiB and executed when it begins, one of a job at a time, and of a batch
-//! of reads in the background four overlap; some pieces after the last get they become large again. For the same
-//! reason the log is then sent to the drive in pieces of 64 KiB instead of 1 MiB.
+//! A get queues behind what the drive was given before. So pieces are small while gets read from the directory. The
+//! queue learns this from the counter of gets. A piece is then at most 32 KiB, and is executed when it begins: a job
+//! has one piece at the drive. Of a batch of reads in the background, four overlap. The log is sent to the drive in
+//! pieces of 64 KiB instead of 1 MiB. Some pieces after the last get, all of this ends.
 //!
 //! Where the system has no `io_uring`, or refuses it as containers often do, a queue has up to four threads
 //! (`device/system/threads.rs`). A thread begins when a piece finds all others at work, and ends when the directory is
@@ -41,7 +41,7 @@ pub struct Piece {
     pub is_write: bool,
     /// The offset in the file, in bytes.
     pub offset: u64,
-    /// The bytes, all of which are transferred.
+    /// The bytes. All are transferred.
     pub buffer: AlignedBuffer,
 }
 
@@ -117,6 +117,7 @@ impl PieceQueue {
         match &mut queue.executor {
             Some(executor) if overlaps => executor.begin(number, piece),
             _ => {
+                // What is in flight ends first, so that gets queue behind one piece at a time.
                 while queue.wait_for_one() {}
                 let outcome = piece.execute();
                 queue.ended.push((number, piece, outcome));
@@ -295,7 +296,7 @@ mod tests {
         check(&file, 4);
     }
 
-    /// Runs the tests of this module, of which this is one, in a process in which the system refuses `io_uring`.
+    /// Runs the tests of this module, with this one, in a process in which the system refuses `io_uring`.
     #[cfg(target_os = "linux")]
     #[test]
     fn where_io_uring_is_refused_threads_execute_the_pieces() {

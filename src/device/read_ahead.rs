@@ -36,9 +36,9 @@ impl ReadAhead {
         self.purpose
     }
 
-    /// Passes the bytes from the start of `rest` on to `take`, with their offset, piece by piece, until these are at
-    /// least one piece and `needed` bytes, or until the end of `rest`. Returns the offset of the next byte. Then begins
-    /// to read the next piece, if reads are overlapped, for a later call that begins there.
+    /// Passes bytes from the start of `rest` to `take`, piece by piece, with their offset: at least one piece and
+    /// `needed` bytes, unless `rest` ends before. Returns the offset of the next byte. If reads are overlapped, begins
+    /// to read the next piece, for a later call that begins there.
     ///
     /// # Errors
     /// Those of reading these bytes, and of `take`.
@@ -51,6 +51,7 @@ impl ReadAhead {
     ) -> Result<u64> {
         let mut at = rest.start;
         let mut spare = AlignedBuffer::default();
+        // A piece that was read ahead for another place is dropped, which waits for it.
         if let Some(ahead) = self.ahead.take().filter(|ahead| ahead.bytes.start == at) {
             spare = file.finish_read(ahead.ticket, &ahead.extent)?;
             take(at, spare.get(ahead.extent.wanted).unwrap_or_default())?;

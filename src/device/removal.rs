@@ -6,10 +6,11 @@
 //! space is not freed at all. Other files are truncated in steps, between which reads are served. Each step also
 //! waits for what the drive was given before, so steps are large while no gets read.
 //!
-//! Each step of background work truncates the files to be freed by twice as many bytes as were written since the step
-//! before, so their space is free before as much is written again, and a merge needs no more space than before. While
-//! gets read from the directory this happens 256 KiB at a time. Otherwise it is 4 MiB at a time: each time also waits
-//! for what the drive was given before, and small steps take the whole time of a worker during writes at full speed.
+//! Each step of background work frees twice as many bytes as were written since the step before. So the space of
+//! removed files is free before as much is written again, and a merge needs no more space than if they were freed at
+//! once. While gets read from the directory, 256 KiB are freed at a time. Otherwise it is 4 MiB at a time: each time
+//! also waits for what the drive was given before, and small steps take the whole time of a worker during writes at
+//! full speed.
 //! What is left when there is no other work is freed in steps with pauses, or without them if a caller waits.
 //! `stats().disk_bytes` includes both. A file that a checkpoint has a link to, or that a forked child may read, is
 //! only closed.
@@ -87,10 +88,12 @@ impl Progress {
 impl Removals {
     /// Takes a removed file from its last reader. Does no I/O except for reading the length.
     pub fn add(&self, removed: Removed, file: Arc<dyn FileBackend>) {
+        // Without a length it is closed here, which frees its space at once.
         let Ok(bytes) = file.length() else { return };
         match removed {
             Removed::Named(name) => {
                 let mut retired = self.retired.lock();
+                // After `forget_names` it is removed by its name, and is no spare any more.
                 if let Some(&bytes) = retired.names.get(&name) {
                     self.bytes.fetch_add(bytes, Relaxed);
                     self.held_bytes.fetch_sub(bytes, Relaxed);
@@ -225,6 +228,7 @@ impl Removals {
             given_up.iter().for_each(|spare| _ = retired.names.remove(&spare.name));
             given_up
         };
+        // Without the lock of the retired files, which a reader takes when it drops one.
         for Spare { name, file, bytes } in given_up {
             self.bytes.fetch_sub(bytes, Relaxed);
             remove(&name)?;

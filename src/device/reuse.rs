@@ -1,12 +1,16 @@
 //! Removing open files: their space is reused or freed in steps.
 //!
-//! A merged store is *retired*: it keeps its name, and a new store of about its length is written over it, from the
-//! start, under the new name. What the old one has more is cut off before the new one is synced. A file is written
-//! over only if no view or snapshot has it, no checkpoint has a link to it, and no process was forked since it was
-//! opened. The old bytes cannot be taken for new ones: blocks and footers are checked with the tag of their store, and
-//! a store that is not complete is in no manifest. Of the retired files as many bytes are kept as the last merge has
-//! retired; the rest is freed, and all of it once nothing more is written. A database that is closed has none. After a
-//! crash their names are those of stores that are not in the manifest, which the next open removes.
+//! A merged store is *retired*, and a new store of about its length is written over it:
+//!
+//! 1. The retired file keeps its name. When no view or snapshot has it any more, it is a spare.
+//! 2. A new store takes a spare, unless a checkpoint has a link to it, or a process was forked since it was opened.
+//! 3. The spare gets the name of the new store, and is written from the start. The old bytes cannot be taken for new
+//!    ones: blocks and footers are checked with the tag of their store, and an incomplete store is in no manifest.
+//! 4. What the old file has more is cut off before the new store is synced.
+//!
+//! As many bytes of retired files are kept as the last merge has retired. The rest is freed, and all of it once nothing
+//! more is written. A database that is closed has none. After a crash their names are those of stores that are not in
+//! the manifest, which the next open removes.
 
 use super::removal::Removed;
 use super::{Directory, File};
@@ -33,6 +37,7 @@ impl Directory {
     pub fn retire<'a>(&self, files: impl IntoIterator<Item = (String, &'a File)>) -> Result<()> {
         let mut bytes = 0;
         for (name, file) in files {
+            // A checkpoint or a forked child may read its bytes, so they are not written over.
             if file.backend().is_shared().map_err(|error| file.failed("measure", error))? {
                 self.remove_open(&name, file)?;
                 continue;
@@ -55,6 +60,8 @@ impl Directory {
         let Some(spare) = taken else { return self.create(name, self.access()) };
         let mut file = self.file(name, spare.file);
         file.reused_bytes = spare.bytes.into();
+        // From here until the commit of the manifest a crash leaves a file that no manifest has. The next
+        // open removes it.
         self.rename(&spare.name, name)?;
         Ok(file)
     }

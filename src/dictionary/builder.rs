@@ -1,4 +1,12 @@
 //! Builds a dictionary (ECT 3.1.2), or updates one by merging a batch into it (3.1.5).
+//!
+//! 1. Collect the records. When the memory is full, sort them and write them to a temporary file as a run.
+//! 2. Merge the runs, and the dictionary that is updated, into a file with a random temporary name.
+//! 3. Write the header, which makes the file a dictionary, and sync the file.
+//! 4. Lock the file that has the final name, if there is one: no other process may be changing its index.
+//! 5. Rename the new file to the final name, and sync the directory. Readers of the old file keep it.
+//!
+//! An error removes the temporary file. A crash leaves it, but never an incomplete file with the final name.
 
 use super::format::Header;
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, split};
@@ -340,13 +348,16 @@ impl DictionaryWriter {
                 }
             }
         }
+        // The runs are freed before the index is finished.
         drop(records);
         let store = writer.finish(None)?;
         let file = store.file();
         // The header makes the file a dictionary, so it is written last, when the store is complete.
         header.first_end = file.length();
         header.write(file.file())?;
+        // Before the rename: a file that has the name is complete, also after a loss of power.
         file.file().sync(Purpose::Maintain)?;
+        // The last moment to stop: after the rename the dictionary has its name.
         if !progress(all_bytes, all_bytes) {
             return Err(Error::Interrupted);
         }
@@ -390,6 +401,7 @@ struct PartialFile {
 
 impl PartialFile {
     fn new(directory: Directory, name: &str) -> Result<PartialFile> {
+        // Random, so that two builds of one dictionary do not write to one file.
         let name = format!(".{name}.{:016x}.partial", random_number()?);
         Ok(PartialFile { directory, name, is_complete: false })
     }

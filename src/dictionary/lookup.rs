@@ -146,6 +146,7 @@ impl Dictionary {
             bytes += group.first().map_or(0, |one| self.store().extent_of(&one.span).1);
             bytes <= BATCH_BYTES_MAX
         };
+        // A group that is longer than the limit is a batch of its own.
         groups.iter().take(BATCH_READS_MAX).take_while(fits).count().max(1)
     }
 

@@ -212,6 +212,7 @@ impl DictionaryOptions {
             let file = StoreFile::open_until(file, header.tag, end)?;
             header.check_against(&file)?;
             let store = OrderedTable::in_file(file, header.shape, !self.without_index)?;
+            // Iterations and updates merge records in hash order.
             if store.is_in_buckets() {
                 let end = store.file().length();
                 return Err(store.file().file().corrupt(
@@ -225,6 +226,7 @@ impl DictionaryOptions {
         let (store, later_index) = match open_until(file, length) {
             Ok(store) if length == header.first_end => (store, LaterIndex::None),
             Ok(store) => (store, LaterIndex::Used),
+            // A failure of the device is no interrupted change of the index.
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) if length == header.first_end => return Err(error),
             // Only the bytes after `first_end` can be damaged by an interrupted change of the index.

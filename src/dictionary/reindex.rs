@@ -1,8 +1,11 @@
 //! Gives a dictionary another index over the same blocks (ECT 3.1.6).
 //!
-//! All records are read once, and only the index is written: after the first one, with a footer of its own. The first
-//! index remains, so an interrupted change leaves a dictionary with the index that it was built with. A further change
-//! replaces the previous one:
+//! 1. Lock the file against another change, and against an update that gives its file this name.
+//! 2. Read all records once, and build the index in memory.
+//! 3. Compare their number with that of the footer: an index of fewer records would make the others unreachable.
+//! 4. Write the index after the first one, over an earlier change, with a footer of its own, and sync the file.
+//!
+//! The first index remains, so an interrupted change leaves a dictionary with the index that it was built with:
 //!
 //! ```text
 //! | header | blocks ...... | first index, footer | later index, footer |
@@ -63,7 +66,9 @@ impl Dictionary {
         progress: &mut Progress<'_>,
     ) -> Result<Dictionary> {
         let options = DictionaryOptions::default();
+        // Against another change of the index, and against an update whose file gets this name.
         let _locked = directory.lock_file(name)?;
+        // The index that is replaced need not be intact.
         let dictionary = options.clone().without_index().open_in(directory.clone(), name)?;
         let store = dictionary.store();
         check_index(index, store.form())?;

@@ -89,6 +89,7 @@ pub(crate) fn by_partition(
 ) -> impl Iterator<Item = (usize, RangeInclusive<u64>)> {
     let (first, last) = positions.into_inner();
     let shift = u64::BITS - partitions_log2;
+    // With one partition the shift is 64.
     let partition_of = move |position: u64| position.checked_shr(shift).unwrap_or(0);
     let start_of = move |partition: u64| partition.checked_shl(shift).unwrap_or(0);
     let partitions = partition_of(first)..=partition_of(last);

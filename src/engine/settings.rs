@@ -1,5 +1,5 @@
-//! The settings of engines. Each engine has a struct of settings with one table, which the macro `settings!` makes from
-//! one list: the fields, their defaults, a method per setting, the limits, the documentation, and the access by name
+//! The settings of engines. Each engine has a struct of settings. The macro `settings!` makes it from one list: the
+//! fields, their defaults, a method per setting, and a table with the limits, the documentation, and the access by name
 //! that `siltstone --set NAME=VALUE` uses.
 //!
 //! A setting is either *kept* in the database or valid for one open. A kept one that is given when a database is
@@ -190,6 +190,7 @@ pub trait SettingsTable: Clone + Sized + 'static {
             return Err(Error::Setting { name: "set", problem });
         };
         (row.set)(self, value).ok_or_else(|| row.refused(value))?;
+        // So that it replaces the value that the database keeps.
         self.given().push(row.name);
         row.check(self)
     }
@@ -223,6 +224,7 @@ pub trait SettingsTable: Clone + Sized + 'static {
     fn adopt(&mut self, kept: &KeptSettings) -> Result<()> {
         for (name, value) in kept {
             let row = Self::TABLE.iter().find(|row| row.name == name);
+            // It replaces the kept value, which the caller stores.
             if row.is_some_and(|row| self.given().contains(&row.name)) {
                 continue;
             }

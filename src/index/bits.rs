@@ -113,6 +113,7 @@ impl Bits {
         expected: &'static str,
     ) -> Result<Self, DecodeError> {
         let words = reader.words(len.div_ceil(64).try_into().unwrap_or(usize::MAX), expected)?;
+        // Ones behind the end would count as numbers of an Elias-Fano sequence.
         let unused = (64 - len % 64) % 64;
         let padding = words.last().map_or(0, |&last| if unused == 0 { 0 } else { last >> (64 - unused) });
         let zeros = || format!("{unused} zero bits at the end of {expected}");

@@ -109,6 +109,7 @@ impl EliasFano {
             let next = samples.len() as u64 * ZEROS_PER_SAMPLE;
             if next < zeros + zeros_here {
                 let place = at as u64 * 64 + u64::from(select_in_word(!word, (next - zeros) as u32));
+                // The unused bits of the last word look like zeros of the sequence.
                 if place < highs.len() {
                     samples.push(place as u32);
                 }
@@ -195,6 +196,7 @@ impl EliasFano {
         reader.check(8, len <= LEN_MAX, || "at most 2^30 values".into(), || len.to_string())?;
         let end = reader.u64("an end of the values")?;
         let low_bits = u32::from(reader.u8("low bits")?);
+        // Positions in the high bits are then at most 3 * 2^30, and fit in the samples.
         let allowed = low_bits < 64 && zeros_of(end, low_bits) <= 2 * LEN_MAX;
         reader.check(
             1,
@@ -203,6 +205,7 @@ impl EliasFano {
             || low_bits.to_string(),
         )?;
         let lows = Bits::decode(reader, len * u64::from(low_bits), "low bits")?;
+        // One zero per high part, as `finish` writes them.
         let zeros = zeros_of(end, low_bits);
         let highs = Bits::decode(reader, len + zeros, "high bits")?;
         // `place_of_zero` relies on these counts: it looks for a zero without a check for the end.

@@ -117,6 +117,7 @@ impl FencesBuilder {
         }
         let cell = self.cell_of(placement);
         let splits_cell = self.last.is_some_and(|last| last.cell == cell);
+        // Block 0 has no fence. A block that was left empty has that of the next record.
         for block in blocks_end.max(1)..blocks.end {
             // Never refused: cells ascend with placements and are below the end.
             let taken = self.fences.push(cell);

@@ -6,8 +6,8 @@
 //!
 //! | structure | memory per key | returns |
 //! |---|---|---|
-//! | [`partial_key_cuckoo`] | about 5 bytes | the candidates of a key; of a size that is fixed |
-//! | [`hash_pages`] | about 5 bytes | the candidates of a key; grows with its keys, without a limit |
+//! | [`partial_key_cuckoo`] | about 5 bytes | the candidates of a key; fixed capacity |
+//! | [`hash_pages`] | about 5 bytes | the candidates of a key; grows with its keys |
 //! | [`fences`] | 0.5 bits, 16 records per block | the blocks of records of any size, in hash order |
 //! | [`perfect`] | 0.24 bits, 16 records per block | the one block (or slot) of a record of fixed size |
 //! | [`entropy_trie`] | 2.5 bits and less | the record's number, or its block, in hash order |

@@ -2,8 +2,8 @@
 //! III-C).
 //!
 //! The paper has a Bloom filter of a fixed size. Here it is the set of the prefixes of all placements, in Elias–Fano
-//! form: as runs are in the order of placements, the prefilter of a longer chain is the merge of two ascending lists,
-//! and it grows with its keys.
+//! form, which grows with its keys. Runs are in the order of placements, so the prefilter of a longer chain is the
+//! merge of two ascending lists.
 //!
 //! ```text
 //! placements    0 |--x-----xx----------x---x-----------------x------| 2^64
@@ -58,6 +58,7 @@ impl PrefilterBuilder {
     }
 
     fn push_prefix(&mut self, prefix: u64) {
+        // Keys that share a prefix take it once.
         if self.last.is_none_or(|last| last < prefix) && self.prefixes.push(prefix) {
             self.last = Some(prefix);
         }

@@ -105,9 +105,9 @@ fn count_fences(fences: &[u16], prefix: u16) -> (usize, usize) {
     (fences.partition_point(|fence| *fence < prefix), fences.partition_point(|fence| *fence <= prefix))
 }
 
-/// Returns the number of rows of the filters of a run: the bits per record times the mean number of records of a range,
-/// rounded to one of four numbers per power of two, so that runs of similar sizes have filters of one shape. With two
-/// numbers, a quarter more lookups read in vain.
+/// Returns the number of rows of the filters of a run: the bits per record times the mean number of records of a range.
+/// It is rounded to one of four numbers per power of two, so that runs of similar sizes have filters of one shape. With
+/// two numbers, a quarter more lookups read in vain.
 fn rows_for(settings: RunColumnsSettings, expected_records: u64) -> u32 {
     let bits = expected_records as f64 / f64::from(settings.ranges) * f64::from(settings.filter_bits);
     let bits = bits.clamp(8.0, f64::from(ROWS_MAX));
@@ -194,6 +194,7 @@ impl RunColumnsBuilder {
     pub fn finish(mut self) -> RunColumns {
         let columns = &mut self.columns;
         let last_block = columns.fences.len().saturating_sub(1) as u32;
+        // Ranges after the last record have no block of their own.
         columns.first_blocks.resize(columns.ranges as usize + 1, last_block);
         columns.fences.shrink_to_fit();
         self.columns
@@ -280,6 +281,7 @@ impl RunColumns {
         let words = reader.words((ranges as usize).saturating_mul(row_words(rows)), "filters")?;
         let first_blocks = reader.arrays::<4>(u64::from(ranges) + 1, "first blocks")?;
         let first_blocks: Vec<u32> = first_blocks.iter().map(|block| u32::from_le_bytes(*block)).collect();
+        // The fences of a column are those from its first block to that of the next one.
         let ends = first_blocks.is_sorted()
             && first_blocks.last().is_some_and(|last| u64::from(*last) + 1 == u64::from(blocks.max(1)));
         let wanted = || format!("ascending blocks up to the last of {blocks}");

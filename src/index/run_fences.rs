@@ -1,5 +1,5 @@
-//! The fences of a run in memory, for runs whose columns are on flash only: for each block but the first, the range of
-//! placements and the position in it at which the block begins, as one ascending number.
+//! The fences of a run in memory, for runs whose columns are on flash only. The fence of a block is where the block
+//! begins: a range of placements and a position in it, as one ascending number. The first block has none.
 //!
 //! ```text
 //! fences of columns   range 0: 20, 65,535    range 1: 30, 50         (the drawing of `run_columns`)

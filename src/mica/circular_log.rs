@@ -1,7 +1,7 @@
 //! The circular log of cache mode (dissertation 5.3.3, "Circular Log" and "Handling dangling pointers").
 //!
 //! Items are appended at the tail and overwrite the oldest ones; the index is not updated. Offsets are numbers of a
-//! space that is many times longer than the log, so an offset that is further before the tail than the log is long
+//! space that is many times longer than the log. An offset that is more than the length of the log before the tail
 //! points to an overwritten item:
 //!
 //! ```text
@@ -34,8 +34,8 @@ pub(super) const LOG_WORDS_MULTIPLE: u64 = 512;
 /// Which items a full cache evicts. Gets and puts of an item are its uses. A put whose value does not fit in place
 /// appends the item under every policy.
 ///
-/// A thread that does not own the partition, as no thread of a [`Database`](crate::Database) does, appends an item that
-/// it read only if no writer is in the partition at that moment: the policy sees a sample of those gets.
+/// A thread that does not own the partition appends an item that it read only if no writer is in the partition at that
+/// moment: the policy sees a sample of those gets. No thread of a [`Database`](crate::Database) owns a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Eviction {
@@ -154,6 +154,7 @@ impl Space for CircularLog {
             if first + words as usize > self.pages.len() { self.log_words as usize - first } else { 0 };
         let place = (tail + skipped as u64) % self.wide;
         self.tail.store((place + u64::from(words)) % self.wide, Ordering::Relaxed);
+        // Orders the new tail before the words of the item, for the second look of a reader at the tail.
         fence(Ordering::Release);
         sweep.owed += (u64::from(words) + skipped as u64) * self.buckets;
         let end = if skipped > 0 { self.log_words } else { (first as u32).saturating_add(words) };
@@ -162,6 +163,7 @@ impl Space for CircularLog {
     }
 
     fn due(&self, sweep: &mut Sweep) -> Range<u32> {
+        // A bucket is visited twice while an offset dangles, so one that was just passed is in time too.
         let span = (self.wide - u64::from(self.log_words)) / 2;
         let first = sweep.next_bucket;
         if sweep.owed < span {

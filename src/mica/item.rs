@@ -85,6 +85,7 @@ impl RecordLayout {
         let expires_at_ms = if expires { words.get(head)?.load(Relaxed) } else { NEVER };
         let head = head + usize::from(expires);
         let end = head + (key_length + value_length).div_ceil(8);
+        // After a torn read the lengths may be anything.
         let payload = words.get(head..end)?;
         Some(Item { key_length, value_length, expires_at_ms, capacity: end as u32 + slack, payload })
     }
@@ -95,7 +96,7 @@ impl RecordLayout {
         words <= capacity && capacity - words <= if self.fixed.is_some() { 0 } else { SLACK_MAX }
     }
 
-    /// Writes an item to the beginning of `words`, of which `capacity` are allocated.
+    /// Writes an item to the beginning of `words`. `capacity` of the words are allocated.
     #[inline]
     pub(super) fn write(&self, words: &[AtomicU64], capacity: u32, record: &Record<'_>) {
         let mut words = words.iter();

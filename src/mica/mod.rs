@@ -72,7 +72,7 @@ mod atomic {
     pub(super) use std::thread::yield_now;
 }
 
-/// A key with its hash: 64 uniform bits, of which the highest select the partition.
+/// A key with its hash: 64 uniform bits. The highest bits select the partition.
 #[derive(Debug, Clone, Copy)]
 pub struct HashedKey<'a> {
     /// The hash. Keys of one partition have the same high bits.

@@ -164,6 +164,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         locked.replace(entry, offset);
         let due = table.space.due(&mut state.space);
         drop(state);
+        // Before the sweep, which locks buckets, perhaps this one.
         drop(locked);
         table.sweep(due);
     }
@@ -196,6 +197,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         }
         let (prepared, due) = Self::write(table, state, &record)?;
         Self::publish_locked(table, state, &locked, old, prepared)?;
+        // Before the sweep, which locks buckets, perhaps this one.
         drop(locked);
         table.sweep(due);
         Ok(())
@@ -257,7 +259,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         removed
     }
 
-    /// Returns whether insertions of keys with these hashes, none of which is present, find space in the index.
+    /// Returns whether insertions of new keys with these hashes find space in the index.
     ///
     /// # Errors
     /// [`Full::Index`] if they may not.
@@ -343,6 +345,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
                 Self::release(table, state, entry.offset, capacity);
             }
             None if S::LOSSY => {
+                // An entry that dangles is replaced first.
                 let age = |offset| if space.is_live(offset) { space.age(offset) } else { u32::MAX };
                 locked.insert_lossy(item.offset, age);
             }
@@ -369,6 +372,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         if !S::LOSSY {
             M::add(&table.items, 1u64.wrapping_neg());
         }
+        // After the entry is removed, so that no entry ever refers to released memory.
         Self::release(table, state, entry.offset, capacity);
     }
 

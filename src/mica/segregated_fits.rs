@@ -113,6 +113,7 @@ impl SegregatedFits {
         free.set_boundary(block, true);
         free.set_boundary(block + length - 1, true);
         self.word(block + length - 1).store(u64::from(length) | u64::from(NONE) << 32, Relaxed);
+        // It has no space for both tags of a list. A neighbour that is released absorbs it.
         if length < BLOCK_WORDS_MIN {
             return;
         }
@@ -150,8 +151,8 @@ impl SegregatedFits {
         }
     }
 
-    /// Finds a block of at least `words` words: one of the first few blocks of its class; else the first block of a
-    /// larger class, where all are long enough; else any block of its class.
+    /// Finds a block of at least `words` words. Searches the first few blocks of its class, then takes the first block
+    /// of a larger class, where all are long enough, then searches all blocks of its class.
     fn find(&self, free: &FreeLists, words: u32) -> Option<(u32, u32)> {
         let own = class_of(words);
         let in_class = |looks: usize| {
@@ -226,6 +227,7 @@ impl Space for SegregatedFits {
     }
 
     fn release(&self, free: &mut FreeLists, offset: u32, words: u32) {
+        // As long as `reserve` has made it.
         let (mut first, mut end) = (offset, offset + words.max(BLOCK_WORDS_MIN));
         // The word before the item is the last one of a free block, whose tag gives the length.
         if first > 0 && free.is_boundary(first - 1) {
@@ -320,7 +322,7 @@ mod tests {
     #[test]
     fn a_block_that_is_long_enough_is_always_found() {
         let (fits, mut free) = SegregatedFits::new(10_000).unwrap();
-        // Many free blocks of one class, only the last of which is long enough: 1,024 to 1,087 words are one class.
+        // Many free blocks of one class. Only the last is long enough: 1,024 to 1,087 words are one class.
         let blocks: Vec<u32> = (0..9).map(|_| fits.reserve(&mut free, 1_030).unwrap()).collect();
         fits.reserve(&mut free, 730).unwrap();
         for block in blocks.iter().skip(1).step_by(2) {

@@ -140,6 +140,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             {
                 return outcome;
             }
+            // What a torn read has appended.
             to.truncate(start);
         }
     }

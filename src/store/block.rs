@@ -134,6 +134,7 @@ impl<'a> Block<'a> {
                 return Err(file.corrupt(offset(), expected, format!("{computed:#010x}")));
             }
         }
+        // Without `verify` these may be any numbers, so they are limited to the block in any case.
         let used = usize::from(u16::from_le_bytes([used0, used1]));
         let first = u16::from_le_bytes([first0, first1]);
         let first_record = (first != NO_RECORD_BEGINS).then_some(usize::from(first));

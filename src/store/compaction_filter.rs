@@ -1,8 +1,8 @@
 //! A function of the user that decides which records stay when background work writes them again.
 //!
-//! It is called only where tombstones are dropped too, so that no older version of a record is found again: by the merge
-//! of a partition ([`merge`](super::merge)), which has all versions of a key, and by cleaning, which drops a record only
-//! if no older entry has its hash and there is no store below. It gets values as the user has put them.
+//! It is called only where tombstones are dropped too, so that no older version of a record is found again: by the
+//! merge of a partition ([`merge`](super::merge)), which has all versions of a key, and by cleaning, which drops a
+//! record only if no older entry has its hash and there is no store below. It gets values as the user has put them.
 
 use super::record::RecordView;
 use std::fmt;

@@ -340,6 +340,7 @@ impl StoreFile {
     /// Synced. The file must be open for writing.
     pub fn append_index(self, purpose: Purpose, piece_bytes: usize, index: (u8, &[u8])) -> Result<StoreFile> {
         let end = self.length.next_multiple_of(FILE_ALIGNMENT);
+        // A longer rest of an earlier attempt would hide the new footer, which is read at the end of the file.
         self.file.truncate(end)?;
         let appender = Appender::starting_at(self.file, purpose, piece_bytes, end);
         let file = finish(self.footer, appender, index, (0, &[]))?;

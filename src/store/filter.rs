@@ -136,6 +136,7 @@ impl StoreFilter {
         let filter = match section.kind {
             SECTION_CUCKOO => CuckooFilter::decode(&bytes).map(StoreFilter::from),
             SECTION_RIBBON => RibbonFilter::decode(&bytes).map(StoreFilter::from),
+            // `check_kind` has refused all other kinds.
             _ => RangedFilter::decode(&bytes).map(StoreFilter::from),
         };
         let offset = StoreFile::section_offset(section);

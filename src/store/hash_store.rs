@@ -79,7 +79,7 @@ impl HashStoreFormat {
     }
 }
 
-/// Writes a HashStore: an immutable store of about ten thousand records, of which a partition has several.
+/// Writes a HashStore: an immutable store of about ten thousand records. A partition has several.
 pub struct HashStoreWriter {
     writer: OrderedTableWriter,
     /// `None` if the filter is copied from the LogStore.
@@ -133,6 +133,7 @@ impl HashStoreWriter {
                 return Err(Error::Setting { name: "tables of a LogStore", problem });
             }
         };
+        // The file has the columns. Until a chain has them, lookups use filter and fences.
         Ok(self.writer.finish(Some(filter))?.without_columns())
     }
 

@@ -121,6 +121,7 @@ impl LogBatch {
         let piece_bytes =
             (self.bytes_max / PIECE_SHARE).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX).min(self.bytes_max);
         self.held = 0..0;
+        // The error is not lost: the record is read alone then, which returns it.
         if let Ok(read) = view.read_bytes(purpose, position, piece_bytes, &mut self.window) {
             self.held = position..position + read.len() as u64;
             self.skip = read.start;
@@ -132,6 +133,7 @@ impl LogBatch {
     pub fn record(&self, view: &LogView, number: u32) -> Option<RecordView<'_>> {
         let at = self.places.binary_search_by_key(&number, |(number, _)| *number).ok()?;
         let bytes = self.bytes.get(self.places.get(at)?.1 as usize..)?;
+        // Its checksum was verified when it was taken.
         match view.format().parse_frame(bytes) {
             Ok((Frame::Record { record, .. }, _)) => Some(record),
             _ => None,

@@ -99,6 +99,7 @@ impl LogCursor {
         let (tables, wanted) = (self.frozen.tables(), self.wanted());
         while loaded.len() + rest.len() < wanted {
             let region = self.next_region - self.first_region;
+            // A rank has 16 bits for the number of the region.
             if region >= REGIONS_MAX || tables.iter().all(|table| self.next_region >= table.region_count()) {
                 break;
             }
@@ -115,6 +116,7 @@ impl LogCursor {
             true => loaded.reverse(),
             false => loaded.sort_unstable_by(|one, two| two.cmp(one)),
         }
+        // The next record is the last one: what was left comes before the regions that were loaded now.
         loaded.append(&mut rest);
         self.order = loaded;
     }
@@ -134,6 +136,7 @@ impl LogCursor {
         if let Some(batch) = &mut self.batch {
             batch.clear();
             let records = &mut self.order[start..];
+            // In the order of the log: each piece is read once for the batch.
             records.sort_unstable_by_key(|ordered| ordered.packed);
             for &Ordered { packed, .. } in &*records {
                 batch.take(&self.view, self.purpose, packed, self.frozen.position(packed));
@@ -159,6 +162,7 @@ impl LogCursor {
                     let key = span.view(self.bytes(is_in_batch)).key.to_vec();
                     keyed.push((hash, key, Reverse(position), ordered));
                 }
+                // Descending, since the next record is taken from the end: of one key the newest comes first.
                 keyed.sort_unstable_by(|one, two| two.cmp(one));
                 for (slot, (.., ordered)) in self.order[start..].iter_mut().zip(keyed) {
                     *slot = ordered;
@@ -178,6 +182,7 @@ impl LogCursor {
             let span = RecordSpan::within(batch.bytes(), &record);
             return Ok(Current { hash: self.hasher.hash(record.key), span, is_in_batch: true });
         }
+        // It did not fit into the batch, or could not be read: reading it alone returns it or the error.
         let position = self.frozen.position(ordered.packed);
         let span = self.view.read(self.purpose, position, &mut self.buffer)?;
         let hash = self.hasher.hash(span.view(&self.buffer).key);
@@ -195,6 +200,7 @@ impl LogCursor {
 
 impl Cursor for LogCursor {
     fn advance(&mut self) -> Result<bool> {
+        // First, so that after an error the record before is not taken for the current one.
         self.current = None;
         if self.ready == 0 {
             if self.order.len() < self.wanted() {
@@ -212,6 +218,7 @@ impl Cursor for LogCursor {
     fn seek(&mut self, placement: u64) -> Result<()> {
         let settings = self.frozen.settings();
         self.next_region = settings.region_of(placement);
+        // Tags ascend with placements, so records of lower tags are before this placement.
         self.load_regions(settings.tag_of(placement));
         Ok(())
     }

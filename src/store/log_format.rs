@@ -53,8 +53,8 @@ pub struct Slots {
 }
 
 /// No file of a segment is longer: a batch of 1 GiB may begin before the limit of a segment, which is at most 1 GiB,
-/// and some space may be reserved. What a longer file has beyond is none of the log's, such as the hole of a sparse
-/// file.
+/// and some space may be reserved. Bytes of a longer file after that do not belong to the log, such as the hole of a
+/// sparse file.
 pub const SEGMENT_FILE_BYTES_MAX: u64 = (1 << 30) + BATCH_BYTES_MAX + (2 << 20);
 
 /// The header of a segment.
@@ -102,6 +102,7 @@ impl SegmentHeader {
         let (database_id, base) = (fields.u64()?, fields.u64()?);
         let slots = Slots { first: fields.u32()?, count: fields.u32()? };
         let header = class.map(|class| SegmentHeader { class, unit_bytes, database_id, base, slots });
+        // Equal to its own encoding, so the checksum is right, and bytes without a meaning are zero.
         Some((version, header.filter(|header| bytes == header.encode())))
     }
 }
@@ -250,11 +251,13 @@ impl LogFormat {
     ) -> Result<(Frame<'a>, usize), RecordProblem> {
         let (frame, length) = self.parse_frame(bytes)?;
         let (crc, body) = bytes.split_first_chunk::<FRAME_CRC_BYTES>().ok_or(RecordProblem::Short(5))?;
+        // The length is not verified yet, but `parse_frame` returns none that exceeds `bytes`.
         let computed = self.secret.checksum(self.place(position), &body[..length - FRAME_CRC_BYTES]);
         if computed != u32::from_le_bytes(*crc) {
             return Err(RecordProblem::Malformed("a frame with a correct checksum"));
         }
         match frame {
+            // A sync covers nothing that is appended after it.
             Frame::SyncMarker(synced) if synced > position => {
                 Err(RecordProblem::Malformed("a sync marker with a position up to its own"))
             }

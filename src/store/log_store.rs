@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Deviation: the index consists of up to four tables, each allocated when the previous one is full, so it takes little
-//! more memory than its records need; the paper allocates everything at once, of which half is empty on average. A
+//! more memory than its records need; the paper allocates everything at once, and half of that is empty on average. A
 //! lookup searches all tables.
 //!
-//! The index stores a record's distance from the begin of the LogStore in the log, in a configurable number of bits, at
+//! The index stores a record's distance from the start of the LogStore in the log, in a configurable number of bits, at
 //! most 32: a record further away goes to the next LogStore. A key that is written again keeps its slot if its older
 //! record is still in the same LogStore; if it has two slots, the later position applies.
 
@@ -170,6 +170,7 @@ impl LogStore {
         }
         let distance = (position - self.start) as u32;
         let insert = |table: &mut Arc<PartialKeyCuckoo>| -> std::result::Result<Slot, CuckooFull> {
+            // A snapshot that shares the table keeps it as it is: the LogStore continues with a copy.
             Arc::make_mut(table).insert(hash.placement, hash.fingerprint, distance)
         };
         if self.tables.last_mut().is_some_and(|table| insert(table).is_ok()) {
@@ -178,6 +179,7 @@ impl LogStore {
         if self.tables.len() >= self.settings.tables {
             return Ok(false);
         }
+        // Older tables stay as they are: if one has an older record of the key, the later position applies.
         let mut table = self.settings.new_table()?;
         let inserted = insert(&mut table).is_ok();
         self.tables.push(table);
@@ -199,7 +201,7 @@ impl LogStore {
         self.start
     }
 
-    /// Moves the begin of the LogStore, which must be empty, to a later position.
+    /// Moves the start of the LogStore, which must be empty, to a later position.
     pub fn restart(&mut self, start: u64) {
         debug_assert!(self.is_empty(), "positions would change their meaning");
         self.start = start;
@@ -222,6 +224,7 @@ impl LogStore {
 
     /// Returns the present state of the LogStore, which later writes do not change. `end` is the end of the log.
     pub fn freeze(&self, end: u64) -> FrozenLog {
+        // Shared: the next change of a table copies it first.
         FrozenLog { tables: self.tables.clone(), start: self.start, end }
     }
 

@@ -72,8 +72,8 @@ struct Head {
 }
 
 impl MergeCursor {
-    /// Merges `sources`, of which the first is the newest. Drops tombstones and expired records, as of the given
-    /// time; `None` keeps them, because older stores remain.
+    /// Merges `sources`, the newest first. Drops tombstones and expired records, as of the given time; `None` keeps
+    /// them, because older stores remain.
     pub fn new(sources: Vec<Box<dyn Cursor>>, drop_gone_at_ms: Option<TimestampMs>) -> Self {
         MergeCursor {
             heap: Vec::with_capacity(sources.len()),
@@ -126,12 +126,14 @@ impl MergeCursor {
             self.started = true;
             return self.start();
         }
+        // A copy: the source that advances gives up the bytes of its record.
         let mut last_key = std::mem::take(&mut self.last_key);
         let Some(PlacedRecord { hash, record }) = self.entry() else { return Ok(()) };
         last_key.clear();
         last_key.extend_from_slice(record.key);
         self.last_key = last_key;
         self.advance_first()?;
+        // Older records of the key follow at once, since hash and key order the heap before the age.
         while self.entry().is_some_and(|entry| entry.hash == hash && entry.record.key == self.last_key) {
             self.hidden += 1;
             self.advance_first()?;
@@ -195,6 +197,7 @@ impl MergeCursor {
         let (one, other) = (self.heap[one], self.heap[other]);
         let key = |head: Head| self.sources[head.source].entry().map(|entry| entry.record.key);
         let order = one.hash.cmp(&other.hash).then_with(|| key(one).cmp(&key(other)));
+        // The newest source first, so the record that `leave` keeps of equal keys is the newest.
         order.then(one.source.cmp(&other.source)).is_lt()
     }
 }
@@ -204,6 +207,7 @@ impl Cursor for MergeCursor {
         loop {
             self.leave()?;
             let Some(entry) = self.entry() else { return Ok(false) };
+            // All older records of the key are skipped with it, so a tombstone that is dropped uncovers none.
             let is_gone = self.drop_gone_at_ms.is_some_and(|now_ms| entry.record.is_gone(now_ms));
             if !is_gone && self.compaction_filter.as_ref().is_none_or(|filter| filter.keeps(&entry.record)) {
                 return Ok(true);

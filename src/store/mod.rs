@@ -1,6 +1,5 @@
-//! The structures on flash: the log, HashStores, SortedStores and the manifest, one a folder, and what they are made
-//! of, one a file: records, blocks, store files, the merge. Their bytes are drawn in docs/formats/README.md and its
-//! pages.
+//! The structures on flash: the log, HashStores, SortedStores and the manifest. What they are made of has a file each:
+//! records, blocks, store files, the merge. Their bytes are drawn in docs/formats/README.md and its pages.
 
 pub mod block;
 pub mod chain;

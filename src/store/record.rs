@@ -169,6 +169,7 @@ impl RecordLayout {
         let head = self.decode_head(bytes)?;
         let StreamHead { flags, expiry_bytes, key_length, value_length, .. } = head;
         let deleted = flags & FLAG_DELETED != 0;
+        // `decode_head` has limited both lengths, so this does not overflow.
         let end = head.at + expiry_bytes + key_length + value_length.unwrap_or(0);
         let body = bytes.get(head.at..end).ok_or(RecordProblem::Short(end))?;
         let (expiry, body) = body.split_at(expiry_bytes);
@@ -197,6 +198,7 @@ impl RecordLayout {
                 (key_length, value_length)
             }
         };
+        // Before a caller reads or allocates what the lengths claim.
         if check_key_length(key_length).is_err() {
             return Err(RecordProblem::Malformed("a key length of 1 to 65,535 bytes"));
         }

@@ -93,6 +93,7 @@ impl CheckedSlots {
         bytes: &'a [u8],
         check: bool,
     ) -> Result<Block<'a>> {
+        // The last block may have fewer slots, and padding after them.
         let slots = self.in_blocks(&(block_number..block_number.saturating_add(1)));
         let length = (slots.end - slots.start) as usize * self.stride();
         let Some(payload) = bytes.get(..length) else {

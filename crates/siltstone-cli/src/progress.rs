@@ -31,7 +31,7 @@ pub fn with_bar<T>(
     outcome
 }
 
-/// Creates a bar of items, of which there are about `all`.
+/// Creates a bar of about `all` items.
 pub fn item_bar(verb: &'static str, all: u64) -> ProgressBar {
     bar(ProgressBar::new(all), verb, "{msg} [{bar:30}] {human_pos} of about {human_len}, {eta} left")
 }

@@ -148,8 +148,8 @@ impl Popularity {
         Ok(Self::from_groups(groups, error))
     }
 
-    /// Returns the popularity of keys in groups, all keys of which have the average probability of their group. There
-    /// are at least `apart` requests between two of the same key, which are otherwise independent.
+    /// Returns the popularity of keys in groups. Each key has the average probability of its group. There are at least
+    /// `apart` requests between two of the same key, which are otherwise independent.
     pub(crate) fn of_groups(mut groups: Vec<Group>, apart: f64) -> Self {
         groups.sort_by(|one, other| other.probability.total_cmp(&one.probability));
         Popularity { apart, ..Self::from_groups(groups, 0.0) }

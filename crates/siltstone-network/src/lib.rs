@@ -20,9 +20,9 @@
 //! * [`Client`]: batches, retransmission with a time limit, statistics.
 //!
 //! A core receives a burst, decodes all packets, executes their requests partition by partition, writes the replies in
-//! the order of the packets, and sends them. It waits in `poll` only after some rounds without a packet. Cores share the
-//! partitions that their mode shares, a bounded queue per core for forwarded packets, and an event that wakes a core in
-//! `poll`.
+//! the order of the packets, and sends them. It waits in `poll` only after some rounds without a packet. Cores share
+//! the partitions that their mode shares, a bounded queue per core for forwarded packets, and an event that wakes a
+//! core in `poll`.
 //!
 //! There is no authentication: anyone who can send packets to a server can read and write everything, and the server
 //! trusts the hashes of clients unless it is configured to verify them. Run it in a trusted network only.

@@ -340,7 +340,7 @@ class Child:
         self.is_ready = isinstance(self.receive(), dict)
 
     def receive(self):
-        """Returns an answer; a text if there is none."""
+        """Returns a reply; a text if there is none."""
         try:
             answer = self.pipe.recv()
         except EOFError:
@@ -351,7 +351,7 @@ class Child:
         return answer
 
     def ask(self, command):
-        """Sends a command, and keeps the figures of the answer."""
+        """Sends a command, and keeps the figures of the reply."""
         self.pipe.send(command)
         answer = self.receive()
         if not self.is_ready:

@@ -55,7 +55,7 @@ def again(marker, home):
 
 
 def survive(store, marker):
-    """Puts records, of which one kills a worker: it is the 15,000th of its shard, whose first 10,000 are then written."""
+    """Puts records. One kills a worker: it is the 15,000th of its shard, whose first 10,000 are then written."""
     records = [(number, number) for number in range(40_000)]
     records[30_000] = (30_000, Deadly(marker))
     assert store.put_many(records) == 40_000

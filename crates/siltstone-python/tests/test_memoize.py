@@ -53,7 +53,7 @@ class Size(enum.IntFlag):
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 NOON = datetime.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN)
 
-#: Values of which no two may share a result, also those that are equal.
+#: Values. No two may share a result, also those that are equal.
 # fmt: off
 DIFFERENT = [
     *(None, True, False, 1, 0, -1, 256, -256, 2**64, 1.0, 0.0, -0.0, math.inf, 1 + 2**-52, 1 + 2**-51),

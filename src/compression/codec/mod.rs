@@ -97,6 +97,7 @@ impl Codec {
         let Some(decoder) = DDict::try_create(&bytes) else { return false };
         let dictionary = Dictionary { number: number_of(&bytes), bytes, decoder };
         let is_set = self.dictionary.set(dictionary).is_ok();
+        // After the dictionary is set, so that no thread takes one of them any more.
         self.encoders.lock().clear();
         is_set
     }
@@ -175,6 +176,7 @@ impl Codec {
             _ => (data.len() / ZSTD_BLOCK_BYTES.0).saturating_mul(ZSTD_BLOCK_BYTES.1),
         };
         let possible = possible.min(VALUE_LENGTH_COMPRESSED_MAX);
+        // Before memory is allocated: the length may be damaged.
         let Some(length) = length.filter(|length| *length <= possible) else {
             return Err(format!("{} bytes of a value that is too long for them", data.len()));
         };
@@ -199,7 +201,7 @@ impl Codec {
     }
 }
 
-/// Appends the length of a value, and its coded bytes, of which there are at most `bound`.
+/// Appends the length of a value, and its coded bytes, at most `bound` of them.
 fn append(
     length: usize,
     bound: usize,

@@ -1,4 +1,13 @@
 //! Opens a database: examines the directory, takes its lock, and starts what an open database consists of.
+//!
+//! 1. Check the settings that need no directory. Nothing is created if one is invalid.
+//! 2. Examine the directory without its lock, so that a refused open creates no `LOCK`.
+//! 3. Take the lock. Examine the directory again: another process may have created a database in between.
+//! 4. Remove the runs of an interrupted sort. No other process can be writing them now.
+//! 5. Lock and open the disk, if there is one, then open the engine. Each engine recovers its own files.
+//! 6. Put the compression over the engine. It reads the dictionary, or takes samples from the recovered records.
+//! 7. Open the change feed and the usage counters. If recovery has failed, both are unchanged.
+//! 8. Start the worker threads. This is the last step that can fail, so no thread outlives a failed open.
 
 use super::{Builder, OPEN_FILES_MIN};
 use crate::database::changes::Feed;
@@ -136,6 +145,7 @@ impl Builder {
             refuse_disk(&directory)?;
         }
         let decoding = compressed::Decoding::default();
+        // The engine gets the filter before the dictionary is read. Until then the filter keeps all records.
         let of_stored = |filter| compressed::filter_of_stored(filter, &decoding);
         self.common.compaction_filter = self.common.compaction_filter.take().map(of_stored);
         let progress = self.progress.take();
@@ -151,6 +161,7 @@ impl Builder {
         };
         check_access(&directory)?;
         if !self.read_only {
+            // Only with the exclusive lock: without it the files may be those of a sort that runs.
             remove_stale_runs(&directory)?;
         }
         let (engine, disks) = disk::open(&*settings, opening)?;
@@ -169,8 +180,10 @@ impl Builder {
         let engine = compressed::over(engine, place)?;
         let directory = is_persistent.then_some(directory);
         let (disks, locks_of_disks): (Vec<_>, Vec<_>) = disks.into_iter().unzip();
+        // One lock for all directories, so that none is unlocked before the engines are closed.
         let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disks)), self.read_only));
         let directories = directory.iter().cloned().chain(disks).collect();
+        // After the engine: if recovery fails, the feed is as it was.
         let feed = directory
             .as_ref()
             .map_or(Ok(None), |directory| Feed::open(directory, self.change_feed))?
@@ -179,6 +192,7 @@ impl Builder {
         let Builder { path, durability, clock, background_threads, resources, .. } = self;
         let latencies = Latencies::new(self.latencies, self.slow);
         event_of_opening(&path, &*engine);
+        // The last step that can fail: a started thread must not outlive an error.
         let workers = match &resources {
             Some(resources) => {
                 let (engine, lock, usage, feed) = (engine.clone(), lock.clone(), usage.clone(), feed.clone());

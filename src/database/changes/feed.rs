@@ -1,8 +1,8 @@
 //! The feed of an open database: a log of keys, written ahead of the engine.
 //!
-//! *Order.* A write appends its keys before the engine applies it, and they are visible once it has. So after a kill of
-//! the process the feed has the keys of all writes that the database has, and who reads a key from the feed reads the
-//! value of that write or a later one.
+//! *Order.* A write appends its keys before the engine applies it. They are visible once the engine has applied it. So
+//! after a kill of the process the feed has the keys of all writes that the database has. A follower that finds a key
+//! in the feed reads the value of that write or of a later one.
 //!
 //! *Kills.* A kill undoes buffered writes. Their keys stay hidden until a later write that is not buffered, or a sync,
 //! has returned: all engines have one log of writes, so these are in the files then. After a kill the rest of the keys
@@ -12,8 +12,8 @@
 //! feed has lost. So a feed is continued only after it was closed, or in the same run of the system; else a new one
 //! begins, which has none of the old positions.
 //!
-//! *Opens.* A position has the number of its open. It is valid if that open's part of the log
-//! reaches it, so one of a copy of the files, or behind what was lost, is refused.
+//! *Opens.* A position has the number of its open. It is valid if that open's part of the log reaches it. A position of
+//! a copy of the files, or one behind what was lost, is refused.
 
 use super::state::{FeedOpening, FeedState, is_state};
 use super::{ChangePosition, Changes};
@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 /// The size of a feed whose file `CHANGES` is damaged.
 const FEED_BYTES_DEFAULT: u64 = 64 << 20;
-/// The log has this many segments, of which the oldest is removed.
+/// The log has this many segments. The oldest is removed when the log is full.
 const SEGMENTS: u64 = 8;
 
 /// The change feed of an open database.
@@ -88,6 +88,7 @@ impl InFlight<'_> {
         match (self.epoch, self.start) {
             (Some(epoch), _) => inner.buffered.retain(|buffered_in, _| *buffered_in > epoch),
             (None, Some(start)) => {
+                // Before `drop` takes it out of `in_flight`: the key is hidden by one or the other at any moment.
                 let now = inner.epoch;
                 let first = inner.buffered.entry(now).or_insert(start);
                 *first = start.min(*first);
@@ -114,6 +115,7 @@ impl Feed {
         if !is_wanted {
             return if directory.is_read_only() { Ok(None) } else { remove(directory).map(|()| None) };
         }
+        // A state that is damaged counts as none, but the feed is still wanted.
         let found = found.flatten();
         let kept_bytes = found.as_ref().map_or(FEED_BYTES_DEFAULT, |state| state.bytes_max);
         let bytes_max = bytes_max.unwrap_or(kept_bytes);
@@ -127,6 +129,7 @@ impl Feed {
         };
         // Before the first write of this open, so that a crash finds this state.
         state.opens.push(FeedOpening { number: random_number()?, end: u64::MAX });
+        // Its writes are not synced, so until it is closed it is intact in this run of the system only.
         state.intact_in_run = directory.system_run().unwrap_or(0);
         state.write(directory, log.start())?;
         let remove_at = log.start() + bytes_max;
@@ -161,6 +164,8 @@ impl Feed {
         // less than the engine.
         let mut in_flight = self.append_as(keys, Durability::Written)?;
         if durability != Durability::Buffered {
+            // Before the engine has this write: what was buffered in the epoch has returned, so it is before
+            // this write in the engine's log, and in its file when this write has returned.
             in_flight.epoch = Some(self.inner.lock().end_epoch());
         }
         Ok(in_flight)
@@ -238,6 +243,7 @@ impl Feed {
     /// Returns the position before which all keys are visible.
     fn visible(&self, log: &Log) -> ChangePosition {
         let inner = self.inner.lock();
+        // Under the lock that appends hold: the end of the log is not behind a key that is not hidden yet.
         let hidden = inner.in_flight.first().into_iter().chain(inner.buffered.values()).min();
         let offset = hidden.copied().unwrap_or_else(|| log.end());
         ChangePosition { opening: inner.state.opens.last().map_or(0, |last| last.number), offset }
@@ -316,6 +322,7 @@ impl Feed {
     pub fn close(&self) -> Result<()> {
         let Some(log) = self.log.as_ref().filter(|_| !self.directory.is_read_only()) else { return Ok(()) };
         let mut inner = self.inner.lock();
+        // All of the log first: the state then says that the feed is intact also after a loss of power.
         log.sync_to(log.end())?;
         log.end_append()?;
         let end = log.end();
@@ -371,6 +378,7 @@ pub fn end(directory: &Directory) -> Result<()> {
 
 /// Begins a new feed, without the log of an old one.
 fn begin(directory: &Directory, bytes_max: u64) -> Result<(Arc<Log>, FeedState)> {
+    // The new log begins at 0 as well, so it needs the names of the old segments.
     remove_segments(directory)?;
     let state = new_state(random_number()?, bytes_max);
     let log = Log::create(directory, format_of(&state), segment_bytes(bytes_max), 0)?;
@@ -385,6 +393,7 @@ fn continue_log(
 ) -> Result<Option<(Arc<Log>, FeedState)>> {
     let Some(log) = open_log(directory, &state, bytes_max)? else { return Ok(None) };
     let end = log.end();
+    // An open that was not closed ends where its log does.
     state.opens.iter_mut().for_each(|opening| opening.end = opening.end.min(end));
     state.bytes_max = bytes_max;
     Ok(Some((log, state)))
@@ -394,6 +403,7 @@ fn open_log(directory: &Directory, state: &FeedState, bytes_max: u64) -> Result<
     let is_intact = state.intact_in_run == FeedState::ALWAYS
         || state.intact_in_run != 0 && directory.system_run() == Some(state.intact_in_run);
     let bases = segment_bases(directory, LogClass::Changes)?;
+    // The state may name segments that were removed after it was written: the log begins with the first that exists.
     let first = bases.into_iter().min().filter(|first| is_intact && *first <= POSITION_MAX);
     let Some(from) = first else { return Ok(None) };
     let settings = LogSettings {

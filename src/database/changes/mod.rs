@@ -10,8 +10,8 @@
 //! The feed has keys, no values: it is small, and of a key that was written a thousand times one value is read. `feed`
 //! keeps it, and `state` is the file that says what it has.
 //!
-//! 1. A write appends its keys, then the engine applies it. An update appends them when its function has returned, while
-//!    the engine holds the locks of the keys. The lock of the feed is inside those.
+//! 1. A write appends its keys, then the engine applies it. An update appends them when its function has returned,
+//!    while the engine holds the locks of the keys. The lock of the feed is inside those.
 //! 2. A key is visible when all writes before it have returned, and a buffered one only when something after it is in
 //!    the files of the database. So a kill cannot undo what a follower has read.
 //! 3. The feed is synced when it is closed, and before old segments are removed. At the next open, the random number
@@ -33,7 +33,7 @@ use std::str::FromStr;
 /// A position in the change feed of a database: [`Database::change_position`]. Its text can be kept and parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChangePosition {
-    /// The number of the opening that wrote what is before the position.
+    /// The number of the open that wrote what is before the position.
     opening: u64,
     /// The position in the log.
     offset: u64,

@@ -23,7 +23,7 @@ const OPENINGS_MAX: usize = 4096;
 /// The longest file, in bytes.
 const FILE_BYTES_MAX: u64 = (HEAD_BYTES + OPENINGS_MAX * OPENING_BYTES + CRC_BYTES) as u64;
 
-/// One opening of the database for writing.
+/// One open of the database for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeedOpening {
     /// Its random number, which positions have.
@@ -84,6 +84,7 @@ impl FeedState {
             opens.push(FeedOpening { number: fields.u64()?, end: fields.u64()? });
         }
         let state = FeedState { log_id, bytes_max, synced, intact_in_run, opens };
+        // Compares all bytes: the checksum, the count and the end of the file.
         (bytes == state.encode() && FEED_BYTES.contains(&bytes_max)).then_some(state)
     }
 
@@ -104,12 +105,15 @@ impl FeedState {
     /// Replaces the file durably. Opens whose positions are all before `start` are left out.
     pub fn write(&mut self, directory: &Directory, start: u64) -> Result<()> {
         self.opens.retain(|opening| opening.end >= start);
+        // The oldest: their positions are refused from now on.
         self.opens.drain(..self.opens.len().saturating_sub(OPENINGS_MAX));
+        // Left by a crash; `create` refuses a name that exists.
         if directory.list()?.iter().any(|name| name == NEW_CHANGES_NAME) {
             directory.remove(NEW_CHANGES_NAME)?;
         }
         let file = directory.create(NEW_CHANGES_NAME, Access::Buffered)?;
         file.write(Purpose::Maintain, 0, &self.encode())?;
+        // Before the rename: after a loss of power the name has the old bytes or all of the new ones.
         file.sync(Purpose::Maintain)?;
         drop(file);
         directory.rename(NEW_CHANGES_NAME, CHANGES_NAME)?;

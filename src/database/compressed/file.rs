@@ -75,6 +75,7 @@ pub fn owner_of(directory: &Directory) -> Result<Secret> {
 /// Reads one copy.
 fn read_copy(directory: &Directory, owner: Secret, name: &str) -> Result<Vec<u8>> {
     let file = directory.open(name, Access::Buffered)?;
+    // The length of a damaged file may be anything.
     let length = file.length()?.min(LENGTH_MAX) as usize;
     let mut buffer = AlignedBuffer::default();
     match decode(file.read(Purpose::Recover, 0, length, &mut buffer)?) {
@@ -131,6 +132,7 @@ pub fn complete(directory: &Directory, owner: Secret, dictionary: &[u8]) -> Resu
     let names = directory.list()?;
     let has = |name: &str| names.iter().any(|present| present == name);
     let missing: Vec<_> = COMPRESSION_NAMES.into_iter().filter(|name| !has(name)).collect();
+    // `create` refuses the name of a copy that a crash left half-written.
     tidy(directory)?;
     for name in &missing {
         write_copy(directory, owner, name, dictionary)?;
@@ -142,6 +144,7 @@ fn write_copy(directory: &Directory, owner: Secret, name: &str, dictionary: &[u8
     let new = new_name(name);
     let file = directory.create(&new, Access::Buffered)?;
     let written = file.write(Purpose::Maintain, 0, &encode(owner, dictionary));
+    // Before the rename: a copy that has its name is complete, also after a loss of power.
     let synced = written.and_then(|()| file.sync(Purpose::Maintain));
     drop(file);
     synced.and_then(|()| directory.rename(&new, name)).inspect_err(|_| {
@@ -193,6 +196,7 @@ pub fn repair(directory: &Directory, report: &mut RepairReport) -> Result<()> {
     let is_damaged = |copy: &Result<Vec<u8>>| copy.as_ref().ok() != intact.as_ref();
     let damaged = copies.iter().filter(|(_, copy)| is_damaged(copy) || intact.is_none());
     let damaged: Vec<&str> = damaged.map(|(name, _)| *name).collect();
+    // Durably, before the first copy is replaced: a crash must not lose the only bytes there are.
     let folder = directory.set_aside(&damaged, SET_ASIDE)?;
     report.set_aside.get_or_insert_with(|| directory.path().join(&folder));
     report.set_aside_files.extend(damaged.iter().map(|name| (*name).to_owned()));

@@ -2,9 +2,12 @@
 //! decompressed here, so every engine has it alike and knows nothing of it. Engines, the record cache and the disk of a
 //! FlashStore have stored values only. The choice is in the header of the database (`docs/formats/manifest.md`).
 //!
-//! Every value is coded on its own (`docs/formats/compression.md`). The dictionary of Zstandard is trained by a step of
-//! background work, or during a bulk load, and is durable before it is used. After an open, its samples are records
-//! that the database has.
+//! Every value is coded on its own (`docs/formats/compression.md`). A database with Zstandard gets a dictionary once:
+//!
+//! 1. Collect samples: records that the database has when it is opened, then values that are written.
+//! 2. When there are enough, train the dictionary, in a step of background work or during a bulk load.
+//! 3. Write both copies durably. Until then no value needs them, so a crash loses nothing.
+//! 4. Use the dictionary for values from then on. Values from before stay as they are.
 //!
 //! The lock of the dictionary is outside all locks of the engine. A step takes it only if it can at once; a checkpoint
 //! holds it.
@@ -72,6 +75,7 @@ pub(super) fn over(engine: Arc<dyn Engine>, place: CodingContext) -> Result<Arc<
     }
     let values = Arc::new(values::Values::open(&*engine, place)?);
     let of_filter = values.clone();
+    // From here on the filter sees values. Until here it has kept all records.
     decoding.get_or_init(|| {
         Some(Box::new(move |key, stored| {
             let mut value = Vec::new();

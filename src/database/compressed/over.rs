@@ -28,6 +28,7 @@ thread_local! {
 
 /// Calls `work` with an empty buffer of the thread.
 fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    // Taken, not borrowed: a nested call gets another one.
     let mut scratch = SCRATCH.take();
     scratch.clear();
     let result = work(&mut scratch);
@@ -160,7 +161,7 @@ impl Engine for Compressed {
         now_ms: TimestampMs,
     ) -> Result<ScanPage> {
         // The limit is one of decompressed bytes. What does not fit is read again for the next page, so the engine
-        // returns the page in parts, of which one at most is read in vain.
+        // returns the page in parts: at most one part is read in vain.
         let part = ScanLimit { bytes: limit.bytes / PARTS_OF_A_PAGE, ..limit };
         let (mut first, last) = positions.into_inner();
         let (mut page, hasher) = (PageBuilder::new(limit), self.engine.hasher());
@@ -198,6 +199,7 @@ impl Engine for Compressed {
 
     fn step(&self, now_ms: TimestampMs) -> Result<Step> {
         if self.values.wants_training() {
+            // After a failure nothing is written to the directory, and so no dictionary.
             self.engine.check_writable()?;
             if self.values.train(&*self.engine)? {
                 return Ok(Step::Worked);

@@ -56,6 +56,7 @@ impl Training {
     #[cold]
     fn collect(&self, value: &[u8]) {
         let mut samples = self.samples.lock();
+        // Again, under the lock: another thread may have added the last sample.
         if !self.is_collecting() {
             return;
         }

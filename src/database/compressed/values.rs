@@ -186,17 +186,21 @@ impl Values {
     /// Trains the dictionary and writes it durably, if there are enough samples. Returns whether it did. As after any
     /// change of the directory that fails, the engine accepts no more writes if this fails.
     pub fn train(&self, engine: &dyn Engine) -> Result<bool> {
+        // Never waits: a checkpoint holds the lock while it takes those of the engine.
         let Some(_locked) = self.dictionary.try_lock() else { return Ok(false) };
+        // Another thread may have trained it since this one asked.
         if !self.training.is_full() {
             return Ok(false);
         }
         let samples = self.training.end();
         if let Some(dictionary) = train(&samples.bytes, &samples.lengths) {
             if let Some(directory) = &self.directory {
+                // Before any value needs it. After a failure half of it may be there, so nothing is written any more.
                 let written = file::complete(directory, self.owner, &dictionary);
                 self.count_files();
                 written.inspect_err(|error| engine.poison(&error.to_string()))?;
             }
+            // Only now, when both copies are durable: from here on values are coded with it.
             self.codec.set_dictionary(dictionary);
         }
         Ok(true)

@@ -2,7 +2,7 @@
 //!
 //! The first files, up to half of the limit, are *kept* open: using them has no overhead. Further files are *pooled*:
 //! one that was not used recently is closed when another is needed (the CLOCK algorithm), and opened again when it is
-//! used. A file that could not be reopened in the same state stays open: one with unsynced writes, because a write
+//! used. A file that could not be opened again in the same state stays open: one with unsynced writes, because a write
 //! error is reported only to those who have the file open, and one whose name was removed.
 
 use super::{direct, open_at};
@@ -119,6 +119,7 @@ impl Descriptors {
 
     /// Opens or creates a file, depending on the flags. Its alignment is 1 for access through the page cache.
     pub fn open(&self, name: &str, flags: OFlags, access: Access) -> io::Result<(Source, usize)> {
+        // Held while the file is opened, so that the limit holds and no other thread renames the file.
         let mut state = self.state.lock();
         if state.kept >= state.max / 2 && state.may_raise {
             state.may_raise = false;
@@ -192,6 +193,7 @@ impl Descriptors {
 
     /// Opens a pooled file again. Names change only under the same lock, so `name` is the present name of this file.
     fn reopen(&self, state: &mut MutexGuard<'_, OpenFiles>, pooled: &Pooled) -> io::Result<Arc<File>> {
+        // Another thread may have opened it before this one had the lock of the state.
         if let Some(file) = &*pooled.file.read() {
             return Ok(file.clone());
         }
@@ -223,6 +225,7 @@ impl Descriptors {
     /// Removes a name; files that are open under it stay open.
     pub fn remove(&self, name: &str, unlink: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut state = self.state.lock();
+        // Before the name is gone, by which a closed file is opened again.
         self.keep_open(&mut state, name)?;
         unlink()
     }
@@ -230,8 +233,10 @@ impl Descriptors {
     /// Renames a file; open files that had the new name before stay open.
     pub fn rename(&self, from: &str, to: &str, rename: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut state = self.state.lock();
+        // Before the old file loses its name: its readers keep it.
         self.keep_open(&mut state, to)?;
         rename()?;
+        // Under the lock of the state, so that no thread opens it by its old name.
         for pooled in state.named(from) {
             to.clone_into(&mut pooled.name.lock());
         }
@@ -279,6 +284,7 @@ impl OpenFiles {
         for _ in 0..2 * self.pooled.len() {
             self.hand = (self.hand + 1) % self.pooled.len();
             let Some(pooled) = self.pooled[self.hand].upgrade() else { continue };
+            // In use at this moment, so it is no candidate.
             let Some(mut file) = pooled.file.try_write() else { continue };
             let stays = pooled.unsynced.load(Ordering::Relaxed) || pooled.removed.load(Ordering::Relaxed);
             if file.is_some() && !stays && !pooled.used.swap(false, Ordering::Relaxed) {

@@ -109,6 +109,8 @@ impl FileBackend for SystemFile {
     /// `fdatasync`, which includes the length but not the times.
     fn sync(&self) -> io::Result<()> {
         self.descriptors.sync(&self.source)?;
+        // Writing its pages to the device has write-protected them. The next copy asks for writable ones,
+        // which reports a file system that has failed.
         self.appending.lock().synced();
         Ok(())
     }

@@ -29,6 +29,7 @@ impl Drop for HeldLock {
         if self.process != std::process::id() {
             return;
         }
+        // Before the lock is released: after that the number may be that of the next process.
         if let Some(file) = &self.named {
             // If this fails, the number that remains does no harm: it is read only while the lock is held.
             let _ = file.set_len(0);
@@ -42,8 +43,10 @@ impl Drop for HeldLock {
 
 /// Takes the exclusive lock of a directory; `WouldBlock` if it is taken.
 pub(super) fn lock_directory(directory: &File) -> io::Result<HeldLock> {
+    // First the directory: a process that removes `LOCK` and creates another one is still refused.
     let whole = lock_whole(directory, FlockOperation::NonBlockingLockExclusive)?;
     let file = lock_file(directory, LOCK, OFlags::RDWR | OFlags::CREATE).map_err(with_remedy)?;
+    // Only for the errors of others: a full file system must not prevent an open.
     let named = name_process(&file).is_ok().then(|| file.try_clone()).transpose()?;
     let files = whole.into_iter().chain([file]).collect();
     Ok(HeldLock { files, named, process: std::process::id() })

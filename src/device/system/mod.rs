@@ -184,6 +184,7 @@ fn create_durably(path: &Path) -> io::Result<File> {
         create_durably(above)?;
     }
     match std::fs::create_dir(path) {
+        // Another process may have created it since.
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
@@ -222,6 +223,7 @@ impl DirectoryBackend for SystemDirectory {
         for entry in Dir::read_from(self.handle())? {
             let entry = entry?;
             let is_directory = match entry.file_type() {
+                // Some file systems do not state the type.
                 FileType::Unknown => {
                     let found =
                         rustix::fs::statat(self.handle(), entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
@@ -350,6 +352,7 @@ fn copy_durably(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Res
     let passing = format!("{name}.copy");
     let copy = || {
         let mut from = open_at(directory, name, OFlags::RDONLY)?;
+        // An earlier copy may have been interrupted.
         let mut to = open_at(target, &passing, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
         io::copy(&mut from, &mut to)?;
         to.sync_all()?;

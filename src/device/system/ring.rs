@@ -162,6 +162,7 @@ impl Flight<'_, '_> {
     /// Waits until the kernel has completed the entries that it took. The ring can no longer wait, so this polls;
     /// yielding enters the kernel, which posts completions.
     fn abandon(mut self) {
+        // The kernel never completes these.
         let untaken = self.ring.submission().len();
         while self.in_flight > untaken {
             self.reap();
@@ -296,6 +297,7 @@ impl RingExecutor {
             self.reap();
             std::thread::yield_now();
         }
+        // Closed first: the kernel must not take an entry that is executed below.
         self.ring = None;
         for InFlight { number, mut piece, .. } in self.slots.drain(..).flatten() {
             let outcome = piece.execute();

@@ -94,6 +94,7 @@ impl Pool {
     /// Waits for all pieces, and ends the threads.
     fn end(mut self) {
         while self.wait().is_some() {}
+        // The threads end when they find the channel closed.
         drop(self.begun);
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
     }

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Space is reserved before it is mapped, and pages are made writable before they are written to. Both calls report a
-//! file system that is full or has failed as an error, and then `pwrite` is used instead, so its errors are the only
-//! ones. One case remains: if the system has written a page to the device in the meantime, the next write to the page
-//! is a page fault, and a file system that has failed since then ends the process (`SIGBUS`). No write that was
+//! file system that is full or has failed as an error. Then `pwrite` is used instead, so its errors are the only ones.
+//! One case remains. If the system has written a page to the device in the meantime, the next write to the page is a
+//! page fault. If the file system has failed since then, the fault ends the process (`SIGBUS`). No write that was
 //! acknowledged is lost by that.
 
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
@@ -27,8 +27,8 @@ const READY_BYTES_MAX: usize = 64 << 10;
 /// The number of bytes that are made writable after a sync. More would be written by the next sync, as zeros. Windows
 /// begin at multiples of it, so systems with larger pages refuse them.
 const READY_BYTES_MIN: usize = 4 << 10;
-/// Longer writes are cheaper by `pwrite`: a copy costs less than a call, but each mapped page is made writable, and
-/// protected again when it is written to the device, which interrupts the other threads of the process.
+/// Longer writes are cheaper by `pwrite`. A copy costs less than a call, but each mapped page is made writable, and is
+/// protected again when it is written to the device. That interrupts the other threads of the process.
 const COPIED_BYTES_MAX: usize = 256;
 
 /// The file systems that write in place: a page whose space is reserved can always be written. The numbers are those of
@@ -66,6 +66,7 @@ impl Appending {
             };
             match copied {
                 Ok(count) => done += count,
+                // From now on by calls, which report the error if it remains.
                 Err(_) => *self = Appending::Refused,
             }
         }
@@ -106,6 +107,7 @@ impl Window {
         let start = offset - offset % READY_BYTES_MIN as u64;
         let bytes = start.min(WINDOW_BYTES_MAX as u64) as usize;
         let bytes = bytes.next_power_of_two().max(WINDOW_BYTES_MIN);
+        // Before the mapping: a page fault without space for the page ends the process.
         fallocate(file, FallocateFlags::empty(), start, bytes as u64)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the system chooses free addresses.

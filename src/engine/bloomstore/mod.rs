@@ -15,8 +15,8 @@
 //!
 //! Deviations: LogStores and a log in place of a page of write buffer per instance, so a crash loses nothing that was
 //! acknowledged as durable; a filter per run and range of hashes in place of one per page, and a ribbon filter until it
-//! is in the chain; merges in place of garbage
-//! collection from the log's head; a prefilter of sorted prefixes of hashes, which grows, in place of a Bloom filter.
+//! is in the chain; merges in place of garbage collection from the log's head; a prefilter of sorted prefixes of
+//! hashes, which grows, in place of a Bloom filter.
 //!
 //! # How it works
 //!
@@ -29,15 +29,15 @@
 //! - **Get**: cache, LogStores, filters in memory, prefilter, then one read of a page of the chain, then the blocks
 //!   that it names, from the newest run on.
 //! - **Convert**: as in SILT, with columns in place of the fences in the file.
-//! - **Chain**: when a partition has `buffered_filters` runs that are not in its chain, steps write a new chain of the
-//!   old one and of the columns that they read from the files of these runs, whose filters leave memory then. The
-//!   manifest names the chain in one commit with the runs that it has.
+//! - **Chain**: when a partition has `buffered_filters` runs that are not in its chain, steps write a new chain. It has
+//!   what the old one has, and the columns that are read from the files of these runs. Their filters leave memory then.
+//!   The manifest names the chain in one commit with the runs that it has.
 //! - **Prefilter**, if `prefilter_bits` is set: the prefixes of the placements of all records of the chain, in memory
 //!   and in the filter section of its file. A new chain has the prefixes of the old one and those of the runs that are
 //!   added, which are read for it.
 //! - **Merge**: when a partition has `chain_length` runs, or more records than `space` times its keys, or when all
-//!   partitions together have half of the runs that they may have, so that merges are spread evenly over the growth of
-//!   the data. The result is the SortedStore, a run with 8 columns per range, and a chain of this run alone. The
+//!   partitions together have half of the runs that they may have. The last rule spreads merges evenly over the growth
+//!   of the data. The result is the SortedStore, a run with 8 columns per range, and a chain of this run alone. The
 //!   number of ranges changes only then.
 //! - **Damage**: a page with a wrong checksum is searched for in all runs by interpolation, `stats().degraded` has the
 //!   chain, and the chain is made again of the columns in the files of the runs. If these are damaged too, the

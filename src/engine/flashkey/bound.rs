@@ -12,7 +12,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The counts of cleaning, and of the last look at the segments.
 #[derive(Default)]
 pub(crate) struct Bound {
-    /// The bytes of segments that are being cleaned from which everything live was moved.
+    /// The bytes of their segments that cleanings have passed: all live records in them were moved.
     pub(super) passed: AtomicU64,
     /// The bytes that cleanings still have to move.
     pub(super) to_move: AtomicU64,
@@ -36,7 +36,7 @@ impl Bound {
         Moving { passed: 0, to_move: live }
     }
 
-    /// Notes that a cleaning has moved everything live of this many bytes of its segment.
+    /// Notes that a cleaning has passed this many bytes of its segment: all live records in them were moved.
     pub(super) fn pass(&self, moving: &mut Moving, bytes: u64) {
         moving.passed += bytes;
         self.passed.fetch_add(bytes, Relaxed);
@@ -44,6 +44,7 @@ impl Bound {
 
     /// Notes that a cleaning has appended this many bytes.
     pub(super) fn append(&self, moving: &mut Moving, bytes: u64) {
+        // More may be live than was estimated. The count of all cleanings must not become negative.
         let bytes = bytes.min(moving.to_move);
         moving.to_move -= bytes;
         self.to_move.fetch_sub(bytes, Relaxed);

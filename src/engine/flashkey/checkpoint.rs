@@ -45,7 +45,9 @@ fn copy_live(
         logs.directory.share(&run.file_name(), target)?;
     }
     logs.data.copy_to(target, database_id, &live.finished, &live.finished_to, covered)?;
+    // No flush follows the one of this checkpoint, so the redo ends with what covers these ends.
     let redo = logs.index.redo();
     redo.copy_to(target, database_id, live.index.map_or(0, |saved| saved.redo_from), redo.end())?;
+    // Last: a copy without a manifest is not a database.
     ledger.manifest.write_copy(target, database_id, covered[usize::from(USER)], settings)
 }

@@ -1,4 +1,4 @@
-//! On which segment the background works next: which one is cleaned, and of which one the overwrites are confirmed.
+//! Chooses the segments that background work takes next: one to clean, and one whose overwrites are confirmed.
 
 use super::clean::Fate;
 use super::commits::Commits;
@@ -91,7 +91,7 @@ pub(super) struct Choice {
     /// The segment whose overwrites are confirmed, and whether the compaction requires it.
     pub to_confirm: Option<SegmentInfo>,
     pub of_compaction: bool,
-    /// The compaction requires it of some segments, of which it may not be possible now.
+    /// The compaction requires it of some segments. Jobs may hold all of these now.
     pub is_unconfirmed: bool,
     /// A job works on a segment.
     pub is_any_held: bool,
@@ -144,6 +144,7 @@ impl Choice {
     /// are forgotten.
     fn finished(&mut self, logs: &IndexedLogs, commits: &Commits, compaction: &Compaction) -> Vec<Finished> {
         let user_end = logs.data.ends()[usize::from(USER)];
+        // In this order: a segment before `finished_to` that is not in the view was released.
         let finished_to = commits.finished_to();
         let is_finished = |class: u8, base: u64| base < finished_to[usize::from(class)];
         let segments = logs.data.view().segments();
@@ -159,9 +160,11 @@ impl Choice {
                     self.to_confirm = Some(segment);
                 }
             }
+            // A segment that is synced and not in the manifest yet must not be released.
             if !is_finished(segment.class, segment.base) {
                 continue;
             }
+            // A note counts as a dead record of average length.
             let probably_dead = segment.bytes.saturating_mul(count) / segment.records.max(1);
             let dead = (segment.dead + probably_dead).min(segment.bytes);
             let age = user_end.saturating_sub(segment.order);
@@ -177,7 +180,7 @@ impl Choice {
         let bytes: u64 = segments.iter().map(|finished| finished.counts.bytes).sum();
         let dead: u64 = segments.iter().map(|finished| finished.counts.dead).sum();
         logs.note_finished(bytes, bytes - dead);
-        // The work that is pending is found out by the same count.
+        // The same count decides whether work is pending.
         let is_excess = logs.excess() > 0.0;
         let is_possible = |finished: &&Finished| {
             let SegmentInfo { class, base, .. } = finished.segment;
@@ -259,9 +262,9 @@ impl Choice {
     }
 }
 
-/// Returns the class of the segment that grows with the most dead bytes, if it has to end: most of it is dead, or it is
-/// one for a long batch. If no finished segment has to be cleaned and a cleaning would not leave the logs within the
-/// bound, there is such a segment.
+/// Returns the class whose growing segment has the most dead bytes, if one has to end: most of it is dead, or it is one
+/// for a long batch. If no finished segment has to be cleaned and a cleaning would not leave the logs within the bound,
+/// there is such a segment.
 pub(super) fn last_to_end(logs: &IndexedLogs) -> Option<u8> {
     let segments = logs.data.view().segments();
     let length = logs.data.segment_bytes();

@@ -1,4 +1,16 @@
 //! Cleaning: the live records of a segment are appended to the log of their age, and the segment is released.
+//!
+//! 1. A job holds the segment, and locks all writers for a moment. After that each live record of the segment has an
+//!    entry, and its entries only go.
+//! 2. A step reads a piece, without a lock. A record without an entry is dead.
+//! 3. The step removes the entries that newer records replace: by the notes, or after it has compared the records of
+//!    the hash.
+//! 4. With the writer of a shard locked, it appends the records that still have an entry, and moves the entries to the
+//!    copies. A crash loses these moves, and the originals are still there.
+//! 5. After the last piece redo is made durable, the manifest drops the segment, and its file is removed. Until then an
+//!    open finds the originals by the older entries.
+//!
+//! If records leave ([`recycle`](super::recycle)), they do so between the steps 3 and 4.
 
 use super::bound::Moving;
 use super::commits::Commits;
@@ -98,6 +110,7 @@ impl Cleaning {
         let age = user_end.saturating_sub(segment.order);
         let class = match logs.settings.recycling {
             None => class_of(age, logs.live_bytes(), logs.settings.classes),
+            // Also if its records only move: they may leave from another log later, and that notes no position.
             Some(_) => logs.begin_leaving(&segment),
         };
         let frames = logs.data.view().frames(segment.class, segment.base, Purpose::Collect);
@@ -162,6 +175,7 @@ impl Cleaning {
         let live = self.find_live(logs, piece, &mut confirmed)?;
         let live = if self.fate == Fate::Move { live } else { self.leave(logs, commits, live, now_ms)? };
         let shard_of = |live: &Live| logs.index.shard_of(live.lookup.hash());
+        // One shard at a time: puts to the others continue.
         for shard in live.chunk_by(|one, other| shard_of(one) == shard_of(other)) {
             let hashes = shard.iter().take(1).map(|live| live.lookup.hash());
             let move_live = || logs.health().run(|| self.move_live(logs, shard, now_ms));
@@ -172,9 +186,11 @@ impl Cleaning {
         if has_more {
             return Ok(Cleaned { next: Some(self), confirmed });
         }
+        // No entry points into the segment any more. The release waits until this is durable.
         let (class, base) = self.id();
         commits.run(|ledger| ledger.release(class, base))?;
         logs.bound.end(std::mem::take(&mut self.moving));
+        // Ends the reservation, so it is the last: a job that reserves the segment after this finds that it is gone.
         logs.unconfirmed.forget((class, base));
         buffered.store(0, Relaxed);
         self.write_late(logs, commits, now_ms)?;
@@ -192,8 +208,10 @@ impl Cleaning {
             let hash = logs.hasher().hash(record.key).placement;
             let number = u32::try_from(unit - first_unit).unwrap_or(u32::MAX);
             piece.end = number.saturating_add(1);
+            // Without a read: the pages on flash are read for the whole piece at once.
             let (units, are_all) = logs.index.known_candidates(hash);
             let rank = units.iter().position(|other| *other == unit);
+            // It stays dead: no entry is made for a record of a finished segment.
             if are_all && rank.is_none() {
                 return Ok(());
             }
@@ -220,8 +238,10 @@ impl Cleaning {
         let Piece { mut dead, records, hashes, have_newer: known, end } = piece;
         let mut live = Vec::with_capacity(records.len());
         let mut have_newer = Vec::with_capacity(records.len());
+        // Pages on flash are read here, before a writer is locked.
         let lookups = logs.index.look_up(&hashes)?.into_iter();
         for ((lookup, known), (unit, bytes, record)) in lookups.zip(known).zip(records) {
+            // A first look without a lock: `move_live` looks again with the writer locked.
             let has_newer = match known {
                 Some(has_newer) => Some(has_newer),
                 None => {
@@ -251,6 +271,7 @@ impl Cleaning {
                 }
             }
         }
+        // Those that are removed stay in `live`: without an entry they are not moved.
         *confirmed += compare(logs, &unclear)? + remove_dead(logs, self.id(), dead)?;
         let reached = self.notes.partition_point(|note| note.number() < end);
         self.notes.drain(..reached);
@@ -259,8 +280,8 @@ impl Cleaning {
         Ok(live)
     }
 
-    /// Moves records whose hashes are of one shard, the writer of which is locked. Returns the number of entries that
-    /// were removed because a newer one replaces them.
+    /// Moves records whose hashes are of one shard. The writer of the shard is locked. Returns the number of entries
+    /// that were removed because a newer one replaces them.
     fn move_live(&mut self, logs: &IndexedLogs, records: &[Live], now_ms: TimestampMs) -> Result<u64> {
         let mut moved: Vec<&Live> = Vec::with_capacity(records.len());
         let (mut bytes, mut confirmed) = (0, 0);
@@ -308,17 +329,21 @@ impl Cleaning {
         let records: Vec<RecordView<'_>> = moved.iter().map(|live| live.record.view()).collect();
         let mut places = Vec::with_capacity(moved.len());
         let place = |unit, bytes| places.push((unit, bytes));
+        // Without a sync: redo covers the copies only after they are synced, and the segment is released after that.
         logs.data.append(self.class, records.into_iter(), Durability::Buffered, place)?;
         let bytes = moved.iter().map(|live| u64::from(live.bytes)).sum();
         logs.bound.append(&mut self.moving, bytes);
+        // After the append, which may have started the segment of the copies.
         let view = logs.data.view();
         if self.class == CLEAN && logs.settings.has_below {
             logs.add_clean(moved.len() as u64);
         }
         for (live, (unit, bytes)) in moved.iter().zip(places) {
+            // Puts have made these since the notes were taken. Later ones note the copy.
             for key in logs.unconfirmed.of_unit(self.id(), self.number(live.unit)) {
                 logs.note_overwrite(&view, unit, key);
             }
+            // In place, so entries of equal hashes stay in the order of the writes.
             logs.index.replace_found(&live.lookup, live.unit, unit);
             logs.add_live(bytes);
             logs.add_dead(live.unit, live.bytes);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The number of segments that are cleaned at once.
 pub(super) const CLEANINGS_MAX: usize = 2;
-/// The pressure of cleaning from which on it is more than one.
+/// The pressure from which on more than one segment is cleaned.
 const SECOND_PRESSURE: f64 = 0.6;
 
 pub(super) struct Cleanings {
@@ -48,6 +48,7 @@ impl Cleanings {
         start: impl Fn() -> Option<Cleaning>,
         step: impl Fn(Cleaning, usize) -> Result<Option<Cleaning>>,
     ) -> Result<bool> {
+        // The second slot first: a job that has begun there ends, also when the pressure is low again.
         for (number, slot) in self.slots.iter().enumerate().rev() {
             let begins = number == 0 || self.slots[0].is_running() && pressure >= SECOND_PRESSURE;
             let start = || {

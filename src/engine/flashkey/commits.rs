@@ -77,20 +77,24 @@ impl Ledger {
     /// takes. Returns up to where redo covers the logs.
     pub fn flush(&mut self) -> Result<[u64; CLASSES]> {
         let IndexedLogs { data, index, .. } = &*self.logs;
+        // Before the writers are locked: this waits for the lock of flushes, which a save also takes.
         let mut flush = index.start_flush();
+        // With all writers locked no record is between its append and its entry, so the index has exactly the records
+        // before these ends.
         let covered = self.logs.with_all_writers(|| {
             flush.take_operations();
             data.ends_of_records()
         });
         if let Some(below) = &self.logs.below {
-            // What was written below before an entry was removed. Redo makes the removal durable, so from then on these
-            // logs need a store below that has it.
+            // A record is written below before its entry is removed. Redo makes the removal durable, so from then on
+            // these logs need a store below that has the record.
             let number = (BELOW_NUMBER.to_owned(), below.confirm()?.to_string());
             self.manifest.keep(&KeptSettings::from([number]))?;
         }
         if !self.logs.settings.makes(Mistake::WritesRedoBeforeTheLogs) {
             (0..).zip(covered).try_for_each(|(class, end)| data.sync_to(class, end))?;
         }
+        // If this fails, the operations are in no redo: dropping `flush` ends all writing.
         flush.log(&covered)?;
         self.counts.covered.store(covered[usize::from(USER)], Ordering::Release);
         Ok(covered)
@@ -98,6 +102,7 @@ impl Ledger {
 
     /// Blocks until the index, as it is now, survives a power loss.
     pub fn make_index_durable(&mut self) -> Result<()> {
+        // Before the operations are taken: what leaves from now on may not be in this flush.
         self.logs.left.begin();
         self.flush()?;
         self.logs.index.sync_redo()?;
@@ -122,6 +127,8 @@ impl Ledger {
     /// Commits that a segment, which is synced, takes no more records.
     pub fn finish(&mut self, segment: FinishedSegment) -> Result<()> {
         self.commit(Some(Edit::Finished(segment)))?;
+        // After the commit: cleaning chooses segments before this position, and only one that the manifest has can be
+        // released.
         self.counts.finished_to[usize::from(segment.class)].store(segment.end, Ordering::Release);
         Ok(())
     }
@@ -130,6 +137,7 @@ impl Ledger {
     /// never take positions whose keys seem to be in runs already.
     pub fn flush_keys(&mut self) -> Result<()> {
         let Some(keys) = &self.logs.keys else { return Ok(()) };
+        // Table and end are of one moment: the keys of all records before the end are in the table or in runs.
         let flushed_to = self.logs.with_all_writers(|| {
             keys.seal();
             self.logs.data.ends()[usize::from(USER)]
@@ -140,6 +148,7 @@ impl Ledger {
         if flushed_to > self.manifest.state().keys_flushed_to {
             self.commit(Some(Edit::Keys { added, replaced: None, flushed_to }))?;
         }
+        // After the commit: from now on a merge may take the run, and the commit of the merge names it.
         if let (Some(keys), Some(flushed)) = (&self.logs.keys, flushed) {
             keys.flushed(flushed);
         }
@@ -152,6 +161,7 @@ impl Ledger {
         let flushed_to = self.logs.data.ends()[usize::from(USER)];
         self.logs.data.sync_to(USER, flushed_to)?;
         let added = runs.iter().map(|run| Some(*run)).chain([None]);
+        // One commit: with a part of the runs, an open would not look for the keys of the others.
         let edits: Vec<Edit> = added.map(|added| Edit::Keys { added, replaced: None, flushed_to }).collect();
         self.manifest.commit(&edits, self.logs.data.synced(USER))?;
         self.counts.keys_flushed_to.store(flushed_to, Ordering::Release);
@@ -163,6 +173,7 @@ impl Ledger {
         let flushed_to = self.manifest.state().keys_flushed_to;
         let (added, replaced) = (merged.added(), Some(merged.replaced));
         self.commit(Some(Edit::Keys { added, replaced, flushed_to }))?;
+        // Removes the merged runs: until the commit, an open needs them.
         self.logs.keys.as_ref().map_or(Ok(()), |keys| keys.merged(merged))
     }
 
@@ -176,10 +187,12 @@ impl Ledger {
         if class == USER && live.finished.iter().any(is_unflushed) {
             self.flush_keys()?;
         }
+        // A crash brings back the entries whose removal is not durable. They would point to what takes these slots.
         if !self.logs.settings.makes(Mistake::ReleasesBeforeRedo) {
             self.make_index_durable()?;
         }
         self.commit(Some(Edit::Released { class, base }))?;
+        // After the commit: this frees the slots, and the manifest must not have two segments with the same ones.
         self.logs.data.release(class, base)
     }
 
@@ -189,6 +202,7 @@ impl Ledger {
         let bytes = saved_bytes(&self.logs.directory, &saved)?;
         self.commit(Some(Edit::Index(saved)))?;
         self.counts.saved_bytes.store(bytes, Ordering::Relaxed);
+        // Until the commit, an open needs the last file and its redo.
         self.logs.index.saved(&saved)?;
         before.map_or(Ok(()), |before| self.logs.directory.remove(&before.file_name()))
     }
@@ -200,6 +214,7 @@ impl Ledger {
             self.flush_keys()?;
         }
         self.make_index_durable()?;
+        // After the syncs, which append markers.
         self.logs.data.end_append()?;
         self.logs.index.redo().end_append()?;
         self.state_synced()
@@ -278,6 +293,7 @@ impl Commits {
 
     /// Notes the end of the user log after an append.
     pub fn note_end(&self, end: u64) {
+        // Writers of several shards note their ends in any order.
         self.counts.end.fetch_max(end, Ordering::Relaxed);
     }
 

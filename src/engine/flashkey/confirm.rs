@@ -1,13 +1,19 @@
-//! Confirming: of each key the entry of the newest record remains, and those of the older ones are removed.
+//! Confirms overwrites: keeps the entry of the newest record of each key and removes the older entries.
 //!
-//! Once an older record was read, the notes of [`unconfirmed`](super::unconfirmed) show whether a newer one of its
-//! key was put. If they do not, the records of all entries of its hash are read and compared.
+//! A [`Confirming`] does this for a segment that is not cleaned soon:
 //!
-//! Cleaning confirms all overwrites of a segment, as it reads all of its records. A [`Confirming`] does it for a
-//! segment that is not cleaned soon: in long pieces, or record by record if there are few.
+//! 1. It holds the segment, so that this is not released, and takes its [notes](super::unconfirmed).
+//! 2. A step reads older records that have notes, without a lock: in long pieces, or record by record if there are few.
+//! 3. If a note has the key of the record that was read, a newer record of this key was put: the older one is dead. If
+//!    a note has another key or none, the records of all entries of the hash are read and compared.
+//! 4. With the writer of the shard locked, the step removes the entries that are still there. If an entry that was
+//!    compared has changed since, the oldest one gets a note, and the hash is compared again later.
 //!
-//! Keys are compared by a hash of 64 bits with a secret of this open. Two different keys whose hashes in the index
-//! are equal are taken for one with a probability of 2^-64.
+//! Cleaning does the same with all overwrites of a segment, as it reads all of its records. Nothing is lost in a crash:
+//! an entry whose removal is not durable comes back, and an open notes it again.
+//!
+//! Keys are compared by a hash of 64 bits with a secret of this open. Two different keys whose hashes in the index are
+//! equal are taken for one with a probability of 2^-64.
 
 use super::indexed_logs::IndexedLogs;
 use super::log_settings::Mistake;
@@ -64,7 +70,7 @@ pub(super) fn verdict(key: u64, notes: impl IntoIterator<Item = NewerKey>) -> Ve
     for note in notes {
         let is_equal = note == NewerKey::Known(key);
         verdict.is_dead |= is_equal;
-        // A note of another key may be in the place of that of a record which was put before.
+        // A later record of this key may be noted at another entry of the hash.
         verdict.must_compare |= !is_equal;
     }
     verdict
@@ -84,6 +90,7 @@ pub(super) fn remove_dead(logs: &IndexedLogs, id: SegmentId, mut dead: Vec<OfHas
     let index = &logs.index;
     dead.sort_by_key(|dead| index.shard_of(dead.hash));
     let hashes: Vec<u64> = dead.iter().map(|dead| dead.hash).collect();
+    // Pages on flash are read here, before a writer is locked.
     let lookups = index.look_up(&hashes)?;
     let dead: Vec<(OfHash, Lookup)> = dead.into_iter().zip(lookups).collect();
     let mut removed = 0;
@@ -115,6 +122,7 @@ pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
         return Ok(0);
     }
     let hashes: Vec<u64> = known.iter().map(|known| known.hash).collect();
+    // Entries and view are of one moment: the view can read the records although segments are released meanwhile.
     let (groups, view) = logs.look(|index| {
         let lookups = index.look_up(&hashes)?.into_iter();
         let groups = lookups.map(|lookup| Ok((index.candidates_of(&lookup)?, lookup)));
@@ -122,7 +130,7 @@ pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
     })?;
     let known: HashMap<Unit, Compared> =
         known.iter().map(|known| (known.record.unit, known.record)).collect();
-    // Several of them may be of one group. The only record of a hash is there to be removed if it is a tombstone.
+    // Several known records may be of one hash. Of a hash with one entry, only a tombstone can be removed.
     let mut seen = HashSet::new();
     let is_tombstone = |unit: &Unit| known.get(unit).is_some_and(|record| record.is_tombstone);
     let must_compare = |units: &Candidates| units.len() > 1 || units.iter().any(is_tombstone);
@@ -149,14 +157,14 @@ pub(super) fn compare(logs: &IndexedLogs, known: &[OfHash]) -> Result<u64> {
         let group = records.by_ref().take(units.len()).collect();
         keep_newest(logs, &lookup, &view, group, &mut removed)?;
     }
-    // Their bytes would count as dead twice.
+    // With their notes, their bytes would count as dead twice.
     logs.unconfirmed.forget_units(removed.iter().filter_map(|unit| view.locate(*unit)).collect());
     Ok(removed.len() as u64)
 }
 
-/// Locks the writer of the shard, and removes the entries of records that a newer one replaces, and of tombstones of
-/// which no older record is left. `group` has records of this hash that were read in `view`, the newest first. If
-/// entries have changed since, this is noted, and they are compared again. Appends the removed ones to `removed`.
+/// Locks the writer of the shard, and removes the entries of records that a newer one replaces, and of tombstones
+/// without an older record. `group` has records of this hash that were read in `view`, the newest first. If entries
+/// have changed since, this is noted, and they are compared again. Appends the removed ones to `removed`.
 fn keep_newest(
     logs: &IndexedLogs,
     lookup: &Lookup,
@@ -172,6 +180,7 @@ fn keep_newest(
         let has_moved = group.len() < before;
         let has_moved = remove_replaced(logs, lookup, &group, has_moved, removed)?;
         let units = logs.index.candidates_of(lookup)?;
+        // This note makes a later job compare all entries of the hash.
         if let Some(oldest) = units.last().filter(|_| has_moved && units.len() > 1) {
             logs.note_overwrite(&now, *oldest, NewerKey::Unknown);
         }
@@ -202,6 +211,8 @@ fn remove_replaced(
                 removed.push(gone.unit);
             }
             (_, None) => {}
+            // The newer one was moved or replaced since. Without its entry, the older one may be the only one of the
+            // key.
             _ => has_moved = true,
         }
     }
@@ -215,6 +226,7 @@ fn remove_replaced(
             older.any(|older| older.unit == *unit && older.key != tombstone.key)
         };
         let units = logs.index.candidates_of(lookup)?;
+        // An older entry that was not read, or has moved since, may be of its key.
         if let Some(rank) = rank(&units, tombstone.unit)
             && units[rank + 1..].iter().all(is_other)
         {
@@ -265,9 +277,11 @@ impl Confirming {
             }
         }
         let removed = compare(logs, &unclear)? + remove_dead(logs, self.id, dead)?;
+        // Also notes of records that have no entry any more.
         logs.unconfirmed.resolve(self.id, (self.passed - start) as u64);
         let is_complete = self.passed == self.notes.len();
         if is_complete {
+            // Notes made since the job began are left for another one.
             logs.unconfirmed.end_hold(self.id);
         }
         Ok((removed, is_complete))

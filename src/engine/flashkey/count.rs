@@ -15,7 +15,7 @@ use crate::key::Key;
 const PLACES_LOG2: u32 = 4;
 const ENTRIES_AT_ONCE: usize = 512;
 const ENTRIES_AT_ONCE_OVER: usize = 64;
-/// With as many entries, all are read.
+/// With this many entries or fewer, all are read.
 const ALL_MAX: u64 = 8 << 10;
 /// The most entries that are read, unless these are all.
 const SAMPLED_MAX: u64 = 64 << 10;
@@ -48,9 +48,9 @@ impl Sample {
     }
 }
 
-/// Returns about how many keys the logs have more than the store below, or fewer, in which `below` keys are. Reads
-/// 8,192 entries and their records, up to eight times as many if there is much garbage, or all if there are fewer: the
-/// number is exact then.
+/// Returns about how many keys the logs add to the store below, which has `below` keys; negative if they take more from
+/// it. Reads 8,192 entries and their records, up to eight times as many if there is much garbage, or all if there are
+/// fewer: the number is exact then.
 pub(crate) fn count_keys(logs: &IndexedLogs, below: u64, now_ms: TimestampMs) -> Result<i64> {
     let part = |number: u64| {
         let next = number << (u64::BITS - PLACES_LOG2);

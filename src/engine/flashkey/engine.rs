@@ -279,7 +279,7 @@ impl Engine for FlashKeyEngine {
             ..Stats::default()
         };
         let (hits, misses) = cache.hits_and_misses();
-        let index = logs.residency();
+        let (index, ended) = (logs.residency(), jobs.ended());
         stats.details = vec![
             ("partitions", logs.shards() as f64),
             ("log_bytes", logs.data_bytes() as f64),
@@ -293,10 +293,10 @@ impl Engine for FlashKeyEngine {
             ("index_changes_bytes", index.changes_bytes as f64),
             ("index_page_reads", logs.index_page_reads() as f64),
             ("cleanings", jobs.cleaned() as f64),
-            ("confirmed", jobs.confirmed.load(Relaxed) as f64),
-            ("confirmed_segments", jobs.confirmed_segments.load(Relaxed) as f64),
-            ("saves", jobs.saves.load(Relaxed) as f64),
-            ("key_merges", jobs.key_merges.load(Relaxed) as f64),
+            ("confirmed", ended.confirmed as f64),
+            ("confirmed_segments", ended.confirmed_segments as f64),
+            ("saves", ended.saves as f64),
+            ("key_merges", ended.key_merges as f64),
             ("key_runs", logs.key_runs().0 as f64),
             ("keys_in_runs", logs.key_runs().1 as f64),
             ("deleted_keys_passed", logs.deleted_keys_passed() as f64),

@@ -52,6 +52,7 @@ impl IndexedLogs {
     /// must be able to begin.
     pub(super) fn bound_pressure(&self) -> f64 {
         let segment_bytes = self.data.segment_bytes() as f64;
+        // A cleaning writes its copies before it frees its segment.
         let to_move = match self.bound.to_move.load(Relaxed) {
             0 => segment_bytes,
             to_move => to_move as f64,

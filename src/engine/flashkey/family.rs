@@ -1,4 +1,4 @@
-//! Creating and opening databases: what the settings of FlashKey and FlashStore have in common.
+//! Creates and opens databases: what the settings of FlashKey and FlashStore have in common.
 
 use super::engine::FlashKeyEngine;
 use super::write_budget::WriteBudget;

@@ -73,7 +73,7 @@ impl Reader {
         Ok(self.seek(key, now_ms, value)?.found())
     }
 
-    /// Like [`get_into`](Self::get_into), and distinguishes a key of which the logs have nothing.
+    /// Like [`get_into`](Self::get_into), and distinguishes a key without a record in the logs.
     #[inline]
     pub fn seek(
         &self,
@@ -83,6 +83,7 @@ impl Reader {
     ) -> Result<Sought<TimestampMs>> {
         let start = value.len();
         match self.cache.get(cache_hash(key.hash()), key.bytes(), value) {
+            // The cache has the newest record of the key, so nothing is looked up.
             Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
                 value.truncate(start);
                 Ok(Sought::Gone)
@@ -91,6 +92,8 @@ impl Reader {
                 self.logs.index.mark(key.hash().placement);
                 Ok(Sought::Found(expires_at_ms))
             }
+            // The ticket is from before the lookup: a write in between makes it void, and nothing old gets into the
+            // cache.
             Err(ticket) => self.look_up(key, now_ms, ticket, value),
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct IndexedLogs {
     pub(super) below: Option<Arc<dyn Below>>,
     /// Held while records leave: from before they are written below until they have no entries.
     pub(super) leaving: Mutex<()>,
-    /// The end of the newest segment of the user log of which records leave or have left.
+    /// The end of the newest segment of the user log whose records leave or have left.
     pub(super) recycled_to: AtomicU64,
     /// The number of entries of clean records: those that the store below has as well.
     clean: AtomicU64,
@@ -49,12 +49,12 @@ pub(crate) struct IndexedLogs {
     secret: KeyHasher,
     /// The writer of each shard of the index, locked from before a record is appended until it is indexed.
     writers: Box<[Mutex<()>]>,
-    /// The records that have left, of a cache, and what becomes of records.
+    /// The keys that a cache has evicted and that may come back, and counts of what becomes of records.
     pub(super) left: Left,
     pub counts: Counts,
     pub(super) space: Space,
     pub(super) bound: Bound,
-    /// The bytes of frames that entries point to, and on average.
+    /// The bytes of all frames that entries point to, and of one on average.
     indexed_bytes: AtomicU64,
     frame_bytes: AtomicU64,
 }
@@ -102,7 +102,7 @@ impl IndexedLogs {
 
     /// Sets what decides which records stay when they are moved.
     pub fn set_compaction_filter(&self, filter: CompactionFilter) {
-        // The opening sets it, once.
+        // Each open sets it once.
         let _ = self.compaction_filter.set(filter);
     }
 
@@ -132,6 +132,7 @@ impl IndexedLogs {
     /// Notes that the record at a unit of the view is probably replaced by a newer one with this key. The writer of
     /// its shard is locked, or the view is the present one.
     pub(super) fn note_overwrite(&self, view: &DataView, unit: Unit, key: NewerKey) {
+        // A unit whose number needs more than 32 bits gets no note. Cleaning then compares its record.
         if let Some((id, number)) = view.locate(unit) {
             self.unconfirmed.note(id, number, key);
         }
@@ -149,7 +150,7 @@ impl IndexedLogs {
         if !self.unconfirmed.hold(id) {
             return false;
         }
-        // The job that released it ended its reservation after that.
+        // A job ends its reservation after the release, so this view does not have a segment that was released.
         let is_live = self.data.view().segment_of(self.first_unit(segment)) == Some(id);
         if !is_live {
             self.unconfirmed.forget(id);
@@ -204,13 +205,13 @@ impl IndexedLogs {
         self.below.as_ref().is_some_and(|below| below.may_contain(key))
     }
 
-    /// Returns whether a key without an entry needs a tombstone: the store below may have a record, or it was lost, but
-    /// may come back after a power loss.
+    /// Returns whether a key without an entry needs a tombstone: the store below may have a record, or a record that
+    /// has left may come back after a power loss.
     pub(super) fn may_come_back(&self, key: Key<'_>) -> bool {
         self.is_below(key) || self.left.may_have(key.hash().placement)
     }
 
-    /// Counts a lookup in logs of which records leave.
+    /// Counts a lookup in logs whose records may leave.
     #[inline]
     pub(super) fn count_lookup(&self, is_found: bool) {
         if self.settings.recycling.is_some() {
@@ -279,9 +280,10 @@ impl IndexedLogs {
     pub(super) fn look<T>(&self, look: impl Fn(&LogIndex) -> Result<T>) -> Result<(T, DataView)> {
         loop {
             let view = self.data.view();
+            // After the view: a later one may lack a segment that the entries point to.
             let found = look(&self.index)?;
-            // A segment that was released since the view, and whose place another one took, would be read in its
-            // stead.
+            // If a segment was released since the view, another one may have its place. A unit of that would be read
+            // from the released one.
             if self.data.is_current(&view) {
                 return Ok((found, view));
             }
@@ -343,7 +345,7 @@ pub(super) fn find(
     Ok(None)
 }
 
-/// Counts of logs of which records leave, since the open.
+/// Counts of logs whose records may leave, since the open.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Lookups that found a record in the logs, and none. Those in the record cache do not count.

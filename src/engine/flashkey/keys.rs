@@ -29,6 +29,7 @@ pub(super) fn recover_keys(logs: &IndexedLogs, commits: &Commits) -> Result<()> 
         (live.keys_flushed_to, has_all_since_runs(live))
     });
     if has_all {
+        // In the order of the log, so the last operation of each key remains.
         return logs.data.scan(USER, from, &mut |_, record| {
             logs.note_key(record);
             Ok(())
@@ -53,6 +54,7 @@ pub(super) fn recover_keys(logs: &IndexedLogs, commits: &Commits) -> Result<()> 
     }
     if may_write {
         runs.extend(write(keys)?);
+        // All runs in one commit. After a crash before it, the next open removes their files and builds them again.
         commits.run(|ledger| ledger.keys_built(&runs))?;
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Which records of a cache have left, and might come back: the removal of an entry survives a power loss only with its
-//! redo. A delete of such a key has to be written, although the key has no entry.
+//! Evicted keys whose removal is not durable yet. A crash can bring such a record back, so a delete of one writes a
+//! tombstone although the index has no entry.
 
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -34,12 +34,14 @@ impl Left {
     /// Notes that the entry of a hash was removed. The writer of its shard is locked.
     pub fn note(&self, hash: u64) {
         if let Some((word, bit)) = self.word(self.present.load(Relaxed), hash) {
+            // The lock of the writer orders this before a delete of the key.
             word.fetch_or(bit, Relaxed);
         }
     }
 
     /// Returns false only if each removed entry of the hash stays removed. The writer of its shard is locked.
     pub fn may_have(&self, hash: u64) -> bool {
+        // A note is in one of both, whichever was present when it was made.
         let has =
             |generation| self.word(generation, hash).is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0);
         has(0) || has(1)
@@ -52,6 +54,7 @@ impl Left {
 
     /// Forgets what had left at [`begin`](Self::begin): it is durable.
     pub fn end(&self) {
+        // These were noted before the flush locked all writers, so its redo has their removals.
         let before = &self.generations[(self.present.load(Relaxed) & 1) ^ 1];
         before.iter().for_each(|word| word.store(0, Relaxed));
     }

@@ -89,6 +89,7 @@ impl LiveLogs {
         let overlaps = |other: &FinishedSegment| {
             slots(other).is_some_and(|other| other.start < own.end && own.start < other.end)
         };
+        // With a common slot, a unit would be the place of two records.
         if !is_possible || self.finished.iter().any(overlaps) {
             return None;
         }
@@ -116,6 +117,7 @@ impl LiveLogs {
         if !is_new || !(self.keys_flushed_to..=POSITION_MAX).contains(&flushed_to) {
             return None;
         }
+        // In the place of those that it replaces: the order of runs is that of their operations.
         self.key_runs.splice(ranks, added);
         self.keys_flushed_to = flushed_to;
         Some(())
@@ -248,6 +250,7 @@ impl LiveState for LiveLogs {
         let none = (flushed_to > 0 && self.key_runs.is_empty()).then_some(None);
         let keys = runs.chain(none).map(|added| Edit::Keys { added, replaced: None, flushed_to });
         let redo_synced = Some(self.redo_synced).filter(|position| *position > 0).map(Edit::RedoSynced);
+        // The segments first: behind `finished_to`, they would be refused.
         let all = finished.chain(finished_to).chain(self.index.map(Edit::Index));
         all.chain(keys).chain(redo_synced).collect()
     }

@@ -19,7 +19,7 @@ pub(crate) struct LogSettings {
     pub segment_bytes: u64,
     /// The share of the index that is in memory.
     pub index_in_memory: f64,
-    /// The share of keys that may have an unconfirmed overwriting.
+    /// The share of keys that may have an unconfirmed overwrite.
     pub unconfirmed_max: f64,
     /// Whether the keys are kept in order as well.
     pub ordered: bool,

@@ -30,7 +30,7 @@ const TRANSFER_BYTES_MIN: u64 = 4 << 10;
 /// The operations that are not in redo take at most this share of the budget.
 const PENDING_SHARE: u64 = 64;
 
-/// There is at most one unconfirmed overwriting for this many bytes of a budget: its note and the second entry of the
+/// There is at most one unconfirmed overwrite for this many bytes of a budget: its note and the second entry of the
 /// key take an eighth of them.
 const BUDGET_PER_NOTE: u64 = 8 * (NOTE_BYTES as u64 + 6);
 
@@ -162,6 +162,7 @@ impl Memory {
     pub fn set(&self, budget: Option<u64>) -> Result<()> {
         if let Some(budget) = budget {
             check_budget(budget, self.logs.shards(), self.logs.entries())?;
+            // No write may be between its announcement and its entry: the cache would not know of it.
             self.logs.with_all_writers(|| self.cache.enable());
         }
         self.budget.store(budget.unwrap_or(UNLIMITED), Relaxed);
@@ -176,10 +177,12 @@ impl Memory {
     /// Gives the record cache what the budget leaves, and notes the peak.
     pub fn keep_within_budget(&self) {
         self.read_bytes.store(scratch_bytes(), Relaxed);
+        // Before the account is taken: what is written meanwhile counts for the next decision, or twice.
         self.written_bytes.store(0, Relaxed);
         let budget = self.budget.load(Relaxed);
         let slack = if budget == UNLIMITED { 0 } else { self.slack_bytes() };
         let required = self.required().total_bytes() + slack;
+        // `required` has the index as it is: shards that are to leave memory do so with the next save.
         self.place_index(budget, required);
         if budget == UNLIMITED {
             self.cache.resize(0, &|_| 0);
@@ -203,6 +206,7 @@ impl Memory {
         let now = index.memory_shards();
         let fewer = memory_shards(share, shards, left, index_bytes, residency.entries);
         let more = memory_shards(share, shards, left, GROWTH * index_bytes, residency.entries);
+        // Shards leave when memory is short, and come back only if some is left over: each move is a save of the index.
         let next = now.clamp(more.min(fewer), fewer);
         if next < now {
             event!(

@@ -27,9 +27,9 @@
 //! | `background`, `choice`, `memory` | which job runs next, on which segment; the memory account and its limit | |
 //! | `ordered`, `range`, `range_cache`, `keys` | records in the order of their keys | |
 //! | `scan`, `snapshot`, `checkpoint`, `count`, `verify` | reads of everything | |
-//! | `recovery` | creating and opening | |
+//! | `recovery` | how a database is created and opened | |
 //! | `survey`, `repair` | what is intact of a closed database; replacing what is not | |
-//! | `settings`, `log_settings`, `family` | the settings; those of the logs; opening with either | V-B, VI-B |
+//! | `settings`, `log_settings`, `family` | the settings; those of the logs; what both engines share | V-B, VI-B |
 //! | `space`, `write_budget` | the reserve of free space; what a cache may write per second | |
 //! | `costs` | the constants from which a model computes what a database costs | |
 //!
@@ -80,9 +80,9 @@
 //!   out of it is synced.
 //! - **Save**: when the redo is longer than the index, the index is saved, page by page, and the redo before it is
 //!   released.
-//! - **Index on flash**: the entries of a shard are the pages of the saved index, and changes in memory, of which a
-//!   new one replaces an older one of the same entry. A lookup reads one page. A put reads none: it adds a change, and
-//!   an older entry of its hash on flash is found when the shard is saved. When the changes take 0.23 bytes per entry,
+//! - **Index on flash**: the entries of a shard are the pages of the saved index, and changes in memory. A new change
+//!   replaces an older one of the same entry. A lookup reads one page. A put reads none: it adds a change, and an
+//!   older entry of its hash on flash is found when the shard is saved. When the changes take 0.23 bytes per entry,
 //!   the index is saved: each shard is merged with its changes in one sequential pass, and is read from the new file
 //!   from then on. A file that was replaced is removed; lookups and snapshots that began before read it through their
 //!   open handle.

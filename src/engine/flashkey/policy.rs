@@ -7,8 +7,8 @@
 pub enum Victim {
     /// The segment that becomes cheaper to clean the slowest (Lomet and Luo, ICDE 2021). To free a byte, live / dead
     /// bytes are moved. If its live bytes live as long again as the segment is old, this declines by
-    /// live · bytes / (dead² · age) per byte that is put. Compared to dead · age / live, the largest of which Rosenblum
-    /// and Ousterhout clean (SOSP 1991), old segments with few dead bytes wait longer.
+    /// live · bytes / (dead² · age) per byte that is put. Rosenblum and Ousterhout (SOSP 1991) clean the segment with
+    /// the largest dead · age / live. Compared to that, old segments with few dead bytes wait longer.
     #[default]
     CostBenefit,
     /// The segment with the largest share of dead bytes (FlashKey, V-B).
@@ -73,9 +73,9 @@ pub(super) fn is_read_as_a_whole(records: u64, segment_bytes: u64) -> bool {
     records * READ_COST_BYTES >= segment_bytes
 }
 
-/// Returns the number of the segment whose overwrites are confirmed next, if any has some: those for the memory of
-/// which the least has to be read, for as long as cleaning would not have resolved them without a read. `segments` have
-/// the number of unconfirmed overwrites, which count as dead.
+/// Returns the number of the segment whose overwrites are confirmed next, if any has some: the one with the most
+/// overwrites per byte to read, weighted by how long cleaning, which reads no more for them, would leave them.
+/// `segments` have the number of unconfirmed overwrites, which count as dead.
 pub(super) fn choose_unconfirmed(segments: &[(SegmentCounts, u64)]) -> Option<usize> {
     let dead_share = |segment: &SegmentCounts| segment.dead as f64 / segment.bytes.max(1) as f64;
     let cleaned_at =
@@ -107,8 +107,8 @@ pub fn is_mostly_dead(queues: u8, dead: f64, bytes: f64) -> bool {
 }
 
 /// Returns whether the oldest segment of new records is recycled, or of those that stayed; `None` for the oldest one of
-/// all. With one queue, records that were read since the last time go round with the others (FlashStore). With two,
-/// they leave a queue of new ones, so that a record which is never read is not in the way of others for long.
+/// all. With one queue, records that were read since the last time stay among the others (FlashStore). With two, they
+/// leave the queue of new ones, so that a record which is never read does not keep others from flash for long.
 pub fn choose_queue(queues: u8, is_cache: bool, new_bytes: u64, all_bytes: u64) -> Option<bool> {
     let share = if is_cache { NEW_SHARE_OF_CACHE } else { NEW_SHARE };
     (queues > 1).then_some(new_bytes as f64 >= share * all_bytes as f64)

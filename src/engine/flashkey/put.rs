@@ -85,13 +85,14 @@ impl Writer {
         self.make_durable(durability, end)
     }
 
-    /// Removes the records of these writes' keys from the logs, and puts theirs to the record cache alone. A key of
-    /// which the logs have no record gets no tombstone.
+    /// Removes the records of these writes' keys from the logs, and puts theirs to the record cache alone. A key
+    /// without a record in the logs gets no tombstone.
     pub fn write_to_cache(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
         let end = self.with_keys(writes.iter().map(|write| write.key().hash()), || {
             let (deletes, places) = self.deletes_of_present(writes)?;
             self.writes.fetch_add((writes.len() - deletes.len()) as u64, Relaxed);
             let end = if deletes.is_empty() { None } else { self.append(&deletes, &places, durability)? };
+            // After the deletes: an append removes the records of its keys from the cache.
             for write in writes {
                 let RecordView { key, value, expires_at_ms } = write.write().into();
                 self.cache.put(cache_hash(write.key().hash()), key, value, expires_at_ms);
@@ -101,7 +102,7 @@ impl Writer {
         self.make_durable(durability, end)
     }
 
-    /// Returns deletes of those keys of which the logs have a record, which is read, and the places of these records.
+    /// Returns deletes of those keys that have a record in the logs, which is read, and the places of these records.
     /// With its place known, a record and its tombstone need no entry any longer.
     fn deletes_of_present<'w>(
         &self,
@@ -146,11 +147,12 @@ impl Writer {
         durability: Durability,
     ) -> Result<Option<u64>> {
         let hash = |write: &HashedWrite<'_>| write.key().hash().placement;
-        // A delete has to know whether there is an older entry; a put leaves that to the background.
+        // A delete has to know whether there is an older entry; a put leaves that to the background. Pages on flash are
+        // read before the writers are locked, and what changes until then is in memory.
         let deleted: Vec<u64> = writes.iter().filter(|write| is_delete(write)).map(hash).collect();
         let lookups = match deleted.is_empty() {
             true => Vec::new(),
-            // As any error of a write, one of this read ends all writing.
+            // An error of this read ends all writing, as any error of a write does.
             false => self.logs.health().run(|| self.logs.index.look_up(&deleted))?,
         };
         self.logs.with_writers(writes.iter().map(hash), || {
@@ -242,6 +244,7 @@ impl Writer {
             self.check_clustered(writes.iter(), &plan)?;
             let mut appended = Appended::default();
             let place = |unit, bytes| appended = Appended { unit, bytes };
+            // Nothing after the append can fail, so the index never lacks a record of the log.
             let end = self.logs.data.append(USER, records, durability, place)?;
             self.commits.note_end(end);
             self.index(write.key(), is_delete(write), appended, plan);
@@ -266,6 +269,8 @@ impl Writer {
         let place = |unit, bytes| appended.push(Appended { unit, bytes });
         let end = self.logs.data.append(USER, records, durability, place)?;
         self.commits.note_end(end);
+        // A part of the changes may read. If it fails, a part of the batch is in the index, and nothing is read any
+        // more.
         self.logs.health().apply(|| {
             for (number, (write, appended)) in writes.iter().zip(appended).enumerate() {
                 let planned = plans[number].take();
@@ -325,6 +330,7 @@ impl Writer {
         if units.is_empty() {
             return Ok(Plan::default());
         }
+        // Unlike in `look`, once is enough: with the writer locked, the segments of these entries are not released.
         let view = self.logs.data.view();
         let found = self.find(key, &units, known, &view, buffer)?;
         Ok(Plan { units, found, view: Some(view) })
@@ -338,7 +344,7 @@ impl Writer {
         let Plan { units, found: Found { replaced, unread }, view } = plan;
         self.logs.add_live(new.bytes);
         let Some(view) = view else {
-            // What is absent needs no tombstone.
+            // What is absent needs no tombstone in the index. The log has it for an open that finds the record again.
             if is_delete && !self.logs.is_below(key) {
                 self.logs.add_dead(new.unit, new.bytes);
             } else {
@@ -346,7 +352,8 @@ impl Writer {
             }
             return;
         };
-        // Of several records that were not read, the others have notes as well.
+        // Before the entry is made: a job that finds the entry also finds the note. Of several records that were not
+        // read, the others have notes as well.
         if let Some(older) = unread {
             let key = match is_delete {
                 true => NewerKey::Unknown,
@@ -373,11 +380,12 @@ impl Writer {
         }
         // The entries before it are of other keys.
         let is_last_of_key = unread.is_none() && rank + 1 == units.len();
-        // Or the older record is on its way to the store below.
+        // With a store below, the older record may be on its way there, and the tombstone has to hide it.
         if is_delete && is_last_of_key && !self.logs.settings.has_below {
             self.logs.index.remove(hash, old);
             self.logs.add_dead(new.unit, new.bytes);
         } else if rank == 0 {
+            // In place: it stays the first of its hash.
             self.logs.index.replace(hash, old, new.unit);
         } else {
             // An entry before it may be of the same key, and must not be found before the new one.
@@ -451,6 +459,7 @@ impl Writer {
         self.logs.health().run(|| {
             let mut appended = Appended::default();
             let place = |unit, bytes| appended = Appended { unit, bytes };
+            // A crash loses the copy, and the store below still has the record.
             self.logs.data.append(CLEAN, std::iter::once(*record), Durability::Buffered, place)?;
             self.logs.index.insert(hash, appended.unit);
             self.logs.add_live(appended.bytes);
@@ -465,7 +474,7 @@ impl Writer {
         self.commits.user_end()
     }
 
-    /// Makes an entry for a record of the user log that no redo record covers. Only at opening.
+    /// Makes an entry for a record of the user log that no redo record covers. Only during an open.
     pub(super) fn replay(
         &self,
         unit: Unit,
@@ -483,8 +492,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Blocks until a write is as durable as requested. If nothing was written, everything that made that unnecessary
-    /// is.
+    /// Blocks until a write is as durable as requested. If nothing was written, it blocks until the records that made
+    /// the write unnecessary are.
     pub fn make_durable(&self, durability: Durability, end: Option<u64>) -> Result<()> {
         match (durability, end) {
             (Durability::Synced, Some(end)) => {
@@ -503,6 +512,7 @@ impl Writer {
             Durability::Written => self.logs.data.write_buffered(),
             Durability::Synced if self.logs.data.is_synced() => Ok(()),
             Durability::Synced => {
+                // The user log is enough: a moved record has a durable original until redo covers the copy.
                 self.make_durable(durability, Some(self.logs.data.ends()[usize::from(USER)]))
             }
         }

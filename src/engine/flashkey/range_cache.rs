@@ -45,6 +45,8 @@ fn look_up(
     let hashed: Vec<_> =
         keys.iter().map(|key| HashedKey { hash: cache_hash(key.hash()), bytes: key.bytes() }).collect();
     let mut cached = vec![Err(Ticket::NONE); keys.len()];
+    // In this order: cache, present entries, list of segments. What is equal to the snapshot after the lookup in the
+    // cache was equal during it.
     cache.get_many(&hashed, |number, found| cached[number] = found);
     let hashes: Vec<u64> = keys.iter().map(|key| key.hash().placement).collect();
     let present: Vec<_> = hashes.iter().map(|hash| logs.index.known_candidates(*hash)).collect();

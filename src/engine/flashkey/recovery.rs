@@ -1,8 +1,18 @@
-//! Creating a database, and opening it after a clean end or a crash.
+//! Creates a database, and opens it after a clean end or a crash. An open does this:
 //!
-//! The manifest lists the finished segments and the saved index. The index is the saved one with the changes of redo;
-//! the records of the user log that redo does not cover are indexed as they were when they were put. If keys are
-//! kept in order, the user log is also read from where their runs end. No other record is read.
+//! 1. The manifest lists the finished segments, the saved index and the runs of keys. It is made durable first, because
+//!    later steps remove files that it does not name.
+//! 2. The logs behind the finished segments are read, and torn ends are cut off. Of finished segments only the headers
+//!    are read.
+//! 3. The saved index is opened, and the operations of redo are applied to it. The logs were synced before the redo
+//!    that covers them, so a log that ends before that is damaged.
+//! 4. Files that the manifest does not name are removed, after all that it names were found.
+//! 5. The records of the user log that redo does not cover are indexed as they were when they were put. Moved records
+//!    that redo does not cover get no entries: the segments of their originals are only released after redo covers the
+//!    copies.
+//! 6. If keys are kept in order, the user log is also read from where their runs end.
+//!
+//! No other record is read. The next open after a crash in any of these steps does the same.
 
 use super::background::{FLUSH_LOG_BYTES, Jobs};
 use super::below::Below;
@@ -37,7 +47,8 @@ const UNIT_BYTES_MAX: usize = 128;
 /// Longer frames have this many units, if these do not become too long. A tombstone takes at least one, and with twice
 /// as many the index takes a bit more per key.
 const UNITS: usize = 4;
-/// A segment has at most this share of a capacity, or as many bytes, so that those that grow leave it to the others.
+/// A segment has at most this share of a capacity, or this many bytes if they are more: the segments that grow leave
+/// most of the capacity to the others.
 const SEGMENTS_OF_CAPACITY: u64 = 128;
 const SEGMENT_BYTES_OF_CAPACITY_MIN: u64 = 64 << 10;
 /// The units of records of variable sizes.
@@ -103,6 +114,7 @@ pub(crate) fn create(
     DataLogs::create(directory, &data_settings(header, settings))?;
     Log::begin(directory, &redo_format(header), 0)?;
     directory.sync(Purpose::Recover)?;
+    // Last: without a manifest, a crash leaves the remains of a creation, which the next one removes.
     Manifest::replace(directory, header, LiveLogs::default(), kept, 0)
 }
 
@@ -145,11 +157,13 @@ pub(crate) fn open(
     let header = *manifest.header();
     let is_read_only = directory.is_read_only();
     if !is_read_only {
+        // A killed process may have left the last commit unsynced. What it has released is removed below.
         manifest.make_durable()?;
     }
     let live = manifest.state();
     let saved_bytes = live.index.map_or(Ok(0), |saved| saved_bytes(&directory, &saved))?;
     let data_settings = data_settings(&header, &settings);
+    // Damage before this position is not taken for a torn end.
     let synced = manifest.log_synced();
     let (data, recovered) =
         DataLogs::open(&directory, &data_settings, &live.finished, live.finished_to, synced, progress)?;
@@ -172,10 +186,12 @@ pub(crate) fn open(
         check_budget(budget, index.shards(), index.len())?;
     }
     let covered = redone.covered;
+    // Before files are removed and records are indexed: a log that has lost synced records must not get new ones.
     check_ends(&directory, &data, covered, live.keys_flushed_to)?;
     let keys = settings.ordered.then(|| OrderedKeys::open(&directory, &live.key_runs, memory_budget));
     let keys = keys.transpose()?;
     if !is_read_only {
+        // After everything was read: a database that cannot be opened stays as it is but for torn ends.
         manifest.mirror()?;
         // Only now: as long as a file is missing, an apparent orphan may be what is left of it.
         remove_orphans(&directory, &manifest)?;
@@ -185,15 +201,18 @@ pub(crate) fn open(
     if settings.makes(Mistake::GoesOnAfterAFailure) {
         data.health().ignore_failures();
     }
+    // Keys with equal hashes of this kind count as one key. Without the secret, a user cannot construct such keys.
     let secret = KeyHasher::Keyed([random_number()?, random_number()?]);
     let logs = IndexedLogs::new(directory, header, settings, data, index, keys, secret);
     let logs = Arc::new(logs.over(below));
     let cache = Arc::new(RecordCache::new(0));
     let commits = Arc::new(Commits::new(&logs, manifest, covered, saved_bytes));
     let writer = Writer::new(&logs, &cache, &commits);
+    // After redo: a put finds the entries that its record replaces, which redo may have made.
     let replayed_records = replay(&logs, &writer, covered[usize::from(USER)])?;
     recover_keys(&logs, &commits)?;
     let mut slots = redone.slots;
+    // Replay has changed entries. The counts of the saved index and of redo do not have these changes.
     logs.index.count_pending(&mut slots);
     account_for_entries(&logs, &slots);
     if logs.settings.recycling.is_some() {
@@ -270,6 +289,7 @@ fn account_for_entries(logs: &IndexedLogs, slots: &SlotEntries) {
     for segment in logs.data.view().segments() {
         let first = u64::from(segment.slot);
         let entries = slots.of(first..first + u64::from(segment.slots));
+        // An overwritten record with an entry counts as live here, until the search has noted it.
         let share = (entries as f64 / segment.records.max(1) as f64).min(1.0);
         let live = (segment.bytes as f64 * share) as u64;
         live_bytes += live;

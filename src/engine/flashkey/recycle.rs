@@ -8,6 +8,13 @@
 //! end of the segment -> released, after the redo of all this is durable
 //! ```
 //!
+//! 1. As in a cleaning, a step reads a piece of the segment, and finds the records that have an entry.
+//! 2. Marked records stay, without the mark. While a compaction runs over a store below, only clean ones do.
+//! 3. Of each key with several entries, only the newest remains.
+//! 4. The others are written below, durably. No snapshot of both stores is taken from here to step 5.
+//! 5. With the writer of the shard locked, their entries are removed, unless an older entry may be of the same key.
+//! 6. What stays is moved. After the last piece the segment is released, as in a cleaning.
+//!
 //! A record that leaves is below before it has no entry, so a lookup that finds no entry, and then looks below, finds
 //! it. Of several versions of a key the newest leaves last: a record leaves only when all older entries of its hash
 //! are of other keys. So what the logs have of a key is never older than what the store below has.
@@ -37,6 +44,7 @@ impl IndexedLogs {
     /// Notes that records of a segment leave from now on. Returns the class to which the others move.
     pub(super) fn begin_leaving(&self, segment: &SegmentInfo) -> u8 {
         if segment.class == USER {
+            // Before the first record leaves: a promotion that finds no entry of a newer record must see this.
             self.recycled_to.fetch_max(segment.base + segment.bytes, Relaxed);
         }
         if segment.class == CLEAN && self.settings.has_below { CLEAN } else { KEPT }
@@ -46,6 +54,7 @@ impl IndexedLogs {
     fn older_of_other_keys(&self, records: &[Live]) -> Result<HashSet<LeavingEntry>> {
         let mut others = HashSet::new();
         for live in records {
+            // Without a lock: `remove` compares the entries with these, once the writer is locked.
             let (units, view) = self.look(|index| index.candidates_of(&live.lookup))?;
             let rank = units.iter().position(|unit| *unit == live.unit).unwrap_or(units.len());
             let older: Vec<Unit> = units.iter().skip(rank + 1).copied().collect();
@@ -111,10 +120,12 @@ impl Cleaning {
                 several.push(live.of_hash(logs));
             }
         }
+        // Of each key only the newest record may leave, so the older ones lose their entries first.
         compare(logs, &several)?;
         let leave = still_live(logs, leave)?;
         let others = if several.is_empty() { HashSet::new() } else { logs.older_of_other_keys(&leave)? };
 
+        // A snapshot of both stores holds this: between its two parts no record may reach the store below.
         let _leaving = logs.leaving.lock();
         let is_late = logs.settings.makes(Mistake::RemovesBeforeDestage);
         if is_late {
@@ -122,6 +133,7 @@ impl Cleaning {
         } else {
             self.write_below(logs, commits, leave.iter().map(|live| &live.record), now_ms)?;
         }
+        // A store below has all of them durably by now: redo may make the removal of an entry durable at any time.
         let shard_of = |live: &Live| logs.index.shard_of(live.lookup.hash());
         let mut left = leave.into_iter().peekable();
         while let Some(first) = left.next() {
@@ -132,6 +144,7 @@ impl Cleaning {
             let remove = || logs.health().run(|| self.remove(logs, of_shard, &others, &mut stay));
             logs.with_writers(std::iter::once(hash), remove)?;
         }
+        // They are moved shard by shard.
         stay.sort_by_key(shard_of);
         Ok(stay)
     }
@@ -161,8 +174,8 @@ impl Cleaning {
         if writes.is_empty() {
             return Ok(());
         }
-        // The records were in the user log before the segment ended or, if it has moved records, before its order. Both
-        // may be later than what the manifest states, but they came from finished segments.
+        // The records were put before the segment ended or, if it has moved records, before its order. The order may be
+        // later than what the manifest states as synced, but records move only from finished segments.
         let end = if self.segment.class == USER {
             self.segment.base + self.segment.bytes
         } else {
@@ -173,8 +186,8 @@ impl Cleaning {
         below.write(&writes, if is_synced { Durability::Synced } else { Durability::Buffered }, now_ms)
     }
 
-    /// Removes the entries of records of a shard, the writer of which is locked. Those that have to stay are added to
-    /// `stay`: older entries of their hashes may be of their keys.
+    /// Removes the entries of records of a shard, whose writer is locked. Those that have to stay are added to `stay`:
+    /// older entries of their hashes may be of their keys.
     fn remove(
         &mut self,
         logs: &IndexedLogs,
@@ -187,12 +200,15 @@ impl Cleaning {
             let (hash, units) = (live.lookup.hash(), logs.index.candidates_of(&live.lookup)?);
             // Overwritten since the piece was read.
             let Some(rank) = units.iter().position(|unit| *unit == live.unit) else { continue };
+            // With the segment: by now, the unit may be the place of another record.
             let is_other = |unit: &Unit| others.contains(&(hash, *unit, view.segment_of(*unit)));
+            // An older entry would be found once this one is gone.
             if !units[rank + 1..].iter().all(is_other) {
                 stay.push(live);
                 continue;
             }
             logs.index.remove(hash, live.unit);
+            // A crash may bring the entry back. Until its removal is durable, a delete writes a tombstone.
             logs.left.note(hash);
             logs.counts.left.fetch_add(1, Relaxed);
             logs.add_dead(live.unit, live.bytes);

@@ -2,8 +2,13 @@
 //!
 //! Finished segments without damage stay. The live records of all others move to new segments, as cleaning moves them.
 //! Where the index is known, its entries say which records are live; where it is damaged, the last version of each key
-//! is found in all logs by an external sort. New files are written first, then the damaged ones are moved away, and
-//! then the manifest is replaced: the one moment at which the repair takes effect.
+//! is found in all logs by an external sort.
+//!
+//! 1. All files are read, and nothing is changed if none is damaged.
+//! 2. New files are written and synced. No manifest names them: after a crash the next open removes them.
+//! 3. The damaged files are added to a folder as well, durably.
+//! 4. The manifest is replaced, the one moment at which the repair takes effect.
+//! 5. Files that the new manifest does not name are removed. After a crash the next open does it.
 //!
 //! ```text
 //! damaged, unfinished segments  -> moved1-...     of the records with an entry, or the last ones of their keys
@@ -31,7 +36,7 @@ use crate::store::unit_index::SavedIndex;
 
 /// The memory for sorting the records of all logs, in bytes.
 const SORT_MEMORY_BYTES: usize = 32 << 20;
-/// The class to which records move: as young ones, because their age is not known.
+/// The class to which records move: as new ones, because their age is not known.
 const MOVED: LogClass = LogClass::Moved(1);
 
 /// Repairs a database that is not open. Changes nothing if nothing is damaged.
@@ -79,10 +84,12 @@ impl Repairing<'_> {
         self.complete_index(counter)?;
         let live = self.write_new(counter)?;
         self.directory.sync(Purpose::Maintain)?;
+        // The new files are durable, with their names, before the manifest has them.
         let synced = live.finished_to[usize::from(USER)];
         let segments = live.finished.iter().filter_map(name_of);
         let kept: Vec<String> = segments.chain(self.report.new_files.iter().cloned()).collect();
         self.replace(live, synced)?;
+        // Only now: until the manifest was replaced, these files are the database.
         for file in list_files(self.directory)?.into_iter().filter(|file| file.is_of_logs()) {
             let name = file.to_string();
             if !kept.contains(&name) {
@@ -92,7 +99,7 @@ impl Repairing<'_> {
         self.directory.sync(Purpose::Maintain)
     }
 
-    /// Moves the damaged files away, and replaces the manifest.
+    /// Sets the damaged files aside, and replaces the manifest.
     fn replace(&mut self, live: LiveLogs, log_synced: u64) -> Result<()> {
         let (directory, manifest) = (self.directory, self.survey.manifest);
         let damaged = self.report.found.damage.iter().filter_map(|damage| damage.file.file_name());
@@ -102,6 +109,7 @@ impl Repairing<'_> {
         aside.retain(|name| names.binary_search(name).is_ok());
         aside.sort_unstable();
         aside.dedup();
+        // Adds them to the folder: until the manifest is replaced, their names stay as well.
         let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
         self.report.set_aside = Some(directory.path_of(&folder));
         self.report.set_aside_files = aside;
@@ -123,6 +131,7 @@ impl Repairing<'_> {
         data_files.records(data, &select, &mut |_| true, &mut |found| {
             let hash = hasher.hash(found.record.key).placement;
             let is_new = found.position >= covered && !is_unknown(hash);
+            // A tombstone without an older entry hides nothing.
             let is_needed = found.record.value.is_some() || has_below || !index.candidates(hash).is_empty();
             if let Some(unit) = found.unit.filter(|_| is_new && is_needed) {
                 index.insert(hash, unit);
@@ -133,6 +142,7 @@ impl Repairing<'_> {
             return Ok(());
         }
         let mut sorts = Vec::with_capacity(CLASSES);
+        // One per class: in the log of a class, the later record of a key is the newer one.
         for _ in 0..CLASSES {
             let layout = RecordLayout { fixed: None, expiring: false };
             let hasher = PartitionHasher { key_hasher: hasher, partitions_log2: 0 };
@@ -193,6 +203,7 @@ impl Repairing<'_> {
         }
         let (hasher, index) = (manifest.header().hasher, &mut examined.index);
         let (base, order) = (begins[usize::from(MOVED.number())], begins[usize::from(USER)]);
+        // With slots that no old segment has: the index has old and new units at once.
         let mut writer =
             SegmentsWriter::new(self.directory, data_files.settings, MOVED, segments, base, order);
         let kept_records = &mut self.report.kept_records;
@@ -217,7 +228,9 @@ impl Repairing<'_> {
         moved?;
         let (new, finished_to) = writer.finish(begins, names)?;
         kept.extend(new);
+        // In the order in which a manifest takes them.
         kept.sort_unstable_by_key(|segment| (segment.class, segment.base));
+        // A number that no file has, also none that a crash has left.
         let numbers = list_files(self.directory)?.into_iter().filter_map(|file| match file {
             FileName::SavedIndex(number) => Some(number.saturating_add(1)),
             _ => None,

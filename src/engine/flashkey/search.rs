@@ -1,5 +1,12 @@
-//! Finding overwrites that were not noted: those of before an open, and those of keys whose older entries were on
+//! Finds overwrites that were not noted: those from before an open, and those of keys whose older entries were on
 //! flash.
+//!
+//! 1. A step reads the next entries in the order of their hashes, with a view of the same moment. No lock is held.
+//! 2. All but the newest entry of a hash are collected, by segment.
+//! 3. What was collected is noted when it is much, and at the end. The notes have no keys, so the records are compared
+//!    when they are confirmed.
+//!
+//! Entries that change meanwhile do no harm: a put notes its own overwrite, and a note only leads to a comparison.
 
 use super::indexed_logs::IndexedLogs;
 use super::unconfirmed::SegmentId;
@@ -32,6 +39,7 @@ impl Found {
         if hashes.is_empty() {
             return Ok(());
         }
+        // Of one moment, as in a search of the whole index.
         let (groups, view) = logs.look(|index| {
             let lookups = index.look_up(hashes)?;
             lookups.iter().map(|lookup| index.candidates_of(lookup)).collect::<Result<Vec<_>>>()
@@ -70,6 +78,7 @@ impl IndexSearch {
     /// Searches the next entries. What was found is noted when it is `count_max`, or at the end. Returns the search
     /// unless it is complete.
     pub fn step(mut self, logs: &IndexedLogs, count_max: u64) -> Result<Option<IndexSearch>> {
+        // Of one moment, so the view has the segment of each unit.
         let (range, view) = logs.look(|index| index.range(self.next, ENTRIES))?;
         for group in range.entries.chunk_by(|one, other| one.0 == other.0) {
             self.found.add(&view, group.iter().map(|entry| entry.1));

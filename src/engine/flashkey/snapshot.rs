@@ -30,6 +30,7 @@ pub(crate) struct LogSnapshot {
 impl LogSnapshot {
     /// Locks all writers for a moment.
     pub fn take(logs: &IndexedLogs, now_ms: TimestampMs) -> Result<LogSnapshot> {
+        // With all writers locked no batch is indexed in part.
         let (index, view) = logs.with_all_writers(|| logs.look(|index| Ok(index.snapshot())))?;
         Ok(LogSnapshot { index: Arc::new(index), view, hasher: logs.hasher(), now_ms })
     }
@@ -43,6 +44,7 @@ impl LogSnapshot {
         now_ms: TimestampMs,
     ) -> Result<Option<(LogSnapshot, KeysSnapshot)>> {
         let Some(keys) = &logs.keys else { return Ok(None) };
+        // Under the same locks, so keys and entries are those of the same operations.
         let (looked, keys) =
             logs.with_all_writers(|| (logs.look(|index| Ok(index.snapshot())), keys.snapshot()));
         let (index, view) = looked?;
@@ -73,7 +75,7 @@ impl LogSnapshot {
         Ok(self.seek_many(keys)?.into_iter().map(Sought::found).collect())
     }
 
-    /// Like [`get_many`](Self::get_many), and distinguishes keys of which the logs had nothing.
+    /// Like [`get_many`](Self::get_many), and distinguishes keys without an entry in the logs.
     pub fn seek_many(&self, keys: &[Key<'_>]) -> Result<Vec<Sought<FoundValue>>> {
         let mut found = vec![Sought::Missing; keys.len()];
         let hashes: Vec<u64> = keys.iter().map(|key| key.hash().placement).collect();
@@ -140,6 +142,7 @@ impl SnapshotRecords {
         let (mut records, mut hashes) = (Vec::new(), Vec::new());
         let has_more = frames.next_piece(PIECE_BYTES, &mut |unit, record, _| {
             let hash = snapshot.hasher.hash(record.key).placement;
+            // Older records of the key are left out by this entry, which is before theirs.
             if record.is_gone(snapshot.now_ms) {
                 return Ok(());
             }

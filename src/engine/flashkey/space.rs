@@ -12,9 +12,9 @@ impl IndexedLogs {
         self.space.check(&self.directory, bytes, || self.reserve_bytes().saturating_add(owed))
     }
 
-    /// Returns how many bytes puts leave free. Before it frees a segment, each cleaning writes at most what this has;
-    /// before it frees the old index and its redo, a save writes a new one, and until it begins, redo gets as long. A
-    /// merge of keys writes at most all of them.
+    /// Returns how many bytes puts leave free. A cleaning writes at most the bytes of a segment before it frees one. A
+    /// save writes a new index before it frees the old one and its redo, which is as long when the save begins. A merge
+    /// of keys writes at most all of them.
     pub fn reserve_bytes(&self) -> u64 {
         let cleaned = CLEANINGS_MAX as u64 * self.data.segment_bytes();
         let index = self.index.heap_bytes().max(self.index.saved_bytes() as usize) as u64;

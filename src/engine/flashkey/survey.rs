@@ -82,6 +82,7 @@ impl<'a> Survey<'a> {
         damage.extend(ordered_keys::examine(directory, key_runs, &mut |bytes| counter.advance(bytes))?);
         let index = index_files.examine(&mut |bytes| counter.advance(bytes))?;
         let mut synced = index.covered;
+        // Redo covers only what was synced: before that, missing records are damage and no torn end.
         synced[usize::from(USER)] = synced[usize::from(USER)].max(manifest.log_synced());
         let data_files = DataLogsToExamine {
             directory,
@@ -169,6 +170,7 @@ impl<'a> Survey<'a> {
             let damage = self.index_files.inconsistent("units that no segment has");
             found.push(Damage { lost, may_be_older: true, ..damage });
         }
+        // Each entry points to an intact record of its hash, or its record is lost. Otherwise no entry can be trusted.
         if matched != self.index.index.len() - self.lost.len() as u64 {
             let damage = self.index_files.inconsistent("units of other records");
             found.push(Damage { lost: vec![KeyRange::ALL], may_be_older: true, ..damage });

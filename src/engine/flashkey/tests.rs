@@ -317,7 +317,7 @@ fn segments_whose_records_are_overwritten_after_a_compaction_are_not_cleaned_for
     checked.check(1_000);
 }
 
-/// Changes some of three keys with equal hashes, of which the entries are known from a read of the record.
+/// Changes some of three keys with equal hashes, whose entries are known from a read of the record.
 #[test]
 fn a_tombstone_among_entries_of_equal_hashes_is_removed_when_the_others_change() {
     let common = CommonSettings { hashed_keys: Some(true), ..common() };

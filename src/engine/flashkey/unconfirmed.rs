@@ -1,23 +1,23 @@
-//! Unconfirmed overwrites: records of which a newer record of an equal hash exists, whose key is probably the same.
+//! Unconfirmed overwrites: records whose hash a newer record has as well, probably because both have the same key.
 //!
 //! ```text
 //! segment 0   7 (key 52..) 201 (key e0..) 93 (unknown)     numbers of units, each with the key of the newer record
 //! segment 1   4 (key 17..) ...
 //! ```
 //!
-//! An overwrite is noted for the segment of the older record, before the entry of the newer one is made and with
-//! its writer locked. What it says stays true: a record with this key was put after the one at this unit. So a job
-//! that reads the older record, as cleaning does, needs no other read to know whether it is dead. Only if the keys
-//! differ, or the key was not known, the records of all entries of the hash are compared.
+//! Before a put inserts its entry, under the writer's lock, it notes the older record in that record's segment. The
+//! note stays valid: a record with this key was put after the one at this unit. So a job that reads the older record,
+//! as cleaning does, needs no other read to know whether it is dead. Only if the keys differ, or the key was not known,
+//! the records of all entries of the hash are compared.
 //!
-//! Nothing of this is durable. An opening searches the index for entries of equal hashes. A note that is missing costs
-//! no more than a comparison when the segment is cleaned.
+//! Notes are not durable. After an open, a search of the index notes the entries of equal hashes again. A note that is
+//! missing costs no more than a comparison when the segment is cleaned.
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::collections::BTreeMap;
 
-/// The memory of a noted overwriting, in bytes.
+/// The memory of a note, in bytes.
 pub const NOTE_BYTES: usize = size_of::<Overwrite>();
 /// The notes of a segment grow by this share, and by this many.
 const GROWTH: usize = 8;
@@ -34,6 +34,7 @@ pub(super) enum NewerKey {
     Unknown,
 }
 
+// A key with this hash counts as unknown, which costs a comparison.
 const UNKNOWN: u64 = 0;
 
 /// A record that a newer one probably replaces.
@@ -186,6 +187,7 @@ impl Unconfirmed {
         let mut segments = self.segments.lock();
         let segment = segments.entry(id).or_default();
         segment.notes.sort_by_key(Overwrite::number);
+        // A note with a key is better: it shows that the older record is dead without a comparison.
         let has_note = |number: &u32| segment.notes.binary_search_by_key(number, Overwrite::number).is_ok();
         numbers.retain(|number| !has_note(number));
         let before = segment.notes.capacity();

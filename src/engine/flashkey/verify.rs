@@ -30,6 +30,7 @@ pub(crate) fn verify(
         Result::Ok(())
     })?;
     let (index, view) = logs.look(|index| Ok(index.snapshot()))?;
+    // The view holds segments that are released during this.
     let segments = view.segments();
     let frames: u64 = segments.iter().map(|segment| segment.bytes).sum();
     let keys = logs.keys.as_ref().map_or(0, OrderedKeys::disk_bytes);

@@ -76,7 +76,7 @@ impl WriteBudget {
         }
         self.adjusted_ms.store(now_ms, Relaxed);
         let before = std::mem::replace(&mut present.written, written);
-        // How long an interval was in which the clock was set back is not known.
+        // If the clock was set back, the length of the interval is not known.
         let Some(since_ms) = present.at_ms.replace(now_ms).filter(|since_ms| *since_ms < now_ms) else {
             return;
         };

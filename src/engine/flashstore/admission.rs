@@ -30,6 +30,7 @@ impl Admission {
         };
         let mark = (hash.fingerprint >> 48) as u16 | 1;
         let is_second = place.load(Relaxed) == mark;
+        // After the second miss the key is on flash, or has to be missed twice again.
         place.store(if is_second { 0 } else { mark }, Relaxed);
         is_second
     }

@@ -39,6 +39,7 @@ impl Below for DiskBelow {
 
     fn expect(&self, position: u64) -> Result<()> {
         let mut claim = self.claim.lock();
+        // Durable before the records are written: flash may never be older than what the disk has of it.
         if position > claim.position {
             let later = Claim { position, ..*claim };
             later.write(&self.directory)?;
@@ -54,12 +55,14 @@ impl Below for DiskBelow {
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()> {
         self.engine.write(writes, durability, &|| now_ms)?;
+        // Before the caller removes entries: the flush that makes their removal durable has to see this.
         self.is_written.store(true, Ordering::Release);
         Ok(())
     }
 
     fn confirm(&self) -> Result<u64> {
         let mut claim = self.claim.lock();
+        // Reset before the claim is written: what comes after this gets the next number.
         if self.is_written.swap(false, Ordering::AcqRel) {
             let later = Claim { number: claim.number + 1, ..*claim };
             later.write(&self.directory)?;

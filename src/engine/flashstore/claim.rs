@@ -60,6 +60,7 @@ impl Claim {
         let (_, owner) = Header::decode(bytes.get(..HEADER_BYTES)?)?;
         let mut fields = Reader::new(&bytes[HEADER_BYTES..]);
         let claim = Claim { owner: owner?, number: fields.u64()?, position: fields.u64()? };
+        // Encoded again, so that each byte is checked.
         (claim.encode() == bytes).then_some(claim)
     }
 
@@ -69,6 +70,7 @@ impl Claim {
         let file = disk.create(NEW_CLAIM_NAME, Access::Buffered)?;
         file.write(Purpose::Maintain, 0, &self.encode())?;
         file.sync(Purpose::Maintain)?;
+        // A crash leaves the claim before or this one.
         disk.rename(NEW_CLAIM_NAME, CLAIM_NAME)?;
         disk.sync(Purpose::Maintain)
     }
@@ -163,6 +165,7 @@ pub(super) fn examine(flash: &Directory, disk: &Directory, manifest: &Manifest) 
 /// Writes a claim that fits both directories as they are.
 pub(super) fn repair(flash: &Directory, disk: &Directory, manifest: &Manifest) -> Result<()> {
     let before = read(flash, disk).ok().flatten().unwrap_or(Claim::new(manifest.header()));
+    // A repair may have lost the end of the log. With a later position, flash would count as an older copy.
     let position = before.position.min(manifest.log_synced());
     Claim { owner: *manifest.header(), number: before.number.max(number_of(manifest)), position }.write(disk)
 }

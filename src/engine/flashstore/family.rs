@@ -61,8 +61,8 @@ impl EngineSettings for FlashStoreSettings {
             let (manifest, _) = Manifest::open_or_mirror(directory)?;
             settings.check_disk(directory, manifest.settings())?;
             settings.adopt_kept(manifest.settings())?;
-            // Before anything is done to what is at that path, which the manifest of a stranger may have chosen. A
-            // missing disk is reported when it is used.
+            // Before anything is done to what is at that path: an untrusted manifest may name any path. A missing disk
+            // is reported when it is used.
             if let (false, Ok(at)) = (settings.disk.is_none(), directory.other(settings.disk.path(), false))
                 && Header::read(&at)?.is_some()
             {
@@ -141,6 +141,7 @@ impl FlashStoreSettings {
     /// Creates an empty database over a disk, which may have records. It hashes keys as the disk does.
     fn create_over(&self, directory: &Directory, disk: &OpenDisk, common: &CommonSettings) -> Result<()> {
         self.check_creation(common)?;
+        // Two databases on flash over one disk would hide and replace records of each other.
         claim::check_owner(directory, &disk.directory, None)?;
         let Some(below) = Header::read(&disk.directory)? else {
             return Err(Error::NotFound { path: disk.directory.path() });
@@ -162,6 +163,7 @@ impl FlashStoreSettings {
         common: &CommonSettings,
         progress: &mut Progress<'_>,
     ) -> Result<Arc<dyn Engine>> {
+        // Before the logs are opened, which changes them: with a wrong disk, flash stays as it is.
         let claim = self.check_copies(&directory, &disk)?;
         let disk_budget = common.memory_budget.map(budget_of_disk);
         let own = common.memory_budget.zip(disk_budget).map(|(all, of_disk)| all - of_disk);
@@ -170,6 +172,7 @@ impl FlashStoreSettings {
         let logs = self.open_logs(directory.clone(), &common, Some(below.clone()), progress)?;
         if !directory.is_read_only() {
             claim::tidy(&disk.directory)?;
+            // Before the first record may leave, as the open has not returned.
             if claim::read(&directory, &disk.directory)?.is_none() {
                 claim.write(&disk.directory)?;
             }

@@ -26,8 +26,8 @@
 //! - **Get**: flash, then the disk. A lookup on flash marks the entry of its key, a bit in the page of the index.
 //! - **Recycle**: when the logs have more than `usage` of `flash_bytes`, or the index more than its share of the
 //!   memory budget, the job that cleans takes the oldest segment: with one queue of all logs, with two of class 0
-//!   unless this has less than a tenth of the bytes, a quarter in a cache. With two queues, a segment of which 60 % is
-//!   dead is cleaned before: its live records move and keep their marks. So records that were overwritten do not keep
+//!   unless this has less than a tenth of the bytes, a quarter in a cache. With two queues, a segment that is 60 % dead
+//!   is cleaned before: its live records move and keep their marks. So records that were overwritten do not keep
 //!   others from flash for long. A put of a key that is on flash marks its record then, as a get does. Otherwise a
 //!   marked record is moved and loses its mark. A clean one leaves, and so does a dirty one after it was written to
 //!   the disk with `Synced`: as a delete, if it is a tombstone or has expired and the disk may have the key. Only a

@@ -65,7 +65,7 @@ impl Snapshot for TieredSnapshot {
     }
 }
 
-/// The records of the disk of which flash has no newer version. Ends after the first error.
+/// The records of the disk that have no newer version on flash. Ends after the first error.
 struct BelowFlash {
     flash: LogSnapshot,
     hasher: KeyHasher,
@@ -82,6 +82,7 @@ impl BelowFlash {
         let sought = self.flash.seek_many(&keys)?;
         let is_end = records.is_empty();
         let of_disk = records.into_iter().zip(sought);
+        // A tombstone on flash hides the record, too.
         let of_disk = of_disk.filter(|(_, sought)| matches!(sought, Sought::Missing));
         self.ready.extend(of_disk.map(|(record, _)| record));
         Ok(!is_end)
@@ -125,12 +126,14 @@ pub(super) fn scan(
         let groups = Groups::read(flash, from, entries)?;
         let mut last = groups.next.map_or(end, |next| next.saturating_sub(1).min(end)).max(from);
         let below = disk.scan(from..=last, ScanLimit { records: entries, ..limit }, now_ms)?;
+        // Only up to where both were read.
         last = below.next.map_or(last, |next| next.saturating_sub(1).min(last));
         let of_flash = groups.records.into_iter();
         let of_flash: Vec<_> = of_flash.filter(|(position, _)| (from..=last).contains(position)).collect();
         let hasher = flash.hasher();
         let mut records: Vec<(u64, Record)> = Vec::with_capacity(of_flash.len() + below.records.len());
         {
+            // Also of tombstones and expired records, which hide what the disk has.
             let newer: HashSet<&[u8]> = of_flash.iter().map(|(_, record)| &record.key[..]).collect();
             let of_disk = below.records.into_iter().filter(|record| !newer.contains(&record.key[..]));
             records.extend(of_disk.map(|record| (hasher.hash(&record.key).placement, record)));

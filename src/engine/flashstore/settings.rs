@@ -31,7 +31,7 @@ const HASH_BITS_MAX: u8 = 41;
 const FALSE_READS_MAX: f64 = 0.0005;
 /// The bytes of a record if its size is not fixed: at least, for most uses.
 const RECORD_BYTES_GUESS: usize = 64;
-/// The share of keys that may have an unconfirmed overwriting. When the oldest segment is recycled, all of its notes
+/// The share of keys that may have an unconfirmed overwrite. When the oldest segment is recycled, all of its notes
 /// are resolved, so there are seldom more.
 pub const UNCONFIRMED_MAX: f64 = 0.25;
 

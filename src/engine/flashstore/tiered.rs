@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// The name of the disk's directory in a checkpoint.
 const DISK_OF_CHECKPOINT: &str = "disk";
 /// Nothing is put to flash for reads when flash is this far behind its writes. Writers are slowed down before that: if
-/// they write as fast as they can, records that are read would else never come to flash.
+/// they write as fast as they can, records that are read would otherwise never come to flash.
 const PRESSURE_MAX: f64 = 0.95;
 
 /// A database on flash with a disk.
@@ -52,13 +52,14 @@ pub(super) struct Tiered {
 
 impl Tiered {
     /// Puts a record that was found on the disk to flash, if it is admitted. `ticket` was taken before flash was asked.
-    /// A failure is that of a later write.
+    /// After a failure, the next write fails.
     fn promote(&self, key: Key<'_>, value: &[u8], expires_at_ms: TimestampMs, ticket: u64) {
         let parts = &self.logs.parts;
         let is_allowed = self.caches_reads
             && self.logs.check_writable().is_ok()
             && parts.jobs.work().pressure < PRESSURE_MAX
             && (key.bytes().len() + value.len()) as u64 <= parts.logs.settings.segment_bytes / 4;
+        // Also without a promotion, this notes the miss.
         let is_second = self.admission.is_second(key.hash());
         if is_allowed && (is_second || parts.jobs.has_space()) {
             let record = RecordView { key: key.bytes(), value: Some(value), expires_at_ms };
@@ -118,6 +119,7 @@ impl Engine for Tiered {
         value: &mut Vec<u8>,
     ) -> Result<Option<TimestampMs>> {
         self.check_open()?;
+        // Before flash is asked: a record that is put after this makes the promotion void.
         let ticket = self.logs.parts.writer.ticket();
         match self.logs.parts.reader.seek(key, now_ms, value)? {
             Sought::Found(expires_at_ms) => Ok(Some(expires_at_ms)),
@@ -147,6 +149,7 @@ impl Engine for Tiered {
     }
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: &Now<'_>) -> Result<()> {
+        // Nothing can leave to a disk that has failed, and flash would only fill up.
         self.disk.engine.check_writable()?;
         self.logs.write(writes, durability, now_ms)
     }
@@ -160,6 +163,7 @@ impl Engine for Tiered {
     ) -> Result<()> {
         self.disk.engine.check_writable()?;
         self.logs.update_with(keys, durability, now_ms, change, &|sought| {
+            // Without a promotion: most of these keys are written next.
             self.look_on_disk(keys, sought, now_ms, None)
         })
     }
@@ -167,6 +171,7 @@ impl Engine for Tiered {
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
         let logs = &self.logs.parts.logs;
+        // Nothing leaves between the two snapshots: that of the disk would have records newer than those of flash.
         let _held = logs.hold_leaving();
         let flash = LogSnapshot::take(logs, now_ms)?;
         Ok(Arc::new(TieredSnapshot { flash, disk: self.disk.engine.snapshot(now_ms)? }))
@@ -200,6 +205,7 @@ impl Engine for Tiered {
         if self.logs.step(now_ms)? == Step::Worked || self.disk.engine.step(now_ms)? == Step::Worked {
             return Ok(Step::Worked);
         }
+        // Flash first: its compaction lets records leave, which are then compacted on the disk.
         let is_next = self.compacts_disk.load(Relaxed) && !self.logs.parts.jobs.is_compacting();
         if is_next && self.check_writable().is_ok() && self.compacts_disk.swap(false, Relaxed) {
             self.disk.engine.request_compaction()?;
@@ -251,6 +257,7 @@ impl Engine for Tiered {
         let of_disk = bytes.map(budget_of_disk);
         self.disk.engine.set_memory_budget(of_disk)?;
         let own = bytes.map(|bytes| bytes - budget_of_disk(bytes));
+        // Both get their part, or none changes.
         if let Err(error) = self.logs.set_memory_budget(own) {
             self.disk.engine.set_memory_budget(*present)?;
             return Err(error);
@@ -268,12 +275,15 @@ impl Engine for Tiered {
 
     fn checkpoint(&self, target: &Directory) -> Result<()> {
         self.check_writable()?;
+        // Nothing leaves between the two copies, so they are of one moment.
         let _held = self.logs.parts.logs.hold_leaving();
         let disk = target.other(DISK_OF_CHECKPOINT.as_ref(), true)?;
         self.disk.engine.checkpoint(&disk)?;
         let kept = [("disk", DISK_OF_CHECKPOINT.to_owned()), (DISK_ID, id_of(&disk)?)];
         let kept = kept.map(|(name, value)| (name.to_owned(), value)).into();
         self.logs.checkpoint_with(target, &kept)?;
+        // After the copy of flash: its flush may have raised the number that the manifest keeps, which the claim must
+        // reach.
         match Header::read(target)? {
             Some(owner) => Claim { owner, ..self.below.claim() }.write(&disk),
             None => Err(Error::NotFound { path: target.path() }),
@@ -331,6 +341,7 @@ impl Engine for Tiered {
     }
 
     fn close(&self) -> Result<()> {
+        // Flash first: its last flush confirms what has left, and writes the claim of the disk.
         let closed = self.logs.close();
         closed.and(self.disk.engine.close())
     }

@@ -10,13 +10,16 @@ pub(in crate::engine) struct JobSlot<J> {
     /// The kind of the job, in events.
     kind: &'static str,
     job: FailStop<Option<J>>,
+    /// Whether there is a job, or one may begin just now.
+    is_begun: AtomicBool,
     /// Whether a thread runs a step of it.
     is_running: AtomicBool,
 }
 
 impl<J> JobSlot<J> {
     pub fn new(kind: &'static str, health: &Arc<Health>) -> JobSlot<J> {
-        JobSlot { kind, job: FailStop::new(health, None), is_running: AtomicBool::new(false) }
+        let job = FailStop::new(health, None);
+        JobSlot { kind, job, is_begun: AtomicBool::new(false), is_running: AtomicBool::new(false) }
     }
 
     /// Emits an event: the job begins or ends.
@@ -24,6 +27,11 @@ impl<J> JobSlot<J> {
         event!(debug, job = self.kind, "background work {what}");
         #[cfg(not(feature = "tracing"))]
         let _ = (self.kind, what);
+    }
+
+    /// Returns whether a job has begun and not ended.
+    pub fn is_begun(&self) -> bool {
+        self.is_begun.load(Relaxed)
     }
 
     /// Returns whether a thread runs a step now. Another thread would find nothing to do here.
@@ -40,7 +48,9 @@ impl<J> JobSlot<J> {
     ) -> Result<bool> {
         let worked = self.job.try_run(|slot| {
             self.is_running.store(true, Relaxed);
-            let _ends = EndsRunning(&self.is_running);
+            let mut ends = Ends { slot: self, has_job: false };
+            // Before `start` takes the job from what is pending, so that there is work at every moment.
+            self.is_begun.store(true, Relaxed);
             // A job whose step fails is not put back: it has passed what it could not read or write, and must never be
             // continued.
             let job = match slot.take() {
@@ -49,6 +59,7 @@ impl<J> JobSlot<J> {
             };
             let Some(job) = job else { return Ok(false) };
             *slot = step(job)?;
+            ends.has_job = slot.is_some();
             if slot.is_none() {
                 self.tell("ends");
             }
@@ -59,11 +70,16 @@ impl<J> JobSlot<J> {
 }
 
 /// Ends a step, also if it fails or panics.
-struct EndsRunning<'a>(&'a AtomicBool);
+struct Ends<'a, J> {
+    slot: &'a JobSlot<J>,
+    /// Whether the job has more steps.
+    has_job: bool,
+}
 
-impl Drop for EndsRunning<'_> {
+impl<J> Drop for Ends<'_, J> {
     fn drop(&mut self) {
-        self.0.store(false, Relaxed);
+        self.slot.is_begun.store(self.has_job, Relaxed);
+        self.slot.is_running.store(false, Relaxed);
     }
 }
 
@@ -78,14 +94,17 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..4 {
             let step = |left: u32| {
-                assert!(slot.is_running());
+                assert!(slot.is_running() && slot.is_begun());
                 seen.push(left);
                 Ok(left.checked_sub(1))
             };
             assert!(slot.step(|| Ok(Some(1)), step).unwrap());
         }
         assert_eq!(seen, [1, 0, 1, 0]);
-        assert!(!slot.is_running());
+        assert!(!slot.is_running() && !slot.is_begun());
+        assert!(slot.step(|| Ok(Some(1)), |left| Ok(Some(left))).unwrap());
+        assert!(!slot.is_running() && slot.is_begun());
+        assert!(slot.step(|| Ok(None), |_| Ok(None)).unwrap());
         assert!(!slot.step(|| Ok(None), |_| Ok(None)).unwrap());
         let failure = crate::error::Error::Setting { name: "a test", problem: String::new() };
         assert!(slot.step(|| Ok(Some(1)), |_| Err(failure)).is_err());

@@ -1,10 +1,13 @@
-//! What engines with background jobs share: slots of jobs, locks of keys, and the reserve of free space.
+//! What engines with background jobs share: slots of jobs and their order, locks of keys, and the reserve of free
+//! space.
 
 mod job_slot;
 mod locks;
+mod order;
 mod space;
 
 pub(in crate::engine) use job_slot::JobSlot;
 pub use locks::KEY_STRIPES_BYTES;
 pub(in crate::engine) use locks::{KeyStripes, with_locks};
+pub(in crate::engine) use order::{Due, step_furthest_behind};
 pub(in crate::engine) use space::{Space, is_short, reserve_bytes};

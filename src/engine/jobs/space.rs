@@ -1,16 +1,16 @@
 //! The reserve of free space. Puts are refused when the file system has less: what frees space, or makes it durable
 //! that it is free, needs some before. Deletes and background work use it.
 //!
-//! Nothing is stored of it, so a process that was killed, and another one, find the same reserve. Other programs that
-//! fill the file system take it.
+//! The reserve is computed, not stored, so it is the same after a kill and in another process. Other programs that fill
+//! the file system use it up.
 
 use crate::device::Directory;
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The reserve has at least as many bytes: for manifests, the ends of logs, and what is mapped of them.
+/// The least reserve, in bytes: for manifests, the ends of logs, and what is mapped of them.
 const RESERVE_BYTES_MIN: u64 = 3 << 20;
-/// The reserve has this share of the data besides, for the tombstones of deletes.
+/// The reserve has one part in this many of the data besides, for the tombstones of deletes.
 const DATA_PER_TOMBSTONES: u64 = 16;
 /// The free space is measured again after a share of what is free besides the reserve was put, and after this many
 /// bytes.
@@ -49,6 +49,7 @@ impl Space {
             self.credit.store(0, Relaxed);
             return Err(Error::NoSpace { path: directory.path(), free, reserve });
         };
+        // Only a share: background work and other programs use the same space before it is measured again.
         self.credit.store((left / PUT_SHARE).min(PUT_BYTES_MAX), Relaxed);
         Ok(())
     }

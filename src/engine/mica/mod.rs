@@ -13,9 +13,12 @@
 //! whether the item was overwritten meanwhile. Batches overlap the two cache misses of a get.
 //!
 //! In a cache, gets and puts are uses of an item, as its `Eviction` defines. A get whose item has to move to the tail
-//! tries to lock the partition for writing. If it gets the lock, it appends the item again; if not, the item stays where
-//! it is. So the policy sees a sample of the gets that run next to writers, as in the dissertation, and no get waits.
+//! tries to lock the partition for writing. If it gets the lock, it appends the item again. If not, the item stays
+//! where it is. So the policy sees a sample of the gets that run next to writers, as in the dissertation, and no get
+//! waits.
+//!
 //! Deviation: the dissertation's server assigns each partition to one core; here any thread may write.
+//!
 //! Nothing survives the process. The space of an expired record is freed when its key is written again, or when the
 //! memory is full.
 
@@ -104,6 +107,7 @@ impl<S: Space> Mica<S> {
 
     /// All partitions, locked against writers.
     fn all_owners(&self) -> Vec<MutexGuard<'_, Partition<S, Crew>>> {
+        // In the order of their numbers, as batches lock them.
         self.partitions.iter().map(|shard| shard.owner.lock()).collect()
     }
 }
@@ -208,6 +212,7 @@ impl<S: Space> Engine for Mica<S> {
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
         let mut records = Vec::new();
+        // All are locked before the first is copied: a batch over several is in the copy completely or not at all.
         for owner in self.all_owners() {
             owner.for_each(now_ms, |key, value, expires_at_ms| {
                 let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
@@ -236,6 +241,7 @@ impl<S: Space> Engine for Mica<S> {
     fn count_keys(&self, now_ms: TimestampMs, go_on: &mut GoOn<'_>) -> Result<u64> {
         self.check_open()?;
         let mut keys = 0;
+        // All are locked first, so that the number is that of one moment.
         for owner in self.all_owners() {
             owner.for_each(now_ms, |_, _, _| keys += 1);
             if !go_on(keys) {

@@ -21,6 +21,7 @@ impl<S: Space> Mica<S> {
             if page.is_full() {
                 return page.finish(Some(*positions.start()));
             }
+            // One partition at a time: a page need not be of one moment.
             let owner = self.partitions[number].owner.lock();
             let bucket_of = |position: &u64| owner.bucket_of(*position);
             for bucket in bucket_of(positions.start())..=bucket_of(positions.end()) {

@@ -49,6 +49,7 @@ impl<S: Space> Mica<S> {
         now_ms: TimestampMs,
         change: &mut Changing<'_>,
     ) -> Result<()> {
+        // Until the changes are applied: no other write to these keys comes in between.
         let mut owners = self.owners_of(keys.iter().copied());
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -102,6 +103,7 @@ impl<S: Space> Mica<S> {
         now_ms: TimestampMs,
     ) -> std::result::Result<(), Full> {
         let mut prepared = Vec::with_capacity(writes.len());
+        // No entry refers to these items yet, so that a write without space leaves all records as they are.
         let outcome = self.prepare(owners, writes, now_ms, &mut prepared);
         // The rest of the writes has no items, if there was no space.
         for (write, item) in writes.iter().zip(prepared) {
@@ -109,6 +111,7 @@ impl<S: Space> Mica<S> {
             let Some(owner) = owners.get_mut(&partition) else { continue };
             match item {
                 Some(item) if outcome.is_err() => owner.abandon(item),
+                // Does not fail: `check_index` has found space for all.
                 Some(item) => owner.publish(key, item)?,
                 None if outcome.is_err() => {}
                 None => {

@@ -1,7 +1,13 @@
 //! Bulk loading: records are sorted by their placement and merged into the SortedStores, partition by partition.
 //!
-//! The merge of a partition takes the loaded records as the newest of its sources, so a load is as atomic per
-//! partition, and recovers in the same way, as any merge. A new database writes each record once.
+//! 1. `put` adds records to an external sort. Nothing of the database changes.
+//! 2. `finish` sorts them by whole placements, so partitions follow each other, and one pass feeds all merges.
+//! 3. The merge of a partition takes the loaded records as the newest of its sources, so a load is as atomic per
+//!    partition, and recovers in the same way, as any merge. It waits until no conversion or chain of the partition is
+//!    in progress: their records are older.
+//! 4. An interruption abandons the merge in progress. The partitions that were merged before keep their records.
+//!
+//! A new database writes each record once.
 
 use super::configuration::Configuration;
 use super::merge::Loaded;
@@ -41,6 +47,7 @@ impl SiltBulkLoad<'_> {
     pub fn begin(engine: EngineParts<'_>, memory_bytes: usize) -> Result<SiltBulkLoad<'_>> {
         let configuration = engine.configuration;
         let header = &configuration.header;
+        // By whole hashes, so that the partitions follow each other in the sorted records.
         let hasher = PartitionHasher { partitions_log2: 0, ..configuration.hasher };
         let settings = SortSettings {
             shape: RecordShape { layout: header.layout, hasher },
@@ -89,6 +96,7 @@ impl BulkLoad for SiltBulkLoad<'_> {
             let loaded = Loaded { cursor: Box::new(cursor), records, bytes, cache: engine.cache.clone() };
             let mut go_on = || progress(feed.lock().passed_bytes.min(total_bytes), total_bytes);
             engine.scheduler.load(partition, loaded, now_ms, &mut go_on)?;
+            // Only now: an interrupted merge has written nothing to its partition.
             engine.writer.writes.fetch_add(records, Relaxed);
             engine.writer.user_bytes.fetch_add(bytes, Relaxed);
         }
@@ -119,6 +127,7 @@ struct PartCursor {
 impl Cursor for PartCursor {
     fn advance(&mut self) -> Result<bool> {
         let feed = &mut *self.feed.lock();
+        // The record that ended the partition before is the first of this one.
         feed.is_ahead = feed.is_ahead || feed.records.advance()?;
         let next = feed.records.entry().filter(|_| feed.is_ahead);
         let next = next.filter(|next| next.hash.partition(self.partitions_log2) == self.partition);

@@ -1,5 +1,15 @@
-//! The job that writes chains (BloomStore, III-A): the columns of the newest runs move from their files to the
-//! chain. A chain that is damaged is made again of the columns that each run has in its file.
+//! The job that writes chains (BloomStore, III-A): the columns of the newest runs move from their files to the chain.
+//!
+//! 1. The job reads the columns of the runs that the chain does not have. If those of a run are damaged or have other
+//!    ranges, the partition is merged instead.
+//! 2. Steps read the placements of these runs for the prefilter, if there is one (`prefilter`).
+//! 3. Steps write a new chain page by page: the columns of the old page, then those of the added runs. Lookups use the
+//!    old chain, and the filters of the runs in memory.
+//! 4. If a page of the old chain is damaged, the new file is removed, and the chain is made again of the columns that
+//!    each run has in its file.
+//! 5. The new chain is synced. One commit of the manifest names it together with the runs that it has, so no crash
+//!    leaves a chain without a run of it.
+//! 6. The view gets the new chain, and the filters and fences of its runs leave memory. The old file is removed.
 
 use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
@@ -17,7 +27,7 @@ use std::sync::Arc;
 /// The bytes that a step writes, about.
 const BYTES_PER_STEP: usize = 1 << 20;
 
-/// A chain in writing.
+/// A chain that is being written.
 pub(super) struct ChainJob {
     partition: usize,
     number: u64,
@@ -45,6 +55,7 @@ impl ChainJob {
         let JobContext { configuration, partitions, commits, memory, .. } = context;
         let view = partitions.get(partition).view();
         let replaced = view.chain.clone();
+        // Nothing of a damaged chain is reused: the files of the runs have all columns.
         let kept = replaced.clone().map(|(_, chain)| chain).filter(|chain| !chain.is_damaged());
         let Some(mut added) = columns_to_add(&view, kept.as_deref())? else {
             return Ok(None);
@@ -60,6 +71,7 @@ impl ChainJob {
         }
         let ranges = partitions.get(partition).ranges();
         let columns = |run: &AddedRun| run.columns.ranges().checked_div(ranges).unwrap_or(0);
+        // A lookup computes the page from the placement alone, so all columns of a chain are cut at the same places.
         let fits = |run: &AddedRun| run.columns.ranges() == ranges * columns(run) && columns(run) > 0;
         let all = kept.as_ref().map_or(0, |kept| kept.columns()) + added.iter().map(columns).sum::<u32>();
         let is_kept = kept.as_ref().is_none_or(|kept| kept.ranges() == ranges);
@@ -90,6 +102,7 @@ impl ChainJob {
             // An error of the new file has lost a write, so it must stop all others.
             Err(error) if is_damage(&error) && self.writer.older_failed() => {
                 if let Some((_, chain)) = &self.replaced {
+                    // The scheduler then starts a job that makes the chain of columns alone.
                     chain.note_damage();
                 }
                 let name = Role::Chain.file_name(self.number);
@@ -125,12 +138,15 @@ impl ChainJob {
                 true => queue.commit_alone(&edit)?,
                 false => queue.commit(vec![edit])?,
             }
+            // After the commit: from here on lookups depend on the chain, since filters and fences of its runs leave
+            // memory.
             let installed = InstalledChain { number: self.number, chain, prefilter };
             partitions.install_chain(self.partition, installed);
             if let Some((number, chain)) = &self.replaced {
                 let file = (Role::Chain.file_name(*number), chain.file().file());
                 configuration.directory.retire(std::iter::once(file))?;
             }
+            // The commit also has the pending conversions.
             queue.release_log()
         })
     }
@@ -142,6 +158,7 @@ fn columns_to_add(view: &View, chain: Option<&Chain>) -> Result<Option<Vec<Added
         view.stores().map(|(number, _, store)| (number, store)).collect();
     let missing = stores.len().saturating_sub(chain.map_or(0, |chain| chain.runs().len()));
     let mut added = Vec::new();
+    // A chain has the oldest stores, so those that it lacks are the first ones.
     for (number, store) in stores.into_iter().take(missing).rev() {
         match store.read_columns(Purpose::Convert) {
             Ok(Some(columns)) => added.push(AddedRun { number, columns: Arc::new(columns) }),
@@ -169,6 +186,7 @@ pub(super) fn ranges_of(view: &mut View) -> u32 {
                 _ => 0,
             }
         }
+        // New runs then get ranges of their own. A job that finds other ranges in older runs requests a merge.
         Err(_) => 0,
     }
 }

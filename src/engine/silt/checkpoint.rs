@@ -1,4 +1,12 @@
 //! A consistent copy of the database in another directory.
+//!
+//! 1. The commit queue is locked until the end, so no store becomes live and none is removed. Pending conversions are
+//!    committed.
+//! 2. All writers are locked for a moment, in which buffered frames are written and the end of the log is noted: every
+//!    batch is in the copy completely or not at all.
+//! 3. The live stores are shared as links, or copied. The frames of the log up to the end are verified, copied and
+//!    synced.
+//! 4. The manifest of the copy is written last. Without it the target is no database.
 
 use super::commits::{CommitQueue, Commits};
 use super::configuration::Configuration;
@@ -20,6 +28,7 @@ pub(super) fn checkpoint(
     // With the queue locked no store becomes live and none is removed.
     let copied = commits.run(|queue| {
         queue.commit_pending()?;
+        // With all writers locked, the end is not within a batch.
         let end = partitions.with_all_writers(|| log.write_buffered().map(|()| log.end()))?;
         // A failed copy does not damage this database.
         Ok(copy_live(configuration, log, queue, end, target))
@@ -41,5 +50,6 @@ fn copy_live(
     // The copy has an id of its own: once either database has been written to, its log does not fit the other.
     let database_id = random_number()?;
     log.copy_to(target, database_id, queue.converted_to(), end)?;
+    // It states that the log is synced up to `end`, so the copied segments were synced before.
     queue.manifest.write_copy(target, database_id, end, &KeptSettings::new())
 }

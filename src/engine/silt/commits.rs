@@ -2,6 +2,12 @@
 //!
 //! A HashStore is searched as soon as it is written, but its part of the log is kept until the manifest contains it. So
 //! conversions need not be synced one by one: several of them, or a merge, become durable in one commit.
+//!
+//! 1. The files of pending conversions are synced. A merge has synced its own.
+//! 2. The log is synced: a batch must not be durable in the stores of one partition and lost for another.
+//! 3. One commit of the manifest names all files. After a crash either all of them are live or none.
+//! 4. The caller replaces the view, removes the files that were replaced, and releases the log. Recovery needs none of
+//!    them any more.
 
 use super::configuration::Configuration;
 use super::live::{Edit, Manifest};
@@ -62,6 +68,7 @@ impl CommitQueue {
             return Ok(false);
         }
         self.commit(Vec::new())?;
+        // After the commit: before it, recovery would read these records from the log.
         self.release_log()?;
         Ok(true)
     }
@@ -91,6 +98,7 @@ impl CommitQueue {
         }
         self.manifest.commit(&all, self.log.synced())?;
         self.counts.log_stated.store(self.manifest.log_synced(), Ordering::Release);
+        // They are live now: a merge removes them by its own edit from here on.
         self.pending.clear();
         self.counts.pending.store(0, Ordering::Release);
         Ok(())
@@ -104,6 +112,7 @@ impl CommitQueue {
     /// States in the manifest how much of the log is synced. Up to there, a missing end of the log is found.
     pub fn state_synced(&mut self) -> Result<()> {
         let synced = self.log.synced();
+        // Nothing is synced for this: it states only what other calls have made durable.
         if synced > self.manifest.log_synced() {
             self.manifest.commit(&[], synced)?;
             self.counts.log_stated.store(synced, Ordering::Release);
@@ -135,6 +144,7 @@ impl Commits {
     pub fn new(configuration: &Arc<Configuration>, log: &Arc<Log>, manifest: Manifest) -> Commits {
         let counts = Arc::new(CommitCounts::default());
         counts.log_stated.store(manifest.log_synced(), Ordering::Release);
+        // The open has removed every file that no commit names, so no file has one of the next numbers.
         let next_store_number = AtomicU64::new(manifest.next_number());
         let queue = CommitQueue {
             configuration: configuration.clone(),

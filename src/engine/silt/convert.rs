@@ -1,19 +1,20 @@
-//! The conversion of a full LogStore to a HashStore (SILT 3.2). Lookups use the LogStore until the HashStore replaces
-//! it.
+//! The conversion of a full LogStore to a HashStore (SILT 3.2).
 //!
-//! A background step takes the oldest frozen LogStore, one region of all its tables at a time (a region is one range
-//! of placements, so a region sorted in memory continues the order of the file). Tags ascend with the placements of a
-//! region, so the index alone gives the order: each record is read once, in that order, and only records with equal
-//! tags are compared before. BloomStore reads a part of the records at a time, up to an eighth of them, from long
-//! pieces of the log (`store/log_batch.rs`): of short records that takes less processor time than a read of each, and
-//! a batch is memory, which SILT spares. The records become a HashStore: in hash order with fences and a ribbon
-//! filter, or the paper's cuckoo table with the LogStore's tags.
-//!
-//! When the HashStore is written, it replaces the LogStore in the view and serves reads, but it is not durable yet:
-//! its part of the log is kept. Several conversions are *committed* together, when there are as many as partitions,
-//! with a merge, or when no other work is left: their files and the log are synced, one commit of the manifest
-//! contains them all, and the log is released up to the position before which every partition has its records in
-//! stores.
+//! 1. A background step takes the oldest frozen LogStore of all partitions. Lookups use it until step 4.
+//! 2. Each step reads records in hash order, one region of all its tables at a time (a region is one range of
+//!    placements, so a region sorted in memory continues the order of the file). Tags ascend with the placements of a
+//!    region, so the index alone gives the order: each record is read once, in that order, and only records with equal
+//!    tags are compared before. BloomStore reads a part of the records at a time, up to an eighth of them, from long
+//!    pieces of the log (`store/log_batch.rs`): of short records that takes less processor time than a read of each,
+//!    and a batch is memory, which SILT spares.
+//! 3. The records become a HashStore: in hash order with fences and a ribbon filter, or the paper's cuckoo table with
+//!    the LogStore's tags. Tombstones are kept, since older stores may have their keys.
+//! 4. The HashStore replaces the LogStore in the view, in one change, so every lookup finds the records in one of the
+//!    two. It serves reads, but it is not durable yet: its part of the log is kept, and a crash leaves a file that no
+//!    commit names.
+//! 5. Several conversions are *committed* together (`commits`), when there are as many as partitions, with a merge, or
+//!    when no other work is left: their files and the log are synced, and one commit of the manifest contains them all.
+//! 6. The log is released up to the position before which every partition has its records in stores.
 
 use super::commits::PendingConversion;
 use super::job_context::JobContext;
@@ -62,6 +63,7 @@ impl ConvertJob {
             shape: configuration.header.records(),
             block_bytes: configuration.header.block_bytes,
             expected_records: frozen.len().into(),
+            // That part of the log has the records of all partitions.
             expected_bytes: (frozen.end() - frozen.start()) / partitions.len() as u64,
             purpose: Purpose::Convert,
             piece_bytes: memory.transfer_bytes(),
@@ -83,6 +85,7 @@ impl ConvertJob {
             if !self.cursor.advance()? {
                 return Ok(true);
             }
+            // Tombstones are written too: an older store may have a record of the key.
             if let Some(entry) = self.cursor.entry()
                 && !(settings.makes(Mistake::DropsDeletes) && entry.record.value.is_none())
             {
@@ -100,16 +103,20 @@ impl ConvertJob {
 
     /// Replaces the LogStore by the HashStore.
     pub fn finish(self, context: &JobContext) -> Result<()> {
+        // Before the filter is solved: `heap_bytes` counts only the larger of both.
         drop(self.cursor);
         let store = Arc::new(self.writer.finish(self.frozen.tables())?);
         let role = Role::of(&store);
         let releases_too_much = context.configuration.settings.makes(Mistake::ReleasesTooMuch);
         let edit = Edit {
             partition: self.partition as u32,
+            // Not the end of the log: later records of the partition are in the next LogStore.
             converted_to: if releases_too_much { context.log.end() } else { self.frozen.end() },
             removed: Vec::new(),
             added: vec![StoreEntry { number: self.number, tag: self.tag, role }],
         };
+        // View and queue change under the queue's lock: a merge that finds the HashStore in a view must find it in the
+        // queue or in the manifest, or its commit would remove a store that is not live.
         context.commits.run(|queue| {
             let file = store.shared_file();
             context.partitions.install_hash_store(self.partition, &self.frozen, (self.number, store));

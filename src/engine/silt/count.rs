@@ -1,7 +1,7 @@
 //! The number of keys: exact by a merge of all stores, or estimated from a sample.
 //!
-//! The SortedStore has each key once, so its count is exact; how many keys
-//! the newer stores add or remove is known only after a merge.
+//! The SortedStore has each key once, so its count is exact. How many keys the newer stores add or remove is known only
+//! after a merge.
 //!
 //! Keys are in hash order, so the first records of a partition are a random sample of it. The stores are merged from
 //! the start until enough records were read, and the number of keys that the newer stores added is extrapolated.

@@ -31,6 +31,7 @@ impl SiltEngine {
             directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
         }
         Log::begin(directory, &header.log_format(), 0)?;
+        // The segment must be durable before a manifest is: a manifest without a log is a database that has lost it.
         directory.sync(Purpose::Recover)?;
         Manifest::create(directory, header)
     }

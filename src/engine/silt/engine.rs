@@ -230,6 +230,7 @@ impl Engine for SiltEngine {
             self.check_open()?;
             return self.memory.step_load();
         }
+        // After a failure no step may be tried again: what it left is not known.
         if self.check_writable().is_err() {
             return Ok(Step::Idle);
         }
@@ -243,6 +244,7 @@ impl Engine for SiltEngine {
         Background {
             has_work: background.has_work && may_step,
             wants_thread: background.wants_thread && may_step,
+            // Writers are refused then, and must not wait for work that is not done any more.
             pressure: if self.health().has_failed() { 0.0 } else { background.pressure },
             ..background
         }
@@ -260,6 +262,7 @@ impl Engine for SiltEngine {
         if self.configuration.settings.makes(Mistake::ChecksOnlyUnderLocks) {
             return Ok(());
         }
+        // Only early: what decides is the check under each lock (`Health::run`).
         self.health().check()
     }
 
@@ -360,12 +363,15 @@ impl Engine for SiltEngine {
             return Ok(());
         }
         self.commits.run(|queue| {
+            // The next open then replays only what is in no store.
             queue.commit_pending()?;
             if !self.log.is_synced() {
                 self.log.sync_to(self.log.end())?;
             }
+            // The file then ends with the last frame, and not with space that was reserved for more.
             self.log.end_append()?;
             self.configuration.directory.remove_retired()?;
+            // Last, so that it states what was synced above.
             queue.state_synced()
         })
     }

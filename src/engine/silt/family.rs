@@ -45,6 +45,7 @@ pub(in crate::engine) trait SiltFamilySettings: SettingsTable + Default {
             SiltEngine::create(&directory, &header)?;
         }
         let mut opened = self.open_partitions(directory.clone(), common, progress);
+        // Other settings than those of the header are accepted only if the database never held a record.
         if create && matches!(opened, Err(Error::Setting { .. })) {
             self.check_creation(common)?;
             if reshape::<Self>(&directory, common, seed)? {
@@ -145,6 +146,7 @@ fn reshape<S: SiltFamilySettings>(
     }
     drop(manifest);
     let (settings, any) = (S::default(), CommonSettings::default());
+    // The manifest does not state how many records the log has: they are counted by a replay.
     let opened = settings.open_partitions(directory.clone(), &any, &mut |_, _| true)?;
     if opened.replayed_records > 0 {
         return Ok(false);

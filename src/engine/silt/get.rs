@@ -53,6 +53,7 @@ impl Reader {
     ) -> Result<Option<TimestampMs>> {
         let route = self.configuration.route(key);
         let start = value.len();
+        // A miss returns its ticket before the stores are read, so a write in between keeps the older record out.
         match self.cache.get(cache_hash(route.hash), key.bytes(), value) {
             Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
                 value.truncate(start);

@@ -133,6 +133,8 @@ impl Reader {
             self.memory.make_room((keys.len() * buffer_bytes) as u64);
             let mut pending = Vec::with_capacity(keys.len());
             for key in keys {
+                // After the ticket of the key was taken, as in a single get: a write in between keeps the record out of
+                // the cache.
                 let (number, context, stores) = start(key);
                 let mut value = Vec::new();
                 match with_scratch(|buffer| stores.look_up_young(&context, buffer, &mut value))? {
@@ -222,12 +224,14 @@ impl PendingKey<'_> {
                 let record = store.find(span, bytes, query.key)?;
                 match record.map(|record| self.context.found(&record, &mut value)) {
                     Some(Lookup::Found(expires_at_ms)) => return Ok(Some(to_found(value, expires_at_ms))),
+                    // A false positive: the next round continues with the older stores.
                     Some(Lookup::Absent) | None => {}
                 }
             }
             PendingRead::Page(chain) => match chain.places(query.hash.placement, bytes) {
                 Ok(places) => self.chained = Chained::At(places.into_iter()),
                 Err(error) if is_damage(&error) => {
+                    // No record is lost with a chain: the stores are searched without it.
                     chain.note_damage();
                     self.chained = Chained::Lost;
                 }
@@ -272,6 +276,7 @@ impl PendingKey<'_> {
             };
             let mut value = Vec::new();
             match with_scratch(|buffer| self.locate(store, buffer, &mut value))? {
+                // Older stores wait for the next round: if this one has the key, they need no read.
                 Located::In(read) => return Ok(Next::Read(read)),
                 Located::Searched(Some(Lookup::Found(expires_at_ms))) => {
                     return Ok(Next::Done(to_found(value, expires_at_ms)));

@@ -103,6 +103,7 @@ impl LiveState for LiveStores {
             let removed: HashSet<u64> = edit.removed.iter().copied().collect();
             let before = partition.stores.len();
             partition.stores.retain(|store| !removed.contains(&store.number));
+            // Only live stores can be removed: else a commit before this one was lost.
             if before - partition.stores.len() != edit.removed.len() {
                 return None;
             }
@@ -114,6 +115,7 @@ impl LiveState for LiveStores {
                 Role::CuckooTable | Role::HashOrdered | Role::Chain => partition.stores.push(*store),
             }
         }
+        // An edit that changes only stores has position 0.
         partition.converted_to = partition.converted_to.max(edit.converted_to);
         Some(())
     }

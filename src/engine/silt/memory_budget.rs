@@ -15,8 +15,8 @@
 //!
 //! Dropping a piece installs a view whose store lacks it, so lookups in progress keep the piece. Without its filter a
 //! HashStore is read for every key. Without its fences or trie a store is searched by interpolation, in two to four
-//! reads. Of a block-perfect index the *outline* stays in memory, 1 byte per 512 records, and gives the page of 1 KiB of
-//! the index to read; that page has a checksum of its own. `stats().degraded` lists these stores.
+//! reads. Of a block-perfect index the *outline* stays in memory, 1 byte per 512 records. It gives the page of 1 KiB of
+//! the index to read, which has a checksum of its own. `stats().degraded` lists these stores.
 //!
 //! The LogStores' indexes take at most an eighth of the budget, so with a small budget LogStores are small.
 
@@ -55,13 +55,13 @@ const BUFFERS_IN_FLIGHT: u64 = 2;
 const BATCH_SHARE: u64 = 16;
 /// A filter that is being built takes at most one part in this many of the budget.
 const FILTER_SHARE: u64 = 4;
-/// A batch of records of the log is in memory as many times: its frames, the piece that was read, and places.
+/// The parts of a batch of records of the log, each about as long: its frames, the piece that was read, and places.
 const BATCH_PARTS: u64 = 3;
 /// The memory per record of building a HashStore, in bytes: its hash, and its part of a filter that is being solved.
 const CONVERT_BYTES_PER_RECORD: u64 = 32;
 /// A piece in memory is larger than on flash by one part in this many.
 const DECODED_SHARE: u64 = 16;
-/// A prefilter that is being written is in memory as many times: as a list, in its final and in its encoded form.
+/// The copies of a prefilter that is being written: a list, its final form and its encoded form.
 const PREFILTERS_IN_THE_MAKING: u64 = 3;
 /// Memory for changes between two readings of the memory report, such as the buffers of new threads, in bytes.
 const SLACK_BYTES: u64 = 32 << 10;
@@ -87,7 +87,7 @@ pub(super) struct MemoryBudget {
     change: Mutex<()>,
     /// Whether a piece that fits is on flash.
     has_missing: AtomicBool,
-    /// Pieces that the opening has left on flash are still to be read.
+    /// Whether pieces that the open has left on flash are still to be read.
     is_opening: AtomicBool,
     /// Held while a piece is read back.
     loading: Mutex<()>,
@@ -100,7 +100,7 @@ pub(super) struct MemoryBudget {
     /// The memory of the conversion and of the merge in progress, in bytes, and their peaks since the budget was set.
     pub convert_bytes: AtomicU64,
     pub merge_bytes: AtomicU64,
-    /// The memory of the chain in writing, in bytes.
+    /// The memory of the chain that is being written, in bytes.
     pub chain_bytes: AtomicU64,
     convert_peak: AtomicU64,
     merge_peak: AtomicU64,
@@ -161,7 +161,9 @@ impl MemoryBudget {
         self.budget.store(budget.unwrap_or(UNLIMITED), Relaxed);
         self.convert_peak.store(0, Relaxed);
         self.merge_peak.store(0, Relaxed);
+        // A larger budget may have space for pieces that were dropped.
         self.has_missing.store(true, Relaxed);
+        // Tables cannot shrink: the next step freezes LogStores that are too large now.
         self.partitions.limit_log_slots(log_slots_max(budget, self.partitions.len()));
         self.log.limit_buffer(self.transfer_bytes_max());
         self.rebalance(0);
@@ -173,8 +175,8 @@ impl MemoryBudget {
         self.has_missing.load(Relaxed)
     }
 
-    /// Returns whether the pieces that the opening has left on flash are still to be read. A read-only database reads
-    /// them with its first gets.
+    /// Returns whether the pieces that the open has left on flash are still to be read. A read-only database reads them
+    /// with its first gets.
     pub fn is_opening(&self) -> bool {
         self.is_opening.load(Relaxed)
     }
@@ -227,6 +229,7 @@ impl MemoryBudget {
     pub fn account(&self) -> RamAccount {
         let mut ram = RamAccount::default();
         for partition in self.partitions.iter() {
+            // Writers wait for the lock of the state, so the stores are added up without it.
             let (active_bytes, view) =
                 partition.read(|state| (state.active.heap_bytes(), state.view.clone()));
             ram.add("log_index", active_bytes as u64);
@@ -313,6 +316,7 @@ impl MemoryBudget {
     fn required_bytes(&self) -> u64 {
         let (converting, merging) = (self.convert_bytes.load(Relaxed), self.merge_bytes.load(Relaxed));
         let chaining = self.chain_bytes.load(Relaxed);
+        // The next job may take as much as the largest one so far.
         self.convert_peak.fetch_max(converting, Relaxed);
         self.merge_peak.fetch_max(merging, Relaxed);
         let (mut pieces, mut sorted_bytes, mut stores, mut records) = (0, 0, 0, 0);
@@ -357,6 +361,7 @@ impl MemoryBudget {
         // The account may have changed since the pieces were counted.
         let fixed =
             self.account().total_bytes().saturating_sub(pieces + cached + converting + merging + chaining);
+        // Buffers that grow by less than this need no new decision.
         self.read_bytes.store(scratch_bytes() + SLACK_BYTES as usize / 2, Relaxed);
         fixed
             + SLACK_BYTES
@@ -374,6 +379,7 @@ impl MemoryBudget {
             self.cache.resize(0, &|_| 0);
             return None;
         };
+        // Two threads at a time would both count on the memory that is left.
         let _change = self.change.lock();
         let mut left = budget.saturating_sub(self.required_bytes() + extra);
         let mut pieces: Vec<(usize, Piece)> = Vec::new();
@@ -395,6 +401,7 @@ impl MemoryBudget {
             match (fits, piece.resident) {
                 (true, true) => left -= bytes,
                 (true, false) if !unreadable.contains(&(piece.store, piece.kind)) => {
+                    // What all missing pieces need is kept from the cache, which would grow and shrink again.
                     missing = missing.or(Some((number, piece)));
                     left -= bytes;
                 }
@@ -406,6 +413,7 @@ impl MemoryBudget {
         // The cache gets what the pieces leave.
         self.cache.resize(left.try_into().unwrap_or(usize::MAX), &hash_of);
         for (number, piece) in dropped {
+            // If the store was merged since the pieces were listed, the view lacks it, and this changes nothing.
             self.partitions.get(number).change_view(|view| view.without(piece.store, piece.kind));
             event!(warn, partition = number, store = piece.store, piece = ?piece.kind, "left memory for the budget");
         }
@@ -418,6 +426,7 @@ impl MemoryBudget {
         if !self.has_work() {
             return Ok(Step::Idle);
         }
+        // A piece that is decoded takes its memory twice, so only one is read at a time.
         let Some(_loading) = self.loading.try_lock() else { return Ok(Step::Idle) };
         // With a budget, not just the first missing piece: one that does not fit would be dropped and read again
         // forever.
@@ -435,6 +444,7 @@ impl MemoryBudget {
         let Some(loaded) = partition.view().load(piece.store, piece.kind) else { return Ok(Step::Worked) };
         match loaded {
             Ok(store) => {
+                // The view may have changed during the read, so only the piece is taken from what was read.
                 let _change = self.change.lock();
                 partition.change_view(|view| view.with(piece.store, piece.kind, &store));
             }

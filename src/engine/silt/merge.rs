@@ -137,6 +137,7 @@ impl MergeJob {
         if view.hash_stores.is_empty() && frozen.is_empty() && !remakes_chain && loaded.is_none() {
             return Ok(None);
         }
+        // From the newest source to the oldest: of records with equal keys the first source wins.
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         let (loaded_records, loaded_bytes) = loaded.as_ref().map_or((0, 0), |new| (new.records, new.bytes));
         let loads_over = loaded.map(|Loaded { cursor, cache, .. }| {
@@ -148,12 +149,14 @@ impl MergeJob {
         }
         let transfer_bytes = memory.transfer_bytes();
         for (_, store) in &view.hash_stores {
+            // All HashStores together take the memory of one stream.
             sources.push(store.cursor(Purpose::Merge, transfer_bytes / view.hash_stores.len()));
         }
         if let Some((_, store)) = &view.sorted {
             sources.push(store.cursor(Purpose::Merge, transfer_bytes));
         }
         let hash_stores = view.hash_stores.len();
+        // By number, not by place: a conversion may add a newer HashStore to the view before the merge ends.
         let mut inputs: Vec<u64> = view.hash_stores.iter().map(|(number, _)| *number).collect();
         inputs.extend(view.sorted.iter().map(|(number, _)| *number));
         let young = loaded_records
@@ -198,10 +201,12 @@ impl MergeJob {
             next_part: 0,
             loads_over,
             new_key_ratio,
+            // No older store remains, so a tombstone that is dropped uncovers nothing.
             cursor: MergeCursor::new(sources, Some(now_ms))
                 .with_compaction_filter(configuration.compaction_filter.clone()),
             filter: last_filter(context, settings.expected_records)?,
             prefilter: prefilter(context, settings.expected_records),
+            // It stays the chain until the end: no job writes one for a partition that is merged (`next_chain`).
             replaced: view.chain.clone(),
             output: Output::Store(Box::new(OrderedTableWriter::create(
                 &configuration.directory,
@@ -260,6 +265,7 @@ impl MergeJob {
         let (directory, name) = (&configuration.directory, Role::Chain.file_name(number));
         let added = added.into_iter().collect();
         let writer = Box::new(ChainWriter::create(directory, &name, settings, ranges, None, added)?);
+        // The writer of the chain holds the columns now; with its index, the store would hold them too.
         self.output = Output::Chain { store: Arc::new(store.without_index()), number, tag, writer };
         Ok(false)
     }
@@ -280,6 +286,7 @@ impl MergeJob {
         let ReadablePart { placement, table } = part;
         let merged = Merged { placement, sorted: Arc::new(table), hash_stores: self.hash_stores };
         let partition = context.partitions.get(self.partition);
+        // The part first: without it, lookups of lower placements would read every store whose filter loses rows.
         partition.change_view(|view| Some(View { merged: Some(merged), ..view.clone() }));
         // One after the other, so that no more than one filter is in memory twice.
         let view = partition.view();
@@ -313,6 +320,7 @@ impl MergeJob {
         let chain = if let Output::Chain { number, .. } = &self.output { Some(*number) } else { None };
         drop(self.output);
         let chain = chain.map(|number| Role::Chain.file_name(number));
+        // No commit names these files. If the process ends here, the next open removes them.
         let names = [FileName::SortedStore(self.number).to_string()].into_iter().chain(chain);
         names.into_iter().try_for_each(|name| directory.remove(&name))
     }
@@ -341,12 +349,15 @@ impl MergeJob {
         removed.extend(self.replaced.iter().map(|(number, _)| *number));
         let edit = Edit {
             partition: self.partition as u32,
+            // Later records get later positions, so the commit below needs no lock of a writer.
             converted_to: partitions.log_end_without(self.partition, &self.frozen)?,
             removed,
             added,
         };
+        // From before the records are visible until they are: no lookup may cache an older one meanwhile.
         let _announced = self.loads_over.as_ref().map(|cache| cache.write_all());
         commits.run(|queue| {
+            // In this order: the commit is durable, then lookups use the new store, and only then the old files go.
             queue.commit(vec![edit])?;
             let store = (self.number, store);
             let before = partitions.install_sorted(self.partition, &self.frozen, &self.inputs, store, chain);
@@ -358,6 +369,7 @@ impl MergeJob {
             let chain = chain.map(|(number, chain)| (FileName::Chain(*number), chain.file()));
             let retired =
                 merged.chain(sorted).chain(chain).map(|(name, store)| (name.to_string(), store.file()));
+            // Views and snapshots still read these files: their space is reused only after the last handle is closed.
             configuration.directory.retire(retired)?;
             queue.release_log()
         })?;

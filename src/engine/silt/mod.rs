@@ -23,7 +23,7 @@
 //! | `get`, `stores`, `get_many` | lookups | 2 |
 //! | `convert` | the conversion of a LogStore to a HashStore | 3.2 |
 //! | `merge` | the merge of HashStores into the SortedStore | 3.3 |
-//! | `recovery`, `create`, `repair` | opening: replay of the log; creating; databases that are damaged | 4 |
+//! | `recovery`, `create`, `repair` | open with a replay of the log; create; databases that are damaged | 4 |
 //! | `partition`, `view` | partitions, their LogStores and immutable stores | 2 |
 //! | `scheduler`, `job_context`, `rate` | which job runs next, and how fast | |
 //! | `policy`, `ranges` | when, and how large (d, H, P) | 5, dissertation 2.4 |
@@ -32,7 +32,7 @@
 //! | `snapshot`, `scan`, `checkpoint`, `count`, `verify` | reads of everything | |
 //! | `bulk` | bulk loading | |
 //! | `chain`, `prefilter` | for BloomStore: the chain of the columns of HashStores, and its prefilter | |
-//! | `settings`, `partition_settings`, `family` | the settings; those of partitions; opening with either | |
+//! | `settings`, `partition_settings`, `family` | the settings; those of partitions; open with either | |
 //!
 //! Deviations: all partitions share one log; merges start at a bound over all partitions (see `policy`); LogStores are
 //! merged without a conversion when their partition is merged; a record that is overwritten in the LogStore keeps its

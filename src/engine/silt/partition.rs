@@ -190,6 +190,7 @@ impl Partitions {
     /// Returns one partition as it is now, with the log that it points into.
     pub fn snapshot_of(&self, number: usize) -> (PartitionSnapshot, LogView) {
         let state = self.partitions[number].state.read();
+        // The log's view is taken under the state's lock too: no segment that this state needs is released before.
         let active = Arc::new(state.active.freeze(self.log.end()));
         (PartitionSnapshot { active, view: state.view.clone() }, self.log.view())
     }
@@ -244,6 +245,7 @@ impl Partitions {
         if candidates.is_empty() {
             return Ok(None);
         }
+        // The LogStore keeps its segments from release: only a thread with the writer's lock can freeze it.
         // Without the lock of the state: gets do not wait for reads of the log.
         let log = self.log.view();
         for candidate in candidates.iter() {
@@ -277,6 +279,7 @@ impl Partitions {
             // Positions are stored as distances from the start, which the other partitions may have moved far away.
             state.active.restart(position);
         }
+        // If it is due or full, the caller frees memory for the next table before it freezes, without this lock.
         Ok(!self.is_due(&state, position) && state.active.insert(hash, position)?)
     }
 
@@ -296,6 +299,7 @@ impl Partitions {
             self.full_tables.records.fetch_add(state.active.len().into(), Relaxed);
             self.full_tables.slots.fetch_add(state.active.slots().into(), Relaxed);
         }
+        // The record at `position` is not in this LogStore, so that is where its part of the log ends.
         self.freeze(&mut state, position)?;
         if state.active.insert(hash, position)? {
             return Ok(());
@@ -317,6 +321,7 @@ impl Partitions {
         if let Some(mean) = stored_bytes.checked_div(state.keys()).filter(|mean| *mean > 0) {
             self.stored_record_bytes.store(mean, Relaxed);
         }
+        // Every record of the partition before `position` is in it or in older stores: `converted_to` relies on that.
         let frozen = Arc::new(state.active.freeze(position));
         let mut view = (*state.view).clone();
         // Lookups search from the newest to the oldest.
@@ -325,6 +330,7 @@ impl Partitions {
         let position_bits = policy::position_bits(&state.active, position, settings(0).slots());
         state.active = LogStore::new(settings(position_bits), position)?;
         state.freeze_at = u32::MAX;
+        // With the new LogStore under one lock: a lookup finds each record in one of the two.
         state.view = Arc::new(view);
         Ok(())
     }
@@ -335,6 +341,7 @@ impl Partitions {
         self.with_writer(number, |partition| {
             let mut state = partition.state.write();
             if !state.active.is_empty() {
+                // With the writer locked, no record of the partition before this end is still to be indexed.
                 self.freeze(&mut state, self.log.end())?;
                 state.freeze_at = self.staggered(number, &state.active);
             }
@@ -438,6 +445,7 @@ impl Partitions {
             let end = self.log.end();
             let mut state = partition.state.write();
             let is_empty = state.active.is_empty() && state.view.frozen.is_empty();
+            // Else the next step would find the same LogStore idle again.
             if is_empty {
                 state.active.restart(end);
             }
@@ -492,6 +500,7 @@ impl Partitions {
         self.partitions[number].change_view(|view| {
             let mut view = view.clone();
             view.frozen.retain(|other| !frozen.iter().any(|merged| Arc::ptr_eq(other, merged)));
+            // A HashStore that a conversion has added since is newer than all inputs, and stays.
             view.hash_stores.retain(|(number, _)| !inputs.contains(number));
             view.sorted = Some(store);
             view.merged = None;
@@ -513,6 +522,7 @@ impl Partitions {
             let stores = view.hash_stores.iter_mut().chain(&mut view.sorted);
             let is_in_memory = |store: &OrderedTable| store.index().is_some() || store.filter().is_some();
             for (_, store) in stores.skip(unchained).filter(|(_, store)| is_in_memory(store)) {
+                // Lookups that hold the old view keep index and filter until they end.
                 *store = Arc::new(store.without_index().without_filter());
             }
             Some(view)

@@ -74,7 +74,7 @@ pub(in crate::engine) struct ChainSettings {
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mistake {
-    /// A conversion becomes durable before the rest of the batches of which it has a part.
+    /// A conversion becomes durable before the rest of the batches that it has a part of.
     CommitsBeforeTheLog,
     /// A conversion releases records of the log that it does not contain.
     ReleasesTooMuch,

@@ -1,5 +1,10 @@
-//! The prefilter of a new chain (BloomStore, III-C): that of the chain before, and the placements of the runs that are
-//! added, which are read for it.
+//! The prefilter of a new chain (BloomStore, III-C).
+//!
+//! 1. The job takes the prefilter of the chain before. If that is damaged or does not exist, it reads all runs, else
+//!    only those that are added.
+//! 2. Each step reads some records of a run and takes their placements.
+//! 3. If a run is damaged, its placements are not known. The chain then has no prefilter: one that lacks a placement
+//!    would hide a record from gets.
 
 use super::job_context::JobContext;
 use super::partition_settings::{ChainSettings, Mistake};
@@ -13,7 +18,7 @@ use crate::store::merge::Cursor;
 use crate::store::table::OrderedTable;
 use std::sync::Arc;
 
-/// A prefilter in the making.
+/// A prefilter that is being built.
 pub(super) struct PrefilterJob {
     /// How many prefixes there can be.
     prefixes: u64,
@@ -51,6 +56,7 @@ impl PrefilterJob {
         };
         let added = if older.is_some() { added } else { usize::MAX };
         let runs = view.stores().map(|(_, _, store)| store.clone()).take(added).collect();
+        // Prefilters of other prefixes could not be merged with the older one.
         let prefixes = match &older {
             Some(older) => older.prefixes(),
             None => context.partitions.prefixes_for(view.sorted_records(), settings),
@@ -93,6 +99,7 @@ impl PrefilterJob {
     fn end_run(&mut self) {
         let Some((_, builder)) = self.reading.take() else { return };
         let run = builder.finish();
+        // All were built for the same prefixes, so they can be merged: `None` would lose the runs before.
         self.young = match &self.young {
             Some(young) => young.merged(&run),
             None => Some(run),

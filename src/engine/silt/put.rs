@@ -102,6 +102,7 @@ impl Writer {
         match end {
             // Everything that was found is before the writes in the log, so it is as durable as they are.
             Some(end) => self.make_durable(durability, end),
+            // Nothing was written, but what was found may be a write of another thread that is not synced yet.
             None => self.make_found_durable(durability),
         }
     }
@@ -195,7 +196,9 @@ impl Writer {
         })?;
         let mut positions = Vec::with_capacity(writes.len());
         let end = self.log.append(records, durability, |at| positions.push(at))?;
+        // Earlier writes of the batch had no positions when the records to replace were looked up.
         replace_earlier(writes, &positions, &mut replaced);
+        // The log has the batch already. If one of its records cannot be indexed, no read may show the others.
         self.log.health().apply(|| {
             let mut writes = routes.iter().zip(replaced).zip(positions);
             writes.try_for_each(|((route, replaced), position)| self.index(*route, replaced, position))
@@ -213,7 +216,10 @@ impl Writer {
         // lock.
         let table_bytes = self.partitions.get(route.partition).read(|state| state.active.heap_bytes());
         self.memory.make_room(table_bytes as u64);
+        // The record is in the log, so it must get an entry: it is the first of the next LogStore.
         self.partitions.freeze_and_index(route, position)?;
+        // After the freeze, or the queued LogStore would not be counted. The schedule's lock is below that of the
+        // writer.
         self.scheduler.refresh();
         Ok(())
     }
@@ -243,6 +249,7 @@ impl Writer {
         match durability {
             Durability::Synced => {
                 self.log.sync_to(end)?;
+                // The write is durable. This lets recovery report it as damage if the end of the log is missing.
                 self.commits.state_synced_now_and_then(false)
             }
             _ => Ok(()),

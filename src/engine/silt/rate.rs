@@ -44,6 +44,7 @@ impl Rate {
         let was_set_back = now_ms < self.charged_at_ms.swap(now_ms, Relaxed);
         let paid_at_us = if was_set_back { 0 } else { self.paid_at_us.load(Relaxed) };
         let cost_us = u128::from(bytes) * 1_000_000 / u128::from(self.bytes_per_s);
+        // Time that passed without work counts only up to the burst: a pause must not allow any number of bytes.
         let from_us = paid_at_us.max(now_us.saturating_sub(BURST_US));
         let until_us = from_us.saturating_add(u64::try_from(cost_us).unwrap_or(u64::MAX));
         self.paid_at_us.store(until_us, Relaxed);

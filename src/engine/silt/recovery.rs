@@ -1,4 +1,4 @@
-//! Opening a database after a clean end or a crash (SILT 4, crash tolerance). The manifest lists the live stores; their
+//! Opens a database after a clean end or a crash (SILT 4, crash tolerance). The manifest lists the live stores; their
 //! indexes and filters stay on flash until `memory_budget` reads them back. The log is replayed from the first record
 //! that is in no store.
 //!
@@ -75,15 +75,21 @@ impl SiltEngine {
         let header = *manifest.header();
         let settings = with_expected_keys(settings, 1 << header.partitions_log2);
         let directory = directory.map_appends(settings.log_mapped);
+        // First: a database that lacks a store is refused as it is, with every file that a repair may use.
         check_stores_are_there(&directory, &manifest)?;
         if !directory.is_read_only() {
+            // `Log::open` removes segments that these commits no longer need, so the commits must survive a power loss
+            // first.
             manifest.make_durable()?;
         }
         let slots_max = log_slots_max(memory_budget, 1 << header.partitions_log2);
         let log_settings = LogSettings {
             format: header.log_format(),
             segment_bytes: settings.log_segment_bytes,
+            // The minimum over all partitions: the store of one partition does not replace the log of another.
             from: manifest.converted_to(),
+            // Every commit was preceded by a sync of the log up to what it states: bytes that are missing before are
+            // damage.
             durable: manifest.log_durable(),
         };
         let (log, recovered) = Log::open(&directory, &log_settings, progress)?;
@@ -93,6 +99,7 @@ impl SiltEngine {
             .map(|entry| open_partition(&directory, &header, &settings, slots_max, entry))
             .collect::<Result<Vec<_>>>()?;
         if !directory.is_read_only() {
+            // Log and stores were opened, so the database is of this version: a missing mirror may be created.
             manifest.mirror()?;
             // Only now: as long as a file is missing, an apparent orphan may be what is left of it.
             remove_orphans(&directory, &manifest)?;
@@ -117,6 +124,7 @@ impl SiltEngine {
         let lost_tail_bytes = recovered.lost_tail_bytes;
         let mut engine =
             SiltEngine::compose(configuration, log, partitions, manifest, memory_budget, lost_tail_bytes);
+        // No other thread has the engine yet, so the replay indexes records without the locks of writers.
         engine.replayed_records = engine.writer.replay(log_settings.from, progress)?;
         engine.memory.rebalance(0);
         engine.scheduler.refresh();
@@ -149,6 +157,7 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
         let name = file.to_string();
         let is_orphan = match file {
             FileName::NewManifest | FileName::NewMirror => true,
+            // No commit names it: its records are still in the log, or in the stores that it would have replaced.
             FileName::HashStore(_) | FileName::SortedStore(_) | FileName::Chain(_) => !live.contains(&name),
             FileName::Manifest | FileName::Mirror => false,
             // The log removes its own, and the engine has no others.
@@ -161,7 +170,7 @@ fn remove_orphans(directory: &Directory, manifest: &Manifest) -> Result<()> {
     Ok(())
 }
 
-/// Opens a live store. Verification opens it too, so that it reports whatever opening would refuse.
+/// Opens a live store. Verification opens it too, so that it reports whatever an open would refuse.
 pub(super) fn open_store(directory: &Directory, header: &Header, store: &StoreEntry) -> Result<OrderedTable> {
     OrderedTable::open_on_flash(directory, &store.file_name(), store.tag, header.records())
 }
@@ -169,6 +178,7 @@ pub(super) fn open_store(directory: &Directory, header: &Header, store: &StoreEn
 /// Opens the chain of a partition, and checks that it is one of its oldest stores.
 pub(super) fn open_chain(directory: &Directory, entry: &PartitionEntry, chain: &StoreEntry) -> Result<Chain> {
     let opened = Chain::open(directory, &chain.file_name(), chain.tag)?;
+    // The chain locates runs by their age. In another order, a get would find an older record first.
     let mut stores = entry.stores.iter().filter(|store| store.role != Role::Chain);
     if opened.runs().iter().all(|run| stores.next().is_some_and(|store| store.number == run.number)) {
         return Ok(opened);
@@ -196,8 +206,8 @@ pub(super) fn usual_form(role: Role, header: &Header, has_chain: bool) -> BlockF
     }
 }
 
-/// Returns the settings with LogStores of which a chain of full length has the expected keys, also in the partition
-/// that has most of them.
+/// Returns the settings with larger LogStores, if needed: a chain of full length then has the expected keys, also in
+/// the partition that has most of them.
 fn with_expected_keys(settings: PartitionSettings, partitions: u64) -> PartitionSettings {
     let Some(chain) = &settings.chain else { return settings };
     let keys = chain.expected_keys as f64 / partitions as f64;
@@ -230,6 +240,7 @@ fn open_partition(
         let opened = (store.number, Arc::new(open_store(directory, header, store)?));
         match store.role {
             Role::Sorted => view.sorted = Some(opened),
+            // The manifest lists the oldest store first, the view the newest.
             _ => view.hash_stores.insert(0, opened),
         }
     }
@@ -237,6 +248,7 @@ fn open_partition(
     let keys = view.sorted_records() + view.hash_records();
     let record_bytes = header.layout.slot_bytes(false).unwrap_or(0) as u64;
     let log_store = log_store_settings(settings, record_bytes, keys, slots_max, POSITION_BITS_MAX);
+    // The replay skips records before this start: they are in the stores of the partition.
     let active = LogStore::new(log_store, entry.converted_to)?;
     Ok(Partition::new(active, view, ranges))
 }

@@ -6,8 +6,8 @@
 //! |---|---|
 //! | LogStore | region and tag of its index, in memory |
 //! | in hash order | the block that its index names; a search of some blocks if the index is on flash |
-//! | in buckets (perfect index) | the first block of the bucket, of which all 512 records are read |
-//! | cuckoo table | its region, of which all records are read: some thousand |
+//! | in buckets (perfect index) | the first block of the bucket; all its 512 records are read |
+//! | cuckoo table | its region; all its records are read: some thousand |
 //!
 //! The last piece that a page reads of a store is read again by the next page. A scan of stores in hash order reads
 //! about one block per store and page more than an iteration, and an eighth of the page if that is more.
@@ -52,6 +52,7 @@ pub(super) fn scan(
         if page.is_full() {
             return Ok(page.finish(Some(*positions.start())));
         }
+        // One partition at a time: a page holds no stores and no log for those that it does not reach.
         let (snapshot, log) = partitions.snapshot_of(number);
         let share = share_of_page(&snapshot, limit);
         let block_bytes = configuration.header.block_bytes as usize;

@@ -12,19 +12,17 @@ use super::convert::ConvertJob;
 use super::job_context::JobContext;
 use super::live::Edit;
 use super::merge::{Loaded, MergeJob};
-use super::policy::{Counts, Pressure};
+use super::policy::{Counts, Job, Pressure};
 use super::rate::Rate;
 use crate::batch::TimestampMs;
 use crate::device::Purpose;
-use crate::engine::jobs::JobSlot;
+use crate::engine::jobs::{JobSlot, step_furthest_behind};
 use crate::engine::{Background, Step};
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, yield_now};
 use std::cell::Cell;
 
-/// Below this pressure, indexes and filters are read back before other work.
-const LOAD_PRESSURE_MAX: f64 = 0.5;
 /// The slack while the only work is to free the space of removed files.
 const FREEING_SLACK: f64 = 8.0;
 
@@ -158,29 +156,26 @@ impl Scheduler {
     pub fn step(&self, now_ms: TimestampMs) -> Result<Step> {
         self.context.log.health().run(|| {
             let JobContext { configuration, partitions, commits, memory, .. } = &self.context;
-            let Pressure { convert, merge } = {
-                let schedule = self.schedule.lock();
-                self.counts(&schedule).pressure(&configuration.settings)
-            };
+            let due = self.counts(&self.schedule.lock()).due(&configuration.settings);
+            // In every step: a LogStore with few writes would keep the whole log since its first record.
             self.freeze_idle_log_stores()?;
             partitions.shrink_log_stores()?;
-            if convert.max(merge) < LOAD_PRESSURE_MAX && memory.step_load()? == Step::Worked {
-                return Ok(Step::Worked);
-            }
-            let worked = match convert >= merge {
-                true => self.step_convert(now_ms)? || self.step_merge(now_ms)?,
-                false => self.step_merge(now_ms)? || self.step_convert(now_ms)?,
-            };
+            let worked = step_furthest_behind(due, |job| match job {
+                Job::Convert => self.step_convert(now_ms),
+                Job::Merge => self.step_merge(now_ms),
+                Job::Load => Ok(memory.step_load()? == Step::Worked),
+            })?;
             let is_limited = !worked && self.has_limited_work(now_ms);
             self.is_limited.store(is_limited, Ordering::Relaxed);
             // After each step, in proportion to what it wrote.
             let freed = configuration.directory.free_removed(!worked)?;
-            if worked || memory.step_load()? == Step::Worked {
+            if worked {
                 return Ok(Step::Worked);
             }
             if is_limited {
                 return Ok(if freed { Step::Worked } else { Step::Idle });
             }
+            // No conversion follows with which these could share a commit, so they do not wait any longer.
             let committed = commits.run(|queue| queue.commit_pending())?;
             self.refresh();
             memory.rebalance(0);
@@ -238,6 +233,8 @@ impl Scheduler {
         let memory = &self.context.memory;
         let start = || {
             let mut schedule = self.schedule.lock();
+            // The lock is held until `converting` is set: a merge that starts meanwhile would include the same
+            // LogStore.
             let Some(number) = self.oldest_frozen(&schedule) else { return Ok(None) };
             let settings = &self.context.configuration.settings;
             let hash_stores = self.counts(&schedule).hash_stores_mean(settings);
@@ -257,6 +254,7 @@ impl Scheduler {
             memory.convert_bytes.store(0, Ordering::Relaxed);
             {
                 let mut schedule = self.schedule.lock();
+                // After `finish`: a merge must not include the LogStore before the HashStore has replaced it.
                 schedule.converting = None;
                 self.refresh_locked(&schedule);
             }
@@ -306,6 +304,7 @@ impl Scheduler {
             memory.chain_bytes.store(0, Ordering::Relaxed);
             {
                 let mut schedule = self.schedule.lock();
+                // After `finish`: a merge takes the chain that it will replace from the view when it starts.
                 schedule.chaining = None;
                 self.refresh_locked(&schedule);
             }
@@ -320,6 +319,7 @@ impl Scheduler {
         let is_merged = |number| schedule.merging_frozen && schedule.merging == Some(number);
         // A compaction merges frozen LogStores without a conversion.
         let convertible = partitions.filter(|(number, _)| !schedule.compact[*number] && !is_merged(*number));
+        // By its start in the log: the oldest LogStore keeps most of the log from being released.
         let oldest = convertible.filter_map(|(number, partition)| {
             partition.read(|state| state.view.frozen.last().map(|frozen| (frozen.start(), number)))
         });
@@ -377,6 +377,7 @@ impl Scheduler {
         };
         // The active LogStore is merged too, which saves its conversion.
         partitions.freeze_early(number)?;
+        // The schedule is not locked for this: `merging` and `merging_frozen` keep other jobs off what is merged.
         let job = MergeJob::start(&self.context, number, merging_frozen, new_key_ratio, now_ms, None)?;
         if job.is_none() {
             let mut schedule = self.schedule.lock();
@@ -442,6 +443,7 @@ impl Scheduler {
         let mut next = Some(job);
         while let Some(job) = next.take() {
             if !go_on() {
+                // Nothing of the load is visible yet: it shows no part before its commit.
                 job.abandon(&self.context)?;
                 self.context.memory.merge_bytes.store(0, Ordering::Relaxed);
                 let mut schedule = self.schedule.lock();
@@ -461,6 +463,7 @@ impl Scheduler {
         for number in 0..partitions.len() {
             partitions.freeze_early(number)?;
         }
+        // The last segment is never released, so it should have no records that are merged.
         log.start_new_segment()?;
         let end = log.end();
         // The marker of this sync follows the end of the segment before: only then a commit releases that segment.
@@ -470,6 +473,7 @@ impl Scheduler {
                 state.active.is_empty() && state.view.frozen.is_empty() && state.active.start() < end
             })
         };
+        // Where there is nothing to merge, no commit of a merge follows, and the partition would keep the log.
         self.release_log_of(&(0..partitions.len()).filter(is_behind).collect::<Vec<_>>())?;
         let mut schedule = self.schedule.lock();
         schedule.compact.fill(true);

@@ -82,11 +82,13 @@ pub(super) fn cursor(
     gone_at_ms: Option<TimestampMs>,
     read_bytes: impl Fn(u64) -> usize,
 ) -> MergeCursor {
+    // From the newest source to the oldest: of records with equal keys the first source wins.
     let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
     for frozen in std::iter::once(&snapshot.active).chain(&snapshot.view.frozen) {
         let (log, frozen) = (log.clone(), frozen.clone());
         sources.push(Box::new(LogCursor::new(log, frozen, hasher, Purpose::Iterate)));
     }
+    // Without `view.merged`: the stores that are being merged have the same records.
     for (_, store) in &snapshot.view.hash_stores {
         sources.push(store.cursor(Purpose::Iterate, read_bytes(store.file().length())));
     }
@@ -121,6 +123,7 @@ impl Iterator for PartitionRecords {
         match self.cursor.advance() {
             Ok(_) => self.cursor.entry().map(|entry| Ok(copy(&entry.record))),
             Err(error) => {
+                // The cursor has passed the record that it could not read: to continue would skip it silently.
                 self.failed = true;
                 Some(Err(error))
             }

@@ -39,6 +39,7 @@ impl LookupContext<'_> {
         let Some(value) = record.value.filter(|_| !record.is_gone(self.now_ms)) else {
             return Lookup::Found(None);
         };
+        // Refused if a write to the key's stripe has begun since the ticket: the record may be older than the stores.
         self.cache.insert(self.ticket, self.query.key, value, record.expires_at_ms);
         to.reserve_exact(value.len());
         to.extend_from_slice(value);
@@ -100,6 +101,7 @@ impl Stores {
         if let Lookup::Found(_) = active {
             return Ok(active);
         }
+        // The view has the newest first.
         for frozen in &self.view.frozen {
             let candidates = frozen.candidates(context.query.hash);
             let found = context.look_up_in_log(log, &candidates, buffer, to)?;
@@ -122,6 +124,7 @@ impl Stores {
         }
         let mut found = |record: &RecordView<'_>| context.found(record, to);
         let unchained = self.view.unchained();
+        // The chain has the oldest stores, so its page is read only after the newer ones were searched.
         for store in self.view.searched(context.query.hash.placement).take(unchained) {
             if let Some(Lookup::Found(found)) = store.look_up(&context.query, buffer, &mut found)? {
                 return Ok(found);
@@ -147,6 +150,7 @@ impl Stores {
         match chain.look_up(placement, query.purpose, buffer) {
             Ok(places) => {
                 for place in places {
+                    // Chain and stores are of one view, so an age is the same run in both.
                     let Some(store) = self.view.chained(place.run) else { continue };
                     let span = Span::Blocks(place.blocks);
                     if let Some(Lookup::Found(found)) = store.look_up_in(span, query, buffer, found)? {

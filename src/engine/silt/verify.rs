@@ -29,6 +29,7 @@ pub(super) fn verify(
         report.damage.extend(wrong.iter().map(|error| Damage::of(error, DamagedPart::Manifest, length)));
         Result::Ok(manifest.partitions().iter().map(|partition| partition.converted_to).collect())
     })?;
+    // After the manifest: what a commit moves meanwhile from the log to stores is in these views.
     let views: Vec<_> = partitions.iter().map(|partition| partition.view()).collect();
     let total =
         report.checked_bytes + views.iter().map(|view| view.disk_bytes()).sum::<u64>() + log.disk_bytes();

@@ -69,6 +69,7 @@ impl View {
     /// Returns a store of the chain by its age: 0 is the oldest.
     pub fn chained(&self, age: usize) -> Option<&Arc<OrderedTable>> {
         match &self.sorted {
+            // The SortedStore is older than all HashStores.
             Some((_, store)) if age == 0 => Some(store),
             sorted => {
                 let at = (self.hash_stores.len() + usize::from(sorted.is_some())).checked_sub(age + 1)?;
@@ -87,11 +88,13 @@ impl View {
     /// Returns the stores to search for a key with this placement, the newest first.
     #[inline]
     pub fn searched(&self, placement: u64) -> impl Iterator<Item = &Arc<OrderedTable>> {
+        // From this placement on the part may lack records, so the merged stores are searched as before.
         let merged = self.merged.as_ref().filter(|merged| placement < merged.placement);
         let (merged_stores, last) = match merged {
             Some(merged) => (merged.hash_stores, Some(&merged.sorted)),
             None => (0, self.sorted.as_ref().map(|(_, store)| store)),
         };
+        // The merged ones are the oldest: a HashStore that was added since the merge began is before them.
         let others = self.hash_stores.len().saturating_sub(merged_stores);
         self.hash_stores[..others].iter().map(|(_, store)| store).chain(last)
     }
@@ -159,6 +162,7 @@ impl View {
                 let bytes = held.unwrap_or(chain.prefilter_bytes());
                 Piece { store: *number, kind: PieceKind::Prefilter, bytes, resident: held.is_some() }
             });
+        // The chain locates records without index or filter, and a cuckoo table needs its tags for any lookup.
         let stores = self.stores().take(self.unchained()).filter(|(.., store)| !store.is_cuckoo_table());
         let of_stores = stores.flat_map(|(number, role, store)| {
             let (index_kind, filter_kind) = match role {
@@ -186,6 +190,7 @@ impl View {
 
     /// Returns the view with one store replaced by the result of `change`; `None` if the view does not have the store.
     fn changed(&self, number: u64, change: impl FnOnce(&OrderedTable) -> OrderedTable) -> Option<View> {
+        // By number: the caller took it from a view that may be older than this one.
         let (_, role, store) = self.stores().find(|(other, ..)| *other == number)?;
         let changed = Arc::new(change(store));
         let mut view = self.clone();
@@ -200,6 +205,7 @@ impl View {
 
     /// Returns the view with this prefilter, if it has this chain.
     fn with_prefilter(&self, number: u64, prefilter: Option<Arc<Prefilter>>) -> Option<View> {
+        // A newer chain has a prefilter of its own: with this one, records of its newest runs would be missed.
         let is_of_chain = self.chain.as_ref().is_some_and(|(other, _)| *other == number);
         is_of_chain.then(|| View { prefilter, ..self.clone() })
     }

@@ -165,7 +165,7 @@ impl BitSliced {
         BitSliced { shape, words }
     }
 
-    /// Inserts a hash into the newest filter, of which there is one.
+    /// Inserts a hash into the newest filter. There must be a filter.
     pub(super) fn insert(&mut self, hash: u64) {
         for row in rows_of(self.shape.rows, self.shape.functions, hash) {
             let bit = (row + 1) * u64::from(self.shape.columns) - 1;
@@ -223,6 +223,7 @@ impl BitSliced {
     /// # Errors
     /// Those of [`append`](BitSliced::append).
     pub fn append_each(&mut self, newer: &[BitSliced]) -> Result<(), BuildError> {
+        // All checks first, so that the filters are unchanged after an error.
         if let Some(other) = newer.iter().find(|other| !self.has_shape_of(other)) {
             let limit = "the rows and functions of the older filters";
             return Err(BuildError::Setting { name: "rows", got: other.rows().into(), limit });

@@ -71,6 +71,7 @@ impl BloomFilters {
                 }
             }
         }
+        // The format has no matrix without columns.
         self.groups.retain(|group| group.columns() > 0);
         Ok(())
     }

@@ -45,8 +45,8 @@ fn rate_over_theory(rows: u32, functions: u32, keys: usize, columns: usize) -> f
     let mut numbers = Numbers(77);
     let lookups = 40_000;
     let found: usize = (0..lookups).map(|_| filters.matches(numbers.next()).count()).sum();
-    // The number of ones of a filter varies little if the number of its keys is fixed: the mean of the power is that
-    // of a Poisson number of ones, a throw of each of which is a key of one function.
+    // The number of ones of a filter varies little if the number of its keys is fixed. So the mean of the rates is
+    // nearly the rate of the mean number of ones, which is the formula of the paper.
     let zeros = (1.0 - 1.0 / f64::from(rows)).powf(f64::from(functions) * keys as f64);
     let formula = (1.0 - zeros).powi(functions as i32);
     found as f64 / (lookups as f64 * columns as f64) / formula
@@ -118,7 +118,7 @@ fn filters_that_are_appended_are_those_that_are_added_one_by_one() {
 
 #[test]
 fn filters_of_several_numbers_of_rows_are_numbered_through() {
-    // Sets of two sizes, each of which has its own number of rows, in an order that makes several matrices.
+    // Sets of two sizes, in an order that makes several matrices. Each size has its own number of rows.
     let sizes = [10, 10, 20, 20, 20, 10, 5];
     let sets = sets(&sizes, 9);
     let parts: Vec<BitSliced> = sets

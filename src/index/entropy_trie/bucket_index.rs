@@ -1,9 +1,9 @@
 //! The index of the virtual buckets (ECT 3.1.3): where the records and the code of each bucket begin. 28 buckets per
 //! cache line.
 //!
-//! A line holds the offsets at which its first bucket begins and two bytes per bucket: how far its number of keys
-//! deviates from the average, and how far the length of its code deviates from the average for that number of keys. A
-//! lookup adds up the bytes before its bucket:
+//! A line holds the offsets at which its first bucket begins, and two bytes per bucket. The first byte is the deviation
+//! of its number of keys from the average. The second is the deviation of the length of its code from the average for
+//! that number of keys. A lookup adds up the bytes before its bucket:
 //!
 //! ```text
 //! line (64 bytes)   position | bit | keys, length of bucket 0 | of bucket 1 | .. | of bucket 27
@@ -191,6 +191,7 @@ impl BucketIndex {
         let (before, own) = (line.sums(within), line.deviations(within));
         let keys_before = i64::from(self.averages.keys) * within as i64 + before.keys;
         let keys = i64::from(self.averages.keys) + own.keys;
+        // Damaged numbers wrap around here, and `validate` refuses them.
         let offsets = |keys: i64, longer: i64| Offsets {
             position: (upper.position + u64::from(line.position)).wrapping_add_signed(keys),
             bit: (upper.bit + u64::from(line.bit)).wrapping_add_signed(self.averages.bits(keys) + longer),
@@ -263,6 +264,7 @@ impl BucketIndex {
                 return Err(decoder.unexpected(format!("a wide line below {}", self.wide.len()), wide));
             }
         }
+        // Lookups add up the numbers of a line without a check, so each sum is checked here.
         let mut last = Offsets::default();
         for number in 0..self.buckets {
             let bucket = self.bucket(number);
@@ -377,6 +379,7 @@ impl BucketIndexBuilder {
         }
         let upper = index.upper[number / UPPER_LINES];
         self.begins.push(end);
+        // Only wide lines have the bits of plain buckets.
         let narrow = if self.plain == 0 { Line::new(&self.begins, upper, index.averages) } else { None };
         index.lines.push(narrow.unwrap_or_else(|| {
             let mut begins = [end; LINE_BUCKETS + 1];

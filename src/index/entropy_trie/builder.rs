@@ -123,6 +123,7 @@ impl EntropyTrieBuilder {
                 let (left, right) = subtrie.split(left);
                 write(writer, left_keys, left);
                 write(backward, right_keys, right);
+                // Readers find the right half from the end of the bucket.
                 return writer.append_backward(backward);
             }
             subtrie = subtrie.deeper();

@@ -73,6 +73,7 @@ impl CodeString {
     fn word(&self, byte: usize) -> u64 {
         match self.bytes.get(byte..).and_then(|rest| rest.first_chunk()) {
             Some(word) => u64::from_le_bytes(*word),
+            // Only damaged numbers lead behind the padding.
             None => 0,
         }
     }

@@ -59,6 +59,7 @@ impl EntropyTrie {
             records_per_block: decoder.u32("records_per_block")?,
             expected_keys: decoder.u64("expected_keys")?,
         };
+        // Before the number of buckets is computed from them.
         settings.check().map_err(|error| decoder.unexpected("settings within their limits", error))?;
         let len = decoder.at_most((1 << 62) - 1, "a number of keys")?;
         let bit = decoder.at_most(u64::MAX / 2, "bits of code")?;

@@ -164,6 +164,7 @@ impl JointCodes {
     /// Returns a shape by its number.
     #[inline(always)]
     pub(super) fn shape(&self, number: ShapeNumber) -> &Shape {
+        // Damaged bytes may give any number.
         &self.shapes[usize::from(number) % SHAPES_MAX]
     }
 

@@ -2,7 +2,7 @@
 //! record among the records sorted by placement, in 2.4 to 2.5 bits per key, or to its block, in fewer bits.
 //!
 //! Placements are divided into *virtual buckets* of about 256 keys. The keys of a bucket form a binary trie of their
-//! bits, of which only the number of keys in the left subtrie of each node is stored. These numbers follow the binomial
+//! bits. Only the number of keys in the left subtrie of each node is stored. These numbers follow the binomial
 //! distribution, so likely ones have short codes.
 //!
 //! ```text
@@ -19,8 +19,8 @@
 //! the path is skipped, and its size is added up. For 1011: 3 keys are on the left (their code, `2 1`, is skipped),
 //! then 0 keys, then 1 key: record 4 of the bucket.
 //!
-//! A subtrie has no code if it is a *leaf*: if it has one key; in a sparse trie, if its records share one block
-//! (3.1.6); and, beyond the paper, if all 64 bits of its keys are used up, that is, if its keys are equal.
+//! A subtrie has no code if it is a *leaf*: a subtrie of one key, or, in a sparse trie, one whose records share a block
+//! (3.1.6). Beyond the paper, a subtrie is also a leaf if all 64 bits of its keys are used up, so its keys are equal.
 //!
 //! There are two coders. The paper's writes each trie in pre-order, with Huffman codes for small subtries and Elias
 //! gamma codes for others (ECT 3.1.4). |Left| = 0 and |Left| = |T| share a code, so a lookup of an indexed key takes

@@ -142,6 +142,7 @@ impl CuckooFilter {
         let buckets_per_region_log2 = reader.u8("buckets per region")?;
         let regions = reader.u32("regions")?;
         let settings = CuckooSettings { regions, buckets_per_region_log2, tag_bits };
+        // Before the length of the tags is computed from them.
         settings
             .check()
             .map_err(|error| reader.error(6, "settings within limits".into(), error.to_string()))?;

@@ -52,6 +52,7 @@ impl RangedFilterBuilder {
         if range < self.filters.len() as u64 {
             return Err(BuildError::OutOfOrder { last: u64::MAX, got: placement });
         }
+        // A range without keys has a filter too, because ranges are found by their numbers.
         while (self.filters.len() as u64) < range {
             self.finish_range()?;
         }
@@ -98,6 +99,7 @@ impl RangedFilter {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         reader.u16("two bytes of padding")?;
         let ranges = reader.u64("a number of ranges")?;
+        // The bytes bound the number of filters, and so the memory that is reserved.
         let possible = 1..=(bytes.len() / RANGE_BYTES_MIN) as u64;
         let allowed = possible.contains(&ranges);
         reader.check(8, allowed, || format!("{possible:?} ranges"), || ranges.to_string())?;

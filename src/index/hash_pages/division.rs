@@ -1,5 +1,4 @@
-//! How the hashes are divided among the pages of an index: by their first bits, of which the pages that are split take
-//! one more.
+//! How the hashes are divided among the pages of an index: by their first bits. Pages that are split take one bit more.
 
 use super::PAGE_ENTRIES;
 use super::page::TAG_BITS_MIN;
@@ -16,7 +15,7 @@ pub struct Division {
 }
 
 impl Division {
-    /// Divides hashes of which `hash_bits` are kept among `pages`, one or more.
+    /// Divides hashes among `pages`, one or more. `hash_bits` of each hash are kept.
     pub fn new(hash_bits: u32, pages: usize) -> Division {
         let level = pages.max(1).ilog2();
         Division { hash_bits, level, split: pages.max(1) - (1 << level) }
@@ -44,6 +43,7 @@ impl Division {
         let kept = hash >> (64 - self.hash_bits);
         let tag_bits = self.hash_bits - self.level;
         let page = (kept >> tag_bits) as usize;
+        // This page is split: one bit more selects its half.
         if page < self.split {
             let tag_bits = tag_bits - 1;
             return ((kept >> tag_bits) as usize, kept & ((1 << tag_bits) - 1));

@@ -31,7 +31,7 @@ impl PartialEq for Marks {
 impl Eq for Marks {}
 
 impl Marks {
-    /// Makes the marks of `len` entries, none of which is marked.
+    /// Makes the marks of `len` entries. None is marked.
     pub fn of(len: usize) -> Marks {
         Marks(Some(Box::new(Words((0..len.div_ceil(64)).map(|_| AtomicU64::default()).collect()))))
     }

@@ -22,13 +22,14 @@ const MERGED_SHARE: usize = 64;
 const MERGED_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << (64 - TAG_BITS_MAX) };
 
 impl HashPages {
-    /// Applies changes, of which those of one hash apply in their order, that of the lists and in these. Returns
-    /// `false` if an entry to remove or replace does not exist; the index then has some of the changes.
+    /// Applies changes. Those of one hash apply in their order: that of the lists, then that in a list. Returns `false`
+    /// if an entry to remove or replace does not exist; the index then has some of the changes.
     pub fn apply_all<C: Change>(&mut self, changes: &[&[C]]) -> bool {
         let of_kind = |is: fn(&C) -> bool| changes.iter().copied().flatten().filter(|one| is(one)).count();
         let inserted = of_kind(|change| change.from().is_none()) as u64;
         let removed = of_kind(|change| change.to().is_none()) as u64;
         let len = (self.len() + inserted).saturating_sub(removed);
+        // All splits first: the changes are sorted by the pages that there are then.
         while len > PAGE_ENTRIES * self.pages.len() as u64 && self.division.can_split() {
             self.split_next();
         }
@@ -54,7 +55,7 @@ impl HashPages {
     }
 
     /// Writes all pages again. `apply` executes each change on the units of its hash, the newest first; those of one
-    /// hash in their order, that of the lists and in these. Marks are lost.
+    /// hash in their order: that of the lists, then that in a list. Marks are lost.
     ///
     /// # Errors
     /// None for hashes of the bits of this index.
@@ -92,6 +93,7 @@ impl HashPages {
             order.extend(
                 changes.iter().zip(0..).map(|(one, rank)| division.home(one.hash()).1 << number_bits | rank),
             );
+            // The numbers in the low bits keep the changes of a tag in their order.
             order.sort_unstable();
             entries.clear();
             let entry = |(hash, unit): (u64, u64)| PageEntry { tag: division.home(hash).1, unit };
@@ -157,6 +159,7 @@ fn by_page<C: Change>(division: Division, changes: &[&[C]]) -> (Vec<C>, Vec<usiz
         ends[page] += ends[page - 1];
     }
     let mut sorted = vec![*any; changes.iter().map(|changes| changes.len()).sum()];
+    // In the order of the lists, so that the changes of a hash keep it.
     for change in changes.iter().copied().flatten() {
         let end = &mut ends[division.home(change.hash()).0];
         sorted[*end] = *change;
@@ -188,6 +191,7 @@ impl Merge {
         self.order.clear();
         self.order
             .extend(changes.iter().zip(0..).map(|(change, number)| tag(change) << number_bits | number));
+        // The numbers in the low bits keep the changes of a tag in their order.
         self.order.sort_unstable();
         let (mut len, mut units) = (page.len(), 1);
         for change in changes {
@@ -226,10 +230,12 @@ impl Merge {
 fn change<C: Change>(entries: &mut Vec<PageEntry>, tag: u64, change: &C) -> Option<()> {
     let Some(from) = change.from() else {
         if let Some(unit) = change.to() {
+            // The newest is the first.
             entries.insert(0, PageEntry { tag, unit });
         }
         return Some(());
     };
+    // The oldest one, as `HashPage::replace` and `HashPage::remove` take.
     let at = entries.iter().rposition(|entry| entry.unit == from)?;
     match change.to() {
         Some(to) => entries[at].unit = to,

@@ -103,6 +103,8 @@ impl HashPages {
                 return Err(wrong(tag_bits));
             }
             let page = page.unwrap_or_else(|| HashPage::new(tag_bits));
+            // The bytes of a page do not say where it belongs. With tags of another width, lookups would
+            // compare other bits.
             if page.tag_bits() != tag_bits {
                 return Err(wrong(page.tag_bits()));
             }

@@ -218,6 +218,7 @@ impl HashPage {
 
     /// Inserts an entry before those of equal tag. Units have at most 40 bits.
     pub fn insert(&mut self, tag: u64, unit: u64) {
+        // First, since it moves the bits of all entries.
         self.widen_for(unit);
         let (group, low) = self.split_tag(tag);
         let Group { bit, mut ranks } = self.group(group);
@@ -226,6 +227,7 @@ impl HashPage {
         let more_counts = counts_words(self.len() + 1) - counts;
         let entries = (self.len() + 1) * self.entry_bits() as usize;
         self.grow_to(counts + more_counts + entries.div_ceil(64));
+        // The entries begin behind the counts, so they move up before a bit is inserted.
         if more_counts > 0 {
             let last = self.words.len() - 1;
             self.words.copy_within(counts..last, counts + 1);
@@ -292,6 +294,7 @@ impl HashPage {
     /// Replaces the unit of the entry of this tag and unit that was inserted first. Its place among equal tags stays.
     /// Returns whether there was one.
     pub fn replace(&mut self, tag: u64, from: u64, to: u64) -> bool {
+        // Before the entry is looked for: wider units move the bits of all entries.
         self.widen_for(to);
         let Some((_, rank)) = self.last_of(tag, from) else { return false };
         let (start, unit_bits) = (self.entries_bit(rank), self.unit_bits.into());
@@ -303,6 +306,7 @@ impl HashPage {
     fn last_of(&self, tag: u64, unit: u64) -> Option<(usize, usize)> {
         let (group, low) = self.split_tag(tag);
         let Group { bit, mut ranks } = self.group(group);
+        // Of equal entries the oldest is the last.
         let rank = ranks.rfind(|&rank| self.low(rank) == low && self.unit(rank) == unit)?;
         Some((bit, rank))
     }
@@ -336,7 +340,7 @@ impl HashPage {
         page.into_page()
     }
 
-    /// Makes a page for `len` entries, all bits of which are 0.
+    /// Makes a page for `len` entries. All bits are 0.
     pub(super) fn blank(tag_bits: u8, unit_bits: u8, len: usize) -> HashPage {
         let mut page =
             HashPage { words: Vec::new(), marks: Marks::default(), len: len as u32, tag_bits, unit_bits };
@@ -429,6 +433,7 @@ impl HashPage {
     /// Checks that the counts have as many ones as there are entries, and a zero for each group.
     fn check_counts(&self, reader: &Decoder<'_>) -> Result<(), DecodeError> {
         let counts = &self.words[..counts_words(self.len())];
+        // Lookups rely on both counts: with others they would return entries of other tags.
         let ones: usize = counts.iter().map(|word| word.count_ones() as usize).sum();
         let bytes = size_of_val(&*self.words);
         let wanted = || format!("{} entries in {GROUPS} groups", self.len);

@@ -40,6 +40,7 @@ impl CuckooSettings {
         limited("tag_bits", self.tag_bits.into(), (8..=16).contains(&self.tag_bits), "8 to 16")?;
         limited("buckets_per_region_log2", log2.into(), log2 <= 28, "at most 28")?;
         limited("regions", regions, regions >= 1, "at least 1")?;
+        // After the limit of the shift, which cannot overflow then.
         limited("regions", regions, regions << log2 <= BUCKETS_MAX, "small enough for at most 2^28 buckets")
     }
 
@@ -74,7 +75,7 @@ impl CuckooSettings {
         ((product >> 64) as u32, product as u64)
     }
 
-    /// Returns the tag of a key, which is never 0, the mark of an empty slot; and its two buckets, of which the second
+    /// Returns the tag and the two buckets of a key. A tag is never 0, which marks an empty slot. The second bucket
     /// follows from the first and the tag. Tags ascend with the placements of a region.
     pub(crate) fn tag_and_buckets(&self, placement: u64, fingerprint: u64) -> (u16, [u32; 2]) {
         let (region, rest) = self.region_and_rest(placement);

@@ -110,6 +110,7 @@ impl BucketCounts {
         } else {
             Excesses::Wide(bytes.as_chunks().0.iter().map(|&excess| u32::from_le_bytes(excess)).collect())
         };
+        // Where the seeds of a bucket begin follows from the sums of these counts.
         let counts = Self::from_excesses(least, excesses);
         reader.check(
             0,

@@ -103,6 +103,7 @@ impl PerfectIndexBuilder {
         if finishes {
             self.finish_bucket();
         }
+        // The buckets in between have no keys.
         self.counts.resize(bucket as usize, 0);
         self.placements.push(placement);
         Ok(finishes.then_some(&self.units))

@@ -13,10 +13,10 @@
 //! The dissertation's sparse entropy-coded tries (Lim 2014, 3.1.6) solve the same problem for records in hash order.
 //! The hash is RecSplit with consensus-coded seeds.
 //!
-//! A bucket fills a range of blocks or slots. Within a bucket the order of keys is free, so the one that is cheapest to
-//! describe is chosen: a binary tree splits the keys by a hash, whose seed is such that each side receives as many keys
-//! as it has space for. With blocks, the tree ends there; a bucket may begin and end within a block. With slots, it
-//! ends with groups of five keys, each with a seed that maps its keys to different slots.
+//! A bucket fills a range of blocks or slots. Within a bucket the order of keys is free, so the order that is cheapest
+//! to describe is chosen. A binary tree splits the keys by a hash. Its seed gives each side as many keys as it has
+//! space for. With blocks, the tree ends there; a bucket may begin and end within a block. With slots, it ends with
+//! groups of five keys, each with a seed that maps its keys to different slots.
 //!
 //! ```text
 //! 16 keys of a bucket, 4 per block          seed s1 sends 8 keys to the left and 8 to the right
@@ -234,7 +234,7 @@ impl PerfectOutline {
     }
 
     /// Returns the bucket of a placement. Buckets ascend with placements, and the records of a bucket are in
-    /// consecutive blocks, of which the first may begin with records of earlier buckets.
+    /// consecutive blocks. The first block may begin with records of earlier buckets.
     pub fn bucket_of(&self, placement: u64) -> u64 {
         bucket_of(self.counts.len(), placement)
     }
@@ -292,8 +292,10 @@ impl PerfectOutline {
         reader.check(2, allowed, || "1 to 256 records per block".into(), || records_per_block.to_string())?;
         let counts = BucketCounts::decode(reader)?;
         let mut exceptions: Vec<Exception> = Vec::new();
+        // No memory is reserved for a number that may be damaged.
         for _ in 0..reader.u32("a number of exceptions")? {
             let bucket = reader.u64("the bucket of an exception")?;
+            // Ascending, since `solution` searches them by bisection.
             let after = exceptions.last().map_or(0, |last| last.bucket + 1);
             let allowed = (after..counts.len()).contains(&bucket);
             reader.check(8, allowed, || format!("a bucket at or after {after}"), || bucket.to_string())?;

@@ -189,6 +189,7 @@ impl Shape {
         };
         let end = self.start(bucket.number + 1, bucket.first + u64::from(bucket.len));
         let seeds_start = end.checked_sub(splits + groups)?;
+        // Its seeds would overlap those of the bucket before.
         if seeds_start < self.start(bucket.number, bucket.first) {
             return None;
         }

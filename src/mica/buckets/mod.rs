@@ -207,6 +207,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         let home = self.home_of_bucket(bucket);
         let line = self.line(home.bucket);
         let dangling = |slot: &usize| !live(line.offset(*slot));
+        // Without the lock, which most buckets then do not need. What dangles from now on is left to the next sweep.
         if !line.used().any(|slot| dangling(&slot)) {
             return 0;
         }
@@ -238,8 +239,8 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         })
     }
 
-    /// Returns the maximum number of spare buckets that insertions of these hashes take, none of which is present.
-    /// There must be no writer.
+    /// Returns the maximum number of spare buckets that insertions of new keys with these hashes take. There must be no
+    /// writer.
     pub fn spares_needed(&self, hashes: &[u64]) -> u32 {
         let mut buckets: Vec<u32> = hashes.iter().map(|hash| self.home(*hash).bucket).collect();
         buckets.sort_unstable();
@@ -337,6 +338,7 @@ impl<W: Deref<Target = [AtomicU64]>, M: Mode> Locked<'_, W, M> {
         {
             let spare = buckets.line(before).next();
             buckets.line(before).set_next(0);
+            // After it is unlinked: from here on another writer may take it.
             buckets.spares.give_back(spare, |below| line.set_next(below));
         }
     }

@@ -60,6 +60,7 @@ impl Spares {
     pub fn give_back(&self, spare: u32, set_below: impl Fn(u32)) {
         let mut top = self.stack.load(Ordering::Relaxed);
         loop {
+            // Before it is on the stack: a thread that takes it reads the bucket below.
             set_below((top & NUMBER) as u32);
             let with = (top & !NUMBER).wrapping_add(NUMBER + 1) | u64::from(spare);
             match self.stack.compare_exchange_weak(top, with, Ordering::AcqRel, Ordering::Relaxed) {

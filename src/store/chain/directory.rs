@@ -57,6 +57,7 @@ impl PageDirectory {
         let ranges = reader.u32("a number of ranges")?;
         let limit = || format!("1 to {RANGES_MAX} ranges");
         reader.check(4, (1..=RANGES_MAX).contains(&ranges), limit, || ranges.to_string())?;
+        // At most 65,535, whatever the bytes claim.
         let mut runs = Vec::with_capacity(count.into());
         let mut columns = 0;
         for _ in 0..count {
@@ -70,6 +71,7 @@ impl PageDirectory {
         }
         let first_blocks = reader.arrays::<4>(u64::from(ranges) + 1, "first blocks")?;
         let first_blocks: Vec<u32> = first_blocks.iter().map(|block| u32::from_le_bytes(*block)).collect();
+        // Ascending up to the last block, so no page is read outside of the blocks.
         let is_allowed = first_blocks.first() == Some(&0)
             && first_blocks.is_sorted_by(|one, other| one < other)
             && first_blocks.last().is_some_and(|end| u64::from(*end) == blocks);

@@ -5,7 +5,7 @@
 //! hashes of the partition   |  range 0  |  range 1  |  range 2  |  ...
 //! run, the oldest           |  column   |  column   |  column   |        a column: a filter and the blocks of the
 //! run                       |  column   |  column   |  column   |        run's records in the range
-//! run, the newest         |  column   |  column   |  column   |
+//! run, the newest           |  column   |  column   |  column   |
 //!                              page 0      page 1      page 2            a page is read at once
 //! ```
 //!
@@ -92,6 +92,7 @@ impl Chain {
     }
 
     fn of(file: StoreFile, directory: PageDirectory) -> Chain {
+        // Damage is not stored: after an open, the next read of the page finds it again.
         Chain { file, directory, is_damaged: AtomicBool::new(false) }
     }
 
@@ -214,6 +215,7 @@ impl Chain {
         if verify && stated != page_checksum(self.file.footer().tag, range, &bytes[4..]) {
             return Err(damaged("a wrong checksum"));
         }
+        // Lengths within the page are checked also where a lookup skips the checksum.
         let page = ChainPage::decode(bytes).map_err(Error::decode(self.file.file().path(), offset))?;
         if page.columns() != self.columns() {
             return Err(damaged(&format!("{} columns", page.columns())));

@@ -69,6 +69,7 @@ impl<'a> ChainPage<'a> {
             });
             let Some((run, ChainRun { columns, .. })) = found else { continue };
             let within = u128::from(position) * u128::from(*columns);
+            // Of a run with several columns per range only one can have the placement: others match by chance.
             if (within >> 64) as u32 == column - (first - columns)
                 && let Some(blocks) = self.blocks(column as usize, within as u64)
             {

@@ -1,4 +1,8 @@
 //! Writes a chain, page by page: the columns of an older chain, and those of newer runs.
+//!
+//! 1. A step reads some pages of the older chain in one read, and verifies each: damage must get no new checksum.
+//! 2. To each page it adds the columns of the newer runs, and writes it. Pages are in the order of ranges.
+//! 3. The file ends with the places of the pages and the prefilter. It is synced before a manifest names it.
 
 use super::directory::{ChainRun, PageDirectory};
 use super::page::PageBuilder;

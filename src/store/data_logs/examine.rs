@@ -105,7 +105,7 @@ pub struct FoundSegment {
 /// Called with every intact record.
 pub type VisitRecord<'a> = dyn FnMut(FoundRecord<'_>) -> Result<()> + 'a;
 
-/// A segment, all of which must be intact.
+/// A segment that must be intact from its first to its last frame.
 #[derive(Clone)]
 struct WholeSegment {
     positions: Range<u64>,
@@ -176,6 +176,7 @@ impl DataLogsToExamine<'_> {
             let examined = log.examine(self.directory, Unreadable::IsDamage, advance)?;
             all.unfinished(&slots, &format, examined);
         }
+        // Only now it is known where the torn end of each log begins.
         self.records(&all, &|segment| !segment.is_finished, &mut |_| true, visit)?;
         Ok(all)
     }
@@ -251,6 +252,7 @@ impl DataLogsToExamine<'_> {
         let base = positions.start;
         let Some(file) = open(self.directory, format, base)? else { return Ok(()) };
         let header = read_segment_header(&file, Unreadable::IsDamage)?.0;
+        // Its frames are those of another segment.
         if header.is_some_and(|header| header != format.header(base, *slots)) {
             return Ok(());
         }
@@ -283,6 +285,7 @@ impl DataLogs {
                 let mut one = ExaminedLogs::default();
                 let format = LogFormat { database_id: segment.database_id, ..*log.format() };
                 one.finished(&self.directory, table, &format, &whole, advance, &mut |_| Ok(()))?;
+                // A segment that was released during this may have no file any more, which is no damage.
                 if one.damage.is_empty() || log.has_segment(segment.base) {
                     all.add(one);
                 }
@@ -358,6 +361,7 @@ impl ExaminedLogs {
                 return Ok(());
             }
             Some(_) => {}
+            // The frames are found without it: their checksums depend on the database and the position.
             None => {
                 let damage = part(DamagedPart::LogHeader, SEGMENT_HEADER_BYTES as u64);
                 lose(base..base, damage.because("the header of a log segment", "other bytes"));
@@ -369,6 +373,7 @@ impl ExaminedLogs {
                 Damage::new(file.path(), DamagedPart::LogFrames, offset, positions.end - positions.start);
             damage.because("a record of the log", "bytes that are not a frame of this position")
         };
+        // What a shorter file lacks is lost, too: see below.
         let reach = positions.end.min(end_of(&file, base)?);
         let mut records = 0;
         let end =

@@ -43,6 +43,7 @@ impl Frames {
     ) -> Frames {
         let read_bytes = slots.read_bytes.load(Relaxed);
         let source = source.map(|(log, segment)| {
+            // Both of one moment: no frame is passed twice, and none that is appended later.
             let (written, unwritten) = log.unwritten_of(&segment);
             let (position, end_offset) = (segment.base, segment.offset_of(written));
             let read_ahead = ReadAhead::new(purpose, read_bytes, READ_UNIT_BYTES);
@@ -138,6 +139,7 @@ impl Source {
                 }
                 Err(RecordProblem::Malformed(_)) => return Err(self.damaged(self.position)),
                 Err(RecordProblem::Short(wanted)) => {
+                    // More in each round, so the loop ends.
                     needed = wanted.max(needed + 1);
                     if !self.read(needed)? {
                         let is_end = self.at == self.held.len();
@@ -165,6 +167,7 @@ impl Source {
             })?;
         }
         if self.offset >= self.end_offset {
+            // These frames follow those of the file.
             self.held.append(&mut self.unwritten);
         }
         Ok(self.held.len() > before)

@@ -223,6 +223,7 @@ impl DataLogs {
             return Ok(None);
         }
         for log in &self.shared.logs {
+            // The oldest of its log, because `finished_to` of a class only grows.
             if let Some((segment, end)) = log.finish_segment()? {
                 let Slots { first: slot, count: slots } = segment.slots;
                 return Ok(Some(FinishedSegment {
@@ -310,8 +311,10 @@ impl DataLogs {
             let Some(format) = LogClass::from_number(segment.class).map(|class| self.format.of(class)) else {
                 continue;
             };
+            // A finished segment never changes, so both databases may have the file.
             self.directory.share(&format.segment_name(segment.base), target)?;
         }
+        // The others still grow here, so the other database gets copies, up to the ends.
         let mut logs = self.shared.logs.iter().zip(finished_to.iter().zip(ends));
         logs.try_for_each(|(log, (from, end))| log.copy_to(target, database_id, *from, *end))
     }

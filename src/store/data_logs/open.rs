@@ -1,4 +1,9 @@
-//! Creates and opens the logs.
+//! Creates and opens the logs. An open does this:
+//!
+//! 1. The headers of the finished segments are read, and their slots are taken. Their frames are not read.
+//! 2. In each class, every frame behind the last finished segment is verified. Damage before what is known to be synced
+//!    is an error. A torn end is cut off, durably, before anything is appended.
+//! 3. Segments before that which are not among the finished ones were released. They are removed.
 
 use super::{CLASSES, DataLogs, FinishedSegment, OPENING, Shared};
 use crate::coding::checksum::Secret;
@@ -34,7 +39,7 @@ pub struct DataLogSettings {
     pub moved: u8,
 }
 
-/// The result of opening the logs.
+/// What an open of the logs has found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecoveredLogs {
     /// The end of each log.
@@ -100,6 +105,8 @@ impl DataLogs {
         for some in finished.chunks(HEADERS_MAX) {
             segments.extend(open_finished(directory, settings, some)?);
         }
+        // Before any log takes the slots of its other segments: one of these with the slots of a finished segment is
+        // damage.
         slots.claim(&segments)?;
         // Moved records are appended in long pieces, which a mapping does not make cheaper.
         let unmapped = directory.clone().map_appends(false);
@@ -108,12 +115,14 @@ impl DataLogs {
             let mut finished: Vec<_> =
                 segments.iter().filter(|segment| segment.class == format.class).cloned().collect();
             finished.sort_unstable_by_key(|segment| segment.base);
+            // A segment is finished only after it was synced, so each log is durable up to there.
             let durable = if format.class == LogClass::User { synced.max(from) } else { from };
             let log_settings = LogSettings { format, segment_bytes: settings.segment_bytes, from, durable };
             let data = DataSegments { slots: slots.clone(), finished };
             let directory = if format.class == LogClass::User { directory } else { &unmapped };
             let (log, found) = Log::open_data(directory, &log_settings, &health, data, progress)?;
             *end = found.end;
+            // The table counts complete segments. This is the one that grows.
             slots.add_bytes(log.last_bytes());
             recovered.lost_tail_bytes += found.lost_tail_bytes;
             logs.push(log);
@@ -140,12 +149,14 @@ fn open_finished(
     let mut segments = Vec::with_capacity(finished.len());
     for (((file, header), request), wanted) in files.into_iter().zip(&requests).zip(finished) {
         let found = SegmentHeader::decode(request.bytes()).and_then(|(_, found)| found);
+        // A file of this name may be of another database, or of an older copy.
         if found != Some(header) {
             let got = found.map_or("other bytes".into(), |found| format!("{found:?}"));
             return Err(file.corrupt(0, format!("the header of a segment: {header:?}"), got));
         }
         let segment = Segment::new(file, &header);
         segment.complete(wanted.end);
+        // The file was opened with the access of finished segments already.
         segment.set_finished(None);
         segment.records.store(wanted.records, Relaxed);
         segment.order.store(wanted.order, Relaxed);
@@ -185,6 +196,7 @@ fn open_file(
         Err(error) => return Err(error),
     };
     let (length, expected) = (file.length()?, SEGMENT_HEADER_BYTES as u64 + (end - base));
+    // The segment was synced before the manifest named it, so no crash makes it shorter.
     if length < expected {
         let got = format!("{length} bytes");
         return Err(file.corrupt(length, format!("a segment of {expected} bytes"), got));

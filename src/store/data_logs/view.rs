@@ -24,7 +24,7 @@ struct Wanted<'v> {
     log: &'v Log,
     segment: &'v Segment,
     position: u64,
-    /// The bytes to read, of which there may be fewer at the end of a segment.
+    /// The bytes to read. There may be fewer at the end of a segment.
     bytes: usize,
 }
 
@@ -69,6 +69,7 @@ impl DataView {
             let mut wanted = Vec::with_capacity(units.len());
             for (unit, number) in units.iter().zip(first..) {
                 let (log, segment, position) = self.find(*unit)?;
+                // The others have no place in the file yet: they are copied from the buffer of the log.
                 if log.is_written(position) {
                     wanted.push(Wanted { number, log, segment, position, bytes: log.first_read_bytes() });
                 } else {
@@ -134,13 +135,14 @@ impl DataView {
     /// such segment.
     pub fn frames(&self, class: u8, base: u64, purpose: Purpose) -> Frames {
         let is_it = |segment: &&Arc<Segment>| segment.class.number() == class && segment.base == base;
+        // Of this view: it stays readable after its release.
         let segment = self.list.segments().find(is_it).cloned();
         let log = self.shared.logs.get(usize::from(class)).cloned();
         Frames::new(self.shared.slots.clone(), log.zip(segment), purpose)
     }
 }
 
-/// Reads the wanted records. Returns those of which more bytes are needed.
+/// Reads the wanted records. Returns those that need more bytes.
 fn read_round<'v>(
     purpose: Purpose,
     wanted: Vec<Wanted<'v>>,

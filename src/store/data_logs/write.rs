@@ -1,4 +1,4 @@
-//! Writes the segments of logs without opening these: a repair makes the logs that replace damaged ones.
+//! Writes segments of logs that are not open: a repair makes the logs that replace damaged ones.
 //!
 //! No sync marker in them says that anything is durable. So as long as no manifest names them, an open takes them
 //! for what a crash has left at the end of a log, and removes them.
@@ -91,6 +91,7 @@ impl SegmentsWriter {
         let slots = self.slots.take(bytes + self.format.marker_bytes() as u64)?;
         let base = self.position;
         let file = Log::create_segment(&self.directory, &self.format, base, slots)?;
+        // Later records of the user log are newer than all that this segment has.
         self.format.encode_order_marker(base, self.order, &mut self.buffer);
         self.position += self.buffer.len() as u64;
         self.offset = SEGMENT_HEADER_BYTES as u64;
@@ -120,6 +121,7 @@ impl SegmentsWriter {
     fn end_segment(&mut self) -> Result<()> {
         self.write()?;
         if let Some((file, segment)) = self.current.take() {
+            // The only sync of the file before the manifest names the segment as finished.
             file.file().sync(self.format.purpose())?;
             self.finished.push(FinishedSegment { end: self.position, ..segment });
         }
@@ -141,6 +143,7 @@ impl SegmentsWriter {
         names: &mut Vec<String>,
     ) -> Result<(Vec<FinishedSegment>, [u64; CLASSES])> {
         let ended = self.end_segment();
+        // Also after a failure: the caller removes these files.
         names.extend(self.files());
         ended?;
         begins[usize::from(self.format.class.number())] = self.position;

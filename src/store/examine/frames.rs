@@ -136,6 +136,7 @@ pub fn examine_frames(
                 see(Seen::Frame { positions: position..end, frame, bytes })?;
                 end
             }
+            // Nothing is concluded from one read: the same position is examined again.
             Err(_) if !reads_twice => {
                 frames.held = 0..0;
                 frames.sums = Some(RangeChecksums::new(file, offset_of(position)..end));
@@ -166,6 +167,7 @@ impl Frames<'_> {
         if position < self.held.start || end > self.held.end {
             let wanted = length.max(WINDOW_BYTES).min(self.end - position);
             let offset = position - self.base + SEGMENT_HEADER_BYTES as u64;
+            // Until the read has succeeded, the window holds nothing.
             self.held = 0..0;
             self.read_bytes += wanted;
             let mut got = self.read(offset, wanted)?;
@@ -261,6 +263,7 @@ impl Frames<'_> {
     fn gap_from(&mut self, position: u64, advance: &mut Advance<'_>) -> Result<(u64, Option<Bytes>)> {
         if let Some(length) = self.stated_length(position)? {
             let next = position + length;
+            // An intact frame at the stated length confirms it, so this one frame is all that is damaged.
             if next == self.end || self.sound_at(next)?.is_some() {
                 return Ok((next, self.key_at(position, length)?));
             }

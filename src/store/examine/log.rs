@@ -40,7 +40,7 @@ pub struct ExaminedSegment {
     pub end: u64,
     /// Its slots, by its header.
     pub slots: Slots,
-    /// The number of its intact records at or after the begin of the needed log, without those of the torn end.
+    /// The number of its intact records at or after the start of the needed log, without those of the torn end.
     pub records: u64,
     /// What the first order marker in it states.
     pub order: Option<u64>,
@@ -72,7 +72,7 @@ pub struct ExaminedLog {
     pub segments: Vec<ExaminedSegment>,
     /// The segments with nothing but the torn end.
     pub torn: Vec<ExaminedSegment>,
-    /// The segments that are not needed: they end at or before the begin of the needed log.
+    /// The segments that are not needed: they end at or before the start of the needed log.
     pub dead: Vec<u64>,
     /// Incomplete data counts as torn only from this position on.
     pub synced: u64,
@@ -89,8 +89,8 @@ impl ExaminedLog {
 struct Needed {
     dead: Vec<u64>,
     bases: Vec<u64>,
-    /// Whether there is a segment that ends at the begin of the needed log. It is removed only when the next one is
-    /// durable, so that one may never have been durable.
+    /// Whether there is a segment that ends at the start of the needed log. It is removed only when the next one is
+    /// durable, so the next one may never have been durable.
     follows_another: bool,
 }
 
@@ -118,6 +118,7 @@ impl LogToExamine {
                 examination.miss_segment(directory, base, is_certain(number));
             }
             let end = segment_end(&file, base)?;
+            // Frames must reach the next segment. If they end before, the rest is a gap, not reserved space.
             let reach = bases.get(number + 1).copied();
             examination.segment(
                 &file,
@@ -127,6 +128,7 @@ impl LogToExamine {
                 advance,
             )?;
         }
+        // Every log has a segment from its creation on.
         if bases.is_empty() && !follows_another {
             examination.miss_segment(directory, u64::MAX, true);
             examination.position = self.from;
@@ -134,8 +136,8 @@ impl LogToExamine {
         examination.finish(directory)
     }
 
-    /// Like [`examine`](LogToExamine::examine), for an open log, all of which must exist. `find` opens one of
-    /// `segments`; a segment that was released meanwhile counts as empty.
+    /// Like [`examine`](LogToExamine::examine), for an open log, whose segments must all exist. `find` opens one of
+    /// them; a segment that was released meanwhile counts as empty.
     pub fn examine_open(
         &self,
         directory: &Directory,
@@ -227,7 +229,9 @@ impl LogToExamine {
         let after = dead.partition_point(|&base| base <= self.from);
         let (first, follows_another) = match dead[..after] {
             [] => (0, false),
+            // A segment is removed only after the next one is synced: while it exists, the next one may be lost.
             [.., before, at] if at == self.from => (after - 1, end_of(before)? >= self.from),
+            // The same, and the next one does not exist: it was never durable.
             [.., last] if last < self.from && end_of(last)? == self.from => (after, true),
             [..] => (after - 1, false),
         };
@@ -412,6 +416,7 @@ impl<'a> LogExamination<'a> {
             end = reach;
         }
         self.position = end;
+        // No batch continues in the next segment.
         if self.in_batch > 0 {
             let damage = Damage::new(file.path(), DamagedPart::LogFrames, 0, 0)
                 .because("the rest of a batch", "the end of the segment");
@@ -433,6 +438,7 @@ impl<'a> LogExamination<'a> {
                         self.in_batch = if batch_goes_on { self.in_batch + 1 } else { 0 };
                     }
                     Frame::SyncMarker(position) => {
+                        // It was written after a sync that the manifest may not state yet.
                         self.examined.synced = self.examined.synced.max(position);
                     }
                     Frame::OrderMarker(position) => {
@@ -441,6 +447,7 @@ impl<'a> LogExamination<'a> {
                         }
                     }
                 }
+                // Within a batch the log may not end: recovery keeps all records of a batch or none.
                 if self.in_batch == 0 {
                     self.complete = CompletePart { until: positions.end, records: self.examined.records };
                 }
@@ -496,6 +503,7 @@ impl<'a> LogExamination<'a> {
         let is_torn =
             |gap: &Gap| !gap.is_certain && gap.positions.start >= synced && gap.before.until >= synced;
         let mut end = self.position;
+        // The log ends before the first such gap: what follows was written later, and is torn even if it is intact.
         if let Some(at) = self.gaps.iter().position(is_torn) {
             let Gap { before: CompletePart { until, records }, segments, .. } = self.gaps[at];
             (end, self.examined.records) = (until, records);

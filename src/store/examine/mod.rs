@@ -61,6 +61,7 @@ pub(in crate::store) fn read_if_readable<'a>(
     length: usize,
     buffer: &'a mut AlignedBuffer,
 ) -> Result<Option<&'a [u8]>> {
+    // A read that failed once may succeed when it is repeated.
     for _ in 0..2 {
         match file.read(Purpose::Maintain, offset, length, buffer) {
             Ok(_) => {

@@ -1,4 +1,4 @@
-//! Opens a store of which any part may be damaged.
+//! Opens a store that may be damaged in any part.
 
 use super::{RecordScope, is_damage, read_if_readable};
 use crate::coding::Reader;
@@ -66,6 +66,7 @@ impl OpenedStore {
             }
             Err(error) => return Err(error),
         };
+        // The page cache may hold bytes that never reached the device.
         file.drop_cache();
         let length = file.length()?;
         let mut damage = Vec::new();
@@ -73,6 +74,7 @@ impl OpenedStore {
             Some(footer) => (footer, true),
             None => (guess_footer(&file, length, wanted)?, false),
         };
+        // However intact the file is, its records are not those of this store.
         if footer.tag != wanted.tag {
             let damage = Damage::new(file.path(), DamagedPart::File, 0, length);
             return lost(damage.because(expected_tag(wanted.tag), found_tag(footer.tag)));
@@ -93,9 +95,9 @@ impl OpenedStore {
         Ok(Ok(store))
     }
 
-    /// Returns an open store with its saved index and filter, which it reads and holds in memory. A store of which
-    /// another process may replace the index is examined with those that are in memory, and its end is not checked:
-    /// then `checks_end` is false.
+    /// Returns an open store with its saved index and filter, which it reads and holds in memory. If another process
+    /// may replace the index, the store is examined with those that are in memory, and its end is not checked: then
+    /// `checks_end` is false.
     ///
     /// # Errors
     /// Errors of reading, except for bytes that the device has lost.

@@ -235,6 +235,7 @@ impl<'v, 'f> Pass<'v, 'f> {
             Ok(block) if self.form == Some(BlockForm::Stream) => self.take_stream(number, &block)?,
             Ok(block) => self.take_slots(number, block.payload)?,
         }
+        // The first readable block after damage limits which placements are lost.
         if let Some(lowest) = self.lowest_in_block {
             let open = self.runs.len() - self.open_runs;
             self.runs[open..].iter_mut().for_each(|run| run.after = Some(lowest));
@@ -248,6 +249,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         let pending = std::mem::take(&mut self.pending);
         let cut_key = self.store.scope.shape.layout.decode_stream_key(&pending).ok();
         let cut_key = cut_key.map(bytes::Bytes::copy_from_slice);
+        // Up to the first record that begins in a later block, bytes may be the rest of a lost one.
         self.begins = None;
         let before = self.highest;
         match self.runs.last_mut() {
@@ -309,6 +311,7 @@ impl<'v, 'f> Pass<'v, 'f> {
 
     fn take_stream(&mut self, number: u64, block: &Block<'_>) -> Result<()> {
         if self.begins.is_none() {
+            // The whole block is the rest of a lost record.
             let Some(first) = block.first_record else { return Ok(()) };
             self.begins = Some(number);
             self.pending.extend_from_slice(block.payload.get(first..).unwrap_or_default());
@@ -344,6 +347,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         let RecordScope { shape, partition } = self.store.scope;
         let hasher = shape.hasher;
         let whole = hasher.key_hasher.hash(record.key);
+        // A right checksum says that the block is as it was written, not that its records belong here.
         if whole.partition(hasher.partitions_log2) as u64 != partition {
             self.lose_misplaced(
                 blocks.start,
@@ -364,6 +368,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         self.highest = self.highest.max(Some(hash.placement));
         self.lowest_in_block =
             Some(self.lowest_in_block.map_or(hash.placement, |low| low.min(hash.placement)));
+        // The record is intact, but gets do not find it.
         if let Err(part) = self.store.finds(hash, &blocks) {
             self.not_found.get_or_insert((part, blocks.start));
         }
@@ -377,6 +382,7 @@ impl<'v, 'f> Pass<'v, 'f> {
             self.lose_misplaced(footer.blocks - 1, "the rest of a record", "the end of the last block");
         }
         let path = self.store.file.file().path().to_owned();
+        // If blocks are unusable, the number of records is lower anyway.
         if self.runs.is_empty() && self.store.end_is_known && self.records != footer.records {
             let damage = Damage::new(&path, DamagedPart::Records, 0, 0);
             let damage = damage.because(format!("{} records", footer.records), self.records.to_string());

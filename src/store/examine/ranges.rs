@@ -1,6 +1,6 @@
-//! Checksums of arbitrary ranges of a file. They make it possible to look for a frame at every position of a file, each
-//! of which may state any length, in time proportional to the file's length rather than its square: the checksum of a
-//! range is computed from those of the two prefixes that end where it begins and ends.
+//! Checksums of arbitrary ranges of a file. They make it possible to look for a frame at every position of a file,
+//! although each may state any length, in time proportional to the file's length rather than its square: the checksum
+//! of a range is computed from those of the two prefixes that end where it begins and ends.
 //!
 //! All bytes are read twice, because a bit that flips on its way from the device looks like damage. A difference is an
 //! error.

@@ -39,6 +39,7 @@ impl Log {
             if !piece.is_empty() {
                 file.write(Purpose::Maintain, offset, &piece)?;
             }
+            // The manifest of the copy will state that everything before `end` is synced.
             file.sync(Purpose::Maintain)?;
         }
         Ok(())

@@ -62,7 +62,7 @@ impl Log {
         self.segments.read().0.binary_search_by_key(&base, |segment| segment.base).is_ok()
     }
 
-    /// Returns where the part of a segment that is written ends, and the frames behind it.
+    /// Returns where the written part of a segment ends, and the frames after it, which are in memory.
     pub(in crate::store) fn unwritten_of(&self, segment: &Segment) -> (u64, Vec<u8>) {
         self.tail.look(|tail| match segment.end() {
             Some(end) => (end, Vec::new()),
@@ -85,6 +85,7 @@ impl Log {
     pub(in crate::store) fn finish_segment(&self) -> Result<Option<(Arc<Segment>, u64)>> {
         self.syncing.run(|syncing| {
             let segments = self.segments.read().clone();
+            // A complete segment always has a next one: the last one still grows.
             let mut unfinished = segments.0.iter().filter(|segment| !segment.is_finished());
             let Some((segment, next)) = unfinished.next().zip(unfinished.next()) else { return Ok(None) };
             let Some(end) = segment.end() else { return Ok(None) };
@@ -97,6 +98,7 @@ impl Log {
             if synced < end || length > wanted {
                 segment.file().sync(self.format.purpose())?;
             }
+            // A sync beyond the end has covered the next segment already.
             if synced <= end {
                 next.file().sync(self.format.purpose())?;
             }
@@ -113,6 +115,7 @@ impl Log {
                 other = Some(self.directory.open(&self.format.segment_name(segment.base), access)?);
                 segment.file().drop_cache();
             }
+            // Only now: what is finished counts as durable, and later syncs skip it.
             segment.set_finished(other);
             if let Some(slots) = &self.slots {
                 slots.subtract_unfinished();
@@ -136,6 +139,7 @@ impl Log {
             *segments = Arc::new(Segments(rest));
             released
         };
+        // Views that have the segment still read its file.
         self.directory.remove_open(&self.format.segment_name(base), released.file())?;
         if let Some(slots) = &self.slots {
             slots.remove(&released);

@@ -42,8 +42,8 @@ use std::sync::Arc;
 
 /// The unit of writeback.
 const PAGE_BYTES: u64 = 4096;
-/// A segment of a log without slots has at most this share of the log, or these bytes if they are more: the space of
-/// what is not needed any more is free when its segment is complete.
+/// A segment of a log without slots has at most one part in this many of the log, or these bytes if they are more.
+/// Space is freed by whole segments, so short ones free it sooner.
 const SEGMENTS_MIN: u64 = 8;
 const SEGMENT_LENGTH_MIN: u64 = 1 << 20;
 /// The maximum number of buffered bytes.
@@ -228,6 +228,7 @@ impl Log {
         base: u64,
         slots: Slots,
     ) -> Result<Segment> {
+        // The next sync of the log covers header and name. Until then, a crash may leave a segment that counts as torn.
         let file = directory.create(&format.segment_name(base), Access::Buffered)?;
         let header = format.header(base, slots);
         file.write(format.purpose(), 0, &header.encode())?;
@@ -303,12 +304,14 @@ impl Log {
                 self.format.encode_record(position, &record, left > 0, &mut tail.buffer);
                 let length = tail.buffer.len() - start;
                 self.note_frame(length);
+                // Before the write: after an error the caller gets no end and must not use these positions.
                 place(&tail.segment, position, length);
             }
             let end = tail.end();
             if let Some(slots) = &self.slots {
                 slots.add_bytes(end - before);
             }
+            // Before the tail is unlocked: what is `Written` survives the end of the process when the call returns.
             if durability != Durability::Buffered
                 || tail.buffer.len() >= self.buffer_bytes_max.load(Ordering::Relaxed)
             {
@@ -328,6 +331,7 @@ impl Log {
             return Ok(());
         }
         let offset = tail.segment.offset_of(tail.buffer_base);
+        // After an error the buffer is kept, and no thread writes any more: the file may end with a part of a frame.
         tail.segment.file().append(self.format.purpose(), offset, &tail.buffer)?;
         tail.buffer_base += tail.buffer.len() as u64;
         tail.buffer.clear();
@@ -348,10 +352,12 @@ impl Log {
     /// Starts a segment; in a log of data, with slots for `bytes`.
     fn start_segment(&self, tail: &mut Tail, bytes: u64) -> Result<()> {
         self.flush(tail)?;
+        // Everything was written, so this is the end of one segment and the base of the next one.
         let base = tail.buffer_base;
         tail.segment.file().end_append(tail.segment.offset_of(base))?;
         let slots = self.slots.as_ref().map_or(Ok(Slots::default()), |slots| slots.take(bytes))?;
         let segment = Arc::new(Self::create_segment(&self.directory, &self.format, base, slots)?);
+        // Only now: if the new file cannot be made, the old segment must not have an end without a successor.
         tail.segment.complete(base);
         if let Some(slots) = &self.slots {
             slots.add_unfinished();
@@ -363,6 +369,7 @@ impl Log {
         if let Some(slots) = &self.slots {
             slots.add(&segment);
         }
+        // Views hold the old list, so it is replaced and not changed.
         let mut segments = self.segments.write();
         let mut list = segments.0.clone();
         list.push(segment);
@@ -387,9 +394,11 @@ impl Log {
                 self.flush(tail)?;
                 Ok(tail.buffer_base)
             })?;
+            // After the target: every segment with frames before it is in this list.
             let segments = self.segments.read().clone();
             for segment in segments.0.iter().filter(|segment| segment.base < target) {
                 let end = segment.end().unwrap_or(target);
+                // What ends before was covered by an earlier sync.
                 if end > syncing.from || segment.base >= syncing.from {
                     segment.file().sync(self.format.purpose())?;
                 }
@@ -401,7 +410,9 @@ impl Log {
                 syncing.directory_base = last_base + 1;
             }
             syncing.from = target;
+            // After both syncs, because callers that find it return at once.
             self.synced.store(target, Ordering::Release);
+            // After the sync: a marker that survives a crash proves that everything before `target` had become durable.
             self.mark(target)
         })
     }
@@ -456,6 +467,7 @@ impl Log {
         let synced = self.synced();
         let released = {
             let mut segments = self.segments.write();
+            // With `end < synced` the next segment has durable frames, so recovery knows that the log continues there.
             let released: Vec<_> = segments
                 .0
                 .iter()
@@ -469,6 +481,7 @@ impl Log {
             *segments = Arc::new(Segments(segments.0[released.len()..].to_vec()));
             released
         };
+        // Without the lock of the list, for which reads would wait.
         released.iter().try_for_each(|segment| {
             self.directory.remove_open(&self.format.segment_name(segment.base), segment.file())
         })

@@ -62,7 +62,7 @@ impl Log {
         }
     }
 
-    /// Decodes the record at a position, of which `wanted` bytes or all that exist are given.
+    /// Decodes the record at a position from `wanted` bytes, or from all that exist.
     pub(in crate::store) fn decode<'a>(
         &self,
         segment: &Segment,
@@ -75,6 +75,7 @@ impl Log {
                 self.note_frame(length);
                 return Ok(Decoded::Record(record));
             }
+            // Only if the read was full: fewer bytes are all that the segment has.
             Err(RecordProblem::Short(needed)) if bytes.len() == wanted && needed > wanted => {
                 return Ok(Decoded::Short(needed));
             }
@@ -132,6 +133,7 @@ impl Log {
     fn fetch_unwritten(&self, position: u64, wanted: usize, buffer: &mut AlignedBuffer) -> bool {
         !self.is_written(position)
             && self.tail.look(|tail| {
+                // Written since the check: the caller then reads it from the file.
                 let Some(start) = position.checked_sub(tail.buffer_base) else { return false };
                 let Some(bytes) = tail.buffer.get(start as usize..) else { return false };
                 let bytes = &bytes[..bytes.len().min(wanted)];

@@ -1,8 +1,14 @@
 //! Opens a log: complete frames are kept, and the torn end of what was being written is truncated.
 //!
-//! The same examination as for verify and repair decides what is intact. Opening refuses damage, truncates the torn
-//! end, and removes segments that are no longer needed. In a read-only directory the log is left unchanged, and read up
-//! to its intact end.
+//! 1. The log is examined as for verify and repair. Damage is an error, and nothing is changed then.
+//! 2. The torn end of the last segment is truncated, and that is synced. Segments with nothing but the torn end are
+//!    removed.
+//! 3. If there are segments that are no longer needed, the first needed one is synced: the last of them is the evidence
+//!    that it may never have been durable.
+//! 4. The directory is synced, so no torn segment comes back behind frames that are written later.
+//! 5. The segments that are no longer needed are removed. The log is ready for appends at its end.
+//!
+//! In a read-only directory the log is left unchanged, and read up to its intact end.
 
 use super::segment::Segment;
 use super::slots::SlotTable;
@@ -17,7 +23,7 @@ use crate::store::record::RecordView;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The result of opening a log.
+/// What the open of a log has found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// The end of the log.
@@ -26,7 +32,7 @@ pub struct Recovered {
     pub lost_tail_bytes: u64,
 }
 
-/// The settings of opening a log.
+/// The settings with which a log is opened.
 pub struct LogSettings {
     /// The parameters of the log's bytes.
     pub format: LogFormat,
@@ -38,7 +44,7 @@ pub struct LogSettings {
     pub durable: u64,
 }
 
-/// What the opening of a log of data knows of its segments.
+/// What is known of the segments of a log of data when it is opened.
 pub(in crate::store) struct DataSegments {
     /// The slots of all logs. Those of the finished segments of all of them are taken.
     pub slots: Arc<SlotTable>,
@@ -112,17 +118,20 @@ impl Log {
             done = total.min(done + bytes);
             progress(done, total)
         })?;
+        // Before anything is changed: a repair reads the log as the crash has left it.
         if let Some((_, damage)) = examined.damage.first() {
             return Err(damage.error());
         }
         if let Some(data) = &data {
             let finished = &data.finished;
+            // Finished segments before `from` belong to the log of data. Only the others are dead.
             examined.dead.retain(|base| finished.binary_search_by_key(base, |segment| segment.base).is_err());
         }
         let segments = match directory.is_read_only() {
             true => sound_segments(directory, &format, &examined)?,
             false => carry_out(directory, &format, &examined)?,
         };
+        // All but the last are complete: each ends where the next one begins.
         for pair in segments.windows(2) {
             pair[0].complete(pair[1].base);
         }
@@ -132,6 +141,7 @@ impl Log {
             None => segments,
         };
         let log = Self::assemble(directory, format, segment_bytes, shared, segments, examined.end);
+        // Records after `durable` may be in the page cache only, so the first sync covers their segments too.
         log.start_synced(durable, examined.records_end <= durable)?;
         Ok((Arc::new(log), Recovered { end: examined.end, lost_tail_bytes: examined.torn_bytes }))
     }
@@ -186,6 +196,7 @@ fn open_segment(directory: &Directory, format: &LogFormat, found: &ExaminedSegme
 /// Returns the segments with the intact part, or the one that it follows.
 fn sound_segments(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) -> Result<Vec<Segment>> {
     match (&examined.segments[..], &examined.dead[..]) {
+        // A log has at least one segment, and none may be created here: the last dead one ends where the log begins.
         ([], [.., last]) => {
             open_segment(directory, format, &ExaminedSegment::new(*last, *last)).map(|segment| vec![segment])
         }
@@ -206,6 +217,7 @@ fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) 
         last.file().truncate(last.offset_of(examined.end))?;
         last.file().sync(Purpose::Recover)?;
     }
+    // They begin after the end, where a new segment could get the same name.
     for torn in &examined.torn {
         directory.remove(&format.segment_name(torn.base))?;
     }

@@ -72,7 +72,7 @@ impl Segment {
 
     /// Marks a complete segment as finished. From now on it is read from `file`, if that is given.
     pub fn set_finished(&self, file: Option<File>) {
-        // A segment is finished once: by the opening, or under the lock of syncs.
+        // A segment is finished once: by the open, or under the lock of syncs.
         let _ = self.finished.set(file);
     }
 
@@ -100,7 +100,7 @@ impl Segment {
     /// number of further bytes read, and returns `false` to stop.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt) if there is anything else than frames.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if there is anything other than frames.
     pub fn frames(
         &self,
         format: &LogFormat,
@@ -118,6 +118,7 @@ impl Segment {
         };
         let file = self.file();
         let end = examine_frames(file, Unreadable::Fails, format, self.base, positions, advance, &mut see)?;
+        // Zeros up to the end: only a segment that grows has reserved space.
         if end < until { Err(self.damaged(end, NO_FRAME)) } else { Ok(()) }
     }
 

@@ -57,7 +57,7 @@ pub(in crate::store) struct SlotTable {
 /// The most bytes of a sequential read of segments: while a step works on the records of one, the next one is read.
 const READ_BYTES: usize = 512 << 10;
 
-/// A segment has at most this share of all bytes of the logs, or as many as a slot, or the minimum.
+/// A segment has at most one part in this many of all bytes of the logs, or as many as a slot, or the minimum.
 const SEGMENTS: u64 = 64;
 const SEGMENT_LENGTH_MIN: u64 = 2 << 20;
 
@@ -151,6 +151,7 @@ impl SlotTable {
     pub fn take(&self, bytes: u64) -> Result<Slots> {
         let count = bytes.div_ceil(self.capacity(1)).max(1);
         let mut taken = self.taken.lock();
+        // The lowest free ones, because the list is as long as the highest slot.
         let mut first = 0;
         for slot in taken.iter().map(|&slot| u64::from(slot)) {
             if slot - first >= count {
@@ -228,6 +229,7 @@ impl SlotTable {
     pub fn remove(&self, segment: &Segment) {
         self.bytes.fetch_sub(segment.file_bytes(), Ordering::Relaxed);
         self.change([(segment.slots, None)].into_iter());
+        // Last: the list must have lost the segment before another one can take its slots.
         Self::mark(&mut self.taken.lock(), segment.slots, false);
     }
 

@@ -45,6 +45,7 @@ impl<E> Commit<E> {
         let (crc, length) = (fields.u32()?, fields.u32()? as usize);
         let body = fields.bytes(length)?;
         let mut fields = Reader::new(body);
+        // The sequence number is part of what is verified, so no commit is taken for one at another place.
         if fields.u64()? != sequence || checksum::crc32c(&bytes[4..COMMIT_HEADER_BYTES + length]) != crc {
             return None;
         }

@@ -61,6 +61,7 @@ impl Header {
         };
         match (read(MANIFEST_NAME), read(MIRROR_NAME)) {
             (Some(Ok(header)), Some(Ok(mirror))) if header.database_id != mirror.database_id => {
+                // A restore may have put one of the two into the wrong directory, so the log decides.
                 let owner = owner_of_files(directory, [header.database_id, mirror.database_id])?;
                 Ok(Some(if owner == Some(mirror.database_id) { mirror } else { header }))
             }
@@ -144,6 +145,7 @@ impl Header {
             database_id,
             secret,
         };
+        // Equal to its own encoding, so the checksum is right, and no unknown flag is set.
         Some((version, (bytes == header.encode() && header.is_possible()).then_some(header)))
     }
 

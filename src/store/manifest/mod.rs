@@ -159,8 +159,7 @@ impl<S: LiveState> Manifest<S> {
     }
 
     /// Returns an error if the files belong to the mirror's database and not to the manifest's, or if the mirror is
-    /// ahead of the manifest. The mirror is written after the manifest is synced, so
-    /// the manifest has lost commits then.
+    /// ahead of the manifest. Then the manifest has lost commits: the mirror is written after the manifest is synced.
     fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
         let Ok(mirror) = Manifest::<S>::read(directory, MIRROR_NAME) else { return Ok(()) };
         let (id, mirror_id) = (self.header.database_id, mirror.header.database_id);
@@ -184,6 +183,7 @@ impl<S: LiveState> Manifest<S> {
         };
         read(self, &mut one)?;
         read(&mirror, &mut other)?;
+        // One of them was rewritten, and the crash came before the other was.
         if one[..] != other[..] {
             return Ok(());
         }
@@ -212,8 +212,10 @@ impl<S: LiveState> Manifest<S> {
                 let error = mirror.files[0].corrupt(0, expected, got);
                 Ok((manifest, vec![damage_of(&error, MIRROR_NAME)?]))
             }
+            // The mirror could not be read now, which is no damage.
             (Ok(_), Err(error)) if !is_missing(&error) => Err(error),
             (Ok(manifest), _) => Ok((manifest, Vec::new())),
+            // It has every commit that took effect, because that needs a sync of both files.
             (Err(error), Ok(mirror)) if is_damage(&error) => {
                 Ok((mirror, vec![damage_of(&error, MANIFEST_NAME)?]))
             }
@@ -237,6 +239,7 @@ impl<S: LiveState> Manifest<S> {
         let mut state = ManifestState::empty(&header);
         let (mut at, mut sequence, mut next_number) = (HEADER_BYTES, 0, 1);
         while let Some((commit, taken)) = Commit::decode::<S>(sequence, &bytes[at..]) {
+            // Positions are added to lengths later, which must not overflow.
             if commit.log_synced > POSITION_MAX {
                 let got = commit.log_synced.to_string();
                 return Err(file.corrupt(at as u64, "a position of the log up to 2^60", got));
@@ -247,8 +250,11 @@ impl<S: LiveState> Manifest<S> {
             at += taken;
             sequence += 1;
         }
+        // Bytes that are left may be a commit that a crash cut off, but then no later commit follows.
         refuse_loss(&file, bytes, at, sequence)?;
         if at < bytes.len() {
+            // They will be truncated, so a bit that flipped on its way from the device must not make a commit look
+            // torn.
             file.confirm(0, bytes)?;
         }
         let verified_checksum = crc32c(&bytes[..at]);
@@ -270,8 +276,10 @@ impl<S: LiveState> Manifest<S> {
     /// that: a killed process may have left it written and not synced.
     pub fn make_durable(&mut self) -> Result<()> {
         let Some(file) = self.files.first() else { return Ok(()) };
+        // A commit that is appended after an incomplete one would never be read.
         file.truncate(self.length)?;
         file.sync(Purpose::Recover)?;
+        // A crash may have left it a commit behind. The next one is appended to both at the same offset.
         if self.directory.list()?.iter().any(|name| name == MIRROR_NAME) {
             self.mirror()?;
         }
@@ -337,6 +345,7 @@ impl<S: LiveState> Manifest<S> {
     /// files that the edits name must have been synced; the directory is synced here.
     pub fn commit(&mut self, edits: &[S::Edit], log_synced: u64) -> Result<()> {
         if edits.iter().any(|edit| S::highest_added(edit).is_some()) {
+            // The names of new files must be durable before a commit that needs them.
             self.directory.sync(Purpose::Manifest)?;
         }
         self.append(&Commit { log_synced, settings: KeptSettings::new(), edits: edits.to_vec() })
@@ -355,18 +364,21 @@ impl<S: LiveState> Manifest<S> {
             let problem = format!("{text} has more than {KEPT_TEXT_BYTES_MAX} bytes; use a shorter value");
             return Err(Error::Setting { name: "set", problem });
         }
+        // The position stays: `apply` keeps the highest one.
         self.append(&Commit { log_synced: 0, settings: settings.clone(), edits: Vec::new() })
     }
 
     fn append(&mut self, commit: &Commit<S::Edit>) -> Result<()> {
         let mut state = self.state.clone();
         state.apply(commit).map_err(|edit| impossible(&self.files[0], self.length, edit))?;
+        // Kept if the write fails: the files may then have the commit or not, and `check` accepts both.
         let attempted = self.attempted.insert(state);
         let mut bytes = Vec::new();
         let log_synced = attempted.log_synced;
         Commit { log_synced, ..commit.clone() }.encode::<S>(self.sequence, &mut bytes);
         let is_long = self.length + bytes.len() as u64 > MANIFEST_BYTES_MAX;
         if self.length > self.rewrite_bytes || is_long {
+            // Each file is replaced by a rename, so a crash leaves the old state or the new one, never a part.
             (self.files, self.length, self.sequence) = write_new(&self.directory, &self.header, attempted)?;
             // The live state alone may be long, and is not to be rewritten with every commit.
             self.rewrite_bytes = self.rewrite_bytes.max(2 * self.length);
@@ -379,6 +391,7 @@ impl<S: LiveState> Manifest<S> {
             self.length += bytes.len() as u64;
             self.sequence += 1;
         }
+        // Only when both files are synced does the commit take effect.
         if let Some(state) = self.attempted.take() {
             self.state = state;
         }
@@ -474,6 +487,7 @@ fn open_mirror(directory: &Directory, bytes: &[u8]) -> Result<Option<File>> {
         return Ok(None);
     }
     let mirror = directory.open(MIRROR_NAME, Access::Buffered)?;
+    // What a failed sync has left in the page cache may never have reached the device.
     mirror.drop_cache();
     if mirror.length()? != bytes.len() as u64 {
         return Ok(None);
@@ -493,6 +507,7 @@ fn write_whole(directory: &Directory, name: &str, bytes: &[u8]) -> Result<File> 
     file.write(Purpose::Manifest, 0, bytes)?;
     file.sync(Purpose::Manifest)?;
     drop(file);
+    // Synced before, so that the name never leads to a file without its bytes.
     directory.rename(&new_name, name)?;
     directory.sync(Purpose::Manifest)?;
     directory.open(name, Access::Buffered)

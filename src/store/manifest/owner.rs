@@ -19,10 +19,12 @@ pub(super) fn owner_of_files(directory: &Directory, ids: [u64; 2]) -> Result<Opt
             _ => None,
         })
         .collect();
+    // The newest segment first: the database that was open last has written it.
     segments.sort_unstable();
     let mut buffer = AlignedBuffer::default();
     for (_, _, name) in segments {
         let file = directory.open(name, Access::Buffered)?;
+        // A crash may have come before its header was written.
         if file.length()? < SEGMENT_HEADER_BYTES as u64 {
             continue;
         }

@@ -79,6 +79,7 @@ impl Source {
                 Origin::Table(table) => {
                     let (batch, left) = (&mut self.batch, borrowed(&self.left));
                     self.has_more = table.read(left, reading.direction, reading.epoch, TABLE_KEYS, batch);
+                    // The table is not locked between two reads, so the next one begins after this key.
                     if let Some(last) = self.batch.last().map(<[u8]>::to_vec) {
                         match reading.direction {
                             Direction::Ascending => self.left.0 = Bound::Excluded(last),
@@ -192,6 +193,7 @@ impl Cursor {
             } else if key != self.key {
                 continue;
             }
+            // Sources are the newest first, so the first known state is the one that applies.
             if state == KeyState::Unknown {
                 state = own;
             }

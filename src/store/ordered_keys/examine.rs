@@ -46,6 +46,7 @@ fn examine_run(run: &Run, advance: &mut Advance<'_>, damage: &mut Vec<Damage>) -
             read => read?,
         }
         if let (Some((first, _)), Some(end)) = (batch.first(), batch.last()) {
+            // Each page is intact by itself, but ranges rely on the order of pages and on the separators.
             if first <= &last[..] || run.page_of(end) != page || run.page_of(first) != page {
                 let offset = (blocks.start + 1) * block_bytes;
                 let error = run.file().file().corrupt(offset, "keys above those before", "other keys");

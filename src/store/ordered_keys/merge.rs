@@ -1,4 +1,14 @@
-//! Merging runs: which, and in bounded steps.
+//! The merge of runs of keys, in bounded steps.
+//!
+//! 1. `choose` takes the newest runs, up to a size class that has four. They are adjacent in age, so the order of the
+//!    operations of a key remains.
+//! 2. Each step reads some keys of all these runs in ascending order, each with its state in the newest run, and writes
+//!    them to a new run. Ranges use the old runs.
+//! 3. A deleted key is dropped if no older run can have it, and an expired one if there is no older run: what they hide
+//!    must not come back.
+//! 4. The new run is synced. The caller commits it in place of the old runs. Before that a crash leaves these, after it
+//!    the new one.
+//! 5. Ranges use the new run, and the old files are removed.
 
 use super::cursor::{Cursor, Origin, Reading};
 use super::run::{Run, RunWriter};
@@ -18,15 +28,15 @@ fn class_of(keys: u64) -> u32 {
     keys.max(1).ilog2() / 2
 }
 
-/// Returns how many of the runs with these numbers of keys, the oldest first, are of a class or a lower one, and how
-/// many of the class, from the newest one up to one of a higher class.
+/// Counts runs with these numbers of keys, the oldest first, from the newest one up to one of a higher class: all of
+/// them, and those of the class itself.
 fn newest_of(class: u32, keys: &[u64]) -> (usize, usize) {
     let young = keys.iter().rev().map(|&keys| class_of(keys)).take_while(|&other| other <= class);
     young.fold((0, 0), |(all, of_class), other| (all + 1, of_class + usize::from(other == class)))
 }
 
 /// Returns which of the runs with these numbers of keys, the oldest first, to merge next: the newest ones up to a
-/// class of which there are four. What is merged is adjacent in age, so the order of operations remains.
+/// class that has four. What is merged is adjacent in age, so the order of operations remains.
 pub(super) fn choose(keys: &[u64]) -> Option<Range<usize>> {
     (0..=u64::BITS / 2).find_map(|class| {
         let (all, of_class) = newest_of(class, keys);
@@ -93,6 +103,7 @@ impl KeyMerge {
             let is_older = |key: &[u8]| self.older.iter().any(|run| run.may_have(key));
             let is_dropped = match state {
                 KeyState::Live => false,
+                // An older run may have the key without an expiry time: without this entry that one would apply.
                 KeyState::Expiring => self.older.is_empty() && is_gone(key),
                 KeyState::Deleted | KeyState::Unknown => !is_older(key),
             };

@@ -66,8 +66,8 @@ const PIECE_BYTES_MIN: usize = 4096;
 const RANGE_PAGES_MAX: usize = 16;
 /// The table is also written when it has as many deleted keys: ranges have to pass them.
 const TABLE_DELETED_MAX: usize = 8 << 10;
-/// When ranges have passed as many deleted keys, the newest runs are merged, up to this many times
-/// as many keys: the merge costs about as much as the ranges have.
+/// When ranges have passed as many deleted keys, the newest runs are merged, up to this many times as many keys: the
+/// merge costs about as much as the ranges have.
 const PASSED_MIN: u64 = 4 << 10;
 const MERGED_PER_PASSED: u64 = 4;
 /// The runs that wait for a merge at which writes wait.
@@ -186,6 +186,7 @@ impl OrderedKeys {
 
     /// Notes the last operation of a key. Calls for one key are in the order of its operations.
     pub fn insert(&self, key: &[u8], state: KeyState) {
+        // Held until the key is in the table: a table that is sealed in between would be written without it.
         let tables = self.state.read();
         let (bytes, deleted) = tables.active.insert(key, state, self.epoch.load(Relaxed));
         self.active_bytes.store(bytes, Relaxed);
@@ -243,6 +244,7 @@ impl OrderedKeys {
         let mut cursor = Cursor::new([Origin::Table(sealed)], unbounded, reading);
         let mut writer = None;
         while let Some((key, state)) = cursor.next()? {
+            // No older run has the key, so its delete hides nothing. A merge that ends meanwhile adds no key to them.
             if state == KeyState::Deleted && !older.iter().any(|run| run.may_have(key)) {
                 continue;
             }
@@ -256,6 +258,7 @@ impl OrderedKeys {
     /// Replaces the sealed table by its run, after a commit.
     pub fn flushed(&self, flushed: FlushedTable) {
         let mut state = self.state.write();
+        // In one change with its run: a range finds each operation in one of the two.
         state.sealed = None;
         state.runs.extend(flushed.0);
     }
@@ -329,7 +332,9 @@ impl OrderedKeys {
         if first == 0 {
             self.merged_keys.store(state.runs.first().map_or(0, |run| run.keys()), Relaxed);
         }
+        // Ranges and writes do not wait for the removal.
         drop(state);
+        // The commit does not name them any more. Ranges that have these runs keep their files open.
         replaced.iter().try_for_each(|run| self.directory.remove(&run.run.file_name()))
     }
 

@@ -78,6 +78,7 @@ impl Separators {
                     *before < block && separators.get(separators.pages.len() - 1) < separator
                 }
             };
+            // Ascending, so that only one page may have a key, and within the file.
             if !is_after || block >= blocks || page >= blocks {
                 return None;
             }
@@ -92,7 +93,7 @@ impl Separators {
     }
 }
 
-/// Returns the number of bytes that two keys share at their begin.
+/// Returns the number of bytes that two keys share at their start.
 fn shared(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
@@ -140,6 +141,7 @@ impl RunWriter {
         let start = self.page.len();
         if start > 0 {
             self.encode(same, key, state);
+            // Too long: the page ends before this key, which begins the next one.
             if self.page.len() > PAGE_BYTES {
                 self.page.truncate(start);
                 self.seal_page()?;

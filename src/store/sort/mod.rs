@@ -207,6 +207,7 @@ impl ExternalSort {
             if equal < self.fan_in() {
                 return Ok(());
             }
+            // The merge takes about as much memory as the buffer had.
             self.release_buffer();
             self.merge_newest(equal, progress)?;
         }
@@ -227,12 +228,14 @@ impl ExternalSort {
         let cursor = |run: &Run| -> Box<dyn Cursor> {
             Box::new(OrderedCursor::new(&run.store, Purpose::Maintain, piece_bytes))
         };
+        // The newest run first: of records with equal keys the first source wins.
         merge(runs.iter().rev().map(cursor).collect(), self.settings.duplicates)
     }
 
     fn write_run(&mut self, mut records: Checked, level: u32, progress: &mut Progress<'_>) -> Result<Run> {
         let number = self.runs_written;
         self.runs_written += 1;
+        // Once per sort, and only if it writes files at all: the directory is listed for it.
         if number == 0 {
             remove_stale_runs(&self.directory)?;
         }

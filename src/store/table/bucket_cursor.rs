@@ -25,7 +25,7 @@ const GROWTH_BYTES: usize = 4096;
 /// What says where the buckets of a table are.
 #[derive(Clone)]
 pub(super) enum Buckets {
-    /// A perfect index, of which at least the outline is in memory.
+    /// A perfect index. At least its outline is in memory.
     Perfect(Arc<PagedIndex>),
     /// The tags of a cuckoo table, whose buckets are regions.
     Regions(Arc<CuckooFilter>),
@@ -118,6 +118,7 @@ impl BucketCursor {
         })?;
         let mut pending = std::mem::take(&mut self.pending);
         let key = |index| self.record(index).map(|record| record.key);
+        // With those of the piece before: a bucket may begin there.
         pending.sort_unstable_by(|(one_hash, one), (other_hash, other)| {
             other_hash.cmp(one_hash).then_with(|| key(*other).cmp(&key(*one)))
         });
@@ -153,6 +154,7 @@ fn keep(slots: &mut Vec<u8>, free: &mut Vec<u32>, slot: &[u8]) -> u32 {
 impl Cursor for BucketCursor {
     fn advance(&mut self) -> Result<bool> {
         self.free.extend(self.current.take().map(|(_, index)| index));
+        // A record that is still to be read may precede all others of its bucket.
         while !self.is_bucket_complete() && self.load()? {}
         self.current = self.pending.pop();
         Ok(self.current.is_some())

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The memory of decoded records is freed when they take one part in this many of the payload, if that is short.
 const FREED_SHARE: usize = 4;
-/// The maximum length of such a payload, in bytes: a merge has many cursors, each of which holds a block.
+/// The maximum length of such a payload, in bytes: a merge has many cursors, and each holds a block.
 pub const FREED_PAYLOAD_MAX: usize = 8 << 10;
 
 /// The records of an [`OrderedTable`] whose records are ordered throughout, read in pieces.
@@ -53,8 +53,7 @@ impl OrderedCursor {
         }
     }
 
-    /// Returns a cursor that continues after a block of which the caller has read `payload`, which begins with a
-    /// record.
+    /// Returns a cursor that continues after a block. The caller has read its `payload`, which begins with a record.
     pub(super) fn continue_after(self, payload: &[u8], block: u64) -> OrderedCursor {
         let block_ends = VecDeque::from([payload.len()]);
         OrderedCursor { next_block: block + 1, payload: payload.to_vec(), block_ends, ..self }
@@ -98,6 +97,7 @@ impl OrderedCursor {
                         Some(first_record) => first_record,
                         None => block.payload.len(),
                     };
+                    // The skipped record may fill several blocks.
                     *skips_partial_record &= block.first_record.is_none();
                     payload.extend_from_slice(block.payload.get(skipped..).unwrap_or_default());
                     block_ends.push_back(payload.len());

@@ -29,8 +29,8 @@ pub enum IndexKind {
     /// The entropy-coded trie with one leaf per record (ECT 3.1.4), about 2.5 bits per key: a get reads only the
     /// sectors of its record. Records of a fixed size, smaller than a block.
     DenseTrie,
-    /// A perfect hash from the records of each bucket to their blocks, all of which are full. Records of a fixed size,
-    /// 2 to 256 per block; they are not ordered within a bucket.
+    /// A perfect hash from the records of each bucket to their blocks. All blocks are full. Records of a fixed size, 2
+    /// to 256 per block; they are not ordered within a bucket.
     BlockPerfect,
     /// A perfect hash from the records of each bucket to their slots, 1.5 bits per key: a get reads only the sectors
     /// of its record. Records of a fixed size, smaller than a block; they are not ordered within a bucket.
@@ -400,6 +400,7 @@ impl StoreIndex {
 pub(super) fn decode_columns(file: &StoreFile, bytes: &[u8]) -> Result<RunColumns> {
     let offset = StoreFile::section_offset(&file.footer().index);
     let columns = RunColumns::decode(bytes).map_err(Error::decode(file.file().path(), offset))?;
+    // Columns of other blocks would lead lookups outside of the file.
     if columns.blocks() != file.footer().blocks {
         let expected = format!("columns of {} blocks", file.footer().blocks);
         return Err(file.file().corrupt(offset, expected, columns.blocks().to_string()));
@@ -445,6 +446,7 @@ impl PagedIndex {
         let head = bytes.get(..pages.head_bytes as usize).unwrap_or_default();
         let offset = StoreFile::section_offset(section);
         let outline = PerfectOutline::decode(head).map_err(Error::decode(file.file().path(), offset))?;
+        // The outline says which seeds a key needs, so both must agree on where these are.
         if pages.head_bytes.checked_add(outline.seeds_bytes()) != Some(pages.index_bytes) {
             let got = format!("{} of {} bytes", pages.head_bytes, pages.index_bytes);
             return Err(file.file().corrupt(offset, "a resident part that fits the index", got));

@@ -1,8 +1,8 @@
 //! The SortedStore (SILT 3.3): records in hash order on flash, located with a compact index and one read.
 //!
 //! Blocks have one of three forms, described in docs/formats/sorted_store.md: *slots*, for records of a fixed size
-//! below a block's; *checked slots*, each of which can be read and verified separately; and *stream* for all other
-//! records, which may continue in the next blocks. The blocks of such a record are read together.
+//! below a block's; *checked slots*, which can be read and verified separately; and *stream* for all other records,
+//! which may continue in the next blocks. The blocks of such a record are read together.
 //!
 //!  ```text
 //!  slots          | s s s s |  s s s s |      checksum per block
@@ -127,6 +127,7 @@ impl OrderedTable {
         let form = BlockForm::of(&file, &shape.layout)?;
         StoreFilter::check_kind(&file)?;
         let mut store = OrderedTable::of(file, shape, form);
+        // Its records can be found by their tags only, so these are always in memory.
         if form == BlockForm::CuckooSlots {
             store.buckets = Some(Buckets::Regions(Arc::new(StoreFilter::load_tags(&store.file)?)));
         } else if StoreIndex::is_in_buckets(store.file.footer()) {
@@ -498,6 +499,7 @@ impl OrderedTable {
             return Ok(Some(record));
         }
         if self.verifies_gets() {
+            // A damaged slot may be that of the key: only intact slots prove that it is absent.
             slots.clone().try_for_each(|number| checked.open(file, number, slot_at(number)).map(drop))?;
         }
         Ok(None)
@@ -553,6 +555,7 @@ impl OrderedTable {
             match (start, block.first_record) {
                 (Some(_), _) => {
                     let length = payload.len();
+                    // Payloads move towards the start over headers, so no byte is overwritten before it has moved.
                     bytes.copy_within(payload, end);
                     end += length;
                 }

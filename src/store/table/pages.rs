@@ -67,6 +67,7 @@ impl Pages {
             && index_bytes <= section.length
             && start == length
             && head_bytes <= index_bytes;
+        // The lengths are checked first: the checksum covers what they delimit.
         let Some(table) = bytes.get(..length as usize).filter(|_| is_sound) else {
             return Err(damaged("invalid lengths"));
         };

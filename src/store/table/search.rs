@@ -171,6 +171,7 @@ impl TableSearch<'_> {
             last = Some(record.key);
             payload = &payload[taken..];
         }
+        // Also if they are equal: records of one placement may begin in an earlier block.
         if probe.placement >= self.query.hash.placement {
             return Comparison::Earlier;
         }
@@ -192,6 +193,7 @@ impl TableSearch<'_> {
             if entry.record.key == self.query.key {
                 return Ok(Some(found(&entry.record)));
             }
+            // Not at an equal placement, which other keys may have.
             if entry.hash.placement > self.query.hash.placement {
                 break;
             }

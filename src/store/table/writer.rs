@@ -255,7 +255,7 @@ struct Sealed {
     placement: u64,
 }
 
-/// The part of a table in writing that can be read.
+/// The readable part of a table that is being written.
 pub struct ReadablePart {
     /// It has all records of lower placements than this.
     pub placement: u64,
@@ -314,6 +314,7 @@ impl OrderedTableWriter {
     /// `None` until these are written, and for tries, which have no index before the last record.
     pub fn readable_part(&mut self) -> Option<ReadablePart> {
         let Sealed { blocks, placement } = *self.wanted.get_or_insert(self.sealed);
+        // They are complete, but still in the buffer of the file. A later call returns the same ones.
         if self.blocks.file.readable_blocks() < blocks {
             return None;
         }
@@ -435,6 +436,7 @@ impl OrderedTableWriter {
             blocks.file.next_block()
         };
         if let IndexBuilder::InOrder(index) = &mut self.index {
+            // All blocks that have a byte of the record, so that one read fetches it.
             index.push(placement, first..blocks.file.next_block() + 1)?;
         }
         self.note_sealed(placement);
@@ -461,6 +463,7 @@ impl OrderedTableWriter {
             index.as_ref().map_or((0, Vec::new(), None), StoreIndex::encode);
         let (filter_kind, filter_bytes) =
             filter.as_ref().map_or((0, Vec::new()), StoreFilter::encode_section);
+        // The footer comes last. Without it the file cannot be opened.
         let file = self.blocks.file.finish(
             self.records,
             self.deleted,
@@ -469,6 +472,7 @@ impl OrderedTableWriter {
         )?;
         let (shape, form) = (self.settings.shape, self.form.blocks);
         let (filter, buckets) = match filter {
+            // These tags locate the records, so they are no filter that may be dropped.
             Some(StoreFilter::Cuckoo(tags)) if form == BlockForm::CuckooSlots => {
                 (None, Some(Buckets::Regions(Arc::new(tags))))
             }

@@ -56,9 +56,11 @@ trait ChangesOfHash {
     fn note_remove(&mut self, unit: Unit) {
         let is_known =
             self.take(marked(INSERTED, unit)) || self.swap(marked(ONLY_MOVED, unit), marked(ONLY_REMOVED, 0));
+        // An insertion since is undone. A move of the only entry becomes its removal: the unit on flash is not known.
         if is_known {
             return;
         }
+        // Flash has the entry under the unit from which it was moved.
         if let Some(from) = self.after(marked(MOVED_TO, unit)) {
             self.take(marked(MOVED_TO, unit));
             self.swap(marked(MOVED_FROM, from), marked(REMOVED, from));
@@ -68,6 +70,7 @@ trait ChangesOfHash {
     }
 
     fn note_replace(&mut self, from: Unit, to: Unit, is_only: bool) {
+        // What was inserted or moved since gets the new unit: one change per entry remains.
         let mut is_known = |kind| self.swap(marked(kind, from), marked(kind, to));
         if is_known(INSERTED) || is_known(MOVED_TO) || is_known(ONLY_MOVED) {
             return;
@@ -75,6 +78,7 @@ trait ChangesOfHash {
         if is_only {
             self.push(marked(ONLY_MOVED, to));
         } else {
+            // In this order, the new unit is right before the one on flash: `changed` finds it there.
             self.push(marked(MOVED_FROM, from));
             self.push(marked(MOVED_TO, to));
         }
@@ -172,6 +176,7 @@ impl ShardChanges {
                     changes.note_remove(unit);
                     added -= 1;
                 }
+                // Whether the hash has only this entry is not known without a read.
                 Kind::Replace => changes.note_replace(replaced.unwrap_or_default(), unit, false),
             }
         })?;
@@ -209,6 +214,7 @@ impl ShardChanges {
         let changes: Vec<(u64, u64)> = self.pages.entries().collect();
         for group in changes.chunk_by(|one, other| one.0 == other.0) {
             let hash = group[0].0;
+            // All entries of the hash are written again, because the order among them may change.
             let units: Vec<Unit> = entries.candidates(hash).collect();
             let of_hash: Vec<u64> = group.iter().map(|(_, change)| *change).collect();
             for unit in &units {
@@ -222,7 +228,7 @@ impl ShardChanges {
     }
 }
 
-/// Returns the units of a hash, of which `on_flash` are on flash, after these changes.
+/// Returns the units of a hash after these changes. `on_flash` are those that it has on flash.
 pub(super) fn changed(on_flash: &[Unit], changes: &[u64]) -> Vec<Unit> {
     let inserted = changes.iter().filter(|change| kind(**change) == INSERTED).map(|change| unit(*change));
     let only = changes.iter().find(|change| matches!(kind(**change), ONLY_MOVED | ONLY_REMOVED));
@@ -232,11 +238,13 @@ pub(super) fn changed(on_flash: &[Unit], changes: &[u64]) -> Vec<Unit> {
             .position(|change| *change == marked(REMOVED, *old) || *change == marked(MOVED_FROM, *old));
         match (at, only) {
             (None, None) => Some(*old),
+            // No other change names this entry, so it is the one of `only`.
             (None, Some(only)) => (kind(*only) == ONLY_MOVED).then(|| unit(*only)),
             (Some(at), _) if kind(changes[at]) == REMOVED => None,
             (Some(at), _) => at.checked_sub(1).map(|to| unit(changes[to])),
         }
     });
+    // What was inserted since is newer than all entries on flash.
     inserted.chain(kept).collect()
 }
 

@@ -6,7 +6,7 @@
 //! being saved   pages of a saved index + changes that are being written + changes
 //! ```
 //!
-//! FlashKey (Table VI) has a table on flash of which a put reads and writes a bucket. Here a put only adds a change,
+//! FlashKey (Table VI) has a table on flash, and a put reads and writes a bucket of it. Here a put only adds a change,
 //! and all shards are written one after another, sequentially, when the changes take 0.23 bytes of memory per entry. To
 //! write single pages when their changes take as much would write as many bytes, in small pieces, and needs space
 //! management for the pages that were replaced.
@@ -85,8 +85,8 @@ impl Entries {
         true
     }
 
-    /// Executes changes, of which those of one hash apply in their order, as [`apply`](Entries::apply). Returns `false`
-    /// if an entry does not exist; some are executed then.
+    /// Executes changes as [`apply`](Entries::apply), those of one hash in their order. Returns `false` if an entry
+    /// does not exist; some are executed then.
     pub fn apply_all(&mut self, operations: &[&[Operation]]) -> bool {
         match (&mut self.place, &mut self.changes) {
             (Pages::Memory(pages), None) => pages.apply_all(operations),
@@ -96,6 +96,7 @@ impl Entries {
     }
 
     fn layers(&self) -> impl Iterator<Item = &ShardChanges> {
+        // The frozen ones first: the others are relative to the entries with these.
         self.frozen.iter().map(|(changes, _)| changes).chain(&self.changes)
     }
 
@@ -197,6 +198,7 @@ impl Entries {
         let mut reader = pages.read_from(division.home(from).0, purpose, PIECE_BYTES);
         let mut first = from >> shift << shift;
         while let Some(entries) = reader.next_entries()? {
+            // Up to the next page: hashes without an entry on flash may have changes, too.
             let last = reader.next_hash().map_or(u64::MAX, |next| next - 1);
             let entries = entries.into_iter().filter(|entry| entry.0 >= first);
             if !visit_all(self.merged(entries, first, last), visit)? {
@@ -207,7 +209,7 @@ impl Entries {
         Ok(())
     }
 
-    /// Returns all entries of a range of hashes, of which `entries` are there without the changes.
+    /// Returns all entries of a range of hashes. `entries` are those of the range without the changes.
     fn merged(&self, entries: impl Iterator<Item = (u64, Unit)>, first: u64, last: u64) -> Vec<(u64, Unit)> {
         let mut merged: Vec<(u64, Unit)> = entries.collect();
         for layer in self.layers() {
@@ -222,16 +224,20 @@ impl Entries {
     pub fn freeze(&mut self, to_memory: bool, lsn: impl FnOnce() -> Lsn) -> Result<(Frozen, Lsn)> {
         match &mut self.place {
             Pages::Memory(pages) => {
+                // Changes are left if an earlier move to flash was given up.
                 let layers = [self.frozen.take().map(|(changes, _)| changes), self.changes.take()];
                 layers.iter().flatten().for_each(|changes| changes.apply_to(pages));
+                // The pages in the file will not have what changes from now on.
                 if !to_memory {
                     self.changes = Some(ShardChanges::new(pages.hash_bits())?);
                 }
+                // The clone shares its pages: a change copies the page first.
                 Ok((Frozen::Memory(pages.clone()), lsn()))
             }
             Pages::Flash(pages) => {
                 let empty = ShardChanges::new(pages.division().hash_bits())?;
                 let (changes, lsn) = match &self.frozen {
+                    // An earlier attempt was given up. Its changes are written now, and have the state of that time.
                     Some(frozen) => frozen.clone(),
                     None => (self.changes.replace(empty).unwrap_or(ShardChanges::new(18)?), lsn()),
                 };
@@ -241,13 +247,15 @@ impl Entries {
         }
     }
 
-    /// Takes the entries from flash, after they were written with everything before [`freeze`](Entries::freeze).
+    /// From now on the entries are in these pages on flash, which have everything before [`freeze`](Entries::freeze).
     pub fn move_to_flash(&mut self, pages: Arc<FlashPages>) {
+        // The changes since `freeze` stay: the new pages do not have them.
         (self.place, self.frozen) = (Pages::Flash(pages), None);
     }
 
-    /// Takes the entries from memory, as they were at [`freeze`](Entries::freeze).
+    /// From now on the entries are in memory. `pages` has them as they were at [`freeze`](Entries::freeze).
     pub fn move_to_memory(&mut self, mut pages: HashPages) {
+        // The pages have the frozen changes, and not those since.
         if let Some(changes) = self.changes.take() {
             changes.apply_to(&mut pages);
         }

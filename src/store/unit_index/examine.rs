@@ -94,6 +94,7 @@ impl IndexToExamine<'_> {
         let unknown = KeyRange::united(damage.iter().flat_map(|damage| damage.lost.clone()).collect());
         let shards = shards.map_or_else(|| empty(self.settings), Ok)?;
         let mut replay = Replay::new(self.settings, shards, unknown.clone());
+        // Operations after a gap may be on entries that are lost in it, so none is applied.
         if redo.damage.is_empty() && unknown != [KeyRange::ALL] {
             let refused = self.replay(&log, &redo, &mut replay, advance)?;
             damage.extend(refused);
@@ -101,6 +102,7 @@ impl IndexToExamine<'_> {
         let (torn_bytes, redo_end, files_end) = (redo.torn_bytes, redo.end, redo.files_end);
         damage.extend(of_redo(redo));
         let unknown = KeyRange::united(damage.iter().flat_map(|damage| damage.lost.clone()).collect());
+        // Entries that remain may have been removed or replaced by what is lost, so none is kept.
         let is_lost = unknown == [KeyRange::ALL];
         let (covered, shards) = if is_lost {
             (Covered::default(), empty(self.settings)?)
@@ -139,7 +141,7 @@ impl IndexToExamine<'_> {
         }))
     }
 
-    /// Returns the damage of an index whose bytes are intact, some entries of which are `got`.
+    /// Returns the damage of an index whose bytes are intact, but whose entries are in part `got`.
     pub fn inconsistent(&self, got: &str) -> Damage {
         let name = self.saved.map_or(self.format.segment_name(0), |saved| saved.file_name());
         let damage = Damage::new(self.directory.path_of(&name), DamagedPart::Index, 0, 0);
@@ -150,6 +152,7 @@ impl IndexToExamine<'_> {
     /// the saved index `saved`, and a redo log that begins at its `redo_from`. Returns the end of that log. They are
     /// durable once the directory is synced.
     pub fn write(&self, saved: SavedIndex, index: &KnownEntries, covered: Covered) -> Result<u64> {
+        // A flush without operations: it states what the index covers.
         let redo = RedoHeader { number: 0, covered }.records(&self.settings, Vec::new());
         let key = 0u64.to_le_bytes();
         let records = redo.iter().map(|value| RecordView { key: &key, value: Some(value), expires_at_ms: 0 });
@@ -219,6 +222,7 @@ fn examine_saved(
             Ok(page) => visit(Some(page)),
             Err(error) => {
                 damage.push(of_keys(range, Damage::of(&error, DamagedPart::Index, length)));
+                // In its place: the other pages keep their numbers.
                 visit(None);
             }
         }

@@ -35,7 +35,7 @@ pub(super) fn page_checksum(tag: u64, encoded: &[u8]) -> u32 {
 }
 
 impl FlashPages {
-    /// The pages of `len` entries at these places, at least one, for hashes of which `hash_bits` are kept.
+    /// The pages of `len` entries at these places, at least one. `hash_bits` of each hash are kept.
     pub fn new(file: &Arc<File>, tag: u64, hash_bits: u32, len: u64, places: Vec<PagePlace>) -> FlashPages {
         let division = Division::new(hash_bits, places.len());
         FlashPages { file: file.clone(), tag, division, places: places.into(), len }
@@ -89,6 +89,7 @@ impl FlashPages {
         decode: fn(&[u8]) -> std::result::Result<HashPage, DecodeError>,
     ) -> Result<HashPage> {
         let place = self.places[page];
+        // The checksum begins with the tag of the file: a page of another file in its place is damage, too.
         if page_checksum(self.tag, bytes) != place.crc {
             return Err(self.file.corrupt(place.offset, "a page with a correct checksum", "other bytes"));
         }
@@ -157,6 +158,7 @@ impl PagesReader {
             })?;
         }
         let bytes = self.bytes.get(start..start + place.length as usize);
+        // If the file has fewer bytes, the checksum fails.
         let page = self.pages.decode_intact(number, bytes.unwrap_or_default())?;
         self.next += 1;
         Ok(Some((number, page)))

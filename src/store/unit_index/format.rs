@@ -50,6 +50,7 @@ impl RedoHeader {
     pub fn records(&self, settings: &LogIndexSettings, shards: Vec<Vec<Run>>) -> Vec<Vec<u8>> {
         let mut records = vec![self.encode(settings)];
         for (shard, runs) in shards.into_iter().enumerate().filter(|(_, runs)| !runs.is_empty()) {
+            // All runs of a shard are in one record: an open counts them from there.
             let last = match records.pop() {
                 Some(full) if full.len() >= RECORD_BYTES => {
                     records.push(full);
@@ -69,6 +70,7 @@ impl RedoHeader {
 
 /// Sorts the operations of a run into lists, each with the number of its operations of the same hash before.
 fn encode_run(hash_bits: u32, mut run: Run, out: &mut Vec<u8>) {
+    // A stable sort: the operations of one hash keep their order.
     run.sort_by_key(|operation| operation.hash);
     let (mut before, mut depth) = (None, 0);
     let mut listed: Vec<(u32, Kind, Unit, Operation)> = Vec::with_capacity(run.len());
@@ -77,6 +79,7 @@ fn encode_run(hash_bits: u32, mut run: Run, out: &mut Vec<u8>) {
         before = Some(operation.hash);
         listed.push((depth, operation.kind(), operation.units().0, operation));
     }
+    // By the depth first, so an open applies an operation after those of its hash that were before it.
     listed.sort_unstable();
     push_varint(out, listed.len() as u64);
     for list in listed.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
@@ -165,6 +168,7 @@ fn decode_run(
             let bytes = hash_bits.div_ceil(8) as usize;
             hash[..bytes].copy_from_slice(reader.take(bytes, "a hash")?);
             let hash = u64::from_le_bytes(hash);
+            // The shift below would drop further bits, and the operation would be on another hash.
             let expected = || format!("a hash of {hash_bits} bits");
             reader.check(bytes, hash >> hash_bits == 0, expected, || hash.to_string())?;
             visit(Operation::new(kind, hash << (64 - hash_bits), unit, replaced));

@@ -1,5 +1,10 @@
-//! Loading: after an opening that left entries on flash which are to be in memory, they are read shard by shard, with
-//! their changes since. Until then lookups read their pages. Nothing on flash changes.
+//! Loads the shards that an open left on flash and that are to be in memory, one after the other.
+//!
+//! 1. The changes of a shard are frozen, under its lock. Lookups read its pages on flash as before.
+//! 2. Steps read its pages in their order and merge them with the frozen changes, without a lock.
+//! 3. Under its lock, the shard takes the pages that were made, and the changes since are applied to them.
+//!
+//! Nothing on flash changes, so a crash or a load that is dropped leaves the shard on flash.
 
 use super::LogIndex;
 use super::entries::Frozen;
@@ -34,6 +39,7 @@ impl LogIndex {
         for number in self.to_load() {
             let mut shard = self.shards[number].write();
             let super::Shard { entries, pending } = &mut *shard;
+            // Under the lock of the shard: each operation is in the frozen changes or in those since.
             let (frozen, _) = Arc::make_mut(entries).freeze(true, || pending.cut())?;
             if let Frozen::Flash(pages, changes) = frozen {
                 return Ok(Some(IndexLoad {
@@ -61,6 +67,7 @@ impl LogIndex {
                 None => {
                     let pages = HashPages::from_pages(self.settings.shard_hash_bits(), load.loaded)?;
                     self.move_to_memory(load.number, pages);
+                    // After the move: until then the shard counts as one on flash.
                     self.next_load.store(load.number + 1, Ordering::Relaxed);
                     return Ok(None);
                 }
@@ -69,7 +76,7 @@ impl LogIndex {
         Ok(Some(load))
     }
 
-    /// Takes the entries of a shard from memory, after they were read with everything before they were frozen.
+    /// From now on the entries of a shard are in memory. `pages` has them as they were when they were frozen.
     pub(super) fn move_to_memory(&self, number: usize, mut pages: HashPages) {
         if self.keeps_marks.load(Ordering::Relaxed) {
             pages.keep_marks();

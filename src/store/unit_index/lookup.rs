@@ -35,6 +35,7 @@ impl Lookup {
 
     fn is_of(&self, entries: &Entries) -> bool {
         match (&self.on_flash, entries.flash()) {
+            // Nothing of flash is needed.
             (_, None) => true,
             (None, Some(_)) => false,
             (Some((known, _)), Some(pages)) => Arc::ptr_eq(known, pages),
@@ -52,6 +53,7 @@ pub(super) fn look_up(
 ) -> Result<(Vec<Lookup>, u64)> {
     let mut lookups: Vec<Lookup> = hashes.iter().map(|hash| Lookup { hash: *hash, on_flash: None }).collect();
     let mut order: Vec<usize> = (0..hashes.len()).collect();
+    // The hashes of one page are adjacent then, and it is read once.
     order.sort_unstable_by_key(|number| hashes[*number]);
     let mut wanted: Vec<(Arc<FlashPages>, usize, Vec<usize>)> = Vec::new();
     for shard in
@@ -95,6 +97,7 @@ impl LogIndex {
         if self.shards.iter().all(|shard| shard.read().entries.flash().is_none()) {
             return Ok(hashes.iter().map(|hash| Lookup { hash: *hash, on_flash: None }).collect());
         }
+        // The pages are held, not the lock: they stay readable if a save replaces their file during the reads.
         let flash_of = |shard: usize| self.shards[shard].read().entries.flash().cloned();
         let (lookups, reads) = look_up(purpose, self.settings, hashes, flash_of)?;
         self.page_reads.fetch_add(reads, Ordering::Relaxed);
@@ -104,6 +107,7 @@ impl LogIndex {
     /// Returns the units that the key of a lookup may have now, the one that was inserted last first.
     pub fn candidates_of(&self, lookup: &Lookup) -> Result<Candidates> {
         let shard = self.shards[self.shard_of(lookup.hash)].read();
+        // The changes in memory are relative to the present pages, and do not apply to units of other pages.
         if lookup.is_of(&shard.entries) {
             return Ok(shard.entries.candidates(self.settings.within_shard(lookup.hash), lookup.units()));
         }
@@ -120,6 +124,7 @@ impl LogIndex {
         match shard.entries.flash().cloned() {
             None => Ok(shard.entries.candidates(within, &[])),
             Some(pages) => {
+                // No lock during the read. After it, the pages are compared with those that the shard has then.
                 drop(shard);
                 self.candidates_on_flash(hash, pages)
             }
@@ -135,7 +140,7 @@ impl LogIndex {
             let units = with_scratch(|buffer| pages.units(Purpose::Get, within, buffer))?;
             let shard = self.shards[self.shard_of(hash)].read();
             match shard.entries.flash() {
-                // The shard was saved meanwhile.
+                // The shard was saved meanwhile, and its changes are relative to other pages.
                 Some(present) if !Arc::ptr_eq(present, &pages) => pages = present.clone(),
                 _ => return Ok(shard.entries.candidates(within, &units)),
             }

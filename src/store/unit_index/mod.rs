@@ -1,4 +1,4 @@
-//! The index of a log that has the data: it maps the hash of each key to the exact place of its record, its *unit*.
+//! The index of a data log: maps the hash of each key to the position ("unit") of its record.
 //!
 //! ```text
 //! hash of a key   | 0 1 1 | 0 0 1 0 1 ... |         hash_bits are kept
@@ -14,6 +14,38 @@
 //!
 //! Callers lock the *writers* of shards from before they append a record to a log until they have changed the index.
 //! The locks in this module protect its memory only, for as long as one change takes.
+//!
+//! # The states of a shard
+//!
+//! ```text
+//! state          in memory                                    on flash
+//!
+//! empty          a page without entries                       nothing
+//!   |  insertions
+//! in memory      pages, changed in place                      pages of the last save, which only an open reads
+//!   |  a save
+//! being saved    pages, or changes of the last file;          pages of the last save; the new file, up to here
+//!   |            changes since the save began
+//!   |-- the shard is to be in memory: "in memory" again, with the new file as the last save
+//!   |-- the shard is to be on flash:
+//! on flash       places of pages, changes since               the pages, which lookups read
+//!   |  a load, after an open; otherwise a save
+//! loading        places of pages, changes until and since,    the pages, which lookups read
+//!   |            pages that were read
+//!   '-- "in memory"
+//! ```
+//!
+//! In each state, the redo log has the operations since the last save, up to the last flush. Those since the flush are
+//! in memory; after a crash, the caller makes them again from the logs of data.
+//!
+//! | file | what it is about |
+//! |---|---|
+//! | `lookup` | A *lookup* is what flash has of a hash: it is read without a lock, and the changes are added under it |
+//! | `candidates` | The *candidates* are the units of one hash, the newest first: one of them may be of the key |
+//! | `known` | *Known* entries are those that an examination of files finds, all in memory; a repair changes them |
+//! | `entries` | The *entries* of a shard are its pages with their changes, in any of these states |
+//! | `operations` | An *operation* inserts, removes or replaces an entry; redo has the operations in their order |
+//! | `changes` | *Changes* are what operations have done to entries on flash: at most two for each entry |
 
 mod candidates;
 mod changes;
@@ -126,14 +158,14 @@ impl LogIndexSettings {
         self.shard_hash_bits().div_ceil(8) as usize + 1
     }
 
-    /// Returns the hash within its shard, of which only the kept bits are set.
+    /// Returns the hash within its shard. Only the kept bits are set.
     #[inline]
     fn within_shard(&self, hash: u64) -> u64 {
         let shift = 64 - self.shard_hash_bits();
         hash << self.shards_log2 >> shift << shift
     }
 
-    /// Returns the hash of which `within` is the hash within `shard`.
+    /// Returns the hash whose hash within `shard` is `within`.
     fn whole(&self, shard: usize, within: u64) -> u64 {
         match self.shards_log2 {
             0 => within,
@@ -164,7 +196,7 @@ pub struct LogIndex {
     memory_shards: AtomicUsize,
     /// The most bytes of a read or a write of a save.
     piece_bytes: AtomicUsize,
-    /// Of the shards before this one, which an open left on flash, those from this one on are not in memory yet.
+    /// An open left the shards before `load_end` on flash. Those from `next_load` on are not in memory yet.
     load_end: usize,
     next_load: AtomicUsize,
     /// The number of pages that lookups have read.
@@ -222,6 +254,7 @@ impl LogIndex {
         is_only: impl FnOnce(&Entries) -> bool,
     ) -> bool {
         let operation = operation(self.settings.within_shard(hash));
+        // Entry and operation change under one lock: a capture of the shard has both or none.
         let mut shard = self.shards[self.shard_of(hash)].write();
         let is_only = is_only(&shard.entries);
         let is_changed = Arc::make_mut(&mut shard.entries).apply(&operation, is_only);
@@ -266,6 +299,7 @@ impl LogIndex {
             if shard.entries.flash().is_none() {
                 return range.extend(self.settings, number, &shard.entries, from, limit);
             }
+            // The reads of a page need no lock: later changes leave this clone as it is.
             let entries = shard.entries.clone();
             drop(shard);
             range.extend(self.settings, number, &entries, from, limit)
@@ -367,7 +401,7 @@ pub struct Residency {
     pub memory_shards: usize,
     /// The number of pages of the others.
     pub pages_on_flash: u64,
-    /// Of the others, those that are loaded as they are since an open.
+    /// The number of the others that an open left on flash and that are still to be loaded.
     pub shards_to_load: usize,
     /// The number of entries.
     pub entries: u64,

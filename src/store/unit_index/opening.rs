@@ -1,4 +1,13 @@
-//! Opens an index: the operations of the redo log are applied to the saved index, or to an empty one.
+//! Opens an index: applies the operations of the redo log to the saved index, or to an empty one.
+//!
+//! 1. The directory of the saved index is read, and the pages of the shards that are to be in memory now.
+//! 2. The redo log is read from the position of the saved index on. Its torn end is cut off.
+//! 3. Records are decoded, by several threads. Operations that the pages of their shard already have are left out.
+//! 4. The operations of each shard are applied in their order, the shards by several threads.
+//! 5. The redo log must reach the last flush that a shard contains: this was synced before the saved index was
+//!    committed.
+//!
+//! The logs of data are not read. What redo does not cover is indexed by the caller, and is not in redo until a flush.
 
 use super::entries::Entries;
 use super::format::{Covered, RedoHeader, decode};
@@ -107,6 +116,7 @@ impl Decoded {
             let lsn = shards[number].lsn;
             let is_unknown =
                 || unknown.iter().any(|range| range.contains(settings.whole(number, operation.hash)));
+            // The saved pages of the shard have this run: a second time it would not find the entries.
             if (header.number, run) < (lsn.record, lsn.runs) || is_unknown() {
                 return;
             }
@@ -131,7 +141,7 @@ impl Decoded {
     }
 }
 
-/// What a redo log has in place of what follows from the saved index and the records before.
+/// What a redo log has instead of what follows from the saved index and the records before.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub position: u64,
@@ -195,6 +205,7 @@ impl Replay {
         let mut records = std::mem::take(&mut self.records);
         let entries = std::mem::take(&mut self.record_bytes) / self.settings.operation_bytes_min();
         in_parallel(entries as u64, records.iter_mut(), |record| record.decoded = Decoded::of(record, self));
+        // In the order of the log again: operations of one hash depend on it.
         for RedoRecord { position, decoded, .. } in records {
             let decoded = decoded?;
             if let Some(header) = decoded.header {
@@ -219,6 +230,7 @@ impl Replay {
             Some(last) => last.number..=last.number + 1,
             None => 0..=least,
         };
+        // A gap would leave out operations, and the index would still look complete.
         if !allowed.contains(&header.number) {
             let expected = format!("flush {} or one before it", allowed.end());
             return Err(Refused::new(position, expected, format!("flush {}", header.number)));
@@ -230,6 +242,7 @@ impl Replay {
     /// Applies the operations that wait.
     fn apply(&mut self, position: u64) -> std::result::Result<(), Refused> {
         let waiting = std::mem::take(&mut self.waiting);
+        // Within a shard the order of the records stays. Shards do not depend on each other.
         let mut of_shards: Vec<Vec<&[Operation]>> = self.shards.iter().map(|_| Vec::new()).collect();
         waiting.iter().for_each(|decoded| decoded.shards(|shard, run| of_shards[shard].push(run)));
         let is_applied = StdAtomicBool::new(true);
@@ -249,6 +262,7 @@ impl Replay {
         self.decode()?;
         self.apply(end)?;
         let next = self.last.map_or(0, |last| last.number + 1);
+        // They were synced before the manifest named the saved index, so their absence is damage and no torn end.
         match self.shards.iter().find(|shard| shard.lsn > Lsn { record: next, runs: 0 }) {
             None => Ok(next),
             Some(shard) => {
@@ -297,6 +311,7 @@ impl LogIndex {
             None => empty(settings)?,
         };
         let from = saved.map_or(0, |saved| saved.redo_from);
+        // The manifest names a saved index only after the redo before it is synced.
         let durable = redo_synced.max(from);
         let log_settings = LogSettings { format, segment_bytes: SEGMENT_BYTES, from, durable };
         let (log, redo) = Log::open_in(directory, &log_settings, health, progress)?;
@@ -320,7 +335,7 @@ impl LogIndex {
         Ok((index, recovered))
     }
 
-    /// Adds the changes since the opening that are not in the redo log to the entries of each slot.
+    /// Adds the changes since the open that are not in the redo log to the entries of each slot.
     pub fn count_pending(&self, slots: &mut SlotEntries) {
         for shard in &self.shards {
             shard.read().pending.operations().for_each(|operation| slots.apply(operation));

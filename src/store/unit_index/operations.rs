@@ -27,7 +27,7 @@ impl Kind {
 /// A change of a shard. Its order matters only among the operations of one hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Operation {
-    /// The hash within the shard, of which only the kept bits are set.
+    /// The hash within the shard. Only the kept bits are set.
     pub hash: u64,
     from: Unit,
     to: Unit,
@@ -199,7 +199,8 @@ pub(super) struct Lsn {
     pub runs: u32,
 }
 
-/// The operations of a shard that are not in the redo log, in runs: an image of the shard contains a run or not.
+/// The operations of a shard that are not in the redo log, in runs: a captured shard contains a run completely or not
+/// at all.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// The number of the record to which they will belong.
@@ -225,6 +226,7 @@ impl Pending {
 
     /// Ends the present run. Returns the state of the shard.
     pub fn cut(&mut self) -> Lsn {
+        // The next operation begins a run, which the captured shard does not have.
         self.is_cut = true;
         Lsn { record: self.record, runs: self.runs.len() as u32 }
     }
@@ -236,6 +238,7 @@ impl Pending {
 
     /// Returns the runs; later operations belong to the next record.
     pub fn take(&mut self) -> Vec<Run> {
+        // Also without operations, so that all shards have the number of the next flush.
         self.record += 1;
         std::mem::take(&mut self.runs)
     }

@@ -40,8 +40,9 @@ impl Redo {
         Redo { log, health, flush: Mutex::new(next), from: AtomicU64::new(from) }
     }
 
-    /// Returns the position before which no flush has the number of the next one, and that number.
+    /// Returns the end of the redo log, and the number of the flush that is written there next.
     pub fn next(&self) -> (u64, u64) {
+        // Under the lock, no flush is between its append and its number.
         let next = self.flush.lock();
         (self.log.end(), *next)
     }
@@ -66,6 +67,7 @@ impl<'a> Flush<'a> {
     /// Takes the operations of all shards. The caller holds the writers of all shards, and determines what the index
     /// covers before it releases them.
     pub fn take_operations(&mut self) {
+        // Only once per flush: shards count it.
         if self.taken.is_none() {
             let shards = self.index.shards.iter();
             self.taken = Some(shards.map(|shard| shard.write().pending.take()).collect());
@@ -75,12 +77,14 @@ impl<'a> Flush<'a> {
     /// Appends the operations to the redo log, without a sync. Everything before `covered` must be synced, so that a
     /// crash leaves no entry without its record. Does nothing if no operations were taken.
     pub fn log(mut self, covered: &Covered) -> Result<()> {
+        // `taken` stays set until they are appended: if that fails, the drop ends all writing.
         let Some(shards) = self.taken.as_mut().map(std::mem::take) else { return Ok(()) };
         let number = *self.next;
         let values = RedoHeader { number, covered: *covered }.records(&self.settings, shards);
         let key = number.to_le_bytes();
         let records =
             values.iter().map(|value| RecordView { key: &key, value: Some(value), expires_at_ms: 0 });
+        // One batch: after a crash an open finds all records of the flush or none.
         self.index.redo.log.append(records, Durability::Written, |_| ())?;
         *self.next += 1;
         self.taken = None;

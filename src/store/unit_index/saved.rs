@@ -6,12 +6,15 @@
 //! shard 1   captured during flush 9      | page | page | ...      and 2 runs of its operations
 //! ```
 //!
-//! Each shard is captured when its turn comes, so only the pages of one shard have to be copied if they change while
-//! the index is saved. Its state relative to the redo log says which operations an open has to apply.
-//!
-//! A shard whose entries are on flash is merged with its changes, and from then on its entries are those of the new
-//! file, which is not committed yet: a crash leaves the file before and the redo log. So the memory of its changes is
-//! free again long before the whole index is saved.
+//! 1. The save notes the end of the redo log. An open with this file reads redo from there on.
+//! 2. A shard is captured when its turn comes, under its lock, with its state relative to the redo log. The state says
+//!    which operations an open has to apply. Only the pages of one shard have to be copied if they change meanwhile.
+//! 3. Steps write its pages. A shard on flash is merged with its changes in the same pass.
+//! 4. If the shard is to be on flash, its entries are those of the new file from then on. So the memory of its changes
+//!    is free long before the whole index is saved. The file is not committed yet: a crash leaves the file before and
+//!    the redo log.
+//! 5. After the last shard, the redo of all operations that the file has is synced, then the file.
+//! 6. The manifest names the file. The redo before it is released.
 
 use super::changes::{ShardChanges, merge};
 use super::entries::Frozen;
@@ -53,7 +56,7 @@ pub struct IndexSave {
     /// The shard that is being written.
     shard: Option<ShardSave>,
     next_shard: usize,
-    /// The last flush of which a shard may have operations.
+    /// The last flush whose operations a shard may have.
     last_flush: u64,
     entries: u64,
     slots: SlotEntries,
@@ -110,6 +113,7 @@ impl Merging {
         let last = self.division.last_hash(number);
         while let Some(first) = self.reader.next_hash().filter(|first| *first <= last) {
             let entries = self.reader.next_entries()?.unwrap_or_default();
+            // Up to the next page: hashes without an entry on flash may have changes, too.
             let read_to = self.reader.next_hash().map_or(u64::MAX, |next| next - 1);
             let changes = self.changes.from(first).take_while(|change| change.0 <= read_to);
             merge(entries.into_iter(), changes, &mut self.ready);
@@ -153,6 +157,7 @@ impl IndexSave {
             saved,
             settings: *settings,
             writer: Some(writer),
+            // A handle for lookups, which stays valid after the file is removed.
             file: Arc::new(directory.open(&name, directory.access())?),
             shard: None,
             next_shard: 0,
@@ -232,6 +237,7 @@ impl IndexSave {
         let crc = page_checksum(self.saved.tag, encoded);
         shard.places.push(PagePlace { offset, length: length as u32, crc });
         shard.entries += page.len() as u64;
+        // As captured: an open adds what the operations after that change.
         page.units().for_each(|unit| self.slots.count(unit));
         if shard.to_memory {
             shard.loaded.extend(merged);
@@ -257,6 +263,7 @@ impl IndexSave {
 impl LogIndex {
     /// Begins to save the index to a new file. Waits for a flush.
     pub fn start_save(&self, number: u64, tag: u64) -> Result<IndexSave> {
+        // Before the first shard is captured, so none needs an operation of a record before it.
         let (redo_from, _) = self.redo.next();
         let saved = SavedIndex { number, tag, redo_from };
         IndexSave::create(&self.directory, &self.settings, saved, self.piece_bytes())
@@ -274,6 +281,7 @@ impl LogIndex {
                     if save.next_shard == self.shards.len() {
                         return self.finish_save(save);
                     }
+                    // Only now, so that changes copy the pages of one shard at a time.
                     self.begin_shard(save)?;
                 }
             }
@@ -287,6 +295,7 @@ impl LogIndex {
         let to_memory = number < self.memory_shards.load(Ordering::Relaxed);
         let mut shard = self.shards[number].write();
         let super::Shard { entries, pending } = &mut *shard;
+        // Entries and state of one moment, so an open applies each operation once.
         let (frozen, lsn) = Arc::make_mut(entries).freeze(to_memory, || pending.cut())?;
         drop(shard);
         let source = match frozen {
@@ -299,7 +308,7 @@ impl LogIndex {
         Ok(())
     }
 
-    /// Ends the shard that is written, and takes its entries from where they are to be.
+    /// Ends the shard that is written. From now on its entries are where they are to be.
     fn end_shard(&self, save: &mut IndexSave) -> Result<()> {
         let Some(written) = save.end_shard()? else { return Ok(()) };
         let hash_bits = self.settings.shard_hash_bits();
@@ -309,6 +318,7 @@ impl LogIndex {
             }
             return Ok(());
         }
+        // Lookups read the file from now on.
         if let Some(writer) = &mut save.writer {
             writer.write_buffered()?;
         }
@@ -320,10 +330,12 @@ impl LogIndex {
 
     fn finish_save(&self, save: &mut IndexSave) -> Result<SaveStep> {
         let (_, next) = self.redo.next();
+        // A flush after the last capture is needed: shards may have a part of its operations, and it states what the
+        // index covers.
         if next <= save.last_flush {
             return Ok(SaveStep::Flush);
         }
-        // An index may be durable only after the operations that follow it.
+        // Redo first: an index with operations beyond the end of redo is refused by an open.
         self.sync_redo()?;
         if let Some(length) = save.finish()? {
             self.directory.sync(Purpose::Index)?;

@@ -212,6 +212,7 @@ fn decode_directory(
     for _ in 0..settings.shards() {
         let lsn = Lsn { record: reader.u64("the number of a flush")?, runs: reader.u32("a number of runs")? };
         let count = reader.u32("a number of pages")?;
+        // The hashes are divided among as many pages. A damaged number must not become a long allocation.
         let is_possible = count > 0 && u64::from(count) <= pages_max;
         reader.check(4, is_possible, || format!("1 to {pages_max} pages"), || count.to_string())?;
         let entries = reader.u64("a number of entries")?;
@@ -226,12 +227,14 @@ fn decode_directory(
         offset = offset.next_multiple_of(BLOCK_BYTES.into());
         shards.push((lsn, entries, places));
     }
+    // With this no page is beyond the blocks, as each begins where the one before ends.
     reader.check(0, offset == end, || format!("pages up to {end}"), || offset.to_string())?;
     let count = reader.u32("a number of slots")?;
     let mut slots = SlotEntries::new(settings.slot_units);
     let mut next = 0;
     for _ in 0..count {
         let (slot, entries) = (reader.u64("a slot")?, reader.u64("a number of entries")?);
+        // Ascending, so that none counts twice.
         let is_possible = slot >= next && slot < Unit::MAX && entries <= end * 8;
         reader.check(16, is_possible, || format!("entries of a slot from {next} on"), || slot.to_string())?;
         slots.add(slot, entries as i64);

@@ -21,6 +21,7 @@ impl IndexSnapshot {
     /// Returns for each of several hashes the units that its key may have, the one that was inserted last first. Costs
     /// reads for those whose entries are on flash, which overlap.
     pub fn candidates(&self, purpose: Purpose, hashes: &[u64]) -> Result<Vec<Candidates>> {
+        // The pages of the snapshot: its changes are relative to these, and the index may have others by now.
         let (lookups, _) =
             look_up(purpose, self.settings, hashes, |shard| self.shards[shard].flash().cloned())?;
         let of = |lookup: &Lookup| {
@@ -91,7 +92,7 @@ pub enum KnownEntry {
 pub struct IndexRange {
     /// The kept bits of each hash, as the first bits of a number, with the unit; of equal hashes the newest first.
     pub entries: Vec<(u64, Unit)>,
-    /// The hash with which the next range begins; `None` if all entries after `entries` are known to be none.
+    /// The hash with which the next range begins; `None` if no entries follow.
     pub next: Option<u64>,
 }
 

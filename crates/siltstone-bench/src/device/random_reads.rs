@@ -73,7 +73,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::{Arc, Mutex};
 
-    /// A directory that records which offsets of which files are read.
+    /// A directory that records the files and the offsets that are read.
     #[derive(Clone, Default)]
     struct Watched(MemoryDirectory, Arc<Mutex<Vec<(String, u64)>>>);
 

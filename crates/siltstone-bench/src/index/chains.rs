@@ -195,7 +195,7 @@ impl<K: PageKind> Subject for ChainPages<'_, K> {
         sum
     }
 
-    /// Counts the runs that a lookup reads, of which the last one is right.
+    /// Counts the runs that a lookup reads. The last one is right.
     fn verify(&self, _sorted: &[Key]) -> Verified {
         let mut verified = Verified::default();
         for (number, key) in self.arrived.iter().enumerate() {

@@ -143,7 +143,7 @@ impl Subject for Filled<'_> {
         self.table.pointers(key).map(u64::from).sum()
     }
 
-    /// Counts the records that a lookup reads, of which the last one is right.
+    /// Counts the records that a lookup reads. The last one is right.
     fn verify(&self, _sorted: &[Key]) -> Verified {
         let mut verified = Verified::default();
         for (pointer, key) in (1..).zip(self.arrived) {

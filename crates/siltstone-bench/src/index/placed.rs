@@ -78,8 +78,7 @@ pub(super) fn entropy_trie(
     Ok(Placed { index: builder.finish()?, truth, space_used: None })
 }
 
-/// Fences between blocks of equally large records, none of which spans blocks. A cell of the fences never fills a
-/// block.
+/// Fences between blocks of equally large records. No record spans blocks. A cell of the fences never fills a block.
 pub(super) fn fences(sample: &Sample, items_per_block: u32) -> Result<Placed<Fences>, BuildError> {
     let (mut keys, records_per_block) = (sample.sorted(), items_per_block as usize);
     if records_per_block == 0 {

@@ -23,7 +23,7 @@ const VICTIMS: [(&str, Victim); 3] = [
     ("oldest", Victim::Oldest),
 ];
 
-/// The space is read this many times per overwriting of all records.
+/// The space is read this many times while all records are overwritten once.
 const SAMPLES_PER_LAP: u64 = 64;
 /// The number of puts between which all background work is done.
 const PUTS_PER_WORK: u64 = 64;

@@ -249,7 +249,7 @@ pub(super) fn ycsb(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) 
     Ok(())
 }
 
-/// Returns the settings of a workload, of which all but the first and E continue with the database of the one before.
+/// Returns the settings of a workload. All but the first and E continue with the database of the one before.
 fn ycsb_settings(
     settings: &Settings,
     place: &Place,

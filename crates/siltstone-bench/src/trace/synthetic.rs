@@ -2,12 +2,12 @@
 //! which are not public.
 //!
 //! - `xbox`: 5.5 million operations, 7.5 gets per set, keys of 92 bytes, values of 1,200; some gets find nothing. Added
-//!   here: Zipf 0.99 over 500,000 keys, of which 1 % change their popularity per 500,000 operations.
-//! - `dedup`: 27,748,824 chunks, each looked up, of which 12,082,492 are new and are set; keys of 20 bytes, values of
-//!   44. Added here: 4 backups, each of which repeats the one before in order, with runs of 64 new chunks.
-//! - `linux`: 10,000,000 chunks, each looked up, of which 2,427,697 are new and are set; keys and values as those of
+//!   here: Zipf 0.99 over 500,000 keys; 1 % of the keys change their popularity per 500,000 operations.
+//! - `dedup`: 27,748,824 chunks, each looked up; 12,082,492 are new and are set; keys of 20 bytes, values of
+//!   44. Added here: 4 backups. Each repeats the one before in order, with runs of 64 new chunks.
+//! - `linux`: 10,000,000 chunks, each looked up; 2,427,697 are new and are set; keys and values as those of
 //!   `dedup`; the sources of 20 versions of Linux, here as 20 backups.
-//! - `vx`: 9,000,000 chunks, of which 5,628,873 are new; the files of a group of engineers. Added here: runs of 64
+//! - `vx`: 9,000,000 chunks; 5,628,873 are new; the files of a group of engineers. Added here: runs of 64
 //!   chunks that are new, or repeat those from a random place of the trace.
 
 use super::{Kind, Operation, Source};

@@ -1,4 +1,4 @@
-//! Repairing an index: two databases, of which the catalogue must not claim more than the chunks hold.
+//! Repairing an index: two databases. The catalogue must not claim more than the chunks hold.
 //!
 //! A repair reports losses once; the next one finds nothing. So that a repair that is stopped in between does not
 //! leave totals that are too high, the file `repair-incomplete` exists in the directory of the index from before the

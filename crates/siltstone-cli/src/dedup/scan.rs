@@ -295,7 +295,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Returns the entry of a file of which the first piece has arrived.
+    /// Returns the entry of a file whose first piece has arrived.
     fn begin(&mut self, active: &Active) -> anyhow::Result<FileEntry> {
         let is_stream = active.key.starts_with(STREAM);
         let word = match &active.known {

@@ -82,7 +82,7 @@ impl Row {
 }
 
 impl<R: BufRead> Rows<R> {
-    /// Reads rows of which at most `limit` bytes are kept: all fields, until [`keep`](Rows::keep) is called.
+    /// Reads rows and keeps at most `limit` bytes of each: all fields, until [`keep`](Rows::keep) is called.
     pub fn new(source: R, delimiter: u8, has_quotes: bool, limit: usize) -> Rows<R> {
         let row = Row { limit, ..Row::default() };
         let (state, line, begun_line, is_after_return) = (State::Row, 1, 1, false);

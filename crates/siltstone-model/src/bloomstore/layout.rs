@@ -30,7 +30,7 @@ const PLACE_BYTES: f64 = 4.0;
 const CHAIN_RUN_RAM_BYTES: f64 = 16.0;
 /// The columns of a run on flash without filters, first blocks and fences.
 const COLUMNS_HEADER_BYTES: f64 = 20.0;
-/// A fence on flash, of which a run has one per block, and its numbers in a range.
+/// A fence on flash (a run has one per block), and its numbers in a range.
 const FENCE_BYTES: f64 = 2.0;
 const FENCES_PER_RANGE: f64 = 65_536.0;
 /// The columns per range of the oldest run.
@@ -210,7 +210,7 @@ impl BloomStoreLayout {
         Run { keys, rows, functions: functions_of(rows, f64::from(rows) / bits), columns, in_chain: is_old }
     }
 
-    /// Returns the blocks of a run, the last of which is half full.
+    /// Returns the blocks of a run. The last one is half full.
     fn blocks(&self, keys: f64) -> f64 {
         self.records.stream_blocks(keys) + 0.5
     }

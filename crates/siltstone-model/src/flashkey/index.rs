@@ -10,8 +10,7 @@ const SPARE_WORDS: f64 = costs::GROWTH_WORDS as f64 - 1.0;
 /// The list of the pages of a shard grows by doubling: on average it has space for 1.44 times as many.
 const DOUBLED: f64 = std::f64::consts::LOG2_E;
 const SAVED_BLOCK_BYTES: f64 = costs::SAVED_BLOCK_BYTES as f64;
-/// The buffer of a save, for a piece that is written. With entries on flash there are two more, of which one is read
-/// ahead.
+/// The buffer of a save, for a piece that is written. With entries on flash there are two more, and one is read ahead.
 const SAVE_BUFFER: f64 = costs::SAVE_PIECE_BYTES as f64;
 
 /// The shape of an index.
@@ -124,8 +123,8 @@ impl IndexLayout {
         high
     }
 
-    /// Returns the puts between two saves: `of_redo`, or fewer if their changes, the number of which is `changes_of`
-    /// the puts, take their memory before.
+    /// Returns the puts between two saves: `of_redo`, or fewer if their changes take their memory before. `changes_of`
+    /// the puts is the number of changes.
     pub fn puts_per_save(&self, entries: f64, of_redo: f64, changes_of: &dyn Fn(f64) -> f64) -> f64 {
         if !self.must_save(entries, changes_of(of_redo)) {
             return of_redo;

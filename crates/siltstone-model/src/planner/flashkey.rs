@@ -60,7 +60,7 @@ fn layout(demand: &Demand) -> FlashKeyLayout {
     FlashKeyLayout { fixed: silt.fixed, expiring: silt.expiring, ordered: demand.scans, ..layout }
 }
 
-/// Returns the power of two of which the data has enough segments.
+/// Returns the highest power of two with which the data has enough segments.
 fn segment_bytes(demand: &Demand) -> f64 {
     (demand.data_bytes() / SEGMENTS_MIN).log2().floor().exp2().max(SEGMENT_BYTES_MIN)
 }

@@ -581,10 +581,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns the records of a segment, of which `alive` are left of `entered`, that were replaced before the last `age`
-/// puts, for which a record is in the user log, and still have an entry. When a newer one leaves, it is removed
-/// before; a share of the newer ones was read, and stays. So a record that was replaced t puts ago has an entry with
-/// the probability of the share s, and then of e^(-p (1 - s) (t - age)).
+/// Returns the records of a segment that were replaced before the last `age` puts, for which a record is in the user
+/// log, and still have an entry. `alive` are left of `entered` records. When a newer one leaves, it is removed before;
+/// a share of the newer ones was read, and stays. So a record that was replaced t puts ago has an entry with the
+/// probability of the share s, and then of e^(-p (1 - s) (t - age)).
 fn long_replaced(alive: f64, entered: f64, rates: &Rates, age: f64) -> f64 {
     let stays = -(-rates.get * age).exp_m1();
     let aged = rates.put * age;

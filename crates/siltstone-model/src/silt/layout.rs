@@ -341,8 +341,8 @@ impl SiltLayout {
         self.stream_file(records, ribbon_bytes(records, filter_bits))
     }
 
-    /// Returns the bits of the filters of HashStores, of which a merge takes this many keys: fewer if there are few
-    /// HashStores per partition.
+    /// Returns the bits of the filters of HashStores, for merges of this many keys of HashStores. They are fewer if
+    /// there are few HashStores per partition.
     fn filter_bits_of(&self, partition_keys: f64, merge_keys: f64) -> f64 {
         let mean_keys = merge_keys * (self.partitions + 1.0) / (2.0 * self.partitions);
         let hash_stores = mean_keys / (self.log_slots(partition_keys) * costs::OCCUPANCY);

@@ -26,7 +26,7 @@ pub(super) struct Left {
 /// The bits of a sequence number that are the number of a packet. The bits above count its copies from 0 on.
 const NUMBER_BITS: u32 = 48;
 
-/// A packet without a response so far, or with writes of which the response to the last copy is missing.
+/// A packet without a response so far, or with writes whose last copy has no response so far.
 struct Packet {
     peer: SockaddrStorage,
     bytes: Vec<u8>,

@@ -27,7 +27,7 @@ else:
     K = V = D = object
 
     def overload(function):
-        """Stands for that of `typing`."""
+        """Replaces that of `typing`."""
         return function
 
 

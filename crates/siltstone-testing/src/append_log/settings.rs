@@ -1,4 +1,4 @@
-//! The settings of the engine, of which there are none: they create and open its databases.
+//! The settings of the engine. It has none to set: they create and open its databases.
 
 use super::AppendLog;
 use siltstone::device::Directory;

@@ -1,4 +1,4 @@
-//! Databases that several threads use at the same time, on a simulated device of which one call fails. One seed
+//! Databases that several threads use at the same time, on a simulated device. One call to it fails. One seed
 //! determines what the threads do, which call fails, and the schedule of the threads, which Shuttle decides at every
 //! lock, atomic and device call. So a seed that fails repeats exactly. Needs `--cfg shuttle`.
 //!

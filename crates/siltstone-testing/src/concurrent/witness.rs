@@ -95,7 +95,7 @@ impl Witness {
         number.to_le_bytes().into_iter().cycle().take(length).collect()
     }
 
-    /// Returns the number of a value that was read, of which every byte must be as it was written.
+    /// Returns the number of a value that was read. Every byte of the value must be as it was written.
     pub fn state(&mut self, key: Key, value: Option<&Bytes>) -> State {
         let value = value?;
         let number = value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));

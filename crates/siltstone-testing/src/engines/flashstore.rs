@@ -62,7 +62,7 @@ impl TestEngine {
                     memory_budget: in_files.then_some(1 << 20),
                     ..CommonSettings::default()
                 };
-                // In files there are few records, of which some have to leave.
+                // In files there are few records, and some have to leave.
                 let usage = if in_files { 0.5 } else { with_disk().usage };
                 (common, with_disk().usage(usage).into())
             },

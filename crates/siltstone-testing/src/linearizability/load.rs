@@ -106,7 +106,7 @@ impl Load {
         number.to_le_bytes().into_iter().cycle().take(length).collect()
     }
 
-    /// Returns the number of a value, of which every byte must be as it was written.
+    /// Returns the number of a value. Every byte of the value must be as it was written.
     fn number(&self, value: &[u8]) -> Result<u64, String> {
         let first = value.first_chunk().ok_or("a value is too short")?;
         let number = u64::from_le_bytes(*first);

@@ -1,5 +1,5 @@
-//! Stores and whole databases on devices that lose power, fail or return damaged bytes. What needs a process of its own,
-//! or is built with other flags, is a program of its own.
+//! Stores and whole databases on devices that lose power, fail or return damaged bytes. What needs a process of its
+//! own, or is built with other flags, is a program of its own.
 
 #![expect(
     clippy::unwrap_used,

@@ -51,7 +51,7 @@ impl Mapping {
         Some(Mapping { reserved: address, reserved_bytes, address, twice_bytes: 0 })
     }
 
-    /// Maps `bytes`, of which the first `twice_bytes` come from a file in memory that is mapped again after the end:
+    /// Maps `bytes`. The first `twice_bytes` come from a file in memory that is mapped again after the end:
     ///
     /// ```text
     /// | file | anonymous memory ............ | file |

@@ -1,25 +1,35 @@
 //! Background work: which job runs next, one bounded step at a time.
+//!
+//! 1. `counts` computes from numbers which jobs have something to do, and how far each is behind.
+//! 2. A step is of the job that is furthest behind. A job works on one segment, or on one part of the index or of the
+//!    keys, in bounded steps.
+//! 3. When a job has ended, and once in some steps, the segments are looked at: what there is to clean and to confirm.
+//!    Everything else is counted after each step.
 
 use super::choice::{Choice, Compaction};
 use super::cleanings::Cleanings;
-use super::commits::{Commits, Ledger};
-use super::confirm::Confirming;
+use super::commits::Commits;
 use super::indexed_logs::IndexedLogs;
 use super::memory::Memory;
 use super::search::IndexSearch;
 use crate::batch::TimestampMs;
-use crate::engine::jobs::JobSlot;
+use crate::engine::jobs::{JobSlot, step_furthest_behind};
 use crate::error::Result;
-use crate::store::data_logs::SegmentInfo;
 use crate::store::ordered_keys::KeyMerge;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use crate::sync::{Mutex, RwLock};
 use std::sync::Arc;
 
 mod cleaning;
+mod confirming;
+mod counts;
+mod finishing;
+mod merging;
 mod saving;
 
-use cleaning::ToClean;
+use confirming::ConfirmingOf;
+pub use counts::{CHANGES_MAX, UNCONFIRMED_MAX, WAITING_SEGMENTS_MAX};
+use counts::{CleanCounts, ConfirmCounts, Counts, FinishCounts, Job, KeyCounts, SaveCounts};
 use saving::Saving;
 
 /// The changes of the index are written to redo after this many bytes of the user log, or segments if these are
@@ -28,28 +38,17 @@ pub const FLUSH_LOG_BYTES: u64 = 64 << 20;
 pub const FLUSH_SEGMENTS: u64 = 2;
 pub const FLUSH_CHANGE_BYTES: u64 = 4 << 20;
 /// Keys in memory are written to a run after this many bytes of the user log, or segments if these are smaller: an
-/// opening reads as many.
+/// open reads as many.
 const KEY_LOG_BYTES: u64 = 256 << 20;
 const KEY_SEGMENTS: u64 = 8;
-/// A put waits when the keys in memory exceed their memory by this factor.
-const KEY_FULLNESS_MAX: f64 = 2.0;
-/// A put waits when this many segments wait to be finished, or this many times the bytes after which redo is written.
-pub const WAITING_SEGMENTS_MAX: f64 = 8.0;
-const WAITING_FLUSHES_MAX: f64 = 4.0;
-/// A put waits when this many times as many overwrites are unconfirmed as may be. Of a small database, one for this
-/// many bytes of a segment may be.
-pub const UNCONFIRMED_MAX: f64 = 2.0;
+/// Of a small database, one overwrite for this many bytes of a segment may be unconfirmed before writes wait.
 const SEGMENT_BYTES_PER_NOTE: u64 = 64;
-/// All segments are looked at once in this many steps, if none of them was finished, released or confirmed.
+/// All segments are looked at once in this many steps, if no job has ended.
 const STEPS_PER_LOOK: u64 = 16;
-/// A put waits when the redo is this many times as long as at the begin of a save.
-const REDO_MAX: f64 = 2.0;
 /// The index is saved when the changes of entries on flash take this much memory per entry, in bytes, or this much.
 pub const CHANGES_BYTES_PER_ENTRY: f64 = 0.23;
 pub const CHANGES_BYTES_MIN: u64 = 32 << 10;
 pub const CHANGES_BYTES_MIN_PER_SHARD: u64 = 1 << 10;
-/// A put waits when they take this many times as much.
-pub const CHANGES_MAX: f64 = 1.15;
 
 /// The state of the background work.
 #[derive(Debug, Clone, Copy, Default)]
@@ -62,15 +61,7 @@ pub(crate) struct Work {
     pub pressure: f64,
 }
 
-/// The kinds of jobs that are executed in the order in which they are behind.
-enum Job {
-    Confirm,
-    Clean,
-    MergeKeys,
-    Save,
-}
-
-/// The jobs, at most one of each kind.
+/// The jobs, at most one of each kind but for cleanings.
 pub(crate) struct Jobs {
     logs: Arc<IndexedLogs>,
     commits: Arc<Commits>,
@@ -82,63 +73,117 @@ pub(crate) struct Jobs {
     saving: JobSlot<Saving>,
     merging: JobSlot<KeyMerge>,
     compaction: Mutex<Compaction>,
-    must_search: AtomicBool,
-    /// Whether there is a segment to confirm, and whether one is being confirmed.
-    must_confirm: AtomicBool,
-    is_confirming: AtomicBool,
-    /// How many overwrites may be unconfirmed, and were at the last look at the segments.
-    unconfirmed_max: AtomicU64,
-    unconfirmed: AtomicU64,
-    /// The number of steps, and whether the segments have to be looked at after this one.
-    steps: AtomicU64,
-    must_look: AtomicBool,
-    /// Whether a step has worked since the segments were looked at.
-    has_worked: AtomicBool,
-    save_requested: AtomicBool,
-    /// The keys in memory have to be written to a run, then all runs merged: a compaction was requested.
-    flush_keys_requested: AtomicBool,
-    merge_keys_requested: AtomicBool,
-    is_merging: AtomicBool,
-    /// Whether runs have to be merged, and how far that is behind.
-    must_merge: AtomicBool,
-    merge_pressure: AtomicU64,
-    is_saving: AtomicBool,
-    /// Whether a part of the index is on flash.
-    is_on_flash: AtomicBool,
-    /// What there is to clean.
-    to_clean: ToClean,
-    /// The bytes of changes that are not in redo, after the last step.
-    pending_bytes: AtomicU64,
-    /// The bytes of redo per byte of it at which the index is saved.
-    redo_share: AtomicU64,
-    /// The memory of changes of entries on flash, per byte of it at which the index is saved.
-    changes_share: AtomicU64,
-    /// Whether entries have to be moved between memory and flash.
-    must_move: AtomicBool,
-    /// Whether the index takes more memory than its share, and whether it takes clearly less.
-    is_index_full: AtomicBool,
-    has_index_space: AtomicBool,
-    /// Whether the logs will not be full for a while.
-    has_space: AtomicBool,
-    /// How many entries were removed because a newer one replaces them, segments were confirmed without being
-    /// cleaned, and indexes were saved.
-    pub confirmed: AtomicU64,
-    pub confirmed_segments: AtomicU64,
-    pub saves: AtomicU64,
-    /// How many merges of keys have ended.
-    pub key_merges: AtomicU64,
+    requests: Requests,
+    changes: Changes,
+    look: RwLock<Look>,
+    ended: Mutex<Ended>,
 }
 
-/// A segment that is being confirmed, and whether a compaction requires it.
-struct ConfirmingOf {
-    job: Confirming,
-    segment: SegmentInfo,
-    of_compaction: bool,
+/// How much work has ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ended {
+    /// The number of entries that were removed because a newer one replaces them.
+    pub confirmed: u64,
+    /// The number of segments that were confirmed without being cleaned.
+    pub confirmed_segments: u64,
+    /// How often the index was saved.
+    pub saves: u64,
+    /// The number of merges of keys.
+    pub key_merges: u64,
+}
+
+/// What the last look has found. Writes change it only a little: it is read with each of them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Look {
+    /// Whether there is a segment to confirm, and how many overwrites were unconfirmed.
+    must_confirm: bool,
+    unconfirmed: u64,
+    /// Whether there is a segment to clean, and one to clean as soon as finished ones exceed their space.
+    must_clean: bool,
+    is_any_dirty: bool,
+    /// The live bytes of the segment that is cleaned next.
+    live: u64,
+    /// How far the cleaning of full logs is behind, or of those in a file system that is short of space.
+    clean_pressure: f64,
+    /// Whether a segment that grows has to end, so that it can be cleaned.
+    must_end: bool,
+    /// All bytes of the logs.
+    log_bytes: u64,
+    /// Whether the logs will not be full for a while.
+    has_space: bool,
+    /// Whether the index takes more memory than its share, and whether it takes clearly less.
+    is_index_full: bool,
+    has_index_space: bool,
+    /// Whether a part of the index is on flash, and whether entries have to be moved between memory and flash.
+    is_on_flash: bool,
+    must_move: bool,
+    /// How many overwrites may be unconfirmed.
+    unconfirmed_max: u64,
+    /// The bytes of changes that are not in redo.
+    pending_bytes: u64,
+    /// Redo, and the memory of changes of entries on flash, as shares of what they are when the index is saved.
+    redo_share: f64,
+    changes_share: f64,
+    /// Whether runs of keys have to be merged, and how far that is behind.
+    must_merge: bool,
+    merge_pressure: f64,
+}
+
+/// Work that is done in any case.
+struct Requests(AtomicU8);
+
+impl Requests {
+    /// Overwrites that are not noted have to be searched for.
+    const SEARCH: u8 = 1;
+    /// The index has to be saved, the keys in memory written to a run, and all runs merged: by a compaction.
+    const SAVE: u8 = 2;
+    const FLUSH_KEYS: u8 = 4;
+    const MERGE_KEYS: u8 = 8;
+
+    fn add(&self, requests: u8) {
+        self.0.fetch_or(requests, Relaxed);
+    }
+
+    fn remove(&self, requests: u8) {
+        self.0.fetch_and(!requests, Relaxed);
+    }
+
+    fn has(&self, request: u8) -> bool {
+        self.0.load(Relaxed) & request != 0
+    }
+}
+
+/// What has changed, in steps, and which part of it the last look has seen. A count, so that what a step does during
+/// the look of another thread is not missed.
+#[derive(Default)]
+struct Changes {
+    made: AtomicU64,
+    seen: AtomicU64,
+}
+
+impl Changes {
+    fn note_step(&self) {
+        self.made.fetch_add(1, Relaxed);
+    }
+
+    /// Notes that a job has ended, or that a compaction has got to its next part: the next step looks.
+    fn require_look(&self) {
+        self.made.fetch_add(STEPS_PER_LOOK, Relaxed);
+    }
+
+    fn unseen(&self) -> u64 {
+        self.made.load(Relaxed).saturating_sub(self.seen.load(Relaxed))
+    }
+
+    fn must_look(&self) -> bool {
+        self.unseen() >= STEPS_PER_LOOK
+    }
 }
 
 impl Jobs {
     pub fn new(logs: &Arc<IndexedLogs>, commits: &Arc<Commits>, memory: &Arc<Memory>) -> Jobs {
         let health = logs.health();
+        let requests = if logs.index.is_empty() { 0 } else { Requests::SEARCH };
         let jobs = Jobs {
             logs: logs.clone(),
             commits: commits.clone(),
@@ -150,151 +195,67 @@ impl Jobs {
             saving: JobSlot::new("save of the index", health),
             merging: JobSlot::new("merge of keys", health),
             compaction: Mutex::default(),
-            must_search: AtomicBool::new(!logs.index.is_empty()),
-            must_confirm: AtomicBool::new(false),
-            is_confirming: AtomicBool::new(false),
-            unconfirmed_max: AtomicU64::new(0),
-            unconfirmed: AtomicU64::new(0),
-            steps: AtomicU64::new(0),
-            must_look: AtomicBool::new(false),
-            has_worked: AtomicBool::new(false),
-            save_requested: AtomicBool::new(false),
-            flush_keys_requested: AtomicBool::new(false),
-            merge_keys_requested: AtomicBool::new(false),
-            is_merging: AtomicBool::new(false),
-            must_merge: AtomicBool::new(false),
-            merge_pressure: AtomicU64::new(0),
-            is_saving: AtomicBool::new(false),
-            is_on_flash: AtomicBool::new(false),
-            to_clean: ToClean::default(),
-            pending_bytes: AtomicU64::new(0),
-            redo_share: AtomicU64::new(0),
-            changes_share: AtomicU64::new(0),
-            must_move: AtomicBool::new(false),
-            is_index_full: AtomicBool::new(false),
-            has_index_space: AtomicBool::new(false),
-            has_space: AtomicBool::new(false),
-            confirmed: AtomicU64::new(0),
-            confirmed_segments: AtomicU64::new(0),
-            saves: AtomicU64::new(0),
-            key_merges: AtomicU64::new(0),
+            requests: Requests(AtomicU8::new(requests)),
+            changes: Changes::default(),
+            look: RwLock::default(),
+            ended: Mutex::default(),
         };
         jobs.refresh();
         jobs
     }
 
-    /// Returns the state of the background work. Costs some atomic loads.
+    fn look(&self) -> Look {
+        *self.look.read()
+    }
+
+    /// Returns what there is to do. Costs a lock and some atomic loads.
+    fn counts(&self) -> Counts {
+        let look = self.look();
+        Counts {
+            finish: self.finish_counts(&look),
+            confirm: self.confirm_counts(&look),
+            // Once the entries are where they are to be.
+            searches: self.requests.has(Requests::SEARCH) && self.logs.index.shards_to_load() == 0,
+            clean: self.clean_counts(&look),
+            keys: self.key_counts(&look),
+            save: self.save_counts(&look),
+        }
+    }
+
+    fn is_running(&self, job: Job, counts: &Counts) -> bool {
+        match job {
+            Job::Finish => self.finishing.is_running(),
+            Job::Confirm => self.confirming.is_running(),
+            Job::Search => self.searching.is_running(),
+            Job::Clean => self.cleanings.are_running(self.pressure_of_second_cleaning(&counts.clean)),
+            Job::MergeKeys => self.merging.is_running(),
+            Job::Save => self.saving.is_running(),
+        }
+    }
+
+    /// Returns the state of the background work.
     pub fn work(&self) -> Work {
-        let unfinished = self.logs.data.unfinished() as f64 / WAITING_SEGMENTS_MAX;
-        let uncovered = self.commits.uncovered_bytes() as f64 / self.flush_bytes() as f64;
-        let pending = self.pending_bytes.load(Relaxed) as f64 / self.flush_change_bytes() as f64;
-        let unflushed = uncovered.max(pending) / WAITING_FLUSHES_MAX;
-        let clean = self.clean_pressure();
-        let must_finish =
-            unfinished > 0.0 || self.must_flush() || self.must_flush_keys() || self.must_end(clean);
-        let pending = [
-            (must_finish, self.finishing.is_running()),
-            (self.cleans(), self.cleanings.are_running(self.pressure_of_second_cleaning())),
-            (self.may_search(), self.searching.is_running()),
-            (self.must_confirm(), self.confirming.is_running()),
-            (self.must_save(), self.saving.is_running()),
-            (self.must_merge_keys(), self.merging.is_running()),
-        ];
+        let counts = self.counts();
+        let due = counts.due();
+        let is_running = |job| self.is_running(job, &counts);
+        let mut pending = due.iter().filter(|due| due.is_pending).peekable();
         // Each step also frees the space of removed files.
         let frees = self.logs.directory.unfreed_bytes() > 0;
         // A step finds out whether there is work on segments.
         let is_unknown =
-            self.has_worked.load(Relaxed) || self.logs.unconfirmed() != self.unconfirmed.load(Relaxed);
-        let is_pending = frees || is_unknown || pending.iter().any(|(is_pending, _)| *is_pending);
-        let is_any_running = pending.iter().any(|(_, is_running)| *is_running);
-        let wants_thread = frees && !is_any_running
-            || pending.iter().any(|(is_pending, is_running)| *is_pending && !is_running);
-        let keys = self.flush_keys_pressure().max(self.merge_pressure());
-        let later = clean.max(keys).max(self.confirm_pressure()).max(self.save_pressure());
-        Work { is_pending, wants_thread, pressure: unfinished.max(unflushed).max(later) }
+            self.changes.unseen() > 0 || counts.confirm.unconfirmed != counts.confirm.unconfirmed_then;
+        let is_pending = frees || is_unknown || pending.peek().is_some();
+        let wants_thread =
+            pending.any(|due| !is_running(due.job)) || frees && !due.iter().any(|due| is_running(due.job));
+        let pressure = due.iter().map(|due| due.pressure).fold(0.0, f64::max);
+        Work { is_pending, wants_thread, pressure }
     }
 
-    /// Returns whether logs of which records leave are not full, nor were a short time ago: a recycling makes little
+    /// Returns whether logs whose records may leave are not full, nor were a short time ago: a recycling makes little
     /// space, which new records need.
     pub fn has_space(&self) -> bool {
-        self.has_space.load(Relaxed) && self.has_index_space.load(Relaxed)
-    }
-
-    fn merge_pressure(&self) -> f64 {
-        f64::from_bits(self.merge_pressure.load(Relaxed))
-    }
-
-    fn save_pressure(&self) -> f64 {
-        let redo = f64::from_bits(self.redo_share.load(Relaxed)) / REDO_MAX;
-        redo.max(f64::from_bits(self.changes_share.load(Relaxed)) / CHANGES_MAX)
-    }
-
-    fn confirm_pressure(&self) -> f64 {
-        // Those of segments that are not finished, or that are being cleaned, are not waited for.
-        if !self.is_confirming.load(Relaxed) && !self.must_confirm.load(Relaxed) {
-            return 0.0;
-        }
-        let least = self.logs.settings.segment_bytes / SEGMENT_BYTES_PER_NOTE;
-        let allowed = self.unconfirmed_max.load(Relaxed).max(least);
-        self.logs.unconfirmed() as f64 / (UNCONFIRMED_MAX * allowed as f64)
-    }
-
-    fn must_confirm(&self) -> bool {
-        let unconfirmed = self.logs.unconfirmed();
-        // There may be more in segments that are not finished, or that are being cleaned.
-        let are_new = unconfirmed > self.unconfirmed.load(Relaxed);
-        self.is_confirming.load(Relaxed)
-            || self.must_confirm.load(Relaxed)
-            || are_new && unconfirmed > self.unconfirmed_max.load(Relaxed)
-    }
-
-    fn flush_bytes(&self) -> u64 {
-        FLUSH_LOG_BYTES.min(FLUSH_SEGMENTS * self.logs.settings.segment_bytes)
-    }
-
-    fn must_flush(&self) -> bool {
-        self.commits.uncovered_bytes() >= self.flush_bytes()
-            || self.pending_bytes.load(Relaxed) >= self.flush_change_bytes()
-    }
-
-    fn flush_change_bytes(&self) -> u64 {
-        FLUSH_CHANGE_BYTES.min(self.memory.pending_bytes_max())
-    }
-
-    /// Returns how many times as many keys are in memory as should be, or bytes of the user log that an open reads
-    /// to find them.
-    fn unflushed_keys(&self) -> f64 {
-        let Some(keys) = &self.logs.keys else { return 0.0 };
-        let log_bytes = KEY_LOG_BYTES.min(KEY_SEGMENTS * self.logs.settings.segment_bytes);
-        keys.fullness().max(self.commits.unflushed_key_bytes() as f64 / log_bytes as f64)
-    }
-
-    fn flush_keys_pressure(&self) -> f64 {
-        self.unflushed_keys() / KEY_FULLNESS_MAX
-    }
-
-    fn must_flush_keys(&self) -> bool {
-        self.flush_keys_requested.load(Relaxed) || self.unflushed_keys() >= 1.0
-    }
-
-    fn must_merge_keys(&self) -> bool {
-        self.must_merge.load(Relaxed)
-            || self.is_merging.load(Relaxed)
-            || self.merge_keys_requested.load(Relaxed)
-    }
-
-    /// Returns whether overwrites have to be searched for: once the entries are where they are to be.
-    fn may_search(&self) -> bool {
-        self.must_search.load(Relaxed) && self.logs.index.shards_to_load() == 0
-    }
-
-    fn must_save(&self) -> bool {
-        f64::from_bits(self.redo_share.load(Relaxed)) > 1.0
-            || f64::from_bits(self.changes_share.load(Relaxed)) > 1.0
-            || self.must_move.load(Relaxed)
-            || self.logs.index.shards_to_load() > 0
-            || self.save_requested.load(Relaxed)
-            || self.is_saving.load(Relaxed)
+        let look = self.look();
+        look.has_space && look.has_index_space
     }
 
     /// Returns how many segments were cleaned.
@@ -302,16 +263,18 @@ impl Jobs {
         self.cleanings.ended.load(Relaxed)
     }
 
+    /// Returns how much other work has ended.
+    pub fn ended(&self) -> Ended {
+        *self.ended.lock()
+    }
+
     /// Requests that every dead byte that is in the logs now is removed, and that the index is saved. The following
     /// steps do it.
     pub fn request_compaction(&self) -> Result<()> {
         self.logs.with_all_writers(|| self.logs.data.start_new_segments())?;
         *self.compaction.lock() = Compaction::of(self.logs.data.ends());
-        self.save_requested.store(true, Relaxed);
-        if self.logs.keys.is_some() {
-            self.flush_keys_requested.store(true, Relaxed);
-            self.merge_keys_requested.store(true, Relaxed);
-        }
+        let of_keys = Requests::FLUSH_KEYS | Requests::MERGE_KEYS;
+        self.requests.add(Requests::SAVE | if self.logs.keys.is_some() { of_keys } else { 0 });
         self.refresh();
         Ok(())
     }
@@ -325,16 +288,16 @@ impl Jobs {
     pub fn step(&self, now_ms: TimestampMs) -> Result<bool> {
         self.logs.health().run(|| {
             let worked = self.step_finish()? || self.step_most_urgent(now_ms)?;
+            if worked {
+                self.changes.note_step();
+            }
             let freed = self.logs.directory.free_removed(!worked)?;
-            let is_due = self.steps.fetch_add(1, Relaxed).is_multiple_of(STEPS_PER_LOOK);
-            let looks = self.must_look.swap(false, Relaxed) || is_due || !worked;
             self.refresh_rest();
-            if looks {
+            if !worked || self.changes.must_look() {
                 self.look_at_segments();
             }
-            self.has_worked.store(!looks, Relaxed);
             // A compaction may have got to its next part.
-            Ok(worked || freed || self.must_look.load(Relaxed))
+            Ok(worked || freed || self.changes.must_look())
         })
     }
 
@@ -344,137 +307,34 @@ impl Jobs {
         if self.logs.index.shards_to_load() > 0 && self.step_save()? {
             return Ok(true);
         }
-        let mut jobs = [
-            (self.confirm_pressure(), Job::Confirm),
-            (self.clean_pressure(), Job::Clean),
-            (self.merge_pressure(), Job::MergeKeys),
-            (self.save_pressure(), Job::Save),
-        ];
-        jobs.sort_by(|one, other| other.0.total_cmp(&one.0));
-        for (_, job) in jobs {
-            let worked = match job {
-                Job::Confirm => self.step_confirm()?,
-                Job::Clean => self.step_clean(now_ms)?,
-                Job::MergeKeys => self.step_merge_keys()?,
-                Job::Save => self.step_save()?,
-            };
-            if worked {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Finishes a segment, or writes redo.
-    fn step_finish(&self) -> Result<bool> {
-        let start = || {
-            let must_flush = self.must_flush() || self.must_flush_keys();
-            let is_needed = must_flush || self.logs.data.unfinished() > 0 || self.to_clean.must_end();
-            Ok(is_needed.then_some(()))
-        };
-        self.finishing.step(start, |()| {
-            if self.must_flush() {
-                self.commits.run(Ledger::flush)?;
-            } else if self.must_flush_keys() {
-                self.commits.run(Ledger::flush_keys)?;
-                self.flush_keys_requested.store(false, Relaxed);
-            } else if self.to_clean.must_end() {
-                self.end_segment()?;
-            } else if let Some(segment) = self.logs.data.finish_step()? {
-                self.commits.run(|ledger| ledger.finish(segment))?;
-                self.must_look.store(true, Relaxed);
-            }
-            Ok(None)
-        })
-    }
-
-    /// Confirms the overwrites of a segment, or searches for those that are not noted.
-    fn step_confirm(&self) -> Result<bool> {
-        let start = || {
-            let Choice { to_confirm, of_compaction, .. } = self.choose();
-            let Some(segment) = to_confirm.filter(|segment| self.logs.hold(segment)) else { return Ok(None) };
-            self.is_confirming.store(true, Relaxed);
-            let job = Confirming::begin(&self.logs, &segment);
-            Ok(Some(ConfirmingOf { job, segment, of_compaction }))
-        };
-        let has_confirmed = self.confirming.step(start, |mut confirming| {
-            let (removed, is_complete) = confirming.job.step(&self.logs)?;
-            self.confirmed.fetch_add(removed, Relaxed);
-            let heap_bytes = if is_complete { 0 } else { confirming.job.heap_bytes() };
-            self.memory.confirm_bytes.store(heap_bytes as u64, Relaxed);
-            if !is_complete {
-                return Ok(Some(confirming));
-            }
-            if confirming.of_compaction {
-                self.compaction.lock().confirmed(&confirming.segment);
-            }
-            self.confirmed_segments.fetch_add(1, Relaxed);
-            self.must_look.store(true, Relaxed);
-            self.is_confirming.store(false, Relaxed);
-            Ok(None)
-        })?;
-        Ok(has_confirmed || self.step_search()?)
-    }
-
-    fn step_search(&self) -> Result<bool> {
-        let start = || Ok(self.may_search().then(IndexSearch::default));
-        self.searching.step(start, |search| {
-            let search = search.step(&self.logs, self.unconfirmed_max.load(Relaxed))?;
-            self.memory
-                .search_bytes
-                .store(search.as_ref().map_or(0, IndexSearch::heap_bytes) as u64, Relaxed);
-            if search.is_none() {
-                self.must_search.store(false, Relaxed);
-                self.must_look.store(true, Relaxed);
-            }
-            Ok(search)
-        })
-    }
-
-    /// Merges some keys of runs.
-    fn step_merge_keys(&self) -> Result<bool> {
-        let Some(keys) = &self.logs.keys else { return Ok(false) };
-        let start = || {
-            // A compaction merges what was in memory as well.
-            let all = self.merge_keys_requested.load(Relaxed) && !self.flush_keys_requested.load(Relaxed);
-            let records = self.logs.index.len();
-            if all {
-                self.merge_keys_requested.store(false, Relaxed);
-            }
-            if !all && !keys.must_merge(records) {
-                return Ok(None);
-            }
-            let merge = keys.start_merge(all, records, self.commits.new_run()?);
-            self.is_merging.store(merge.is_some(), Relaxed);
-            Ok(merge)
-        };
-        // Of a shard on flash this is not known without a read; such keys stay until it is in memory.
-        let is_gone = |key: &[u8]| !self.logs.index.may_contain(self.logs.hasher().hash(key).placement);
-        self.merging.step(start, |mut merge| {
-            let merged = merge.step(&is_gone)?;
-            self.memory.key_merge_bytes.store(merge.heap_bytes() as u64, Relaxed);
-            let Some(merged) = merged else { return Ok(Some(merge)) };
-            self.commits.run(|ledger| ledger.merge_keys(merged))?;
-            self.memory.key_merge_bytes.store(0, Relaxed);
-            self.is_merging.store(false, Relaxed);
-            self.key_merges.fetch_add(1, Relaxed);
-            Ok(None)
+        step_furthest_behind(self.counts().due(), |job| match job {
+            // Before all others: a segment that is not finished keeps others from work.
+            Job::Finish => Ok(false),
+            Job::Confirm => self.step_confirm(),
+            Job::Search => self.step_search(),
+            Job::Clean => self.step_clean(now_ms),
+            Job::MergeKeys => self.step_merge_keys(),
+            Job::Save => self.step_save(),
         })
     }
 
     /// Chooses the segments to work on.
     fn choose(&self) -> Choice {
         let unconfirmed = self.logs.unconfirmed();
-        self.unconfirmed.store(unconfirmed, Relaxed);
-        let must_confirm = unconfirmed > self.unconfirmed_max.load(Relaxed);
+        let look = {
+            let mut look = self.look.write();
+            look.unconfirmed = unconfirmed;
+            *look
+        };
+        let must_confirm = unconfirmed > look.unconfirmed_max;
         // Until then, not all overwrites are noted.
-        let is_searching = self.must_search.load(Relaxed);
-        let are_noted = !(is_searching || self.is_on_flash.load(Relaxed) && self.must_save());
+        let is_searching = self.requests.has(Requests::SEARCH);
+        let are_noted = !(is_searching || look.is_on_flash && self.save_counts(&look).is_pending());
         let mut compaction = self.compaction.lock();
         if compaction.confirms && compaction.noted_to.is_none() && are_noted {
             compaction.noted_to = Some(self.logs.data.ends());
         }
-        let is_index_full = self.is_index_full.load(Relaxed);
+        let is_index_full = look.is_index_full;
         let choice = Choice::new(&self.logs, &self.commits, &compaction, must_confirm, is_index_full);
         if compaction.confirms && !choice.is_unconfirmed && compaction.noted_to.is_some() {
             compaction.confirms = false;
@@ -490,16 +350,27 @@ impl Jobs {
         } else {
             return choice;
         }
-        self.must_look.store(true, Relaxed);
+        self.changes.require_look();
         Choice::new(&self.logs, &self.commits, &compaction, must_confirm, is_index_full)
     }
 
     /// Updates what work there is on segments.
     fn look_at_segments(&self) {
+        // Read before: what changes during the look is looked at again.
+        let made = self.changes.made.load(Relaxed);
         let choice = self.choose();
-        self.must_confirm.store(choice.to_confirm.is_some(), Relaxed);
-        self.to_clean.note(&choice, self.logs.data.bytes());
-        self.has_space.store(choice.has_space, Relaxed);
+        {
+            let mut look = self.look.write();
+            look.must_confirm = choice.to_confirm.is_some();
+            look.must_clean = choice.victim.is_some();
+            look.is_any_dirty = choice.is_any_dirty;
+            look.live = choice.live;
+            look.clean_pressure = choice.clean_pressure;
+            look.must_end = choice.must_end;
+            look.log_bytes = self.logs.data.bytes();
+            look.has_space = choice.has_space;
+        }
+        self.changes.seen.fetch_max(made, Relaxed);
     }
 
     /// Updates the state of the work, after a change of the memory budget.
@@ -514,23 +385,44 @@ impl Jobs {
         let index = &self.logs.index;
         let residency = index.residency();
         let least = self.flush_bytes().min(FLUSH_SEGMENTS * self.logs.data.segment_bytes());
-        let saved_at = least.max(residency.memory_bytes).max(index.saved_bytes());
-        let redo_share = index.redo_bytes() as f64 / saved_at as f64;
-        self.redo_share.store(redo_share.to_bits(), Relaxed);
+        let redo_max = least.max(residency.memory_bytes).max(index.saved_bytes());
         let least = CHANGES_BYTES_MIN + CHANGES_BYTES_MIN_PER_SHARD * index.shards() as u64;
-        let saved_at = (CHANGES_BYTES_PER_ENTRY * residency.entries as f64).max(least as f64);
-        self.changes_share.store((residency.changes_bytes as f64 / saved_at).to_bits(), Relaxed);
-        self.must_move.store(residency.is_moving, Relaxed);
+        let changes_max = (CHANGES_BYTES_PER_ENTRY * residency.entries as f64).max(least as f64);
         let index_max = self.memory.index_bytes_max();
-        self.is_index_full.store(residency.memory_bytes > index_max, Relaxed);
-        self.has_index_space.store(residency.memory_bytes < index_max / 8 * 7, Relaxed);
-        self.is_on_flash.store(residency.memory_shards < index.shards(), Relaxed);
-        self.logs.average_frames(residency.entries);
-        self.unconfirmed_max.store(self.memory.unconfirmed_max(residency.entries), Relaxed);
-        self.pending_bytes.store(index.pending_bytes() as u64, Relaxed);
-        if let Some(keys) = &self.logs.keys {
-            self.must_merge.store(keys.must_merge(residency.entries), Relaxed);
-            self.merge_pressure.store(keys.pressure().to_bits(), Relaxed);
-        }
+        let entries = residency.entries;
+        let keys = self.logs.keys.as_ref().map(|keys| (keys.must_merge(entries), keys.pressure()));
+        let (must_merge, merge_pressure) = keys.unwrap_or_default();
+        let (redo_bytes, pending_bytes) = (index.redo_bytes(), index.pending_bytes() as u64);
+        let is_on_flash = residency.memory_shards < index.shards();
+        self.logs.average_frames(entries);
+        let mut look = self.look.write();
+        look.redo_share = redo_bytes as f64 / redo_max as f64;
+        look.changes_share = residency.changes_bytes as f64 / changes_max;
+        look.must_move = residency.is_moving;
+        look.is_index_full = residency.memory_bytes > index_max;
+        look.has_index_space = residency.memory_bytes < index_max / 8 * 7;
+        look.is_on_flash = is_on_flash;
+        look.unconfirmed_max = self.memory.unconfirmed_max(entries);
+        look.pending_bytes = pending_bytes;
+        look.must_merge = must_merge;
+        look.merge_pressure = merge_pressure;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_during_a_look_is_looked_at_again() {
+        let changes = Changes::default();
+        changes.note_step();
+        assert!(changes.unseen() == 1 && !changes.must_look());
+        let made = changes.made.load(Relaxed);
+        changes.note_step();
+        changes.seen.fetch_max(made, Relaxed);
+        assert_eq!(changes.unseen(), 1);
+        changes.require_look();
+        assert!(changes.must_look());
     }
 }

@@ -1,6 +1,14 @@
-//! Saving the index, and loading it after an opening that has left it on flash. One of both is done at a time.
+//! Saves the index, or loads it if the last open left it on flash. Only one of the two runs at a time.
+//!
+//! 1. Shards that are to be loaded come first: the other jobs wait, because they look up entries.
+//! 2. A save begins a segment of the redo log, so that all redo before it can be released at the end.
+//! 3. Steps write the shards. They collect the overwrites that they find.
+//! 4. The redo of all operations in the file is made durable, then the file.
+//! 5. The manifest names the file. The file before and its redo are removed, and the overwrites are noted.
+//!
+//! After a crash before step 5, an open uses the file before and its redo, and removes the new file.
 
-use super::{Jobs, Work};
+use super::{Jobs, Look, Requests, SaveCounts, Work};
 use crate::device::random_number;
 use crate::engine::flashkey::commits::Ledger;
 use crate::engine::flashkey::search::Found;
@@ -15,17 +23,29 @@ pub(super) enum Saving {
 }
 
 impl Jobs {
+    pub(super) fn save_counts(&self, look: &Look) -> SaveCounts {
+        SaveCounts {
+            is_begun: self.saving.is_begun(),
+            is_requested: self.requests.has(Requests::SAVE),
+            redo: look.redo_share,
+            changes: look.changes_share,
+            must_move: look.must_move,
+            shards_to_load: self.logs.index.shards_to_load(),
+        }
+    }
+
     /// Saves the index, or loads a part of it before.
     pub(super) fn step_save(&self) -> Result<bool> {
         let start = || {
             if let Some(load) = self.logs.index.start_load()? {
                 return Ok(Some(Saving::Load(Box::new(load))));
             }
-            if !self.must_save() {
+            // The slot of this job counts as begun already.
+            let counts = SaveCounts { is_begun: false, ..self.save_counts(&self.look()) };
+            if !counts.is_pending() {
                 return Ok(None);
             }
-            self.is_saving.store(true, Relaxed);
-            self.save_requested.store(false, Relaxed);
+            self.requests.remove(Requests::SAVE);
             // So that everything before it can be released.
             self.logs.index.redo().start_new_segment()?;
             let save = self.logs.index.start_save(self.commits.take_number(), random_number()?)?;
@@ -50,14 +70,14 @@ impl Jobs {
         self.memory.save_bytes.store((save.heap_bytes() + found.heap_bytes()) as u64, Relaxed);
         match step {
             SaveStep::Continues => {}
+            // The file has operations that are in memory only.
             SaveStep::Flush => self.commits.run(Ledger::make_index_durable)?,
             SaveStep::Written(saved) => {
                 self.commits.run(|ledger| ledger.save(saved))?;
                 found.note(&self.logs);
                 self.memory.save_bytes.store(0, Relaxed);
-                self.must_look.store(true, Relaxed);
-                self.is_saving.store(false, Relaxed);
-                self.saves.fetch_add(1, Relaxed);
+                self.ended.lock().saves += 1;
+                self.changes.require_look();
                 return Ok(None);
             }
         }

@@ -1,8 +1,14 @@
 //! Verifies and repairs databases that are not open, whatever part of them is damaged.
 //!
-//! A repair keeps every intact record. It first writes the replacements of damaged files, then moves the damaged files
-//! away, and then replaces the manifest. That last step is the one moment at which the repair takes effect: before it
-//! the database is unchanged, after it the damaged files are no longer needed.
+//! A repair keeps every intact record.
+//!
+//! 1. Everything is read, and what is damaged is listed. If nothing is, the repair ends.
+//! 2. The intact records of damaged files are written to new files, which are synced. No manifest names them, so an
+//!    interrupted repair leaves the database as it was.
+//! 3. Damaged files, the manifest and the mirror get a second name in a folder of their own, or are copied there.
+//! 4. A rename replaces the manifest. This is the one moment at which the repair takes effect: before it the database
+//!    is unchanged, after it the damaged files are no longer needed.
+//! 5. The old names of the damaged files, and of others that were replaced, are removed.
 //!
 //!  ```text
 //!  new stores from the intact records of damaged files    unchanged if interrupted: the new files are unnamed
@@ -100,10 +106,12 @@ fn write_anew(
         for (partition, new) in rewriting.log(&mut |bytes| counter.advance(bytes))? {
             partitions[partition].stores.push(new);
         }
+        // All intact records of the old log are in stores now, so no partition needs a part of it.
         partitions.iter_mut().for_each(|partition| partition.converted_to = begin);
         log_synced = begin;
         rewriting.new_files.push(Log::begin(directory, &header.log_format(), begin)?);
     }
+    // The names of the new files are durable before the manifest has them.
     directory.sync(Purpose::Maintain)?;
     let names = directory.list()?;
     let is_there = |name: &String| names.binary_search(name).is_ok();
@@ -113,6 +121,7 @@ fn write_anew(
     aside.sort_unstable();
     aside.dedup();
     let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
+    // From here on the new files count. Before it, a crash leaves the database as it was found.
     Manifest::replace(directory, header, LiveStores { partitions }, survey.manifest.settings(), log_synced)?;
     let report = RepairReport {
         found: survey.report.clone(),
@@ -123,6 +132,7 @@ fn write_anew(
     };
     obsolete.sort_unstable();
     obsolete.dedup();
+    // Not before: up to the rename of the manifest these files were the database.
     obsolete.iter().filter(|name| is_there(name)).try_for_each(|name| directory.remove(name))?;
     directory.sync(Purpose::Maintain)?;
     Ok(report)

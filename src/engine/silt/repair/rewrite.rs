@@ -99,6 +99,7 @@ impl<'a> Rewriting<'a> {
         let mut sort = self.sort(PartitionHasher { key_hasher: header.hasher, partitions_log2: 0 })?;
         to_examine.records(self.directory, log.end, advance, &mut |position, record| {
             let partition = header.hasher.hash(record.key).partition(header.partitions_log2);
+            // It is in a store. As a record of the newest store it could bring back what a lost one has replaced.
             if position < partitions[partition].converted_to {
                 return Ok(());
             }

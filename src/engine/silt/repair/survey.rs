@@ -125,6 +125,7 @@ impl Survey {
             Ok(store) => {
                 let examined = store.examine(&mut |bytes| counter.advance(bytes), &mut |_| Ok(()))?;
                 add_examined(examined, age > 0, &mut self.report);
+                // Whatever an open refuses must be reported, even if every record was read.
                 match open_store(directory, self.manifest.header(), &entry) {
                     Err(error) if is_damage(&error) && self.report.damage.len() == known => {
                         self.report.damage.push(Damage::of(&error, DamagedPart::File, store.bytes()));

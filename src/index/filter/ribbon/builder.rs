@@ -160,9 +160,9 @@ impl LayerBuilder {
         self.pending = keys;
     }
 
-    /// Takes the keys of a bucket, the last one first: keys at the begin of a bucket meet most of the rows that the
-    /// previous bucket took, so they fail most often, and a threshold bumps from the begin. Returns the threshold that
-    /// the first failure requires.
+    /// Takes the keys of a bucket, the last one first. Keys at the begin of a bucket meet most of the rows that the
+    /// previous bucket took, so they fail most often, and a threshold bumps the keys at the begin. Returns the
+    /// threshold that the first failure requires.
     fn take_from(&mut self, keys: &[LayerKey]) -> u8 {
         let mut taken = Vec::with_capacity(keys.len());
         for &key in keys.iter().rev() {

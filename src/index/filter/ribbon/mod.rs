@@ -138,6 +138,7 @@ impl RibbonFilter {
         let mut layers = Vec::with_capacity(layer_count);
         for _ in 0..layer_count {
             let blocks = reader.u32("the blocks of a layer")?;
+            // `Layer::start` subtracts one.
             reader.check(4, blocks > 0, || "at least one block".into(), || "none".into())?;
             layers.push(Layer::after(layers.last(), blocks.into()));
         }
@@ -148,6 +149,7 @@ impl RibbonFilter {
         filter.listed = reader.words(listed as usize, "listed keys")?.into();
         reader.check(
             0,
+            // Lookups search them by bisection.
             filter.listed.is_sorted(),
             || "listed keys in order".into(),
             || "keys out of order".into(),

@@ -52,7 +52,7 @@ fn value(number: u64, version: u64) -> Vec<u8> {
     value
 }
 
-/// Runs random operations, a third of which insert, and compares each lookup with a map. A key may be missing only
+/// Runs random operations, a third are inserts, and compares each lookup with a map. A key may be missing only
 /// if `loses` is set; it never has an older value than the map has.
 fn compare(peer: &mut dyn Peer, operations: u64, keys: u64, loses: bool) -> u64 {
     let (mut map, mut random, mut lost) = (HashMap::new(), random::stream(5, keys), 0);
@@ -123,7 +123,7 @@ fn memory_per_key_is_that_of_the_published_formulas() {
         // A page that is filled and one that is read are of a fixed size.
         close(peer.ram_bytes() - 2 * PAGE_BYTES as u64, keys, 1.0 + 4.0 / bucket_records);
     }
-    // A partition of 16 tables, each of which has 504 keys when it is half full; some end a little earlier.
+    // A partition of 16 tables. Each has 504 keys when it is half full; some end a little earlier.
     let mut peer = bufferhash(16 * 504, 16, 16, Eviction::Fifo);
     let keys = 16 * 504 * 97 / 100;
     fill(&mut peer, keys);

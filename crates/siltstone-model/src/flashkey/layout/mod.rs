@@ -76,7 +76,7 @@ pub struct FlashKeyLayout {
     pub segment_bytes: f64,
     /// The share of the index that is in memory; the rest is on flash.
     pub index_in_memory: f64,
-    /// The share of keys that may have an unconfirmed overwriting.
+    /// The share of keys that may have an unconfirmed overwrite.
     pub unconfirmed_max: f64,
     /// Whether the keys are kept in order as well.
     pub ordered: bool,

@@ -382,7 +382,7 @@ fn damaged_as_a_whole(files: &Files, older: &Files) -> Vec<(String, Files)> {
 }
 
 /// Checks that opening, opening read-only, verifying and repairing agree about these files, and that no record of
-/// `expected`, all of which were durable, is lost silently. Returns whether damage was found.
+/// `expected` is lost silently. All of these were durable. Returns whether damage was found.
 fn agree_about(what: &str, files: &Files, expected: &Expected) -> bool {
     let opened = simulated::open(&device_of(files));
     let read_only = open_read_only(&device_of(files), None);

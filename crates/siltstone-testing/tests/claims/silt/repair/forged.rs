@@ -40,7 +40,7 @@ fn with_value(
     let synced = WriteOptions::default().durability(Durability::Synced);
     database.put_with("sound...........", "1", synced).unwrap();
     let offset = directory.open(LOG, Access::Buffered).unwrap().length().unwrap();
-    // After the checksum, the flags, two lengths of which the second has two bytes, and the key.
+    // After the checksum, the flags, two lengths (one byte, two bytes) and the key.
     let value = value(&directory, offset - 64 + 4 + 1 + 1 + 2 + 16);
     database.put("key.............", value).unwrap();
     if is_synced {

@@ -1,0 +1,70 @@
+//! Confirms the overwrites of a segment that is not cleaned soon, and searches for those that are not noted.
+
+use super::{ConfirmCounts, Jobs, Look, Requests, SEGMENT_BYTES_PER_NOTE};
+use crate::engine::flashkey::choice::Choice;
+use crate::engine::flashkey::confirm::Confirming;
+use crate::engine::flashkey::search::IndexSearch;
+use crate::error::Result;
+use crate::store::data_logs::SegmentInfo;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// A segment that is being confirmed, and whether a compaction requires it.
+pub(super) struct ConfirmingOf {
+    job: Confirming,
+    segment: SegmentInfo,
+    of_compaction: bool,
+}
+
+impl Jobs {
+    pub(super) fn confirm_counts(&self, look: &Look) -> ConfirmCounts {
+        ConfirmCounts {
+            is_begun: self.confirming.is_begun(),
+            is_any: look.must_confirm,
+            unconfirmed: self.logs.unconfirmed(),
+            unconfirmed_then: look.unconfirmed,
+            most: look.unconfirmed_max,
+            least: self.logs.settings.segment_bytes / SEGMENT_BYTES_PER_NOTE,
+        }
+    }
+
+    /// Confirms the overwrites of a segment.
+    pub(super) fn step_confirm(&self) -> Result<bool> {
+        let start = || {
+            // Chosen again: other jobs may hold or have released segments since the last look.
+            let Choice { to_confirm, of_compaction, .. } = self.choose();
+            let Some(segment) = to_confirm.filter(|segment| self.logs.hold(segment)) else { return Ok(None) };
+            let job = Confirming::begin(&self.logs, &segment);
+            Ok(Some(ConfirmingOf { job, segment, of_compaction }))
+        };
+        self.confirming.step(start, |mut confirming| {
+            let (removed, is_complete) = confirming.job.step(&self.logs)?;
+            let heap_bytes = if is_complete { 0 } else { confirming.job.heap_bytes() };
+            self.memory.confirm_bytes.store(heap_bytes as u64, Relaxed);
+            self.ended.lock().confirmed += removed;
+            if !is_complete {
+                return Ok(Some(confirming));
+            }
+            self.ended.lock().confirmed_segments += 1;
+            if confirming.of_compaction {
+                self.compaction.lock().confirmed(&confirming.segment);
+            }
+            self.changes.require_look();
+            Ok(None)
+        })
+    }
+
+    /// Searches a part of the index for overwrites that are not noted.
+    pub(super) fn step_search(&self) -> Result<bool> {
+        let start = || Ok(self.counts().searches.then(IndexSearch::default));
+        self.searching.step(start, |search| {
+            let search = search.step(&self.logs, self.look().unconfirmed_max)?;
+            let heap_bytes = search.as_ref().map_or(0, IndexSearch::heap_bytes);
+            self.memory.search_bytes.store(heap_bytes as u64, Relaxed);
+            if search.is_none() {
+                self.requests.remove(Requests::SEARCH);
+                self.changes.require_look();
+            }
+            Ok(search)
+        })
+    }
+}

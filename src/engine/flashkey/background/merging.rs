@@ -1,0 +1,44 @@
+//! Merges runs of keys in order.
+
+use super::{Jobs, KeyCounts, Look, Requests};
+use crate::error::Result;
+use crate::sync::atomic::Ordering::Relaxed;
+
+impl Jobs {
+    pub(super) fn key_counts(&self, look: &Look) -> KeyCounts {
+        KeyCounts {
+            is_begun: self.merging.is_begun(),
+            must_merge: look.must_merge,
+            is_requested: self.requests.has(Requests::MERGE_KEYS),
+            pressure: look.merge_pressure,
+        }
+    }
+
+    /// Merges some keys of runs.
+    pub(super) fn step_merge_keys(&self) -> Result<bool> {
+        let Some(keys) = &self.logs.keys else { return Ok(false) };
+        let start = || {
+            // A compaction merges what was in memory as well.
+            let all = self.requests.has(Requests::MERGE_KEYS) && !self.requests.has(Requests::FLUSH_KEYS);
+            let records = self.logs.index.len();
+            if all {
+                self.requests.remove(Requests::MERGE_KEYS);
+            }
+            if !all && !keys.must_merge(records) {
+                return Ok(None);
+            }
+            Ok(keys.start_merge(all, records, self.commits.new_run()?))
+        };
+        // Of a shard on flash this is not known without a read; such keys stay until it is in memory.
+        let is_gone = |key: &[u8]| !self.logs.index.may_contain(self.logs.hasher().hash(key).placement);
+        self.merging.step(start, |mut merge| {
+            let merged = merge.step(&is_gone)?;
+            self.memory.key_merge_bytes.store(merge.heap_bytes() as u64, Relaxed);
+            let Some(merged) = merged else { return Ok(Some(merge)) };
+            self.commits.run(|ledger| ledger.merge_keys(merged))?;
+            self.memory.key_merge_bytes.store(0, Relaxed);
+            self.ended.lock().key_merges += 1;
+            Ok(None)
+        })
+    }
+}

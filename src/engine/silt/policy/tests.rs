@@ -1,0 +1,191 @@
+use super::*;
+use crate::engine::jobs::step_furthest_behind;
+use crate::engine::silt::partition_settings::filter_bits;
+use crate::store::FilterKind;
+
+fn counts(hash_records: &[u64], sorted_records: u64) -> Counts {
+    let partition = |&hash_records| PartitionCounts { hash_records, sorted_records, ..Default::default() };
+    let partitions = hash_records.iter().map(partition).collect();
+    Counts { partitions, ..Counts::default() }
+}
+
+fn settings() -> PartitionSettings {
+    PartitionSettings { log_slots_min: 16, ..PartitionSettings::for_tests() }
+}
+
+#[test]
+fn a_partition_with_a_full_chain_is_merged_and_its_files_are_counted() {
+    let chain = ChainSettings {
+        chain_length: 8,
+        buffered_filters: 2,
+        filter_bits: 20,
+        old_filter_bits: 10,
+        prefilter_bits: 0,
+        space: 1.25,
+        expected_keys: 1,
+    };
+    let settings = PartitionSettings { chain: Some(chain), ..settings() };
+    let of_runs = |hash_stores| PartitionCounts { hash_stores, hash_records: 100, ..Default::default() };
+    let counts = |runs: [usize; 2]| Counts { partitions: runs.map(of_runs).to_vec(), ..Counts::default() };
+    assert_eq!(counts([8, 3]).choose_merge(&settings), None);
+    assert_eq!(counts([8, 9]).choose_merge(&settings), Some(1));
+    // Two partitions of 16 runs, a chain and an old run each, and the log.
+    assert!(open_files(&settings, 2, 1_000_000, 64) >= 2 * (16 + 1 + 1));
+}
+
+#[test]
+fn the_fullest_partition_is_merged_once_the_bound_is_reached() {
+    // d·P = 0.3 · 4000 = 1200, so the bound is 1200 · 5 / 8 = 750, and an eighth of a LogStore per partition, 7.
+    assert_eq!(counts(&[100, 307, 200, 150], 1000).choose_merge(&settings()), None);
+    assert_eq!(counts(&[100, 308, 200, 150], 1000).choose_merge(&settings()), Some(1));
+}
+
+/// Before the first merge all records are taken to be new keys.
+#[test]
+fn a_store_that_was_never_merged_is_merged_under_every_ratio() {
+    for partitions in [1, 4, 16] {
+        for merge_ratio in [0.3, 1.0, 2.0, 10.0] {
+            let settings = PartitionSettings { merge_ratio, ..settings() };
+            let counts = Counts { new_key_ratio: 1.0, ..counts(&vec![100_000; partitions], 0) };
+            assert!(counts.choose_merge(&settings).is_some(), "{partitions} partitions, {merge_ratio}");
+        }
+    }
+}
+
+#[test]
+fn steady_overwriting_merges_as_often_as_the_paper_has_it() {
+    let (partitions, keys) = (16, 1_000_000u64);
+    let mut counts = counts(&vec![0; partitions], keys / partitions as u64);
+    let (mut written, mut merged) = (0u64, 0u64);
+    for step in 0..40_000usize {
+        let partition = (step * 7919) % partitions;
+        counts.partitions[partition].hash_records += 500;
+        written += 500;
+        if let Some(fullest) = counts.choose_merge(&settings()) {
+            counts.partitions[fullest].hash_records = 0;
+            merged += counts.partitions[fullest].sorted_records;
+        }
+    }
+    let measured = merged as f64 / written as f64;
+    assert!((measured - 1.0 / 0.3).abs() < 0.1, "N/(d·P) is {measured}");
+}
+
+#[test]
+fn as_many_hash_stores_are_kept_as_the_ratio_takes_and_small_ones_are_merged() {
+    let settings = PartitionSettings { merge_ratio: 1.0, ..PartitionSettings::for_tests() };
+    let keys = 6_250_000;
+    let chosen = |hash_stores: u64, records_each: u64| {
+        let mut counts = counts(&[0, 0], keys);
+        counts.partitions[1].hash_stores = hash_stores as usize;
+        counts.partitions[1].hash_records = hash_stores * records_each;
+        counts.choose_merge(&settings)
+    };
+    let full = keys / u64::from(settings.keys_per_log_slot);
+    assert_eq!(chosen(99, full), None);
+    assert_eq!(chosen(49, full / 17), Some(1));
+    assert_eq!(chosen(48, full / 17), None);
+}
+
+#[test]
+fn fewer_hash_stores_have_shorter_filters_and_as_many_false_positives_together() {
+    let bits = [0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 60.0].map(|hash_stores| filter_bits(11, hash_stores));
+    assert_eq!(bits, [7, 7, 8, 9, 10, 11, 11]);
+    assert_eq!(filter_bits(2, 1.0), 1);
+    let settings = PartitionSettings::for_tests();
+    for (keys, least, most) in [(1_000_000, 3.0, 5.0), (10_000_000, 15.0, 20.0)] {
+        let mut counts = counts(&[0; 16], keys / 16);
+        let hash_stores = counts.hash_stores_mean(&settings);
+        assert!((least..most).contains(&hash_stores), "{keys} keys: {hash_stores}");
+        let in_vain = hash_stores / f64::from(filter_bits(11, hash_stores)).exp2();
+        assert!((0.005..0.0115).contains(&in_vain), "{keys} keys: {in_vain}");
+        // LogStores may be smaller than expected.
+        counts.partitions.iter_mut().for_each(|partition| partition.hash_stores = 100);
+        assert_eq!(counts.hash_stores_mean(&settings), 50.0);
+    }
+}
+
+#[test]
+fn a_log_store_reaches_over_a_share_of_the_data() {
+    let settings = PartitionSettings::for_tests();
+    assert_eq!(log_reach_bytes(&settings, 1 << 30), 512 << 20);
+    assert_eq!(log_reach_bytes(&settings, 100 << 30), 10 << 30);
+}
+
+#[test]
+fn pressure_rises_with_what_waits() {
+    let mut counts = counts(&[300, 300, 100, 50], 1000);
+    assert_eq!(counts.pressure(&settings()), Pressure { convert: 0.0, merge: 0.0 });
+    counts.partitions[0].frozen = 3;
+    counts.partitions[1].hash_records = 600;
+    let pressure = counts.pressure(&settings());
+    assert!(pressure.convert >= 1.0 && pressure.merge > 1.0);
+}
+
+#[test]
+fn indexes_are_read_back_before_other_work_unless_that_is_behind() {
+    let order = |frozen, hash_records| {
+        let mut counts = counts(&[hash_records, 300, 100, 50], 1000);
+        counts.partitions[0].frozen = frozen;
+        let mut tried = Vec::new();
+        let tries = |job| {
+            tried.push(job);
+            Ok(false)
+        };
+        assert!(!step_furthest_behind(counts.due(&settings()), tries).unwrap());
+        tried
+    };
+    assert_eq!(order(1, 300), [Job::Load, Job::Convert, Job::Merge]);
+    assert_eq!(order(2, 300), [Job::Convert, Job::Load, Job::Merge]);
+    assert_eq!(order(2, 900), [Job::Merge, Job::Convert, Job::Load]);
+}
+
+#[test]
+fn writers_as_slow_as_the_merge_are_not_delayed() {
+    let mut counts = counts(&[300, 300, 205, 50], 1000);
+    assert!(counts.pressure(&settings()).merge >= 1.0);
+    counts.merged_records = 100;
+    assert_eq!(counts.pressure(&settings()).merge, 0.0);
+}
+
+#[test]
+fn a_merge_is_ahead_by_the_records_it_has_passed_unless_other_work_waits() {
+    let mut counts = counts(&[300, 300, 100, 100], 1000);
+    assert_eq!(counts.slack(&settings()), 0.0);
+    counts.merged_records = 200;
+    let log_store = 16.0 * OCCUPANCY;
+    let bound = 750.0 + LOG_STORES_ADDED * 4.0 * log_store;
+    assert_eq!(counts.slack(&settings()), (bound - 600.0) / log_store);
+    counts.partitions[2].frozen = 1;
+    assert_eq!(counts.slack(&settings()), 0.0);
+}
+
+#[test]
+fn a_log_store_grows_with_its_partition() {
+    let settings =
+        PartitionSettings { log_slots_min: 8192, keys_per_log_slot: 40, ..PartitionSettings::for_tests() };
+    let shape = |settings: &PartitionSettings, keys| {
+        let LogStoreSettings { table, tables, .. } = log_store_settings(settings, 0, keys, 1 << 24, 32);
+        (tables, table.regions, table.buckets_per_region_log2)
+    };
+    let tags = PartitionSettings { filter: FilterKind::CuckooTags, ..settings.clone() };
+    assert_eq!(shape(&tags, 0), (1, 4, 9));
+    assert_eq!(shape(&settings, 0), (4, 4, 7));
+    assert_eq!(shape(&tags, 40 * 100_000), (1, 3, 13));
+    assert_eq!(shape(&settings, 40 * 100_000), (4, 3, 11));
+    let small = PartitionSettings { log_slots_min: 64, ..settings.clone() };
+    assert_eq!(shape(&small, 0), (1, 1, 4), "few slots are one table");
+    let bounded = |slots_max| {
+        let settings = log_store_settings(&settings, 0, 40 * 100_000, slots_max, 32);
+        (settings.tables, settings.slots())
+    };
+    assert_eq!((bounded(20_000), bounded(100)), ((4, 16_384), (1, 64)));
+}
+
+#[test]
+fn log_stores_of_large_records_have_up_to_twice_the_slots() {
+    let settings = PartitionSettings::for_tests();
+    let slots = |record_bytes| log_store_settings(&settings, record_bytes, 0, 1 << 24, 32).slots();
+    assert_eq!([0, 64, 512, 768, 1024, 1 << 20].map(slots), [3072, 3072, 3072, 4096, 6144, 6144]);
+    let bound = |record_bytes| Counts { record_bytes, ..counts(&[0; 4], 0) }.hash_records_max(&settings);
+    assert_eq!(bound(1 << 20), 2.0 * bound(64));
+}
