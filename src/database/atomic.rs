@@ -1,6 +1,7 @@
 //! Operations that read and write in one atomic step.
 
 use super::latencies::Operation;
+use super::usage::WriteCounts;
 use super::{Database, WriteOptions, put_bytes};
 use crate::batch::{NEVER, Write, check_batch};
 use crate::engine::{Change, Changing, Found};
@@ -350,7 +351,7 @@ impl Database {
         let locked = inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(inner.durability);
         inner.check_present_for(durability)?;
-        let mut in_flight = None;
+        let (mut in_flight, mut counts) = (None, WriteCounts::default());
         let updated =
             self.engine().update_many(keys, durability, inner.clock.now_ms(), &mut |found, changes| {
                 change(found, changes)?;
@@ -382,11 +383,13 @@ impl Database {
                     in_flight = Some(feed.append(changed.into_iter(), durability)?);
                 }
                 inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
-                inner.usage.count_writes(writes().map(|write| write.write()));
+                counts = writes().map(|write| write.write()).collect();
                 Ok(())
             });
         // Under the lock: `close` takes it before it closes the feed.
         inner.end_in_feed(in_flight, updated)?;
+        // Only now: `retain` takes records that it reads after the count for those that these writes have left.
+        inner.usage.count_writes(counts);
         drop(locked);
         Ok(())
     }

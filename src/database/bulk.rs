@@ -11,6 +11,7 @@
 //! With other engines, records are written in buffered batches, and one sync makes them durable.
 
 use super::changes::{Feed, InFlight};
+use super::usage::WriteCounts;
 use super::{Database, WriteOptions};
 use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
 use crate::dictionary::{Dictionary, DictionaryBuilder};
@@ -270,7 +271,12 @@ impl<'a> BulkLoader<'a> {
                 database.inner.feed.as_deref().map_or(Ok(()), Feed::end_load)?;
                 let outcome = load.finish(database.inner.clock.now_ms(), &mut *self.progress);
                 // Also after an error, which may leave some partitions loaded.
-                database.inner.usage.count_puts(self.records, self.key_bytes, self.value_bytes);
+                database.inner.usage.count_writes(WriteCounts {
+                    puts: self.records,
+                    key_bytes: self.key_bytes,
+                    value_bytes: self.value_bytes,
+                    ..WriteCounts::default()
+                });
                 // Its keys are visible when the loader is dropped.
                 database.inner.end_in_feed(None, outcome)?;
             }

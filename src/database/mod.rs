@@ -406,7 +406,8 @@ impl Database {
         let in_flight = self.inner.feed.as_deref().map(|feed| feed.append(keys, durability)).transpose()?;
         let written = self.engine().write(writes, durability, &|| self.inner.clock.now_ms());
         self.inner.end_in_feed(in_flight, written)?;
-        self.inner.usage.count_writes(writes.iter().map(HashedWrite::write));
+        // Only now: `retain` takes records that it reads after the count for those that these writes have left.
+        self.inner.usage.count_writes(writes.iter().map(HashedWrite::write).collect());
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::stats::Usage;
 use crate::sync::Mutex;
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
-    Ordering::{Acquire, Relaxed},
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 /// The number of sets of counters. Threads are spread over them, so that few write to the same cache line.
@@ -36,6 +36,32 @@ struct Stripe {
     deletes: AtomicU64,
     key_bytes: AtomicU64,
     value_bytes: AtomicU64,
+}
+
+/// Counts of some writes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct WriteCounts {
+    pub puts: u64,
+    pub deletes: u64,
+    pub key_bytes: u64,
+    pub value_bytes: u64,
+}
+
+impl<'a> FromIterator<Write<'a>> for WriteCounts {
+    fn from_iter<I: IntoIterator<Item = Write<'a>>>(writes: I) -> WriteCounts {
+        let mut counts = WriteCounts::default();
+        for write in writes {
+            match write {
+                Write::Put { key, value, .. } => {
+                    counts.puts += 1;
+                    counts.key_bytes += key.len() as u64;
+                    counts.value_bytes += value.len() as u64;
+                }
+                Write::Delete { .. } => counts.deletes += 1,
+            }
+        }
+        counts
+    }
 }
 
 /// The counters of an open database.
@@ -103,32 +129,14 @@ impl UsageCounters {
         }
     }
 
-    /// Counts a put of a value of this length.
-    pub fn count_put(&self, key: &[u8], value_length: usize) {
-        self.count_puts(1, key.len() as u64, value_length as u64);
-    }
-
-    /// Counts puts with this many bytes of keys and values.
-    pub fn count_puts(&self, puts: u64, key_bytes: u64, value_bytes: u64) {
+    /// Counts writes, once they can be read.
+    pub fn count_writes(&self, counts: WriteCounts) {
         let stripe = self.stripe();
-        stripe.puts.fetch_add(puts, Relaxed);
-        stripe.key_bytes.fetch_add(key_bytes, Relaxed);
-        stripe.value_bytes.fetch_add(value_bytes, Relaxed);
-    }
-
-    /// Counts a delete.
-    pub fn count_delete(&self) {
-        self.stripe().deletes.fetch_add(1, Relaxed);
-    }
-
-    /// Counts these writes.
-    pub fn count_writes<'a>(&self, writes: impl Iterator<Item = Write<'a>>) {
-        for write in writes {
-            match write {
-                Write::Put { key, value, .. } => self.count_put(key, value.len()),
-                Write::Delete { .. } => self.count_delete(),
-            }
-        }
+        stripe.key_bytes.fetch_add(counts.key_bytes, Relaxed);
+        stripe.value_bytes.fetch_add(counts.value_bytes, Relaxed);
+        // A thread that reads these counts, and then records, reads what these writes have written.
+        stripe.puts.fetch_add(counts.puts, Release);
+        stripe.deletes.fetch_add(counts.deletes, Release);
     }
 
     /// Returns the number of puts and deletes that were counted before anything that the caller reads afterwards.
@@ -220,7 +228,7 @@ mod tests {
                 Write::Put { key: b"key", value: b"value", expires_at_ms: 0 },
                 Write::Delete { key: b"key" },
             ];
-            counters.count_writes(writes.into_iter());
+            counters.count_writes(writes.into_iter().collect());
             counters.save(3_000, || Ok(7));
             let found = usage_file::read(&directory).unwrap();
             let counts = (found.gets, found.misses, found.puts, found.deletes);
@@ -242,7 +250,7 @@ mod tests {
         counters.save(60_001, || Ok(0));
         assert_eq!(usage_file::read(&directory).unwrap().gets, 1);
         let nowhere = UsageCounters::open(None, 0).unwrap();
-        nowhere.count_delete();
+        nowhere.count_writes(WriteCounts { deletes: 1, ..WriteCounts::default() });
         assert!(!nowhere.is_due(60_000));
         assert_eq!(nowhere.until(5).deletes, 1);
     }

@@ -1,7 +1,7 @@
 //! Files of another database, or of another moment, among those of a database: what belongs to it is kept, and the
 //! rest is named.
 
-use crate::beds::{TestBed, beds, contents, expected};
+use crate::beds::{TestBed, beds, contents, expected, fill};
 use siltstone::{DamagedPart, Database, Disk, EngineKind, Error, FlashStoreSettings, RepairOptions};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ fn in_files() -> impl Iterator<Item = TestBed> {
 /// Creates a database with records in stores and in the log.
 fn create(bed: &TestBed) -> PathBuf {
     let database = bed.open();
-    beds::fill(bed, &database, KEYS);
+    fill(bed, &database, KEYS);
     database.compact().unwrap();
     database.put(bed.key(0), bed.value(0, 0)).unwrap();
     database.close().unwrap();

@@ -172,7 +172,7 @@ impl<'a> EncodedFilters<'a> {
         std::iter::from_fn(move || {
             let (header, after) = rest.split_first_chunk()?;
             let shape = Shape::decode(*header);
-            let (words, after) = after.split_at_checked(shape.words() as usize * 8)?;
+            let (words, after) = after.split_at_checked((shape.words() as usize).saturating_mul(8))?;
             rest = after;
             Some(EncodedGroup { shape, words: words.as_chunks().0 })
         })

@@ -229,7 +229,9 @@ impl Filter for CuckooFilter {
 
 /// Returns the bytes of the packed tags, without padding.
 fn tag_bytes(settings: &CuckooSettings) -> usize {
-    (settings.slots() as usize * usize::from(settings.tag_bits)).div_ceil(8)
+    let bits = u64::from(settings.slots()) * u64::from(settings.tag_bits);
+    // More than the address space cannot be read.
+    usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

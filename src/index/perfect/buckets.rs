@@ -104,7 +104,9 @@ impl BucketCounts {
         let least = reader.u32("the lowest count of a bucket")?;
         let width = reader.u8("the width of counts")?;
         reader.check(1, [1, 4].contains(&width), || "a width of 1 or 4".into(), || width.to_string())?;
-        let bytes = reader.take(buckets as usize * usize::from(width), "counts")?;
+        // More than the address space cannot be taken.
+        let counts_bytes = usize::try_from(buckets).unwrap_or(usize::MAX).saturating_mul(width.into());
+        let bytes = reader.take(counts_bytes, "counts")?;
         let excesses = if width == 1 {
             Excesses::Narrow(bytes.into())
         } else {

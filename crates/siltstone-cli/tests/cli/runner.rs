@@ -1,18 +1,30 @@
 //! Runs `siltstone` in a directory, where the database is `db` unless `--db` names another.
 
 use serde_json::Value;
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Once};
 
 /// The path of a file in a directory, as text.
 pub fn path(directory: &Path, name: &str) -> String {
     directory.join(name).to_str().unwrap().to_owned()
 }
 
+/// The command. It hears Ctrl-C also if the tests run where that is ignored, as in the background of a shell.
+pub fn program() -> Command {
+    static HEARS: Once = Once::new();
+    // A signal that has a handler here has its default in child processes. This handler ends the process, as the default.
+    let hear = || _ = flag::register_conditional_shutdown(SIGINT, 130, Arc::new(true.into())).unwrap();
+    HEARS.call_once(hear);
+    Command::new(env!("CARGO_BIN_EXE_siltstone"))
+}
+
 /// A command with all its streams piped.
 pub fn command(directory: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone"));
+    let mut command = program();
     command.args(args).current_dir(directory).env("SILTSTONE_DB", directory.join("db"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

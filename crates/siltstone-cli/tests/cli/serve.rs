@@ -1,5 +1,6 @@
 //! `siltstone serve mica` as a process: it prints its address, serves the library's client, and stops cleanly.
 
+use crate::runner::program;
 use serde_json::Value;
 use siltstone_network::{Client, ClientSettings};
 use std::io::{BufRead, BufReader, Read};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 #[test]
 fn a_server_prints_its_address_serves_and_prints_its_counters_when_it_stops() {
-    let mut server = Command::new(env!("CARGO_BIN_EXE_siltstone"))
+    let mut server = program()
         .args(["serve", "mica", "--listen", "127.0.0.1:0", "--memory", "4MiB", "--cores", "2", "--json"])
         .stdout(Stdio::piped())
         .spawn()
@@ -38,11 +39,8 @@ fn a_server_prints_its_address_serves_and_prints_its_counters_when_it_stops() {
 #[test]
 fn an_invalid_setting_is_named() {
     let refused = |args: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_siltstone"))
-            .args(["serve", "mica", "--listen", "127.0.0.1:0"])
-            .args(args)
-            .output()
-            .unwrap();
+        let output =
+            program().args(["serve", "mica", "--listen", "127.0.0.1:0"]).args(args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         String::from_utf8(output.stderr).unwrap()
     };

@@ -8,8 +8,8 @@ use siltstone_testing::{Call, Crash, Intercepted, SimulatedDirectory, Survival, 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 #[test]
@@ -223,5 +223,49 @@ fn a_batch_whose_read_fails_is_visible_completely_or_not_at_all() {
             "{}: no batch read anything",
             engine.info.name
         );
+    }
+}
+
+/// The update is stopped while it writes to the log, until `retain` has read the record that it replaces. With other
+/// engines, reading a page waits for that write.
+#[test]
+fn retain_does_not_remove_what_an_update_writes_meanwhile() {
+    let is_old = |record: &siltstone::Record| record.value == "old";
+    for engine in TestEngine::persistent().filter(|engine| engine.info.name == "flashkey") {
+        let device = Intercepted::new(MemoryDirectory::default());
+        let builder = engine.builder(Path::new("memory"), None).background_threads(0);
+        let database = builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap();
+        database.put("key", "old").unwrap();
+        let [writes, has_read] = [(); 2].map(|()| Arc::new(Barrier::new(2)));
+        let is_stopped = Arc::new(AtomicBool::new(true));
+        let stop = {
+            let (writes, has_read, is_stopped) = (writes.clone(), has_read.clone(), is_stopped.clone());
+            move |call, _: &str| {
+                let is_updater = thread::current().name() == Some("updater");
+                if is_updater && call == Call::Write && is_stopped.swap(false, Relaxed) {
+                    writes.wait();
+                    has_read.wait();
+                }
+                Ok(())
+            }
+        };
+        device.set_hook(stop);
+        let updated = database.clone();
+        let options = WriteOptions::default().durability(Durability::Synced);
+        let change = |_: Option<&_>| Ok(Change::Put { value: "new".into(), expires_at_ms: NEVER });
+        let update = move || updated.update_with("key", options, change);
+        let updater = thread::Builder::new().name("updater".into()).spawn(update).unwrap();
+        writes.wait();
+        let mut updater = Some(updater);
+        let removed = database.retain(|record| {
+            // Once: the record is read again after that.
+            if let Some(updater) = updater.take() {
+                has_read.wait();
+                updater.join().unwrap().unwrap();
+            }
+            !is_old(record)
+        });
+        assert_eq!(removed.unwrap(), 0, "{}", engine.info.name);
+        assert_eq!(database.get("key").unwrap().as_deref(), Some(&b"new"[..]), "{}", engine.info.name);
     }
 }

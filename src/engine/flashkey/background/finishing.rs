@@ -46,8 +46,9 @@ impl Jobs {
                 if counts.must_flush() {
                     self.commits.run(Ledger::flush)?;
                 } else if counts.must_flush_keys() {
-                    self.commits.run(Ledger::flush_keys)?;
+                    // Before: a compaction that is requested meanwhile needs another one.
                     self.requests.remove(Requests::FLUSH_KEYS);
+                    self.commits.run(Ledger::flush_keys)?;
                 } else if counts.must_end {
                     self.end_segment()?;
                 } else if let Some(segment) = self.logs.data.finish_step()? {

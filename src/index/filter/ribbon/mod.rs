@@ -145,7 +145,7 @@ impl RibbonFilter {
         let (buckets, block_count) =
             layers.last().map_or((0, 0), |last| (last.buckets_end(), last.blocks_end()));
         filter.thresholds = reader.take(buckets.div_ceil(2) as usize, "thresholds")?.into();
-        filter.blocks = reader.words(block_count as usize * bits as usize, "blocks")?.into();
+        filter.blocks = reader.words((block_count as usize).saturating_mul(bits as usize), "blocks")?.into();
         filter.listed = reader.words(listed as usize, "listed keys")?.into();
         reader.check(
             0,
