@@ -68,7 +68,7 @@ demo: build ## Index the chunks of files of this machine, and print what that co
 
 # The test program `claims` includes the examples, so they are not built for themselves.
 test: ## Run all tests; SILTSTONE_SEEDS (500) is how many crashing databases are simulated per engine
-	$(CARGO) test --workspace --features $(TESTED) --lib --bins --tests
+	$(CARGO) test --workspace --features $(TESTED) --tests
 	$(CARGO) test --workspace --features $(TESTED) --doc
 	crates/siltstone-python/test
 

@@ -472,7 +472,17 @@ fn logs_of_data() {
     };
     DataLogs::create(&written, &settings).unwrap();
     let open = |directory: &Directory, finished: &[FinishedSegment], finished_to| {
-        DataLogs::open(directory, &settings, finished, finished_to, 0, &mut |_, _| true).unwrap().0
+        DataLogs::open(
+            directory,
+            &settings,
+            finished,
+            finished_to,
+            [0; CLASSES],
+            &Arc::default(),
+            &mut |_, _| true,
+        )
+        .unwrap()
+        .0
     };
     let logs = open(&written, &[], [0; CLASSES]);
     let mut expected = Vec::new();

@@ -7,6 +7,7 @@ use siltstone::names::LogClass;
 use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, DataLogsToExamine, FinishedSegment};
 use siltstone::store::log_format::{SEGMENT_HEADER_BYTES, Slots};
 use siltstone::store::record::RecordView;
+use std::sync::Arc;
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
@@ -80,9 +81,15 @@ pub fn run(data: &[u8]) {
         passed.expect("what was examined can be read");
         assert_eq!(found, examined.records, "records that are intact");
     }
-    if let Ok((logs, recovered)) =
-        DataLogs::open(&directory, &settings, &finished, finished_to, 0, &mut |_, _| true)
-    {
+    if let Ok((logs, recovered)) = DataLogs::open(
+        &directory,
+        &settings,
+        &finished,
+        finished_to,
+        [0; CLASSES],
+        &Arc::default(),
+        &mut |_, _| true,
+    ) {
         assert!(examined.is_ok(), "what can be opened can be examined");
         assert_eq!(logs.ends(), recovered.ends);
         let (view, mut buffer) = (logs.view(), AlignedBuffer::default());

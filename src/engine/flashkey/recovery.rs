@@ -2,10 +2,9 @@
 //!
 //! 1. The manifest lists the finished segments, the saved index and the runs of keys. It is made durable first, because
 //!    later steps remove files that it does not name.
-//! 2. The logs behind the finished segments are read, and torn ends are cut off. Of finished segments only the headers
-//!    are read.
-//! 3. The saved index is opened, and the operations of redo are applied to it. The logs were synced before the redo
-//!    that covers them, so a log that ends before that is damaged.
+//! 2. The saved index is opened, and the operations of redo are applied to it.
+//! 3. The logs behind the finished segments are read. They were synced before the redo that covers them, so damage
+//!    before that is an error. Torn ends behind it are cut off. Of finished segments only the headers are read.
 //! 4. Files that the manifest does not name are removed, after all that it names were found.
 //! 5. The records of the user log that redo does not cover are indexed as they were when they were put. Moved records
 //!    that redo does not cover get no entries: the segments of their originals are only released after redo covers the
@@ -28,6 +27,8 @@ use super::memory::{Memory, check_budget, memory_shards_at_opening};
 use super::put::Writer;
 use crate::cache::RecordCache;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose, random_number};
+use crate::error::{Error, Result};
+use crate::health::Health;
 use crate::key::{KeyHasher, RecordLayout};
 use crate::names::{FileName, LogClass};
 use crate::progress::Progress;
@@ -38,8 +39,6 @@ use crate::store::log_format::{self, FRAME_CRC_BYTES, LogFormat, SEGMENT_HEADER_
 use crate::store::manifest::{Header, KeptSettings};
 use crate::store::ordered_keys::OrderedKeys;
 use crate::store::unit_index::{IndexToOpen, LogIndex, LogIndexSettings, SlotEntries};
-
-use crate::error::{Error, Result};
 use std::sync::Arc;
 
 /// A frame up to this length is a unit.
@@ -163,16 +162,10 @@ pub(crate) fn open(
     let live = manifest.state();
     let saved_bytes = live.index.map_or(Ok(0), |saved| saved_bytes(&directory, &saved))?;
     let data_settings = data_settings(&header, &settings);
-    // Damage before this position is not taken for a torn end.
-    let synced = manifest.log_synced();
-    let (data, recovered) =
-        DataLogs::open(&directory, &data_settings, &live.finished, live.finished_to, synced, progress)?;
-    if settings.capacity < u64::MAX {
-        data.limit_segments((settings.capacity / SEGMENTS_OF_CAPACITY).max(SEGMENT_BYTES_OF_CAPACITY_MIN));
-    }
+    let health = Arc::new(Health::default());
     let shards = 1 << header.partitions_log2;
     let to_open = IndexToOpen {
-        settings: index_settings(&header, &settings, data.units_per_slot()),
+        settings: index_settings(&header, &settings, data_settings.units_per_slot()),
         format: redo_format(&header),
         saved: live.index,
         redo_synced: live.redo_synced,
@@ -181,11 +174,28 @@ pub(crate) fn open(
     };
     // The redo log is appended to in long pieces, which a mapping does not make cheaper.
     let redo_directory = directory.clone().map_appends(false);
-    let (index, redone) = LogIndex::open(&redo_directory, &to_open, data.health(), progress)?;
+    let (index, redone) = LogIndex::open(&redo_directory, &to_open, &health, progress)?;
     if let Some(budget) = memory_budget {
         check_budget(budget, index.shards(), index.len())?;
     }
     let covered = redone.covered;
+    // The logs are synced before redo covers them, or runs of keys do. Before these positions damage is damage; behind
+    // them it is a torn end, which is cut off with everything after it. So redo is read first.
+    let mut synced = covered;
+    let of_user = &mut synced[usize::from(USER)];
+    *of_user = (*of_user).max(manifest.log_synced()).max(live.keys_flushed_to);
+    let (data, recovered) = DataLogs::open(
+        &directory,
+        &data_settings,
+        &live.finished,
+        live.finished_to,
+        synced,
+        &health,
+        progress,
+    )?;
+    if settings.capacity < u64::MAX {
+        data.limit_segments((settings.capacity / SEGMENTS_OF_CAPACITY).max(SEGMENT_BYTES_OF_CAPACITY_MIN));
+    }
     // Before files are removed and records are indexed: a log that has lost synced records must not get new ones.
     check_ends(&directory, &data, covered, live.keys_flushed_to)?;
     let keys = settings.ordered.then(|| OrderedKeys::open(&directory, &live.key_runs, memory_budget));

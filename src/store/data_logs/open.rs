@@ -84,9 +84,9 @@ impl DataLogs {
     }
 
     /// Opens the logs. `finished` has the finished segments that were not released, `finished_to` where the last
-    /// finished segment of each class ended, and `synced` up to where the user log is known to be synced. Verifies
-    /// every frame after that, truncates torn ends, and removes segments that were released. In a read-only directory
-    /// nothing is changed.
+    /// finished segment of each class ended, and `synced` up to where each log is known to be synced. Verifies every
+    /// frame of the segments that are not finished, truncates torn ends, and removes segments that were released. In a
+    /// read-only directory nothing is changed.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if a segment is missing, or anything that was synced is damaged. The frames of finished
@@ -96,11 +96,11 @@ impl DataLogs {
         settings: &DataLogSettings,
         finished: &[FinishedSegment],
         finished_to: [u64; CLASSES],
-        synced: u64,
+        synced: [u64; CLASSES],
+        health: &Arc<Health>,
         progress: &mut Progress<'_>,
     ) -> Result<(DataLogs, RecoveredLogs)> {
         let slots = Arc::new(SlotTable::new(settings.unit_bytes, settings.segment_bytes));
-        let health = Arc::new(Health::default());
         let mut segments = Vec::with_capacity(finished.len());
         for some in finished.chunks(HEADERS_MAX) {
             segments.extend(open_finished(directory, settings, some)?);
@@ -111,16 +111,17 @@ impl DataLogs {
         // Moved records are appended in long pieces, which a mapping does not make cheaper.
         let unmapped = directory.clone().map_appends(false);
         let (mut logs, mut recovered) = (Vec::new(), RecoveredLogs::default());
-        for ((format, from), end) in settings.formats().zip(finished_to).zip(&mut recovered.ends) {
+        let ends = finished_to.into_iter().zip(synced).zip(&mut recovered.ends);
+        for (format, ((from, synced), end)) in settings.formats().zip(ends) {
             let mut finished: Vec<_> =
                 segments.iter().filter(|segment| segment.class == format.class).cloned().collect();
             finished.sort_unstable_by_key(|segment| segment.base);
             // A segment is finished only after it was synced, so each log is durable up to there.
-            let durable = if format.class == LogClass::User { synced.max(from) } else { from };
+            let durable = synced.max(from);
             let log_settings = LogSettings { format, segment_bytes: settings.segment_bytes, from, durable };
             let data = DataSegments { slots: slots.clone(), finished };
             let directory = if format.class == LogClass::User { directory } else { &unmapped };
-            let (log, found) = Log::open_data(directory, &log_settings, &health, data, progress)?;
+            let (log, found) = Log::open_data(directory, &log_settings, health, data, progress)?;
             *end = found.end;
             // The table counts complete segments. This is the one that grows.
             slots.add_bytes(log.last_bytes());
@@ -128,7 +129,8 @@ impl DataLogs {
             logs.push(log);
         }
         let shared = Arc::new(Shared { logs, slots });
-        let logs = DataLogs { directory: directory.clone(), format: settings.format(), health, shared };
+        let format = settings.format();
+        let logs = DataLogs { directory: directory.clone(), format, health: health.clone(), shared };
         Ok((logs, recovered))
     }
 }

@@ -53,7 +53,15 @@ impl Live {
         directory: &Directory,
         settings: &DataLogSettings,
     ) -> Result<(DataLogs, RecoveredLogs)> {
-        DataLogs::open(directory, settings, &self.finished, self.finished_to, 0, &mut |_, _| true)
+        DataLogs::open(
+            directory,
+            settings,
+            &self.finished,
+            self.finished_to,
+            [0; CLASSES],
+            &Arc::default(),
+            &mut |_, _| true,
+        )
     }
 }
 

@@ -11,6 +11,7 @@ use siltstone::store::record::RecordView;
 use siltstone::{Durability, Result};
 use siltstone_testing::{Crash, SimulatedDirectory};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 const SETTINGS: DataLogSettings = DataLogSettings {
     layout: RecordLayout { fixed: None, expiring: false },
@@ -48,8 +49,15 @@ fn value_of(key: &[u8], bytes: usize) -> Vec<u8> {
 
 impl Model {
     fn open(&self, directory: &Directory) -> Result<DataLogs> {
-        let (logs, recovered) =
-            DataLogs::open(directory, &SETTINGS, &self.finished, self.finished_to, 0, &mut |_, _| true)?;
+        let (logs, recovered) = DataLogs::open(
+            directory,
+            &SETTINGS,
+            &self.finished,
+            self.finished_to,
+            [0; CLASSES],
+            &Arc::default(),
+            &mut |_, _| true,
+        )?;
         assert_eq!(logs.ends(), recovered.ends);
         Ok(logs)
     }
