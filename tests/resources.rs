@@ -1,4 +1,5 @@
-//! Databases that share threads, memory and open files. A program of its own, because it counts the threads of the process.
+//! Databases that share threads, memory and open files. A program of its own, because it counts the threads of the
+//! process.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -471,18 +471,10 @@ fn logs_of_data() {
         moved: 1,
     };
     DataLogs::create(&written, &settings).unwrap();
+    let (synced, health) = ([0; CLASSES], Arc::default());
     let open = |directory: &Directory, finished: &[FinishedSegment], finished_to| {
-        DataLogs::open(
-            directory,
-            &settings,
-            finished,
-            finished_to,
-            [0; CLASSES],
-            &Arc::default(),
-            &mut |_, _| true,
-        )
-        .unwrap()
-        .0
+        let go = &mut |_, _| true;
+        DataLogs::open(directory, &settings, finished, finished_to, synced, &health, go).unwrap().0
     };
     let logs = open(&written, &[], [0; CLASSES]);
     let mut expected = Vec::new();

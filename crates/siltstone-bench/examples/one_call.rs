@@ -1,5 +1,5 @@
-//! One put and one get of a database at rest, in functions that a profiler can name. `crates/siltstone-bench/count_calls`
-//! runs it, and counts the functions that they execute.
+//! One put and one get of a database at rest, in functions that a profiler can name.
+//! `crates/siltstone-bench/count_calls` runs it, and counts the functions that they execute.
 
 use siltstone::Database;
 use std::hint::black_box;

@@ -257,7 +257,7 @@ bool siltstone_destroy(const char *path,
 bool siltstone_sync(const siltstone_t *database, char **errptr);
 
 /**
- * Returns when there is no background work left.
+ * Blocks until there is no background work left.
  */
 bool siltstone_settle(const siltstone_t *database, char **errptr);
 
@@ -609,7 +609,7 @@ const char *siltstone_iterator_value(const siltstone_iterator_t *iterator,
                                      size_t *length);
 
 /**
- * Returns when the current record expires, in milliseconds since 1970; 0 if never, or if there is none.
+ * Returns the time when the current record expires, in milliseconds since 1970; 0 if never, or if there is none.
  */
 uint64_t siltstone_iterator_expires_at_ms(const siltstone_iterator_t *iterator);
 
@@ -850,7 +850,7 @@ const char *siltstone_update_value(const siltstone_update_t *records,
                                    size_t *value_length);
 
 /**
- * Returns when a record of an update expires, in milliseconds since 1970; 0 if never or if the key is absent.
+ * Returns the time when a record of an update expires, in milliseconds since 1970; 0 if never or if the key is absent.
  */
 uint64_t siltstone_update_expires_at_ms(const siltstone_update_t *records,
                                         size_t index);

@@ -1,5 +1,5 @@
-//! The order in which the jobs of an engine run, as data: each kind of job has a pressure, and a step is of the one with
-//! the highest.
+//! The order in which the jobs of an engine run, as data: each kind of job has a pressure, and a step is of the one
+//! with the highest.
 //!
 //! ```text
 //! counts  ->  [(job, is_pending, pressure)]   pure, without files   ->  step_furthest_behind

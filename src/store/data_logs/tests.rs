@@ -53,15 +53,8 @@ impl Live {
         directory: &Directory,
         settings: &DataLogSettings,
     ) -> Result<(DataLogs, RecoveredLogs)> {
-        DataLogs::open(
-            directory,
-            settings,
-            &self.finished,
-            self.finished_to,
-            [0; CLASSES],
-            &Arc::default(),
-            &mut |_, _| true,
-        )
+        let (finished, synced, go) = (&self.finished, [0; CLASSES], &mut |_, _| true);
+        DataLogs::open(directory, settings, finished, self.finished_to, synced, &Arc::default(), go)
     }
 }
 

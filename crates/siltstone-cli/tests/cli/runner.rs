@@ -16,7 +16,8 @@ pub fn path(directory: &Path, name: &str) -> String {
 /// The command. It hears Ctrl-C also if the tests run where that is ignored, as in the background of a shell.
 pub fn program() -> Command {
     static HEARS: Once = Once::new();
-    // A signal that has a handler here has its default in child processes. This handler ends the process, as the default.
+    // A signal that has a handler here has its default in child processes. This handler ends the process, as the
+    // default does.
     let hear = || _ = flag::register_conditional_shutdown(SIGINT, 130, Arc::new(true.into())).unwrap();
     HEARS.call_once(hear);
     Command::new(env!("CARGO_BIN_EXE_siltstone"))
