@@ -17,7 +17,7 @@ fn damage_of_what_redo_covers_is_an_error_and_nothing_is_cut_off() {
         database.step().unwrap();
     }
     let killed = all(&directory);
-    let (name, log) = killed.iter().filter(|(name, _)| name.starts_with("log-")).next_back().unwrap();
+    let (name, log) = killed.iter().rfind(|(name, _)| name.starts_with("log-")).unwrap();
     let mut refused = 0;
     for damaged in (64..log.len()).step_by(97) {
         for end in (damaged + 1..=log.len()).step_by(331) {
