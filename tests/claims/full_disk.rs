@@ -146,7 +146,7 @@ fn fill_and_empty(open: &dyn Fn() -> Database) {
     assert!(free < reserve + 1000, "{free} {reserve}");
     let text = refused.to_string();
     assert!(text.contains(&reserve.to_string()) && text.contains("delete records"), "{text}");
-    // All ways to put are refused, and nothing is written by them. It has never space, whatever is freed meanwhile.
+    // All ways to put are refused, and nothing is written by them. It never fits, whatever is freed meanwhile.
     let long = vec![7; SIZE as usize];
     let batch: Batch = [("new", &long[..])].into_iter().collect();
     let outcomes = [

@@ -10,7 +10,7 @@ pub(in crate::engine) struct JobSlot<J> {
     /// The kind of the job, in events.
     kind: &'static str,
     job: FailStop<Option<J>>,
-    /// Whether there is a job, or one may begin just now.
+    /// Whether there is a job, or one begins just now.
     is_begun: AtomicBool,
     /// Whether a thread runs a step of it.
     is_running: AtomicBool,
@@ -34,6 +34,12 @@ impl<J> JobSlot<J> {
         self.is_begun.load(Relaxed)
     }
 
+    /// Marks that a job begins: for a `start` that takes it from what is pending, before it does, so that other threads
+    /// see the work at every moment.
+    pub fn begin(&self) {
+        self.is_begun.store(true, Relaxed);
+    }
+
     /// Returns whether a thread runs a step now. Another thread would find nothing to do here.
     pub fn is_running(&self) -> bool {
         self.is_running.load(Relaxed)
@@ -49,8 +55,6 @@ impl<J> JobSlot<J> {
         let worked = self.job.try_run(|slot| {
             self.is_running.store(true, Relaxed);
             let mut ends = Ends { slot: self, has_job: false };
-            // Before `start` takes the job from what is pending, so that there is work at every moment.
-            self.is_begun.store(true, Relaxed);
             // A job whose step fails is not put back: it has passed what it could not read or write, and must never be
             // continued.
             let job = match slot.take() {
@@ -58,6 +62,7 @@ impl<J> JobSlot<J> {
                 None => start()?.inspect(|_| self.tell("begins")),
             };
             let Some(job) = job else { return Ok(false) };
+            self.begin();
             *slot = step(job)?;
             ends.has_job = slot.is_some();
             if slot.is_none() {

@@ -46,9 +46,11 @@ impl Jobs {
                 if counts.must_flush() {
                     self.commits.run(Ledger::flush)?;
                 } else if counts.must_flush_keys() {
-                    // Before: a compaction that is requested meanwhile needs another one.
-                    self.requests.remove(Requests::FLUSH_KEYS);
+                    // Before: a compaction that is requested meanwhile needs another one. In one step: until these keys
+                    // are in a run, no merge may take all runs.
+                    self.requests.replace(Requests::FLUSH_KEYS, Requests::FLUSHES_KEYS);
                     self.commits.run(Ledger::flush_keys)?;
+                    self.requests.remove(Requests::FLUSHES_KEYS);
                 } else if counts.must_end {
                     self.end_segment()?;
                 } else if let Some(segment) = self.logs.data.finish_step()? {

@@ -19,9 +19,11 @@ impl Jobs {
         let Some(keys) = &self.logs.keys else { return Ok(false) };
         let start = || {
             // A compaction merges what was in memory as well.
-            let all = self.requests.has(Requests::MERGE_KEYS) && !self.requests.has(Requests::FLUSH_KEYS);
+            let all = self.requests.has(Requests::MERGE_KEYS)
+                && !self.requests.has(Requests::FLUSH_KEYS | Requests::FLUSHES_KEYS);
             let records = self.logs.index.len();
             if all {
+                self.merging.begin();
                 self.requests.remove(Requests::MERGE_KEYS);
             }
             if !all && !keys.must_merge(records) {

@@ -139,6 +139,8 @@ impl Requests {
     const SAVE: u8 = 2;
     const FLUSH_KEYS: u8 = 4;
     const MERGE_KEYS: u8 = 8;
+    /// Keys are being written to a run.
+    const FLUSHES_KEYS: u8 = 16;
 
     fn add(&self, requests: u8) {
         self.0.fetch_or(requests, Relaxed);
@@ -148,8 +150,14 @@ impl Requests {
         self.0.fetch_and(!requests, Relaxed);
     }
 
-    fn has(&self, request: u8) -> bool {
-        self.0.load(Relaxed) & request != 0
+    /// Replaces one by the other, so that no thread sees neither.
+    fn replace(&self, old: u8, new: u8) {
+        let _ = self.0.fetch_update(Relaxed, Relaxed, |requests| Some(requests & !old | new));
+    }
+
+    /// Returns whether there is any of these.
+    fn has(&self, requests: u8) -> bool {
+        self.0.load(Relaxed) & requests != 0
     }
 }
 
@@ -357,20 +365,21 @@ impl Jobs {
     /// Updates what work there is on segments.
     fn look_at_segments(&self) {
         // Read before: what changes during the look is looked at again.
-        let made = self.changes.made.load(Relaxed);
+        let (made, log_bytes) = (self.changes.made.load(Relaxed), self.logs.data.bytes());
         let choice = self.choose();
-        {
-            let mut look = self.look.write();
+        let mut look = self.look.write();
+        // Another thread may have looked later and faster. Its look stays.
+        if self.changes.seen.load(Relaxed) <= made {
             look.must_confirm = choice.to_confirm.is_some();
             look.must_clean = choice.victim.is_some();
             look.is_any_dirty = choice.is_any_dirty;
             look.live = choice.live;
             look.clean_pressure = choice.clean_pressure;
             look.must_end = choice.must_end;
-            look.log_bytes = self.logs.data.bytes();
+            look.log_bytes = log_bytes;
             look.has_space = choice.has_space;
+            self.changes.seen.store(made, Relaxed);
         }
-        self.changes.seen.fetch_max(made, Relaxed);
     }
 
     /// Updates the state of the work, after a change of the memory budget.
@@ -420,7 +429,7 @@ mod tests {
         assert!(changes.unseen() == 1 && !changes.must_look());
         let made = changes.made.load(Relaxed);
         changes.note_step();
-        changes.seen.fetch_max(made, Relaxed);
+        changes.seen.store(made, Relaxed);
         assert_eq!(changes.unseen(), 1);
         changes.require_look();
         assert!(changes.must_look());

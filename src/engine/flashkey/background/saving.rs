@@ -40,11 +40,10 @@ impl Jobs {
             if let Some(load) = self.logs.index.start_load()? {
                 return Ok(Some(Saving::Load(Box::new(load))));
             }
-            // The slot of this job counts as begun already.
-            let counts = SaveCounts { is_begun: false, ..self.save_counts(&self.look()) };
-            if !counts.is_pending() {
+            if !self.save_counts(&self.look()).is_pending() {
                 return Ok(None);
             }
+            self.saving.begin();
             self.requests.remove(Requests::SAVE);
             // So that everything before it can be released.
             self.logs.index.redo().start_new_segment()?;
