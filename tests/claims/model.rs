@@ -6,6 +6,8 @@ use crate::beds::{TestBed, all_beds, spread};
 use siltstone::batch::NEVER;
 use siltstone::{Batch, Change, Database, Durability, Iter, Snapshot, WriteOptions};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 /// Few enough keys that each is written, overwritten and deleted many times.
 const KEYS: u64 = 700;
@@ -43,25 +45,36 @@ fn setting(name: &str, default: u64) -> u64 {
 fn a_database_behaves_as_a_map() {
     let operations = setting("SILTSTONE_MODEL_OPERATIONS", 6_000);
     let first_seed = setting("SILTSTONE_MODEL_SEED", 1);
-    for (bed, seed) in all_beds().zip(first_seed..) {
-        let database = bed.open();
-        let mut run = Run {
-            bed: &bed,
-            database,
-            model: Model::new(),
-            random: Random(spread(seed)),
-            versions: 0,
-            snapshot: None,
-        };
-        for operation in 0..operations {
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.operate()));
-            if let Err(panic) = outcome {
-                eprintln!("{bed}, seed {seed}: operation {operation}");
-                std::panic::resume_unwind(panic);
-            }
+    let beds: Vec<_> = all_beds().zip(first_seed..).collect();
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((bed, seed)) = beds.get(next.fetch_add(1, Relaxed)) {
+                    operate(bed, *seed, operations);
+                }
+            });
         }
-        run.compare_all();
+    });
+}
+
+fn operate(bed: &TestBed, seed: u64, operations: u64) {
+    let mut run = Run {
+        bed,
+        database: bed.open(),
+        model: Model::new(),
+        random: Random(spread(seed)),
+        versions: 0,
+        snapshot: None,
+    };
+    for operation in 0..operations {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.operate()));
+        if let Err(panic) = outcome {
+            eprintln!("{bed}, seed {seed}: operation {operation}");
+            std::panic::resume_unwind(panic);
+        }
     }
+    run.compare_all();
 }
 
 impl Run<'_> {
