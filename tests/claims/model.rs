@@ -2,6 +2,8 @@
 //!
 //! `SILTSTONE_MODEL_OPERATIONS` and `SILTSTONE_MODEL_SEED` set the length and the seed.
 
+#![expect(clippy::print_stderr, reason = "a test says which operation failed")]
+
 use crate::beds::{TestBed, all_beds, spread};
 use siltstone::batch::NEVER;
 use siltstone::{Batch, Change, Database, Durability, Iter, Snapshot, WriteOptions};
