@@ -17,7 +17,7 @@ use crate::health::FailStop;
 use crate::store::data_logs::{CLASSES, FinishedSegment, USER};
 use crate::store::manifest::KeptSettings;
 use crate::store::ordered_keys::{KeyRun, MergedRuns};
-use crate::store::unit_index::SavedIndex;
+use crate::store::unit_index::{Flush, SavedIndex};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -76,15 +76,26 @@ impl Ledger {
     /// Writes the changes of the index to redo. The logs are synced first, so redo never covers what a power loss
     /// takes. Returns up to where redo covers the logs.
     pub fn flush(&mut self) -> Result<[u64; CLASSES]> {
-        let IndexedLogs { data, index, .. } = &*self.logs;
+        let logs = self.logs.clone();
+        let IndexedLogs { data, index, .. } = &*logs;
         // Before the writers are locked: this waits for the lock of flushes, which a save also takes.
         let mut flush = index.start_flush();
         // With all writers locked no record is between its append and its entry, so the index has exactly the records
         // before these ends.
-        let covered = self.logs.with_all_writers(|| {
+        let covered = logs.with_all_writers(|| {
             flush.take_operations();
             data.ends_of_records()
         });
+        let logged = self.log(&mut flush, covered);
+        // If this failed, the operations are in no redo. The cause is recorded here: dropping `flush` ends all writing
+        // as well, but does not know it.
+        logged.inspect_err(|error| data.health().poison(error.to_string()))?;
+        self.counts.covered.store(covered[usize::from(USER)], Ordering::Release);
+        Ok(covered)
+    }
+
+    /// Writes the operations of a flush to redo, after what they need.
+    fn log(&mut self, flush: &mut Flush, covered: [u64; CLASSES]) -> Result<()> {
         if let Some(below) = &self.logs.below {
             // A record is written below before its entry is removed. Redo makes the removal durable, so from then on
             // these logs need a store below that has the record.
@@ -92,12 +103,9 @@ impl Ledger {
             self.manifest.keep(&KeptSettings::from([number]))?;
         }
         if !self.logs.settings.makes(Mistake::WritesRedoBeforeTheLogs) {
-            (0..).zip(covered).try_for_each(|(class, end)| data.sync_to(class, end))?;
+            (0..).zip(covered).try_for_each(|(class, end)| self.logs.data.sync_to(class, end))?;
         }
-        // If this fails, the operations are in no redo: dropping `flush` ends all writing.
-        flush.log(&covered)?;
-        self.counts.covered.store(covered[usize::from(USER)], Ordering::Release);
-        Ok(covered)
+        flush.log(&covered)
     }
 
     /// Blocks until the index, as it is now, survives a power loss.

@@ -76,7 +76,7 @@ impl<'a> Flush<'a> {
 
     /// Appends the operations to the redo log, without a sync. Everything before `covered` must be synced, so that a
     /// crash leaves no entry without its record. Does nothing if no operations were taken.
-    pub fn log(mut self, covered: &Covered) -> Result<()> {
+    pub fn log(&mut self, covered: &Covered) -> Result<()> {
         // `taken` stays set until they are appended: if that fails, the drop ends all writing.
         let Some(shards) = self.taken.as_mut().map(std::mem::take) else { return Ok(()) };
         let number = *self.next;

@@ -4,7 +4,7 @@ use siltstone::batch::NEVER;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, Directory};
 use siltstone::{Bytes, Change, Database, Durability, Error, WriteOptions};
-use siltstone_testing::{Call, Crash, Intercepted, SimulatedDirectory, Survival, TestEngine};
+use siltstone_testing::{Call, Crash, FailingCall, Intercepted, SimulatedDirectory, Survival, TestEngine};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -267,5 +267,51 @@ fn retain_does_not_remove_what_an_update_writes_meanwhile() {
         });
         assert_eq!(removed.unwrap(), 0, "{}", engine.info.name);
         assert_eq!(database.get("key").unwrap().as_deref(), Some(&b"new"[..]), "{}", engine.info.name);
+    }
+}
+
+/// Each call of the device fails once, in turn and for ever: what a later write states, names the failure.
+#[test]
+fn a_database_that_accepts_no_writes_names_the_call_that_failed() {
+    let engines: [&[(&str, &str)]; 5] = [
+        &[("engine", "silt"), ("partitions", "2")],
+        &[("engine", "bloomstore"), ("partitions", "2")],
+        &[("engine", "flashkey"), ("segment_bytes", "65536")],
+        &[("engine", "flashkey"), ("segment_bytes", "65536"), ("ordered", "true")],
+        &[
+            ("engine", "flashstore"),
+            ("disk", "disk"),
+            ("disk.engine", "silt"),
+            ("flash_bytes", "1048576"),
+            ("segment_bytes", "65536"),
+        ],
+    ];
+    for settings in engines {
+        let mut poisoned = 0;
+        for after in 0.. {
+            let device = SimulatedDirectory::new(after);
+            let builder = Database::builder("db").background_threads(0).seed([1, 2]);
+            let builder = settings.iter().fold(builder, |builder, (name, value)| builder.set(*name, *value));
+            let database = builder.open_in(Directory::new(device.clone(), Access::Buffered)).unwrap();
+            device.set_failing_call(Some(FailingCall {
+                call: None,
+                name_part: "",
+                after: after * after,
+                for_ever: true,
+            }));
+            let put = |number: u32| database.put((number % 300).to_be_bytes(), [number as u8; 1000]);
+            let outcome = (0..3_000).try_for_each(|number| {
+                put(number)?;
+                if number % 64 == 0 { database.sync() } else { database.step().map(drop) }
+            });
+            let Err(first) = outcome else { break };
+            for outcome in [put(0), database.delete("a"), database.sync()] {
+                let Err(later) = outcome else { continue };
+                let text = later.to_string();
+                assert!(text.contains("Input/output error"), "{settings:?}, {after}: {first}, then {text}");
+                poisoned += 1;
+            }
+        }
+        assert!(poisoned > 30, "{settings:?}: {poisoned}");
     }
 }
