@@ -299,7 +299,7 @@ fn a_database_that_accepts_no_writes_names_the_call_that_failed() {
                 after: after * after,
                 for_ever: true,
             }));
-            let put = |number: u32| database.put((number % 300).to_be_bytes(), [number as u8; 1000]);
+            let put = |number: u32| database.put((number % 2_000).to_be_bytes(), [number as u8; 1000]);
             let outcome = (0..3_000).try_for_each(|number| {
                 put(number)?;
                 if number % 64 == 0 { database.sync() } else { database.step().map(drop) }
