@@ -69,7 +69,7 @@ settings! {
         /// index is written again whenever 3 % of the keys have changed. A memory budget moves more of the index to
         /// flash if it is short.
         index_in_memory: f64 = 1.0, 0.0..=1.0, kept;
-        /// The share of keys that may have an unconfirmed overwriting: a second record, which is probably of the same
+        /// The share of keys that may have an unconfirmed overwrite: a second record, which is probably of the same
         /// key. Each takes 18 bytes of memory until the segment of the older record is cleaned. When there are more,
         /// older records are read only to confirm that. With 0.3 at a `space` of 1.3 none is.
         unconfirmed_max: f64 = 0.05, 0.0..=1.0, kept;
