@@ -1,7 +1,7 @@
 //! The errors of the crate. Each message names the object, the limit and the remedy.
 
-use crate::index::{BuildError, DecodeError};
 use crate::names::{COMPRESSION_NAMES, FileName};
+use siltstone_index::{BuildError, DecodeError};
 use std::path::{Path, PathBuf};
 
 /// The result of every operation of this crate that can fail.

@@ -103,8 +103,6 @@ mod events;
 pub mod batch;
 mod cache;
 #[doc(hidden)]
-pub mod coding;
-#[doc(hidden)]
 pub mod compression;
 mod damage;
 mod database;
@@ -116,8 +114,6 @@ pub mod engine;
 mod error;
 #[doc(hidden)]
 pub mod health;
-#[doc(hidden)]
-pub mod index;
 #[doc(hidden)]
 pub mod key;
 #[doc(hidden)]

@@ -1,11 +1,11 @@
 //! Recomputes checksums, so that damaged bytes pass for intact ones and the code after the checksums is reached.
 
 use crate::input::overwrite;
-use siltstone::coding::checksum::Secret;
 use siltstone::key::RecordLayout;
 use siltstone::names::LogClass;
 use siltstone::store::log_format::LogFormat;
 use siltstone::store::slots::{SLOT_CHECKSUM_BYTES, checked_slots_per_block, slot_checksum};
+use siltstone_index::coding::checksum::Secret;
 
 /// The offset in a store's footer of the flag that says whether a copy precedes it.
 const COPIED_AT: usize = 92;
@@ -139,7 +139,7 @@ pub fn frame(secret: Secret, position: u64, body: &[u8]) -> Vec<u8> {
 
 /// Returns the frame of the log of a class with this body, at this position.
 pub fn frame_of(secret: Secret, class: u8, position: u64, body: &[u8]) -> Vec<u8> {
-    let mixed = siltstone::coding::mix(secret.number() ^ position ^ (u64::from(class) << 61));
+    let mixed = siltstone_index::coding::mix(secret.number() ^ position ^ (u64::from(class) << 61));
     let crc = crc32c::crc32c_append(crc32c::crc32c(&mixed.to_le_bytes()), body);
     [&crc.to_le_bytes()[..], body].concat()
 }

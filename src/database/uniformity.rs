@@ -1,10 +1,10 @@
 //! Whether the keys of a database whose keys are hashes look like hashes: others make every engine slow, some without a
 //! bound. A sample of the keys that were put since the database was opened shows it.
 
-use crate::coding::mix;
 use crate::key::KeyHash;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use siltstone_index::coding::mix;
 use std::collections::BTreeMap;
 
 /// The number of different keys in the sample.

@@ -4,11 +4,11 @@
 //! It is not part of the data. It is written about once per minute and not synced. If it is missing or damaged, the
 //! counts start at zero.
 
-use crate::coding::Reader;
-use crate::coding::checksum;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::stats::Usage;
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum;
 
 /// The name of the file.
 pub const USAGE_NAME: &str = "USAGE";

@@ -1,12 +1,12 @@
 //! The header of a dictionary, in the header block of its store file; `docs/formats/dictionary.md` has the diagram.
 
-use crate::coding::Reader;
-use crate::coding::checksum;
 use crate::device::{AlignedBuffer, File, Purpose};
 use crate::error::{Error, Result};
 use crate::key::{KeyHasher, PartitionHasher, RecordLayout, check_key_length, check_value_length};
 use crate::store::file::StoreFile;
 use crate::store::record::RecordShape;
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum;
 
 const MAGIC: &[u8; 8] = b"SILTDICT";
 /// The version that is written, and the only one that is read.

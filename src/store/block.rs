@@ -9,9 +9,9 @@
 //! wrong place is detected. The header also has the number of bytes used and the offset of the first record that begins
 //! in the block. A record may continue in the next block. `docs/formats/block.md` has the format.
 
-use crate::coding::checksum;
 use crate::device::File;
 use crate::error::{Error, Result};
+use siltstone_index::coding::checksum;
 
 /// The bytes of a block's header.
 pub const BLOCK_HEADER_BYTES: usize = 8;

@@ -1,10 +1,10 @@
 //! The file of an immutable store: a header block, data blocks, the saved index and filter, a footer.
 //! docs/formats/store_file.md draws it.
 
-use crate::coding::Reader;
-use crate::coding::checksum;
 use crate::device::{AlignedBuffer, Appender, Directory, File, Purpose, ReadAhead};
 use crate::error::{Error, Result};
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum;
 use std::ops::Range;
 use std::sync::Arc;
 

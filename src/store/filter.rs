@@ -3,8 +3,8 @@
 use super::file::StoreFile;
 use crate::device::Purpose;
 use crate::error::{Error, Result};
-use crate::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
 use crate::key::KeyHash;
+use siltstone_index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
 use std::ops::Deref;
 
 /// The kind of filter that excludes keys from a HashStore.

@@ -18,15 +18,15 @@
 //!  ```
 
 use crate::device::Directory;
-use crate::index::filter::{CuckooFilter, RibbonBuilder};
-use crate::index::partial_key_cuckoo::PartialKeyCuckoo;
-use crate::index::run_columns::RunColumnsSettings;
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::merge::PlacedRecord;
 use crate::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
+use siltstone_index::filter::{CuckooFilter, RibbonBuilder};
+use siltstone_index::partial_key_cuckoo::PartialKeyCuckoo;
+use siltstone_index::run_columns::RunColumnsSettings;
 
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -153,10 +153,10 @@ mod tests {
     use super::*;
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, AlignedBuffer, Purpose};
-    use crate::index::partial_key_cuckoo::CuckooSettings;
     use crate::key::{KeyHash, KeyHasher, PartitionHasher};
     use crate::store::Query;
     use crate::store::record::{RecordShape, RecordView};
+    use siltstone_index::partial_key_cuckoo::CuckooSettings;
     use std::collections::BTreeMap;
 
     const LAYOUT: RecordLayout = RecordLayout { fixed: Some((8, 4)), expiring: false };

@@ -239,15 +239,15 @@ impl Cursor for LogCursor {
 mod tests {
     use super::*;
     use crate::batch::Durability;
-    use crate::coding::checksum::Secret;
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, Directory};
-    use crate::index::partial_key_cuckoo::CuckooSettings;
     use crate::key::{KeyHasher, RecordLayout};
     use crate::store::log::Log;
     use crate::store::log_format::LogFormat;
     use crate::store::log_store::{LogStore, LogStoreSettings};
     use crate::store::record::RecordView;
+    use siltstone_index::coding::checksum::Secret;
+    use siltstone_index::partial_key_cuckoo::CuckooSettings;
 
     const HASHER: PartitionHasher =
         PartitionHasher { key_hasher: KeyHasher::Keyed([1, 2]), partitions_log2: 2 };

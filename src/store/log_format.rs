@@ -6,12 +6,12 @@
 //! that the number of a unit is a place.
 
 use crate::batch::BATCH_BYTES_MAX;
-use crate::coding::Reader;
-use crate::coding::checksum::{self, Secret};
 use crate::device::Purpose;
 use crate::key::RecordLayout;
 use crate::names::{FileName, LogClass};
 use crate::store::record::{RecordProblem, RecordView};
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum::{self, Secret};
 
 /// The bytes of a segment's header.
 pub const SEGMENT_HEADER_BYTES: usize = 64;

@@ -14,8 +14,8 @@
 //! record is still in the same LogStore; if it has two slots, the later position applies.
 
 use crate::error::{Error, Result};
-use crate::index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
 use crate::key::KeyHash;
+use siltstone_index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
 use std::sync::Arc;
 
 /// The maximum number of tables per LogStore.

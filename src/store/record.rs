@@ -13,11 +13,11 @@
 //! `docs/formats/record.md` has both diagrams.
 
 use crate::batch::{NEVER, TimestampMs, Write, has_expired};
-use crate::coding::push_varint;
 use crate::error::{Error, Result};
 use crate::key::{
     KEY_LENGTH_MAX, PartitionHasher, RecordLayout, VALUE_LENGTH_MAX, check_key_length, check_value_length,
 };
+use siltstone_index::coding::push_varint;
 use std::ops::Range;
 
 /// The record is a tombstone.

@@ -2,9 +2,9 @@
 //! the sectors of the slot, and needs no other byte of the block to verify it.
 
 use super::block::Block;
-use crate::coding::checksum;
 use crate::device::File;
 use crate::error::Result;
+use siltstone_index::coding::checksum;
 use std::ops::Range;
 
 /// The bytes after each slot: its CRC-32C, started with the store's tag and the slot's number.

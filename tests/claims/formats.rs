@@ -3,13 +3,10 @@
 //!
 //! `SILTSTONE_BLESS=1` overwrites the files; only a new version of a format justifies that.
 
-use siltstone::coding::checksum::Secret;
 use siltstone::device::memory::MemoryDirectory;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::engine::flashkey::live;
 use siltstone::engine::silt::live::{Edit, Manifest, Role, StoreEntry};
-use siltstone::index::filter::{CuckooFilter, RibbonFilter};
-use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::{KeyHash, KeyHasher, PartitionHasher, RecordLayout};
 use siltstone::names::LogClass;
 use siltstone::store::block::{Block, BlockBuilder};
@@ -27,6 +24,9 @@ use siltstone::store::table::{
 use siltstone::store::unit_index::{IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex};
 use siltstone::store::{Query, StoreFile, StoreFileWriter, StoreFilter};
 use siltstone::{Compression, Durability, Usage, compression_file, usage_file};
+use siltstone_index::coding::checksum::Secret;
+use siltstone_index::filter::{CuckooFilter, RibbonFilter};
+use siltstone_index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;

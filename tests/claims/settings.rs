@@ -149,7 +149,7 @@ fn an_unknown_engine_is_named_by_its_number() {
         let path = folder.path().join(name);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[14] = 200;
-        let crc = siltstone::coding::checksum::crc32c(&bytes[..60]);
+        let crc = siltstone_index::coding::checksum::crc32c(&bytes[..60]);
         bytes[60..64].copy_from_slice(&crc.to_le_bytes());
         std::fs::write(&path, bytes).unwrap();
     }

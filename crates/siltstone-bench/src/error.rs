@@ -1,7 +1,7 @@
 //! The errors of benchmarks.
 
 use crate::trace::TraceError;
-use siltstone::index::{BuildError, DecodeError};
+use siltstone_index::{BuildError, DecodeError};
 use siltstone_network::{ClientError, ServerError};
 use std::io;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Random numbers from a seed, and random orders that take no memory.
 
 pub use fastrand::Rng;
-pub use siltstone::coding::mix;
+pub use siltstone_index::coding::mix;
 pub use siltstone_model::Permutation;
 
 /// The increment of SplitMix64: 2^64 divided by the golden ratio, odd.

@@ -1,13 +1,13 @@
 //! Compares the structures' own memory reports with the allocator: `bits_per_key` must be complete.
 
-use siltstone::index::PlacementIndex;
-use siltstone::index::entropy_trie::{Coder, EntropyTrieBuilder, TrieSettings};
-use siltstone::index::fences::{FencesBuilder, FencesSettings};
-use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
-use siltstone::index::hash_pages::HashPages;
-use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
-use siltstone::index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
 use siltstone_bench::index::Sample;
+use siltstone_index::PlacementIndex;
+use siltstone_index::entropy_trie::{Coder, EntropyTrieBuilder, TrieSettings};
+use siltstone_index::fences::{FencesBuilder, FencesSettings};
+use siltstone_index::filter::{CuckooFilter, Filter, RibbonFilter};
+use siltstone_index::hash_pages::HashPages;
+use siltstone_index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
+use siltstone_index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

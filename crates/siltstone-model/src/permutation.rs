@@ -1,6 +1,6 @@
 //! Random permutations that need no memory.
 
-use siltstone::coding::mix;
+use siltstone_index::coding::mix;
 
 /// The increment of SplitMix64: 2^64 divided by the golden ratio, odd.
 const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -5,9 +5,9 @@ use super::reference::{Cell, DOUBTS_MAX, Records};
 use super::*;
 use bytes::Bytes;
 use siltstone::batch::{Durability, NEVER, Write};
-use siltstone::coding::checksum;
 use siltstone::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone::{Error, Result};
+use siltstone_index::coding::checksum;
 
 /// A mistake of the store.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,8 +3,8 @@
 use crate::input::{Input, contents, directory, directory_with};
 use crate::seal::{VARIABLE, seal_store};
 use siltstone::device::{AlignedBuffer, Directory, Purpose};
-use siltstone::index::run_columns::{RunColumnsBuilder, RunColumnsSettings};
 use siltstone::store::chain::{AddedRun, Chain, ChainSettings, ChainWriter};
+use siltstone_index::run_columns::{RunColumnsBuilder, RunColumnsSettings};
 use std::sync::Arc;
 
 const NAME: &str = "00000001.chain";

@@ -3,13 +3,13 @@
 use crate::input::{HASHER, Input, contents, directory, directory_with};
 use crate::seal::seal_store;
 use siltstone::device::{AlignedBuffer, Purpose};
-use siltstone::index::filter::CuckooFilter;
-use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 use siltstone::key::RecordLayout;
 use siltstone::store::Query;
 use siltstone::store::merge::PlacedRecord;
 use siltstone::store::record::{RecordShape, RecordView};
 use siltstone::store::table::{BlockForm, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm};
+use siltstone_index::filter::CuckooFilter;
+use siltstone_index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 
 /// Runs the target.
 pub fn run(data: &[u8]) {

@@ -1,9 +1,9 @@
 //! Filters of arbitrary bytes: decoding, lookups, and encoding and decoding again.
 
 use crate::input::Input;
-use siltstone::index::bloom::{BloomFilters, EncodedFilters};
-use siltstone::index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
-use siltstone::index::prefilter::Prefilter;
+use siltstone_index::bloom::{BloomFilters, EncodedFilters};
+use siltstone_index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
+use siltstone_index::prefilter::Prefilter;
 
 const QUERIES: u64 = 64;
 

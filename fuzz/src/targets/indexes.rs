@@ -1,13 +1,13 @@
 //! Indexes of arbitrary bytes: decoding, lookups, and encoding and decoding again.
 
 use crate::input::Input;
-use siltstone::index::PlacementIndex;
-use siltstone::index::entropy_trie::EntropyTrie;
-use siltstone::index::fences::Fences;
-use siltstone::index::hash_pages::HashPage;
-use siltstone::index::perfect::PerfectIndex;
-use siltstone::index::run_columns::RunColumns;
-use siltstone::index::run_fences::RunFences;
+use siltstone_index::PlacementIndex;
+use siltstone_index::entropy_trie::EntropyTrie;
+use siltstone_index::fences::Fences;
+use siltstone_index::hash_pages::HashPage;
+use siltstone_index::perfect::PerfectIndex;
+use siltstone_index::run_columns::RunColumns;
+use siltstone_index::run_fences::RunFences;
 
 /// The maximum ratio of a decoded index's memory to its bytes.
 const EXPANSION_MAX: usize = 64;

@@ -3,11 +3,11 @@
 //! The first byte of a stored value says how the rest is coded, so that values which do not shrink are stored as they
 //! are, and values from before the dictionary remain readable.
 
-use crate::coding::checksum::crc32c;
-use crate::coding::{Reader, push_varint};
 use crate::compression::Compression;
 use crate::key::VALUE_LENGTH_MAX;
 use crate::sync::Mutex;
+use siltstone_index::coding::checksum::crc32c;
+use siltstone_index::coding::{Reader, push_varint};
 use std::cell::RefCell;
 use std::sync::OnceLock;
 use zstd::zstd_safe::{

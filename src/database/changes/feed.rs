@@ -18,8 +18,6 @@
 use super::state::{FeedOpening, FeedState, is_state};
 use super::{ChangePosition, Changes};
 use crate::batch::Durability;
-use crate::coding::checksum::Secret;
-use crate::coding::mix;
 use crate::device::{Directory, Purpose, random_number};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -31,6 +29,8 @@ use crate::store::record::RecordView;
 use crate::store::segment_bases;
 use crate::sync::Mutex;
 use bytes::Bytes;
+use siltstone_index::coding::checksum::Secret;
+use siltstone_index::coding::mix;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 

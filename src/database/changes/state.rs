@@ -1,11 +1,11 @@
 //! The file `CHANGES`: what the log of the change feed has, and whether it can be continued.
 //! docs/formats/changes.md has the bytes.
 
-use crate::coding::{Reader, checksum};
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::names::{CHANGES_NAME, FileName, NEW_CHANGES_NAME};
 use crate::store::examine::is_missing;
+use siltstone_index::coding::{Reader, checksum};
 use std::ops::RangeInclusive;
 
 /// The limits of [`Builder::change_feed`](crate::Builder::change_feed), in bytes.

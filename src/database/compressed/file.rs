@@ -5,13 +5,13 @@
 //! the other one, and there is no need for more than one version. Both have the secret of the database, which its
 //! checkpoints have as well: a copy of another database, which a restore put there, is damage.
 
-use crate::coding::Reader;
-use crate::coding::checksum::{Secret, crc32c};
 use crate::damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::names::{COMPRESSION_NAMES, SET_ASIDE};
 use crate::store::manifest::Header;
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum::{Secret, crc32c};
 use std::io::ErrorKind;
 
 /// The version of the format.

@@ -3,7 +3,6 @@
 use super::training::{SAMPLE_BYTES, Training};
 use super::{CodingContext, file};
 use crate::batch::BEFORE_ALL_EXPIRY;
-use crate::coding::checksum::Secret;
 use crate::compression::Compression;
 use crate::compression::codec::{Codec, VALUE_LENGTH_COMPRESSED_MAX, dictionary_of, raw_value, train};
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
@@ -15,6 +14,7 @@ use crate::stats::Stats;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::Bytes;
+use siltstone_index::coding::checksum::Secret;
 use std::path::PathBuf;
 
 /// The maximum number of records that are read at an open to see whether the dictionary was lost.

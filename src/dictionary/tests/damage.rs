@@ -2,7 +2,7 @@
 //! a loss of power can do is in siltstone-testing.
 
 use super::*;
-use crate::coding::checksum;
+use siltstone_index::coding::checksum;
 
 /// Uses a file that may be damaged in all ways. No call may panic or return a wrong value.
 fn use_it(directory: &Directory, model: &Model, with_index: bool) -> Result<()> {

@@ -15,10 +15,6 @@ pub use super::recycle::KEPT;
 pub use super::unconfirmed::NOTE_BYTES;
 pub use crate::engine::common::PARTITIONS_DEFAULT;
 pub use crate::engine::jobs::KEY_STRIPES_BYTES;
-pub use crate::index::hash_pages::{
-    GROUPS_LOG2, GROWTH_WORDS, MARK_BITS, MARKS_BYTES, PAGE_BYTES, PAGE_ENTRIES, PAGE_HEADER_BYTES,
-    PAGE_LINK_BYTES,
-};
 pub use crate::store::data_logs::CLASSES;
 pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
 pub use crate::store::log::{BUFFER_BYTES_MAX, READ_BYTES_GUESS, SEGMENT_BYTES, segment_length};
@@ -27,4 +23,8 @@ pub use crate::store::record::EXPIRY_BYTES;
 pub use crate::store::unit_index::{
     FLASH_PAGE_BYTES, OPERATION_BYTES, REDO_HEADER_BYTES, SAVE_PIECE_BYTES, SAVED_BLOCK_BYTES,
     SAVED_PAGE_BYTES, SAVED_SHARD_BYTES, SHARD_BYTES,
+};
+pub use siltstone_index::hash_pages::{
+    GROUPS_LOG2, GROWTH_WORDS, MARK_BITS, MARKS_BYTES, PAGE_BYTES, PAGE_ENTRIES, PAGE_HEADER_BYTES,
+    PAGE_LINK_BYTES,
 };

@@ -1,12 +1,12 @@
 //! What is live in a database whose data is in logs, as its manifest keeps it: the finished segments of each class,
 //! where the last one ended, the saved index, the runs of keys in order, and how much of the redo log was synced.
 
-use crate::coding::Reader;
 use crate::store::data_logs::{CLASSES, FinishedSegment};
 use crate::store::log_format::POSITION_MAX;
 use crate::store::manifest::{self, Header, LiveState};
 use crate::store::ordered_keys::KeyRun;
 use crate::store::unit_index::SavedIndex;
+use siltstone_index::coding::Reader;
 use std::cmp::Reverse;
 
 /// The manifest of a database whose data is in logs.

@@ -19,7 +19,6 @@
 
 use super::live::{LiveLogs, Manifest};
 use super::survey::{SettingsOf, Survey};
-use crate::coding::Reader;
 use crate::damage::{DamagedPart, RepairReport};
 use crate::device::{Directory, Purpose, random_number};
 use crate::error::{Error, Result};
@@ -33,6 +32,7 @@ use crate::store::merge::Cursor;
 use crate::store::record::{RecordShape, RecordView};
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::store::unit_index::SavedIndex;
+use siltstone_index::coding::Reader;
 
 /// The memory for sorting the records of all logs, in bytes.
 const SORT_MEMORY_BYTES: usize = 32 << 20;

@@ -374,6 +374,6 @@ fn too_many_keys_of_one_hash_are_refused_and_nothing_is_lost() {
     database.put(key(9_999), "value").unwrap();
     // Others have their own hashes, however often they are put.
     for round in 0..3_000u64 {
-        database.put(crate::coding::mix(round % 10).to_be_bytes(), round.to_be_bytes()).unwrap();
+        database.put(siltstone_index::coding::mix(round % 10).to_be_bytes(), round.to_be_bytes()).unwrap();
     }
 }

@@ -17,13 +17,13 @@
 //!   it has of the same keys.
 
 use super::settings::DISK_NUMBER;
-use crate::coding::Reader;
-use crate::coding::checksum::crc32c;
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::engine::flashkey::Manifest;
 use crate::error::{Error, Result};
 use crate::store::manifest::{HEADER_BYTES, Header};
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum::crc32c;
 
 pub(super) const CLAIM_NAME: &str = "FLASHSTORE";
 const NEW_CLAIM_NAME: &str = "FLASHSTORE.new";

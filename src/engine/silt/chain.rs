@@ -18,10 +18,10 @@ use super::prefilter::PrefilterJob;
 use super::view::{InstalledChain, View};
 use crate::device::{Purpose, random_number};
 use crate::error::Result;
-use crate::index::run_columns::RunColumnsBuilder;
 use crate::store::chain::{AddedRun, COLUMNS_MAX, Chain, ChainSettings, ChainWriter, OLD_COLUMNS};
 use crate::store::examine::is_damage;
 use crate::store::table::{IndexKind, OrderedTable};
+use siltstone_index::run_columns::RunColumnsBuilder;
 use std::sync::Arc;
 
 /// The bytes that a step writes, about.

@@ -15,9 +15,6 @@ pub use super::ranges::PAGE_BYTES as CHAIN_PAGE_BYTES;
 pub use super::recovery::{LOG_SLOTS_MAX, MOST_DEVIATIONS, OCCUPANCY_DEVIATION};
 pub use crate::engine::common::{BLOCK_BYTES_DEFAULT, PARTITIONS_DEFAULT};
 pub use crate::engine::jobs::KEY_STRIPES_BYTES;
-pub use crate::index::fences::EXCEPTIONS_BYTES;
-pub use crate::index::filter::KEYS_PER_RANGE;
-pub use crate::index::perfect::BUCKET_KEYS;
 pub use crate::store::block::BLOCK_HEADER_BYTES;
 pub use crate::store::chain::{BLOCK_BYTES as CHAIN_BLOCK_BYTES, OLD_COLUMNS};
 pub use crate::store::file::{FILE_ALIGNMENT, FOOTER_BYTES, FOOTER_COPIES};
@@ -29,3 +26,6 @@ pub use crate::store::table::{
     BUCKET_BYTES_MAX, BUCKET_RECORDS_MIN, FREED_PAYLOAD_MAX, PIECES_PER_BUCKET_MAX, PIECES_PER_BUCKET_MIN,
     UNUSED_SHARE,
 };
+pub use siltstone_index::fences::EXCEPTIONS_BYTES;
+pub use siltstone_index::filter::KEYS_PER_RANGE;
+pub use siltstone_index::perfect::BUCKET_KEYS;

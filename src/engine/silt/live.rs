@@ -1,11 +1,11 @@
 //! The live state of a SILT database, which its manifest keeps: the stores of each partition, and how far the log is
 //! converted.
 
-use crate::coding::Reader;
 use crate::names::FileName;
 use crate::store::log_format::POSITION_MAX;
 use crate::store::manifest::{self, Header, LiveState};
 use crate::store::table::OrderedTable;
+use siltstone_index::coding::Reader;
 use std::collections::HashSet;
 
 /// The manifest of a SILT database.

@@ -26,9 +26,6 @@ use crate::cache::RecordCache;
 use crate::device::Purpose;
 use crate::device::random_number;
 use crate::error::{Error, Result};
-use crate::index::filter::RangedFilterBuilder;
-use crate::index::prefilter::PrefilterBuilder;
-use crate::index::run_columns::RunColumnsSettings;
 use crate::names::FileName;
 use crate::store::StoreFilter;
 use crate::store::chain::{self, AddedRun, Chain, ChainWriter, OLD_COLUMNS};
@@ -39,6 +36,9 @@ use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, ReadablePart, TableForm,
 };
+use siltstone_index::filter::RangedFilterBuilder;
+use siltstone_index::prefilter::PrefilterBuilder;
+use siltstone_index::run_columns::RunColumnsSettings;
 use std::sync::Arc;
 
 /// A step ends after this many bytes, however few records they are.

@@ -9,13 +9,13 @@ use super::view::{InstalledChain, PartitionSnapshot, View};
 use crate::device::{AlignedBuffer, Purpose};
 use crate::engine::jobs::{is_short, reserve_bytes, with_locks};
 use crate::error::{Error, Result};
-use crate::index::run_columns::RunColumnsSettings;
 use crate::key::Key;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::table::OrderedTable;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{Mutex, RwLock};
+use siltstone_index::run_columns::RunColumnsSettings;
 use std::sync::Arc;
 
 /// A share of the keys with its stores.

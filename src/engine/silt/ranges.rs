@@ -3,9 +3,9 @@
 
 use super::partition_settings::{ChainSettings, PartitionSettings};
 use super::policy::{OCCUPANCY, log_slots_min};
-use crate::index::prefilter::prefixes_for;
-use crate::index::run_columns::RANGES_MAX;
 use crate::store::chain::OLD_COLUMNS;
+use siltstone_index::prefilter::prefixes_for;
+use siltstone_index::run_columns::RANGES_MAX;
 
 /// The filters of a page of a full chain take about this many bytes, and their places the rest of 6.5 KiB.
 pub const PAGE_BYTES: f64 = 6_000.0;

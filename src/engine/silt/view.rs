@@ -5,11 +5,11 @@
 use super::live::Role;
 use crate::device::Purpose;
 use crate::error::Result;
-use crate::index::prefilter::Prefilter;
 use crate::stats::{DegradedStore, StoreKind};
 use crate::store::chain::Chain;
 use crate::store::log_store::FrozenLog;
 use crate::store::table::OrderedTable;
+use siltstone_index::prefilter::Prefilter;
 use std::sync::Arc;
 
 /// The immutable stores of a partition at one moment.

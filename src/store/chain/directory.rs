@@ -1,8 +1,8 @@
 //! The directory of a chain: its runs, and where its pages are (`docs/formats/chain.md`).
 
 use super::COLUMNS_MAX;
-use crate::coding::{DecodeError, Decoder};
-use crate::index::run_columns::RANGES_MAX;
+use siltstone_index::coding::{DecodeError, Decoder};
+use siltstone_index::run_columns::RANGES_MAX;
 use std::ops::Range;
 
 const STRUCTURE: &str = "directory of a chain";

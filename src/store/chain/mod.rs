@@ -31,13 +31,13 @@ pub use directory::ChainRun;
 pub use page::ChainPage;
 pub use writer::{AddedRun, ChainSettings, ChainWriter};
 
-use crate::coding::checksum;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::{Error, Result};
-use crate::index::prefilter::Prefilter;
-use crate::index::run_columns::range_of;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use directory::PageDirectory;
+use siltstone_index::coding::checksum;
+use siltstone_index::prefilter::Prefilter;
+use siltstone_index::run_columns::range_of;
 use std::ops::Range;
 
 use super::file::StoreFile;
@@ -52,7 +52,7 @@ pub const BLOCK_BYTES: u32 = 512;
 /// The columns per range of a run that has the records of many.
 pub const OLD_COLUMNS: u32 = 8;
 /// The maximum number of columns of a page.
-pub const COLUMNS_MAX: u32 = crate::index::bloom::COLUMNS_MAX;
+pub const COLUMNS_MAX: u32 = siltstone_index::bloom::COLUMNS_MAX;
 
 /// Where a record may be.
 #[derive(Debug, Clone, PartialEq, Eq)]

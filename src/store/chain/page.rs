@@ -2,10 +2,10 @@
 
 use super::directory::ChainRun;
 use super::{BLOCK_BYTES, RunBlocks, page_checksum};
-use crate::coding::{DecodeError, Decoder};
-use crate::index::BuildError;
-use crate::index::bloom::{BitSliced, BloomFilters, EncodedFilters};
-use crate::index::run_columns::{Column, blocks_at};
+use siltstone_index::BuildError;
+use siltstone_index::bloom::{BitSliced, BloomFilters, EncodedFilters};
+use siltstone_index::coding::{DecodeError, Decoder};
+use siltstone_index::run_columns::{Column, blocks_at};
 
 const STRUCTURE: &str = "page of a chain";
 const MAGIC: [u8; 0] = [];

@@ -1,9 +1,9 @@
 use super::*;
 use crate::device::Access;
 use crate::device::memory::MemoryDirectory;
-use crate::index::prefilter::PrefilterBuilder;
-use crate::index::run_columns::{RunColumnsBuilder, RunColumnsSettings};
-use crate::index::testing::Numbers;
+use siltstone_index::coding::mix;
+use siltstone_index::prefilter::PrefilterBuilder;
+use siltstone_index::run_columns::{RunColumnsBuilder, RunColumnsSettings};
 use std::sync::Arc;
 
 const RANGES: u32 = 13;
@@ -29,13 +29,19 @@ fn run(number: u64, count: usize, columns: u32) -> Run {
 
 /// Returns a run whose filters are those of a run with another number of records.
 fn run_for(number: u64, count: usize, expected_records: u64, columns: u32) -> Run {
-    let mut numbers = Numbers(number);
+    let mut state = number;
+    let mut random = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(state)
+    };
+    let mut placements: Vec<u64> = (0..2 * count).map(|_| random()).step_by(2).collect();
+    placements.sort_unstable();
     let settings = RunColumnsSettings { ranges: RANGES * columns, filter_bits: 16 };
     let mut builder = RunColumnsBuilder::new(settings, expected_records).unwrap();
     let mut records = Vec::new();
     let mut at = 0;
-    for placement in numbers.sorted_placements(count) {
-        let end = at + 1 + numbers.next() % 200;
+    for placement in placements {
+        let end = at + 1 + random() % 200;
         builder.push(placement, at / 512..end.div_ceil(512)).unwrap();
         records.push((placement, at / 512..end.div_ceil(512)));
         at = end;

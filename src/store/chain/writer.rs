@@ -9,10 +9,10 @@ use super::page::PageBuilder;
 use super::{BLOCK_BYTES, COLUMNS_MAX, Chain, PREFILTER_KIND, SECTION_KIND, STORE_KIND};
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::{Error, Result};
-use crate::index::PlacementIndex;
-use crate::index::prefilter::Prefilter;
-use crate::index::run_columns::RunColumns;
 use crate::store::file::StoreFileWriter;
+use siltstone_index::PlacementIndex;
+use siltstone_index::prefilter::Prefilter;
+use siltstone_index::run_columns::RunColumns;
 use std::sync::Arc;
 
 /// The settings of a new chain.

@@ -6,7 +6,6 @@
 //! 3. Segments before that which are not among the finished ones were released. They are removed.
 
 use super::{CLASSES, DataLogs, FinishedSegment, OPENING, Shared};
-use crate::coding::checksum::Secret;
 use crate::device::{Directory, File, ReadRequest, read_batch};
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -15,6 +14,7 @@ use crate::names::LogClass;
 use crate::progress::Progress;
 use crate::store::log::{DataSegments, Log, LogSettings, Segment, SlotTable};
 use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
+use siltstone_index::coding::checksum::Secret;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,9 +1,9 @@
 use super::*;
-use crate::coding::checksum::Secret;
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, AlignedBuffer};
 use crate::key::RecordLayout;
 use crate::names::FileName;
+use siltstone_index::coding::checksum::Secret;
 
 const VARIABLE: RecordLayout = RecordLayout { fixed: None, expiring: false };
 const SETTINGS: DataLogSettings = DataLogSettings {

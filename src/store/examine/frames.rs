@@ -321,12 +321,12 @@ impl Frames<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coding::checksum::Secret;
-    use crate::coding::checksum::work::summed_bytes;
     use crate::device::memory::MemoryDirectory;
     use crate::device::{Access, Directory};
     use crate::key::RecordLayout;
     use crate::store::record::RecordView;
+    use siltstone_index::coding::checksum::Secret;
+    use siltstone_index::coding::checksum::work::summed_bytes;
 
     const FORMAT: LogFormat =
         LogFormat::new(RecordLayout { fixed: None, expiring: false }, 1, Secret::new(2));

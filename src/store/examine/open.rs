@@ -1,8 +1,6 @@
 //! Opens a store that may be damaged in any part.
 
 use super::{RecordScope, is_damage, read_if_readable};
-use crate::coding::Reader;
-use crate::coding::checksum;
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::{AlignedBuffer, Directory, File};
 use crate::error::{Error, Result};
@@ -13,6 +11,8 @@ use crate::store::file::{
 };
 use crate::store::slots::CheckedSlots;
 use crate::store::table::{BlockForm, OrderedTable, StoreIndex, slots_per_block};
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum;
 use std::sync::Arc;
 
 /// The expected properties of a store.

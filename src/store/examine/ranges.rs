@@ -6,9 +6,9 @@
 //! error.
 
 use super::read_if_readable;
-use crate::coding::checksum::{crc32c_append, crc32c_behind};
 use crate::device::{AlignedBuffer, File};
 use crate::error::Result;
+use siltstone_index::coding::checksum::{crc32c_append, crc32c_behind};
 use std::collections::VecDeque;
 use std::ops::Range;
 

@@ -241,11 +241,11 @@ mod tests {
     use super::super::READ_BYTES_GUESS;
     use super::*;
     use crate::batch::Durability;
-    use crate::coding::checksum::Secret;
     use crate::device::AlignedBuffer;
     use crate::device::memory::MemoryDirectory;
     use crate::error::Error;
     use crate::key::RecordLayout;
+    use siltstone_index::coding::checksum::Secret;
 
     const FORMAT: LogFormat =
         LogFormat::new(RecordLayout { fixed: None, expiring: false }, 1, Secret::new(2));

@@ -1,8 +1,8 @@
 //! The bytes of the commits of a manifest. docs/formats/manifest.md draws them.
 
 use super::{KeptSettings, LiveState};
-use crate::coding::Reader;
-use crate::coding::checksum;
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum;
 
 /// The bytes before the body of a commit: its checksum and its length.
 pub const COMMIT_HEADER_BYTES: usize = 8;

@@ -2,8 +2,6 @@
 //! says which engine the database belongs to. docs/formats/manifest.md draws it.
 
 use super::owner::owner_of_files;
-use crate::coding::Reader;
-use crate::coding::checksum::{self, Secret};
 use crate::compression::Compression;
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::error::{Error, Result};
@@ -12,6 +10,8 @@ use crate::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::stats::Shape;
 use crate::store::log_format::LogFormat;
 use crate::store::record::RecordShape;
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum::{self, Secret};
 
 /// The version of the format; it is that of the whole database.
 pub const FORMAT_VERSION: u32 = 1;

@@ -17,8 +17,6 @@ mod owner;
 pub use commit::Commit;
 pub use header::{FORMAT_VERSION, HEADER_BYTES, Header};
 
-use crate::coding::Reader;
-use crate::coding::checksum::crc32c;
 use crate::damage::{Damage, DamagedPart};
 use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::error::{Error, Result};
@@ -27,6 +25,8 @@ use crate::store::examine::{RangeChecksums, is_damage, is_missing};
 use crate::store::log_format::POSITION_MAX;
 use commit::CommitClaim;
 use owner::owner_of_files;
+use siltstone_index::coding::Reader;
+use siltstone_index::coding::checksum::crc32c;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 

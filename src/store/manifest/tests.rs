@@ -1,11 +1,11 @@
 //! Claims about the manifest.
 
 use super::*;
-use crate::coding::checksum::Secret;
-use crate::coding::checksum::work::summed_bytes;
 use crate::device::memory::MemoryDirectory;
 use crate::engine::silt::live::{Edit, LiveStores, Manifest, Role, StoreEntry};
 use crate::key::{KeyHasher, RecordLayout};
+use siltstone_index::coding::checksum::Secret;
+use siltstone_index::coding::checksum::work::summed_bytes;
 
 const HEADER: Header = Header {
     engine: 1,

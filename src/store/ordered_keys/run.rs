@@ -6,12 +6,12 @@
 
 use super::batch::Batch;
 use super::{KeyRun, KeyState};
-use crate::coding::{Reader, push_varint};
 use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
 use crate::error::Result;
 use crate::key::KEY_LENGTH_MAX;
 use crate::store::block::{BLOCK_HEADER_BYTES, Block, BlockBuilder};
 use crate::store::file::{StoreFile, StoreFileWriter};
+use siltstone_index::coding::{Reader, push_varint};
 use std::ops::{Bound, Range};
 
 /// The kind of the store file, and of its index section.

@@ -13,10 +13,10 @@ use super::OrderedTable;
 use super::index::PagedIndex;
 use crate::device::{Purpose, ReadAhead};
 use crate::error::Result;
-use crate::index::filter::CuckooFilter;
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::RecordView;
+use siltstone_index::filter::CuckooFilter;
 use std::sync::Arc;
 
 /// The number of bytes by which the window grows.

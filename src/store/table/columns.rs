@@ -4,7 +4,7 @@ use super::OrderedTable;
 use super::index::{SECTION_COLUMNS, StoreIndex, decode_columns};
 use crate::device::Purpose;
 use crate::error::Result;
-use crate::index::run_columns::RunColumns;
+use siltstone_index::run_columns::RunColumns;
 use std::sync::Arc;
 
 /// The approximate memory of a fence, in bytes.

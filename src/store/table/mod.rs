@@ -50,8 +50,8 @@ use super::record::{RecordProblem, RecordShape, RecordView};
 use super::slots::CheckedSlots;
 use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
-use crate::index::filter::{CuckooFilter, Filter};
 use crate::key::KeyHash;
+use siltstone_index::filter::{CuckooFilter, Filter};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! An index that is stored such that parts of it can be read and verified one by one: it follows a table with the
 //! checksum of each of its pages (docs/formats/store_file.md).
 
-use crate::coding::checksum;
 use crate::device::{AlignedBuffer, Purpose};
 use crate::error::Result;
 use crate::store::file::{Section, StoreFile};
+use siltstone_index::coding::checksum;
 use std::ops::Range;
 
 /// The bytes of a page: a multiple of the sector of any device, and about ten times what a lookup needs.

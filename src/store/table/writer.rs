@@ -4,7 +4,6 @@ use super::index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings}
 use super::{BlockForm, Buckets, OrderedTable};
 use crate::device::{Directory, Purpose};
 use crate::error::Result;
-use crate::index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::block::{BLOCK_HEADER_BYTES, BlockBuilder};
@@ -12,6 +11,7 @@ use crate::store::file::StoreFileWriter;
 use crate::store::merge::PlacedRecord;
 use crate::store::record::RecordShape;
 use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
+use siltstone_index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@
 use super::Unit;
 use super::operations::{Kind, Operation};
 use crate::error::Result;
-use crate::index::hash_pages::{HashPages, MARK_BITS};
+use siltstone_index::hash_pages::{HashPages, MARK_BITS};
 
 /// A kind of change, in the low bits of a unit.
 const INSERTED: u64 = 0;
@@ -273,7 +273,7 @@ pub(super) fn merge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coding::mix;
+    use siltstone_index::coding::mix;
 
     /// Random changes of a map and of the entries that it had before, in two layers, whose hashes are few.
     #[test]

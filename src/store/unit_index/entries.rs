@@ -17,7 +17,7 @@ use super::operations::{Kind, Lsn, Operation};
 use super::{Candidates, Unit};
 use crate::device::Purpose;
 use crate::error::Result;
-use crate::index::hash_pages::HashPages;
+use siltstone_index::hash_pages::HashPages;
 use std::sync::Arc;
 
 /// The bytes that a sequential read of entries on flash reads at a time.

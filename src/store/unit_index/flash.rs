@@ -1,11 +1,11 @@
 //! The pages of a shard on flash. A lookup reads one of them.
 
 use super::Unit;
-use crate::coding::DecodeError;
-use crate::coding::checksum::{crc32c, crc32c_append};
 use crate::device::{AlignedBuffer, File, Purpose, ReadAhead};
 use crate::error::Result;
-use crate::index::hash_pages::{Division, HashPage};
+use siltstone_index::coding::DecodeError;
+use siltstone_index::coding::checksum::{crc32c, crc32c_append};
+use siltstone_index::hash_pages::{Division, HashPage};
 use std::sync::Arc;
 
 /// A page in the file: its offset and length in bytes, and its checksum.

@@ -6,9 +6,9 @@
 
 use super::operations::{Kind, Operation, Run};
 use super::{LogIndexSettings, Unit};
-use crate::coding::{DecodeError, Decoder, push_varint};
-use crate::index::hash_pages::UNIT_BITS_MAX;
 use crate::names::LogClass;
+use siltstone_index::coding::{DecodeError, Decoder, push_varint};
+use siltstone_index::hash_pages::UNIT_BITS_MAX;
 
 const STRUCTURE: &str = "redo record";
 const MAGIC: [u8; 4] = *b"SSRD";
@@ -192,8 +192,8 @@ fn next_unit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coding::mix;
-    use crate::index::hash_pages::HashPages;
+    use siltstone_index::coding::mix;
+    use siltstone_index::hash_pages::HashPages;
 
     const SETTINGS: LogIndexSettings = LogIndexSettings { hash_bits: 38, shards_log2: 6, slot_units: 1 };
 

@@ -1,7 +1,7 @@
 //! The entries that an examination of the files of an index finds, in memory. A repair changes them.
 
 use super::{Candidates, LogIndexSettings, Unit};
-use crate::index::hash_pages::HashPages;
+use siltstone_index::hash_pages::HashPages;
 
 /// Entries of an index that is not open.
 pub struct KnownEntries {

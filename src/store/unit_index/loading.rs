@@ -10,8 +10,8 @@ use super::LogIndex;
 use super::entries::Frozen;
 use super::saved::{Merging, STEP_BYTES};
 use crate::error::Result;
-use crate::index::hash_pages::{HashPage, HashPages};
 use crate::sync::atomic::Ordering;
+use siltstone_index::hash_pages::{HashPage, HashPages};
 use std::ops::Range;
 use std::sync::Arc;
 

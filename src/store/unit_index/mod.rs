@@ -8,7 +8,7 @@
 //!                 operations                        that are not in the redo log yet
 //! ```
 //!
-//! The index follows FlashKey V-A.1 in what it maps, and is [`hash_pages`](crate::index::hash_pages) in memory. Of
+//! The index follows FlashKey V-A.1 in what it maps, and is [`hash_pages`](siltstone_index::hash_pages) in memory. Of
 //! equal hashes the entry that was inserted last is the first, so the entries of one key are in the order of its
 //! writes. Keys are not stored: a caller reads the records of all candidates and compares keys.
 //!
@@ -84,12 +84,12 @@ pub use snapshot::{IndexRange, IndexSnapshot, KnownEntry};
 
 use crate::device::Directory;
 use crate::error::{Error, Result};
-use crate::index::hash_pages::{Division, HASH_BITS_MIN, TAG_BITS_MAX};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use entries::Entries;
 use operations::{Operation, Pending};
 use redo::Redo;
+use siltstone_index::hash_pages::{Division, HASH_BITS_MIN, TAG_BITS_MAX};
 use std::sync::Arc;
 
 /// The number of the place of a record, below 2^40.

@@ -19,12 +19,12 @@ use crate::damage::KeyRange;
 use crate::device::{Directory, in_parallel};
 use crate::error::{Error, Result};
 use crate::health::Health;
-use crate::index::hash_pages::HashPages;
 use crate::progress::Progress;
 use crate::store::log::{Log, LogSettings, Recovered};
 use crate::store::log_format::LogFormat;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use siltstone_index::hash_pages::HashPages;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as StdAtomicBool, Ordering};
 

@@ -1,7 +1,7 @@
 //! Changes of a shard, and those that are not in the redo log yet.
 
 use super::Unit;
-use crate::index::hash_pages::{Change, HashPages};
+use siltstone_index::hash_pages::{Change, HashPages};
 use std::collections::BTreeMap;
 
 /// In place of a unit that an operation does not have.
@@ -252,7 +252,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coding::mix;
+    use siltstone_index::coding::mix;
 
     #[test]
     fn operations_that_are_counted_at_once_give_the_entries_of_each_slot() {

@@ -24,9 +24,9 @@ use super::saved_file::{self, BLOCK_BYTES, SECTION_KIND, STORE_KIND, SavedIndex}
 use super::{LogIndex, LogIndexSettings, Unit};
 use crate::device::{Directory, File, Purpose};
 use crate::error::Result;
-use crate::index::hash_pages::{Division, HashPage, HashPages, PageEntry};
 use crate::store::file::StoreFileWriter;
 use crate::sync::atomic::Ordering;
+use siltstone_index::hash_pages::{Division, HashPage, HashPages, PageEntry};
 use std::sync::Arc;
 
 /// The bytes of a write and of a read.

@@ -3,13 +3,13 @@
 use super::flash::{FlashPages, PagePlace};
 use super::operations::{Lsn, SlotEntries};
 use super::{LogIndexSettings, Unit};
-use crate::coding::{DecodeError, Decoder};
 use crate::damage::KeyRange;
 use crate::device::{Directory, File, Purpose};
 use crate::error::{Error, Result};
-use crate::index::hash_pages::{HashPage, HashPages};
 use crate::names::FileName;
 use crate::store::file::StoreFile;
+use siltstone_index::coding::{DecodeError, Decoder};
+use siltstone_index::hash_pages::{HashPage, HashPages};
 use std::sync::Arc;
 
 /// The kind of the store file, and of its index section.

@@ -6,10 +6,10 @@
 use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};
 use crate::Result;
-use siltstone::index::bloom::{
+use siltstone_index::bloom::{
     BitSliced, BloomFilters, EncodedFilters, FUNCTIONS_MAX, false_positive_rate, functions_of,
 };
-use siltstone::index::hash_pages::{HashPage, PageEntry};
+use siltstone_index::hash_pages::{HashPage, PageEntry};
 
 /// The runs of a chain, and those that are appended at once.
 const RUNS: u64 = 96;

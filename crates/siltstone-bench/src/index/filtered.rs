@@ -2,10 +2,10 @@
 
 use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};
-use siltstone::index::BuildError;
-use siltstone::index::filter::{CuckooFilter, Filter, RibbonFilter};
-use siltstone::index::hash_pages::{HASH_BITS_MIN, HashPages};
-use siltstone::index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo, SLOTS_PER_BUCKET};
+use siltstone_index::BuildError;
+use siltstone_index::filter::{CuckooFilter, Filter, RibbonFilter};
+use siltstone_index::hash_pages::{HASH_BITS_MIN, HashPages};
+use siltstone_index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo, SLOTS_PER_BUCKET};
 
 /// The occupancies to which a cuckoo table is filled, tried in this order.
 const OCCUPANCIES: [f64; 6] = [0.93, 0.9, 0.85, 0.75, 0.5, 0.25];

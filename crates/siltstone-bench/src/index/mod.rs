@@ -25,7 +25,7 @@ use crate::named;
 use crate::quantity::{parse_whole, parse_within};
 use clap::Parser;
 use measure::Bench;
-use siltstone::index::entropy_trie::{Coder, TrieSettings};
+use siltstone_index::entropy_trie::{Coder, TrieSettings};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

@@ -9,7 +9,7 @@ use super::Options;
 use super::sample::{Key, Sample};
 use super::subject::{Inserts, Subject, Verified};
 use crate::random::{self, GOLDEN, Rng, mix};
-use siltstone::index::BuildError;
+use siltstone_index::BuildError;
 use std::collections::HashMap;
 
 /// The relocations of an insert, after which the key without a slot moves to the auxiliary table: the paper's "small

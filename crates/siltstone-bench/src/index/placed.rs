@@ -2,10 +2,10 @@
 
 use super::sample::{Key, Sample};
 use super::subject::{Subject, Verified};
-use siltstone::index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
-use siltstone::index::fences::{Fences, FencesBuilder, FencesSettings};
-use siltstone::index::perfect::{PerfectIndex, PerfectIndexBuilder, PerfectIndexSettings};
-use siltstone::index::{BuildError, PlacementIndex};
+use siltstone_index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
+use siltstone_index::fences::{Fences, FencesBuilder, FencesSettings};
+use siltstone_index::perfect::{PerfectIndex, PerfectIndexBuilder, PerfectIndexSettings};
+use siltstone_index::{BuildError, PlacementIndex};
 use std::iter;
 
 /// The records in a bucket of the block-perfect index.

@@ -1,8 +1,8 @@
 //! The binary format of traces, version 1; `docs/formats/trace.md` has its diagram.
 
 use super::{Kind, Operation, Result, TraceError};
-use siltstone::coding::checksum::crc32c;
 use siltstone::key::VALUE_LENGTH_MAX;
+use siltstone_index::coding::checksum::crc32c;
 use std::io::{self, Read, Write};
 
 /// The magic number. No text begins with its first byte.

@@ -1,7 +1,7 @@
 //! The formats of the index's records; `docs/formats/dedup.md` has their diagrams.
 
 use anyhow::{bail, ensure};
-use siltstone::coding::Reader;
+use siltstone_index::coding::Reader;
 use std::hash::{BuildHasher, RandomState};
 
 /// The length of a chunk's metadata, in bytes.

@@ -2,9 +2,9 @@
 
 use super::{Fault, RecordSink, Source};
 use anyhow::{Context, bail, ensure};
-use siltstone::coding::checksum::{crc32c, crc32c_append};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Bytes, Record};
+use siltstone_index::coding::checksum::{crc32c, crc32c_append};
 use std::io::{Read, Write};
 
 /// The magic number. No JSON begins with its first byte.

@@ -9,8 +9,8 @@ use crate::silt::SiltLayout;
 use crate::silt::sizes::{FILE_ALIGNMENT, FOOTER_BYTES, ascending_bytes, log_tables, ribbon_bytes};
 use siltstone::BloomStoreSettings;
 use siltstone::engine::silt::costs;
-use siltstone::index::bloom::functions_of;
-use siltstone::index::prefilter::prefixes_for;
+use siltstone_index::bloom::functions_of;
+use siltstone_index::prefilter::prefixes_for;
 
 const PARTITION_BYTES: f64 = costs::PARTITION_BYTES as f64;
 const STORE_BYTES: f64 = costs::STORE_BYTES as f64;

@@ -1,7 +1,7 @@
 //! What lookups in a partition of the BloomStore engine read.
 
 use super::partition::{Partition, Run};
-use siltstone::index::bloom::false_positive_rate;
+use siltstone_index::bloom::false_positive_rate;
 use std::collections::HashMap;
 
 /// The false positives of filters, which many runs share.

@@ -1,5 +1,5 @@
 //! The prefilter of the BloomStore engine: the prefixes of placements in Elias–Fano form
-//! (`siltstone::index::prefilter`).
+//! (`siltstone_index::prefilter`).
 
 /// The list on flash without its numbers, and the numbers for which its low bits are chosen: a zero takes 5/4 bits.
 const HEADER_BYTES: f64 = 6.0 + 17.0;
@@ -49,7 +49,7 @@ impl Prefilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use siltstone::index::prefilter::{PrefilterBuilder, prefixes_for};
+    use siltstone_index::prefilter::{PrefilterBuilder, prefixes_for};
 
     #[test]
     fn a_prefilter_takes_the_memory_and_passes_the_keys_that_the_model_says() {

@@ -14,11 +14,11 @@
 
 use bytes::Bytes;
 use siltstone::batch::{TimestampMs, Write};
-use siltstone::coding::{Reader, checksum};
 use siltstone::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone::names::{MANIFEST_NAME, NEW_MANIFEST_NAME};
 use siltstone::store::manifest::{HEADER_BYTES, Header};
 use siltstone::{Error, Result};
+use siltstone_index::coding::{Reader, checksum};
 use std::collections::BTreeMap;
 
 /// The value of a key.

@@ -1,7 +1,6 @@
 //! Logs of data on the simulated device: what remains of each class after crashes, with segments that are finished,
 //! released and used again.
 
-use siltstone::coding::checksum::Secret;
 use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::mica::RecordLayout;
 use siltstone::store::data_logs::{
@@ -9,6 +8,7 @@ use siltstone::store::data_logs::{
 };
 use siltstone::store::record::RecordView;
 use siltstone::{Durability, Result};
+use siltstone_index::coding::checksum::Secret;
 use siltstone_testing::{Crash, SimulatedDirectory};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -15,8 +15,8 @@
 use crate::device::Access;
 use crate::engine::jobs::Due;
 use crate::engine::silt::partition_settings::{ChainSettings, PartitionSettings};
-use crate::index::partial_key_cuckoo::CuckooSettings;
 use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
+use siltstone_index::partial_key_cuckoo::CuckooSettings;
 
 /// If a partition has more HashStores than this and they are small, they are merged: each one costs false positives and
 /// some memory, however few records it holds.

@@ -7,7 +7,6 @@ use super::super::ranges::ranges;
 use super::survey::{DamagedStore, Survey};
 use crate::device::{Directory, Purpose, random_number};
 use crate::error::Result;
-use crate::index::run_columns::RunColumnsSettings;
 use crate::key::PartitionHasher;
 use crate::names::FileName;
 use crate::store::examine::{Advance, OpenedStore};
@@ -17,6 +16,7 @@ use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::RecordShape;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::store::table::{OrderedTableSettings, OrderedTableWriter};
+use siltstone_index::run_columns::RunColumnsSettings;
 
 /// The memory for sorting records, in bytes.
 const SORT_MEMORY_BYTES: usize = 32 << 20;

@@ -1,12 +1,12 @@
 use super::*;
-use crate::coding::checksum::Secret;
-use crate::coding::mix;
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::device::memory::MemoryDirectory;
 use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::key::RecordLayout;
 use crate::names::{FileName, LogClass};
 use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES};
+use siltstone_index::coding::checksum::Secret;
+use siltstone_index::coding::mix;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

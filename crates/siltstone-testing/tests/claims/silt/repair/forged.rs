@@ -1,12 +1,12 @@
 //! Values that contain bytes of the log are not taken for frames of the log.
 
 use crate::repairs::{all, contents, copy_of, memory, overwrite, repair};
-use siltstone::coding::checksum::{Secret, crc32c, crc32c_append};
 use siltstone::device::{Access, Directory};
 use siltstone::engine::silt::live::Manifest;
 use siltstone::store::log_format::LogFormat;
 use siltstone::store::record::RecordView;
 use siltstone::{Database, Durability, Result, WriteOptions};
+use siltstone_index::coding::checksum::{Secret, crc32c, crc32c_append};
 
 /// Returns a value that contains, for each position from `base` on, the frame that `forge` makes.
 fn forgery(base: u64, mut forge: impl FnMut(u64, &mut Vec<u8>)) -> Vec<u8> {
