@@ -1,6 +1,7 @@
 //! The errors of the crate. Each message names the object, the limit and the remedy.
 
 use crate::names::{COMPRESSION_NAMES, FileName};
+use siltstone_device::is_shortage;
 use siltstone_index::{BuildError, DecodeError};
 use std::path::{Path, PathBuf};
 
@@ -325,14 +326,6 @@ fn hint(source: &std::io::Error) -> &'static str {
     }
 }
 
-/// The codes of the systems for a process, and for a system, that has no descriptors left: EMFILE and ENFILE.
-const SHORTAGES: [i32; 2] = [24, 23];
-
-/// Returns whether the process or the system has no descriptors left.
-pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
-    error.raw_os_error().is_some_and(|code| SHORTAGES.contains(&code))
-}
-
 fn user(process: Option<u32>, has_ended: bool) -> String {
     match process {
         Some(process) if has_ended => format!(
@@ -368,5 +361,30 @@ impl Error {
             expected: format!("{} with {}", error.structure, error.expected),
             got: error.got,
         }
+    }
+}
+
+impl From<siltstone_device::Error> for Error {
+    fn from(error: siltstone_device::Error) -> Error {
+        match error {
+            siltstone_device::Error::Locked { path, process, has_ended } => {
+                Error::Locked { path, process, has_ended }
+            }
+            siltstone_device::Error::Memory { problem } => Error::Setting { name: "memory", problem },
+            siltstone_device::Error::Removed { path } => Error::Removed { path },
+            siltstone_device::Error::Io { operation, file, source } => Error::Io { operation, file, source },
+        }
+    }
+}
+
+/// A file whose content is not what was written.
+pub(crate) trait CorruptFile {
+    /// Returns an error that names this file: there is `got` at `offset` instead of `expected`.
+    fn corrupt(&self, offset: u64, expected: impl Into<String>, got: impl Into<String>) -> Error;
+}
+
+impl CorruptFile for siltstone_device::File {
+    fn corrupt(&self, offset: u64, expected: impl Into<String>, got: impl Into<String>) -> Error {
+        Error::Corrupt { file: self.path().to_path_buf(), offset, expected: expected.into(), got: got.into() }
     }
 }

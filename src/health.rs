@@ -23,8 +23,8 @@
 //! of them.
 
 use crate::error::{Error, Result};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Arc;
 
 /// The database was closed.

@@ -106,8 +106,6 @@ mod cache;
 pub mod compression;
 mod damage;
 mod database;
-#[doc(hidden)]
-pub mod device;
 mod dictionary;
 #[doc(hidden)]
 pub mod engine;
@@ -125,8 +123,6 @@ mod progress;
 pub mod stats;
 #[doc(hidden)]
 pub mod store;
-#[doc(hidden)]
-pub mod sync;
 
 pub use batch::{Batch, Durability, NEVER, TimestampMs};
 pub use bytes::Bytes;
@@ -142,7 +138,6 @@ pub use database::{
     Builder, BulkLoader, ChangePosition, Changes, Codec, Database, Iter, KeyIter, OrderedDatabase,
     RepairOptions, Resources, Snapshot, Table, TableIter, WriteOptions,
 };
-pub use device::{Access, IoCount, IoSnapshot, Purpose};
 pub use dictionary::{
     DICTIONARY_VERSION, Dictionary, DictionaryBuilder, DictionaryIndex, DictionaryInfo, DictionaryIter,
     DictionaryOptions, DictionaryWriter,
@@ -160,4 +155,6 @@ pub use engine::{
 pub use error::{Error, Result};
 pub use key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 pub use progress::Progress;
+#[doc(inline)]
+pub use siltstone_device::{Access, IoCount, IoSnapshot, Purpose};
 pub use stats::{DegradedStore, Latency, RamAccount, Shape, Stats, StoreKind, Usage};

@@ -3,9 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory};
 use siltstone::{Builder, Database, Durability, Stats, Step, WriteOptions};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 

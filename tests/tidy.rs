@@ -21,7 +21,10 @@ const FILE_LINES_MAX: usize = 600;
 const LINE_CHARS_MAX: usize = 120;
 
 /// The crates that the library consists of, besides its own modules.
-const PART_CRATES: [&str; 1] = ["siltstone_index"];
+const PART_CRATES: [&str; 2] = ["siltstone_index", "siltstone_device"];
+
+/// The sources of the crate with the descriptors, the mappings and the locks.
+const DEVICE: &str = "crates/siltstone-device/src";
 
 /// A source file: its path from the root, all of it, and its code without comments and tests.
 struct Source {
@@ -286,15 +289,16 @@ fn crates_import_only_the_public_interface() {
 
 #[test]
 fn files_threads_and_clocks_are_used_in_their_modules_only() {
-    let sources: Vec<Source> = ["src", "crates/siltstone-index/src"].into_iter().flat_map(sources).collect();
-    let files = |path: &str| path.starts_with("src/device/") || path == "src/database/builder/mod.rs";
+    let sources: Vec<Source> =
+        ["src", "crates/siltstone-index/src", DEVICE].into_iter().flat_map(sources).collect();
+    let files = |path: &str| path.starts_with(DEVICE) || path == "src/database/builder/mod.rs";
     let clocks = |path: &str| path.starts_with("src/database");
-    let memory = |path: &str| path.starts_with("src/device/");
+    let memory = |path: &str| path.starts_with(DEVICE);
     let mut violations = with_words(
         &sources,
         &["std::fs", "libc::", "rustix::", "io_uring::"],
         files,
-        "only in the module device",
+        "only in the crate siltstone-device",
     );
     violations.extend(with_words(
         &sources,
@@ -305,21 +309,22 @@ fn files_threads_and_clocks_are_used_in_their_modules_only() {
     violations.extend(with_words(
         &sources,
         &["thread::spawn", "thread::Builder", "thread::{Builder", "thread::scope"],
-        |path| clocks(path) || path.starts_with("src/device/"),
-        "threads only in the modules database and device",
+        |path| clocks(path) || path.starts_with(DEVICE),
+        "threads only in the module database and the crate siltstone-device",
     ));
     violations.extend(with_words(
         &sources,
         &["unsafe {", "unsafe impl", "unsafe fn"],
         memory,
-        "only in the module device",
+        "only in the crate siltstone-device",
     ));
     none(violations);
 }
 
 #[test]
 fn crates_are_safe_except_for_memory_that_they_share_with_the_kernel_with_python_or_with_c() {
-    const MAY: [&str; 4] = [
+    const MAY: [&str; 5] = [
+        DEVICE,
         "crates/siltstone-network/src/transport/xdp/",
         "crates/siltstone-python/src/buffer.rs",
         "crates/siltstone-capi/src/",
@@ -327,7 +332,12 @@ fn crates_are_safe_except_for_memory_that_they_share_with_the_kernel_with_python
     ];
     let may = |path: &str| MAY.iter().any(|may| path.starts_with(may));
     let words = ["unsafe {", "unsafe impl", "unsafe fn"];
-    none(with_words(&sources("crates"), &words, may, "only in the module device, and at the borders"));
+    none(with_words(
+        &sources("crates"),
+        &words,
+        may,
+        "only in the crate siltstone-device, and at the borders",
+    ));
 }
 
 #[test]
@@ -345,7 +355,9 @@ fn the_library_does_not_print_stub_or_panic() {
     none(with_words(&sources("src"), &banned, |_| false, "not in the library"));
     let stubs = ["todo!(", "unimplemented!(", "dbg!("];
     none(with_words(&sources("crates"), &stubs, |_| false, "not in committed code"));
-    for library in ["siltstone-index", "siltstone-model", "siltstone-network", "siltstone-capi"] {
+    for library in
+        ["siltstone-index", "siltstone-device", "siltstone-model", "siltstone-network", "siltstone-capi"]
+    {
         let library = &format!("crates/{library}/src");
         none(with_words(&sources(library), &banned, |_| false, "not in a library"));
     }

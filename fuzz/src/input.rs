@@ -1,8 +1,8 @@
 //! Takes numbers, shapes of records and changes of files from the fuzzer's bytes.
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::key::{KeyHasher, PartitionHasher, RecordLayout};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 
 /// How keys are placed.
 pub const HASHER: PartitionHasher = PartitionHasher { key_hasher: KeyHasher::Identity, partitions_log2: 0 };

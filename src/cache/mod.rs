@@ -22,9 +22,9 @@ mod shard;
 use crate::batch::TimestampMs;
 use crate::key::KeyHash;
 use crate::mica::HashedKey;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use shard::{HashOf, SHARD_BYTES_MIN, Shard};
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 /// The maximum number of keys whose items are fetched together.

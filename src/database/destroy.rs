@@ -15,9 +15,9 @@ use super::disk;
 use super::place::{engine_of, refuse_disk};
 use super::repair::existing;
 use super::usage_file;
-use crate::device::{Access, Directory, LOCK, Purpose};
 use crate::error::{Error, Result};
 use crate::names::{COMPANION_NAMES, FileName};
+use siltstone_device::{Access, Directory, LOCK, Purpose};
 use std::path::Path;
 
 impl Database {

@@ -5,14 +5,13 @@ use super::compressed;
 use super::place::{Contents, check_access, engine_of_number};
 use crate::compression::Compression;
 use crate::damage::RepairReport;
-use crate::device::Directory;
 use crate::engine::{
     CommonSettings, DISK_FILTER_BITS, Disk, Engine, EngineKind, EngineSettings, OpenDisk, Opening,
     budget_of_disk,
 };
 use crate::error::{Error, Result};
 use crate::store::manifest::Header;
-use std::io::ErrorKind;
+use siltstone_device::Directory;
 use std::sync::Arc;
 
 /// The setting for the filter of a new disk whose settings are not stated.
@@ -81,7 +80,7 @@ fn directory_of(directory: &Directory, disk: &Disk, creates: bool) -> Result<(Di
         Error::Setting { name: "disk", problem }
     };
     let at = match directory.other(disk.path(), creates && !directory.is_read_only()) {
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+        Err(error) if error.is_not_found() => {
             return Err(missing("there is no such directory"));
         }
         opened => opened?,

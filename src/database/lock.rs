@@ -3,9 +3,9 @@
 //! Every change of a file holds the lock shared. Closing waits for running changes and then releases the lock. After
 //! that no handle of the database changes anything, so another open has the directory to itself.
 
-use crate::device::process_mark;
 use crate::error::{Error, Result};
-use crate::sync::RwLock;
+use siltstone_device::process_mark;
+use siltstone_device::sync::RwLock;
 
 pub(super) struct DirectoryLock {
     /// `None` once the database is closed.

@@ -47,7 +47,6 @@ use crate::engine::{Engine, Found};
 use crate::key::{Key, KeyHasher, RecordLayout, check_value};
 use crate::stats::Shape;
 
-use crate::device::Directory;
 use crate::error::{Error, Result};
 use crate::names::MANIFEST_NAME;
 use bytes::Bytes;
@@ -55,6 +54,7 @@ use changes::{Feed, InFlight};
 use clock::Clock;
 use latencies::{Latencies, Operation};
 use lock::DirectoryLock;
+use siltstone_device::Directory;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uniformity::Uniformity;
@@ -471,7 +471,7 @@ impl Inner {
 
     /// Checks that the directories were not removed since they were opened.
     fn check_present(&self) -> Result<()> {
-        self.directories.iter().try_for_each(|directory| directory.check_present(MANIFEST_NAME))
+        Ok(self.directories.iter().try_for_each(|directory| directory.check_present(MANIFEST_NAME))?)
     }
 
     /// Like [`check_present`](Inner::check_present), before a write that is to survive a power loss.

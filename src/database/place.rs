@@ -1,11 +1,10 @@
 //! Which database is in a directory.
 
-use crate::device::{Access, Directory, LOCK};
 use crate::engine::{EngineKind, EngineSettings};
 use crate::error::{Error, Result};
 use crate::names::MANIFEST_NAME;
 use crate::store::manifest::Header;
-use std::io::ErrorKind;
+use siltstone_device::{Access, Directory, LOCK};
 
 /// What is in a directory.
 pub(super) enum Contents {
@@ -86,8 +85,8 @@ pub(super) fn check_access(directory: &Directory) -> Result<()> {
         return Ok(());
     }
     // A directory in memory has no file of the lock, and a new database no manifest.
-    [LOCK, MANIFEST_NAME].into_iter().try_for_each(|name| match directory.open(name, Access::Direct) {
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
+    Ok([LOCK, MANIFEST_NAME].into_iter().try_for_each(|name| match directory.open(name, Access::Direct) {
+        Err(error) if error.is_not_found() => Ok(()),
         opened => opened.map(drop),
-    })
+    })?)
 }

@@ -7,10 +7,10 @@ use super::disk;
 use super::place::engine_of;
 use super::usage_file;
 use crate::damage::RepairReport;
-use crate::device::{Access, Directory};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::stats::Usage;
+use siltstone_device::{Access, Directory};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -64,10 +64,10 @@ impl Database {
         progress: &mut Progress<'_>,
     ) -> Result<RepairReport> {
         let path = path.as_ref();
-        match Database::repair_in(&existing(Directory::system(path, options.access), path)?, progress) {
+        match Database::repair_in(&existing(Ok(Directory::system(path, options.access)?), path)?, progress) {
             // Only a repair needs to write: an intact database is examined on a read-only medium too.
             Err(Error::Io { source, .. }) if is_refused(&source) => Database::repair_in(
-                &existing(Directory::system_read_only(path, options.access), path)?,
+                &existing(Ok(Directory::system_read_only(path, options.access)?), path)?,
                 progress,
             ),
             outcome => outcome,
@@ -116,11 +116,9 @@ fn is_refused(source: &std::io::Error) -> bool {
     matches!(source.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied)
 }
 
-pub(super) fn existing(opened: Result<Directory>, path: &Path) -> Result<Directory> {
+pub(super) fn existing(opened: siltstone_device::Result<Directory>, path: &Path) -> Result<Directory> {
     match opened {
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-            Err(Error::NotFound { path: path.to_owned() })
-        }
-        outcome => outcome,
+        Err(error) if error.is_not_found() => Err(Error::NotFound { path: path.to_owned() }),
+        outcome => Ok(outcome?),
     }
 }

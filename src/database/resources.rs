@@ -1,8 +1,8 @@
 //! What many databases share: threads for background work, and shares of memory and of open files.
 
-use crate::device::process_mark;
 use crate::error::{Error, Result};
-use crate::sync::{Condvar, Mutex};
+use siltstone_device::process_mark;
+use siltstone_device::sync::{Condvar, Mutex};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};

@@ -2,9 +2,9 @@
 
 use super::Database;
 use super::latencies::Operation;
-use crate::device::random_number;
 use crate::engine::{Record, ScanLimit, ScanPage};
 use crate::error::Result;
+use siltstone_device::random_number;
 use std::ops::{Bound, RangeBounds};
 
 impl Database {

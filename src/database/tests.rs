@@ -1,13 +1,13 @@
 //! Claims about opening, closing and what they leave behind.
 
 use super::*;
-use crate::device::Directory;
-use crate::device::memory::MemoryDirectory;
-use crate::device::system::synced;
 use crate::engine::EngineKind;
 use crate::engine::mica::MicaSettings;
 use crate::key::HASHES;
 use crate::{Access, Change};
+use siltstone_device::Directory;
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::system::synced;
 
 #[test]
 fn a_new_database_and_a_checkpoint_are_synced_by_name() {

@@ -2,8 +2,8 @@
 //! bound. A sample of the keys that were put since the database was opened shows it.
 
 use crate::key::KeyHash;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use siltstone_index::coding::mix;
 use std::collections::BTreeMap;
 

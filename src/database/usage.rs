@@ -3,11 +3,11 @@
 
 use super::usage_file;
 use crate::batch::{Write, has_passed};
-use crate::device::Directory;
 use crate::error::Result;
 use crate::names::COMPANION_NAMES;
 use crate::stats::Usage;
-use crate::sync::Mutex;
+use siltstone_device::Directory;
+use siltstone_device::sync::Mutex;
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -93,7 +93,7 @@ impl UsageCounters {
         let Some(directory) = &self.directory else { return Ok(()) };
         let names = directory.list()?;
         let mut companions = names.iter().filter(|name| COMPANION_NAMES.contains(&name.as_str()));
-        companions.try_for_each(|name| directory.share(name, target))
+        Ok(companions.try_for_each(|name| directory.share(name, target))?)
     }
 
     /// Continues from the content of the directory's file, or from zero if it cannot be read.
@@ -215,8 +215,8 @@ impl UsageCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Access;
-    use crate::device::memory::MemoryDirectory;
+    use siltstone_device::Access;
+    use siltstone_device::memory::MemoryDirectory;
 
     #[test]
     fn counts_continue_after_the_next_opening() {

@@ -4,9 +4,9 @@
 //! It is not part of the data. It is written about once per minute and not synced. If it is missing or damaged, the
 //! counts start at zero.
 
-use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::stats::Usage;
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum;
 
@@ -85,7 +85,7 @@ pub fn tidy(directory: &Directory) -> Result<u64> {
     if !names.iter().any(|name| name == USAGE_NAME) {
         return Ok(0);
     }
-    directory.open(USAGE_NAME, Access::Buffered)?.length()
+    Ok(directory.open(USAGE_NAME, Access::Buffered)?.length()?)
 }
 
 /// Reads the file of a directory. Returns `None` if it does not exist or is damaged.
@@ -111,13 +111,13 @@ pub fn write(directory: &Directory, usage: &Usage) -> Result<()> {
     if outcome.is_err() {
         directory.remove(NEW_NAME)?;
     }
-    outcome
+    Ok(outcome?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
+    use siltstone_device::memory::MemoryDirectory;
 
     #[test]
     fn what_was_written_is_read_and_what_is_damaged_is_not() {

@@ -7,10 +7,10 @@ use super::disk;
 use super::place::engine_of;
 use super::repair::existing;
 use crate::damage::VerifyReport;
-use crate::device::{Access, Directory};
 use crate::engine::{CommonSettings, EngineSettings, GoOn, Opening};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
+use siltstone_device::{Access, Directory};
 use std::path::Path;
 
 impl Database {

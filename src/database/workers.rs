@@ -19,7 +19,7 @@ use super::resources::{Member, Pool, Turn};
 use super::usage::UsageCounters;
 use crate::engine::{Background, Engine, Step};
 use crate::error::{Error, Result};
-use crate::sync::{Condvar, Mutex, RwLock, yield_now};
+use siltstone_device::sync::{Condvar, Mutex, RwLock, yield_now};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -462,10 +462,10 @@ impl Member for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory};
     use crate::engine::CommonSettings;
     use crate::engine::{EngineKind, Opening};
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{Access, Directory};
 
     #[test]
     fn if_a_thread_cannot_be_started_the_others_are_stopped() {

@@ -11,8 +11,6 @@
 use super::format::Header;
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, split};
 use crate::batch::{NEVER, Write};
-use crate::device::random_number;
-use crate::device::{Access, Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
 use crate::progress::Progress;
@@ -20,7 +18,8 @@ use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::record::RecordView;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::store::table::{BlockForm, OrderedTableSettings, OrderedTableWriter, TableForm};
-use std::io::ErrorKind;
+use siltstone_device::random_number;
+use siltstone_device::{Access, Directory, Purpose};
 use std::path::{Path, PathBuf};
 
 /// The bytes of keys and values between two reports of progress.
@@ -410,12 +409,12 @@ impl PartialFile {
     /// another index.
     fn complete(mut self, name: &str) -> Result<()> {
         let _locked = match self.directory.lock_file(name) {
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+            Err(error) if error.is_not_found() => None,
             outcome => Some(outcome?),
         };
         self.directory.rename(&self.name, name)?;
         self.is_complete = true;
-        self.directory.sync(Purpose::Maintain)
+        Ok(self.directory.sync(Purpose::Maintain)?)
     }
 }
 

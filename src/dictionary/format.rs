@@ -1,10 +1,10 @@
 //! The header of a dictionary, in the header block of its store file; `docs/formats/dictionary.md` has the diagram.
 
-use crate::device::{AlignedBuffer, File, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::key::{KeyHasher, PartitionHasher, RecordLayout, check_key_length, check_value_length};
 use crate::store::file::StoreFile;
 use crate::store::record::RecordShape;
+use siltstone_device::{AlignedBuffer, File, Purpose};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum;
 
@@ -80,7 +80,7 @@ impl Header {
         if let Some(block) = buffer.first_chunk_mut() {
             self.encode_into(block);
         }
-        file.write(Purpose::Maintain, 0, &buffer)
+        Ok(file.write(Purpose::Maintain, 0, &buffer)?)
     }
 
     /// Reads the header of a dictionary.

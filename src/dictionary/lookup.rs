@@ -1,13 +1,13 @@
 //! Lookups: single ones, or batches with overlapped reads.
 
 use super::Dictionary;
-use crate::device::{Purpose, ReadRequest, with_scratch};
 use crate::error::Result;
 use crate::key::check_key;
 use crate::store::Query;
 use crate::store::record::RecordView;
 use crate::store::table::{Located, Span};
 use bytes::Bytes;
+use siltstone_device::{Purpose, ReadRequest, with_scratch};
 
 /// The maximum number of reads and bytes per batch.
 const BATCH_READS_MAX: usize = 1024;
@@ -158,7 +158,7 @@ impl Dictionary {
             let (offset, length) = self.store().extent_of(&one.span);
             request.aim(offset, length);
         }
-        file.file().read_many(Purpose::Get, requests)
+        Ok(file.file().read_many(Purpose::Get, requests)?)
     }
 
     fn find_in<T>(

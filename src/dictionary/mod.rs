@@ -21,15 +21,15 @@ pub use format::DICTIONARY_VERSION;
 
 use crate::batch::NEVER;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
-use crate::device::{Access, Directory, IoSnapshot, Purpose, SystemDirectory};
 use crate::engine::Record;
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
 use crate::store::table::{IndexKind, OrderedCursor, OrderedTable};
 use bytes::Bytes;
 use format::Header;
+use siltstone_device::{Access, Directory, IoSnapshot, Purpose, SystemDirectory};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

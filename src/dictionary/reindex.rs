@@ -13,12 +13,12 @@
 //! ```
 
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, builder::check_index, split};
-use crate::device::{Access, Directory, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
 use crate::store::table::{StoreIndex, StoreIndexBuilder};
+use siltstone_device::{Access, Directory, Purpose};
 use std::path::Path;
 
 /// The records between two reports of progress.

@@ -2,12 +2,12 @@
 
 use super::Dictionary;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
-use crate::device::Purpose;
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::key::KeyHash;
 use crate::progress::Progress;
 use crate::store::examine::{Examined, OpenedStore};
 use crate::store::record::RecordView;
+use siltstone_device::Purpose;
 
 /// What the records of a dictionary add up to, and what must not be among them.
 #[derive(Default)]

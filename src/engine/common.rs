@@ -1,10 +1,10 @@
 //! The settings that every engine understands. All but the memory budget are fixed when a database is created.
 
 use crate::compression::Compression;
-use crate::device::random_number;
 use crate::key::{HASH_LENGTH_MIN, KeyHasher, RecordLayout, check_key_length, check_value_length};
 use crate::store::CompactionFilter;
 use crate::store::manifest::Header;
+use siltstone_device::random_number;
 use siltstone_index::coding::checksum::Secret;
 
 use crate::error::{Error, Result};

@@ -22,7 +22,6 @@ pub use settings::{Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingI
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
-use crate::device::Directory;
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
@@ -33,6 +32,7 @@ pub use ordered::{Direction, KeyBounds, Keys, Ordered};
 pub use scan::PageBuilder;
 pub(crate) use scan::by_partition;
 pub use scan::{ScanLimit, ScanPage};
+use siltstone_device::Directory;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@
 //! does not fit before the end, even with the pages mapped there a second time, starts at the beginning.
 
 use super::{Full, Space};
-use crate::device::Pages;
+use siltstone_device::Pages;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

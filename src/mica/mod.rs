@@ -61,9 +61,9 @@ pub use settings::{CacheSettings, StoreSettings};
 pub use state_access::{OwnedState, StateAccess, WriterState};
 pub use table::{Account, Table, Value};
 
-use crate::device::Pages;
 pub use crate::error::Full;
 pub use crate::key::RecordLayout;
+use siltstone_device::Pages;
 
 /// The atomics of `buckets`. `tests/interleavings.rs` replaces them with loom's.
 mod atomic {

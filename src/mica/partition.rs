@@ -9,8 +9,8 @@ use super::{
     WriterState,
 };
 use crate::batch::TimestampMs;
-use crate::device::Pages;
-use crate::sync::Mutex;
+use siltstone_device::Pages;
+use siltstone_device::sync::Mutex;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::sync::Arc;

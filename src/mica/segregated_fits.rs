@@ -22,7 +22,7 @@
 //! D. E. Knuth, "The Art of Computer Programming", volume 1, section 2.5, has boundary tags.
 
 use super::{Full, Space};
-use crate::device::Pages;
+use siltstone_device::Pages;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Lengths up to this have a class each.

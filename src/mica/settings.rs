@@ -8,8 +8,8 @@ use super::segregated_fits::SPACE_WORDS_MAX;
 use super::{
     AccessMode, CircularLog, Eviction, Handles, Mode, Partition, RecordLayout, SegregatedFits, Sweep,
 };
-use crate::device::Pages;
 use crate::error::{Error, Result};
+use siltstone_device::Pages;
 
 /// Items per main bucket of a store: with a tenth of spare buckets, the index rarely fills before the memory does.
 const STORE_LOAD: f64 = 6.2;

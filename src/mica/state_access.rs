@@ -1,7 +1,7 @@
 //! Access of a writer to the state of a partition that only writers need.
 
 use super::{CollectionTimer, Space};
-use crate::sync::{Mutex, MutexGuard};
+use siltstone_device::sync::{Mutex, MutexGuard};
 use std::ops::DerefMut;
 use std::sync::Arc;
 

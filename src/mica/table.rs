@@ -4,7 +4,7 @@ use super::buckets::{BUCKET_BYTES, BucketEntry, Buckets, Home, Locked, Mode, Sea
 use super::item::Item;
 use super::{HashedKey, RecordLayout, Space};
 use crate::batch::TimestampMs;
-use crate::device::Pages;
+use siltstone_device::Pages;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,8 +1,8 @@
 //! The statistics of a database as JSON, with the names that all reports share.
 
 use super::{DegradedStore, Latency, RamAccount, Shape, Stats, StoreKind, Usage};
-use crate::device::{IoSnapshot, Purpose};
 use serde_json::{Map, Value, json};
+use siltstone_device::{IoSnapshot, Purpose};
 
 impl Stats {
     /// Returns all statistics as one line of JSON, as `siltstone stats --json` prints them. With the feature `json`.

@@ -11,9 +11,9 @@ pub(crate) use latency::{BUCKETS as LATENCY_BUCKETS, bucket_of as latency_bucket
 pub use text::number_as_text;
 
 use crate::compression::Compression;
-use crate::device::IoSnapshot;
 use crate::error::{Error, Result};
 use crate::key::{KeyHasher, check_key};
+use siltstone_device::IoSnapshot;
 
 /// Memory by item, in bytes: the memory account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

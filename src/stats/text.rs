@@ -1,7 +1,7 @@
 //! Statistics as text: a table for people, and the format of Prometheus.
 
 use super::{Latency, Stats, StoreKind};
-use crate::device::{IoCount, Purpose};
+use siltstone_device::{IoCount, Purpose};
 use std::fmt::{self, Display, Formatter, Write};
 
 /// Returns a number as text: an integer if it is whole or has at least six digits before the point, otherwise six

@@ -9,8 +9,8 @@
 //! wrong place is detected. The header also has the number of bytes used and the offset of the first record that begins
 //! in the block. A record may continue in the next block. `docs/formats/block.md` has the format.
 
-use crate::device::File;
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
+use siltstone_device::File;
 use siltstone_index::coding::checksum;
 
 /// The bytes of a block's header.
@@ -156,8 +156,8 @@ fn misfit(file: &File, offset: u64, used: usize, first: u16) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory};
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{Access, Directory};
 
     fn sealed(payload: &[u8]) -> Vec<u8> {
         let mut builder = BlockBuilder::new(3, 512);

@@ -1,8 +1,8 @@
 //! The file of an immutable store: a header block, data blocks, the saved index and filter, a footer.
 //! docs/formats/store_file.md draws it.
 
-use crate::device::{AlignedBuffer, Appender, Directory, File, Purpose, ReadAhead};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
+use siltstone_device::{AlignedBuffer, Appender, Directory, File, Purpose, ReadAhead};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum;
 use std::ops::Range;
@@ -190,13 +190,13 @@ impl StoreFileWriter {
     /// Appends a sealed block.
     pub fn append_block(&mut self, block: &[u8]) -> Result<()> {
         self.blocks += 1;
-        self.appender.append(block)
+        Ok(self.appender.append(block)?)
     }
 
     /// Writes the blocks so far, so that they can be read through another handle. Their end is a multiple of the
     /// file's alignment.
     pub fn write_buffered(&mut self) -> Result<()> {
-        self.appender.write_buffered()
+        Ok(self.appender.write_buffered()?)
     }
 
     /// Returns the number of blocks that can be read already.
@@ -360,7 +360,7 @@ impl StoreFile {
 
     /// Syncs the file. It survives a power failure once its directory is synced too.
     pub fn sync(&self, purpose: Purpose) -> Result<()> {
-        self.file.sync(purpose)
+        Ok(self.file.sync(purpose)?)
     }
 
     /// Returns an error if the copy of the footer differs.
@@ -449,7 +449,7 @@ impl StoreFile {
         if length == 0 {
             return Ok(&[]);
         }
-        self.file.read(purpose, offset, length, buffer)
+        Ok(self.file.read(purpose, offset, length, buffer)?)
     }
 
     /// Passes the bytes of blocks from `first` on to `take`, with the number of the first of them: at least a piece and
@@ -491,8 +491,8 @@ impl StoreFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Access;
-    use crate::device::memory::MemoryDirectory;
+    use siltstone_device::Access;
+    use siltstone_device::memory::MemoryDirectory;
 
     fn create(directory: &Directory) -> File {
         directory.create("s", Access::Buffered).unwrap()

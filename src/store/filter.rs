@@ -1,9 +1,9 @@
 //! The filter of a store: kinds, saved form and the filter in memory.
 
 use super::file::StoreFile;
-use crate::device::Purpose;
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::key::KeyHash;
+use siltstone_device::Purpose;
 use siltstone_index::filter::{CuckooFilter, Filter, RangedFilter, RibbonFilter};
 use std::ops::Deref;
 

@@ -17,13 +17,13 @@
 //!  file               a b c d e f              record of slot s is at rank(s), the taken slots before s
 //!  ```
 
-use crate::device::Directory;
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;
 use crate::store::merge::PlacedRecord;
 use crate::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
+use siltstone_device::Directory;
 use siltstone_index::filter::{CuckooFilter, RibbonBuilder};
 use siltstone_index::partial_key_cuckoo::PartialKeyCuckoo;
 use siltstone_index::run_columns::RunColumnsSettings;
@@ -151,11 +151,11 @@ impl HashStoreWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, AlignedBuffer, Purpose};
     use crate::key::{KeyHash, KeyHasher, PartitionHasher};
     use crate::store::Query;
     use crate::store::record::{RecordShape, RecordView};
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{Access, AlignedBuffer, Purpose};
     use siltstone_index::partial_key_cuckoo::CuckooSettings;
     use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The files of a database in a directory.
 
-use crate::device::Directory;
 use crate::error::Result;
 use crate::names::{FileName, LogClass};
+use siltstone_device::Directory;
 
 /// Returns the files of a database in a directory, in the order of [`FileName`]: segments and stores by number.
 pub(crate) fn list_files(directory: &Directory) -> Result<Vec<FileName>> {

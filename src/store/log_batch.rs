@@ -10,11 +10,11 @@
 //! of a LogStore are read in a few passes over its part of the log, each for as many records in hash order as the
 //! batch holds.
 
-use crate::device::{AlignedBuffer, Purpose};
 use crate::store::log::LogView;
 use crate::store::log_format::{FRAME_CRC_BYTES, Frame};
 use crate::store::log_store::FrozenLog;
 use crate::store::record::{RecordProblem, RecordView};
+use siltstone_device::{AlignedBuffer, Purpose};
 use std::ops::Range;
 
 /// The most bytes that are read per record, with all passes. Where more are needed, records are read one by one.

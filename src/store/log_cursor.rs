@@ -2,12 +2,12 @@
 
 use super::log_batch::LogBatch;
 use super::log_store::FrozenLog;
-use crate::device::{AlignedBuffer, Purpose};
 use crate::error::Result;
 use crate::key::{KeyHash, PartitionHasher};
 use crate::store::log::LogView;
 use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::RecordSpan;
+use siltstone_device::{AlignedBuffer, Purpose};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -239,13 +239,13 @@ impl Cursor for LogCursor {
 mod tests {
     use super::*;
     use crate::batch::Durability;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory};
     use crate::key::{KeyHasher, RecordLayout};
     use crate::store::log::Log;
     use crate::store::log_format::LogFormat;
     use crate::store::log_store::{LogStore, LogStoreSettings};
     use crate::store::record::RecordView;
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{Access, Directory};
     use siltstone_index::coding::checksum::Secret;
     use siltstone_index::partial_key_cuckoo::CuckooSettings;
 

@@ -6,10 +6,10 @@
 //! that the number of a unit is a place.
 
 use crate::batch::BATCH_BYTES_MAX;
-use crate::device::Purpose;
 use crate::key::RecordLayout;
 use crate::names::{FileName, LogClass};
 use crate::store::record::{RecordProblem, RecordView};
+use siltstone_device::Purpose;
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum::{self, Secret};
 

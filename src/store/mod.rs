@@ -29,8 +29,8 @@ pub use file::{StoreFile, StoreFileWriter, StoreFooter};
 pub use filter::{FilterKind, StoreFilter};
 pub(crate) use listing::{list_files, segment_bases};
 
-use crate::device::Purpose;
 use crate::key::KeyHash;
+use siltstone_device::Purpose;
 
 /// The lookup of one key in a store.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,8 @@
 //! the sectors of the slot, and needs no other byte of the block to verify it.
 
 use super::block::Block;
-use crate::device::File;
-use crate::error::Result;
+use crate::error::{CorruptFile, Result};
+use siltstone_device::File;
 use siltstone_index::coding::checksum;
 use std::ops::Range;
 
@@ -120,8 +120,8 @@ impl CheckedSlots {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory};
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{Access, Directory};
 
     const SLOTS: CheckedSlots = CheckedSlots { store_tag: 3, slot_bytes: 100, block_bytes: 512, slots: 10 };
 

@@ -2,9 +2,9 @@
 //! the database has.
 
 use fastrand::Rng;
-use siltstone::device::{Access, Directory};
 use siltstone::engine::{Change, EngineKind, Step};
 use siltstone::{Batch, Bytes, ChangePosition, Database, Durability, Error, Result, WriteOptions};
+use siltstone_device::{Access, Directory};
 use siltstone_testing::{Call, Crash, FailingCall, SimulatedDirectory};
 use std::collections::BTreeMap;
 

@@ -3,8 +3,6 @@
 //!
 //! `SILTSTONE_BLESS=1` overwrites the files; only a new version of a format justifies that.
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::engine::flashkey::live;
 use siltstone::engine::silt::live::{Edit, Manifest, Role, StoreEntry};
 use siltstone::key::{KeyHash, KeyHasher, PartitionHasher, RecordLayout};
@@ -24,6 +22,8 @@ use siltstone::store::table::{
 use siltstone::store::unit_index::{IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex};
 use siltstone::store::{Query, StoreFile, StoreFileWriter, StoreFilter};
 use siltstone::{Compression, Durability, Usage, compression_file, usage_file};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::checksum::Secret;
 use siltstone_index::filter::{CuckooFilter, RibbonFilter};
 use siltstone_index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};

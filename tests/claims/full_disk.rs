@@ -4,8 +4,8 @@
 
 #![expect(clippy::print_stdout, reason = "a test prints what it cannot do")]
 
-use siltstone::device::Directory;
 use siltstone::{Access, Batch, Builder, Database, Durability, Error, WriteOptions};
+use siltstone_device::Directory;
 use siltstone_testing::simulated::{Faults, SimulatedDirectory};
 use std::io::Write;
 use std::path::{Path, PathBuf};

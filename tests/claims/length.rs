@@ -1,8 +1,8 @@
 //! The approximate number of keys of every engine is as precise as documented, whatever was overwritten, deleted,
 //! expired, opened again or cut off by a kill.
 
-use siltstone::device::{Access, Directory};
 use siltstone::{Builder, Database, WriteOptions};
+use siltstone_device::{Access, Directory};
 use siltstone_testing::SimulatedDirectory;
 use std::path::Path;
 

@@ -1,12 +1,12 @@
 //! The settings of engines: which of them a database keeps, which engine an open finds, and that
 //! `docs/SETTINGS.md` lists all of them. `SILTSTONE_BLESS=1` writes its tables.
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory};
 use siltstone::{
     Builder, Database, EngineKind, EngineSettings, Error, FilterKind, HashStoreKind, IndexKind, MicaSettings,
     SiltSettings, Stats,
 };
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 use std::fmt::Write as _;
 use std::path::Path;
 

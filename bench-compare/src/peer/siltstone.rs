@@ -199,7 +199,7 @@ impl Peer for Siltstone {
             ("delayed_writes".to_owned(), stats.delayed_writes as f64),
             ("delayed_s".to_owned(), stats.delayed_ns as f64 / 1e9),
         ];
-        for purpose in siltstone::device::Purpose::ALL {
+        for purpose in siltstone::Purpose::ALL {
             let count = stats.io.of(purpose);
             for (what, value) in [
                 ("reads", count.reads),

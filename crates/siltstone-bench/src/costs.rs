@@ -4,7 +4,7 @@ use crate::accounts;
 use serde::Serialize;
 use serde_json::Value;
 use siltstone::Stats;
-use siltstone::device::Purpose;
+use siltstone_device::Purpose;
 use std::fmt::Write;
 
 /// The costs of operations, and the contents of the database after them. Serialises with the common field names.

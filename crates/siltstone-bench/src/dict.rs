@@ -264,7 +264,7 @@ impl Bench<'_> {
     fn look_up(&mut self, dictionary: &Dictionary, keys: u64) -> Result<Lookups> {
         let mut random = random::stream(self.settings.seed, 1);
         let mut key = Vec::new();
-        let reads = |dictionary: &Dictionary| dictionary.io().of(siltstone::device::Purpose::Get).reads;
+        let reads = |dictionary: &Dictionary| dictionary.io().of(siltstone_device::Purpose::Get).reads;
         let reads_before = reads(dictionary);
         let started = Instant::now();
         for _ in 0..self.settings.lookups {

@@ -87,3 +87,9 @@ impl Error {
 
 /// The result of a benchmark.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl From<siltstone_device::Error> for Error {
+    fn from(error: siltstone_device::Error) -> Error {
+        Error::Database(error.into())
+    }
+}

@@ -4,9 +4,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "the figures are what one looks at when a claim fails")]
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory, Purpose};
 use siltstone::{Builder, Database, EngineKind};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use siltstone_model::planner::{Demand, Disk, Goal, Plan, Prediction, System, in_equal_space, plan, trial};
 use siltstone_model::{Flash, KeyStream, Popularity};
 

@@ -2,11 +2,11 @@
 //! wrong value, and a repair keeps every record that the bit does not affect.
 
 use crate::engines::{FileKind, TestEngine};
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::engine::CommonSettings;
 use siltstone::{Builder, Bytes, Database, Error};
 use siltstone::{RepairReport, VerifyReport};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use std::collections::BTreeMap;
 
 /// Returns the kinds of files of all engines.

@@ -26,7 +26,7 @@ fn create() -> siltstone::Result<Files> {
     Ok(files)
 }
 
-fn open(files: &Files) -> siltstone::Result<(Database, siltstone::device::Directory)> {
+fn open(files: &Files) -> siltstone::Result<(Database, siltstone_device::Directory)> {
     let directory = memory(files)?;
     let builder = Database::builder("memory").partitions(1).background_threads(0);
     Ok((builder.open_in(directory.clone())?, directory))

@@ -2,8 +2,8 @@
 //! or hide its error.
 
 use crate::Call;
-use siltstone::device::{Access, DirectoryBackend, FileBackend};
-use siltstone::sync::Mutex;
+use siltstone_device::sync::Mutex;
+use siltstone_device::{Access, DirectoryBackend, FileBackend};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

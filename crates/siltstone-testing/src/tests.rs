@@ -5,8 +5,8 @@ use super::reference::{Cell, DOUBTS_MAX, Records};
 use super::*;
 use bytes::Bytes;
 use siltstone::batch::{Durability, NEVER, Write};
-use siltstone::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone::{Error, Result};
+use siltstone_device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone_index::coding::checksum;
 
 /// A mistake of the store.
@@ -152,7 +152,7 @@ impl LogStore {
         }
         let outcome = self.flush().and_then(|()| match self.mistake {
             Mistake::NoSyncOfTheFile => Ok(()),
-            _ => self.file.sync(Purpose::Log),
+            _ => Ok(self.file.sync(Purpose::Log)?),
         });
         self.poisoned |= outcome.is_err() && self.mistake != Mistake::GoesOnAfterAFailedSync;
         outcome

@@ -2,8 +2,8 @@
 
 use crate::input::{Input, contents, directory, directory_with};
 use crate::seal::{VARIABLE, seal_store};
-use siltstone::device::{AlignedBuffer, Directory, Purpose};
 use siltstone::store::chain::{AddedRun, Chain, ChainSettings, ChainWriter};
+use siltstone_device::{AlignedBuffer, Directory, Purpose};
 use siltstone_index::run_columns::{RunColumnsBuilder, RunColumnsSettings};
 use std::sync::Arc;
 

@@ -2,12 +2,12 @@
 
 use crate::input::{HASHER, Input, contents, directory, directory_with};
 use crate::seal::seal_store;
-use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::key::RecordLayout;
 use siltstone::store::Query;
 use siltstone::store::merge::PlacedRecord;
 use siltstone::store::record::{RecordShape, RecordView};
 use siltstone::store::table::{BlockForm, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm};
+use siltstone_device::{AlignedBuffer, Purpose};
 use siltstone_index::filter::CuckooFilter;
 use siltstone_index::partial_key_cuckoo::{CuckooSettings, PartialKeyCuckoo};
 

@@ -2,11 +2,11 @@
 
 use crate::input::{Input, directory, put};
 use crate::seal::{SECRET, frame_of};
-use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::names::LogClass;
 use siltstone::store::data_logs::{CLASSES, DataLogSettings, DataLogs, DataLogsToExamine, FinishedSegment};
 use siltstone::store::log_format::{SEGMENT_HEADER_BYTES, Slots};
 use siltstone::store::record::RecordView;
+use siltstone_device::{AlignedBuffer, Purpose};
 use std::sync::Arc;
 
 /// Runs the target.

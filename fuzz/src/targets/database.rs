@@ -3,11 +3,11 @@
 
 use crate::input::{Input, contents, put};
 use crate::seal::{VARIABLE, seal_manifest, seal_saved_index, seal_segment, seal_store, secret_in};
-use siltstone::device::{Access, Directory};
 use siltstone::engine::CommonSettings;
 use siltstone::key::RecordLayout;
 use siltstone::names::FileName;
 use siltstone::{Builder, Database};
+use siltstone_device::{Access, Directory};
 use siltstone_testing::engines::FileKind;
 use siltstone_testing::flips::file_kinds;
 use siltstone_testing::{Damage, SimulatedDirectory};

@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// Returns the keys of the run, unless it cannot be read.
-fn range(directory: &siltstone::device::Directory, direction: Direction) -> Option<Vec<(Vec<u8>, bool)>> {
+fn range(directory: &siltstone_device::Directory, direction: Direction) -> Option<Vec<(Vec<u8>, bool)>> {
     let opened = OrderedKeys::open(directory, &[RUN], None).ok()?;
     let mut range = opened.snapshot().range((Bound::Unbounded, Bound::Unbounded), direction);
     let mut keys = Vec::new();

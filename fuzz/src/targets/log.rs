@@ -2,9 +2,9 @@
 
 use crate::input::{Input, directory, put};
 use crate::seal::{SECRET, frame};
-use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::log::{Log, LogSettings};
 use siltstone::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
+use siltstone_device::{AlignedBuffer, Purpose};
 
 /// Runs the target.
 pub fn run(data: &[u8]) {

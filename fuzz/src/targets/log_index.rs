@@ -3,7 +3,6 @@
 use crate::input::{Input, contents, directory, directory_with};
 use crate::seal::{SECRET, seal_saved_index};
 use siltstone::Durability;
-use siltstone::device::{Directory, Purpose};
 use siltstone::key::RecordLayout;
 use siltstone::names::LogClass;
 use siltstone::store::log::Log;
@@ -12,6 +11,7 @@ use siltstone::store::record::RecordView;
 use siltstone::store::unit_index::{
     IndexToExamine, IndexToOpen, LogIndex, LogIndexSettings, SaveStep, SavedIndex,
 };
+use siltstone_device::{Directory, Purpose};
 use siltstone_index::coding::mix;
 use std::sync::Arc;
 

@@ -2,13 +2,13 @@
 
 use crate::input::{HASHER, Input, contents, directory, directory_with};
 use crate::seal::seal_store;
-use siltstone::device::{AlignedBuffer, Purpose};
 use siltstone::store::Query;
 use siltstone::store::merge::PlacedRecord;
 use siltstone::store::record::{RecordShape, RecordView};
 use siltstone::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
+use siltstone_device::{AlignedBuffer, Purpose};
 use std::sync::Arc;
 
 /// Runs the target.

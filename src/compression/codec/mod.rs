@@ -5,7 +5,7 @@
 
 use crate::compression::Compression;
 use crate::key::VALUE_LENGTH_MAX;
-use crate::sync::Mutex;
+use siltstone_device::sync::Mutex;
 use siltstone_index::coding::checksum::crc32c;
 use siltstone_index::coding::{Reader, push_varint};
 use std::cell::RefCell;

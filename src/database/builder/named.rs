@@ -3,9 +3,9 @@
 use super::Builder;
 use crate::batch::Durability;
 use crate::compression::Compression;
-use crate::device::Access;
 use crate::engine::{EngineKind, SettingValue};
 use crate::error::{Error, Result};
+use siltstone_device::Access;
 
 /// Sets a setting of a builder to a value as text; `None` if it cannot have this value.
 type Set = fn(Builder, &str) -> Option<Builder>;

@@ -20,11 +20,11 @@ use crate::database::resources::check_threads;
 use crate::database::{
     Database, Inner, lock::DirectoryLock, uniformity::Uniformity, usage::UsageCounters, workers::Workers,
 };
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory, open_files_default};
 use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Opening};
 use crate::error::{Error, Result};
 use crate::store::sort::remove_stale_runs;
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, open_files_default};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Builder {
                 Directory::create_system(&path, access)
             }
         };
-        let directory = opened.map_err(|error| not_opened(path, error))?;
+        let directory = opened.map_err(|error| not_opened(path, error.into()))?;
         if let Some(max) = self.open_files_max {
             directory.limit_open_files(max);
         }

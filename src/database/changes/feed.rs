@@ -18,7 +18,6 @@
 use super::state::{FeedOpening, FeedState, is_state};
 use super::{ChangePosition, Changes};
 use crate::batch::Durability;
-use crate::device::{Directory, Purpose, random_number};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
@@ -27,8 +26,9 @@ use crate::store::log::{Log, LogSettings};
 use crate::store::log_format::{LogFormat, POSITION_MAX};
 use crate::store::record::RecordView;
 use crate::store::segment_bases;
-use crate::sync::Mutex;
 use bytes::Bytes;
+use siltstone_device::sync::Mutex;
+use siltstone_device::{Directory, Purpose, random_number};
 use siltstone_index::coding::checksum::Secret;
 use siltstone_index::coding::mix;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -366,7 +366,7 @@ fn remove_segments(directory: &Directory) -> Result<()> {
     let mut bases = segment_bases(directory, LogClass::Changes)?;
     bases.sort_unstable();
     let mut names = bases.into_iter().map(|base| FileName::Segment { class: LogClass::Changes, base });
-    names.try_for_each(|name| directory.remove(&name.to_string()))
+    Ok(names.try_for_each(|name| directory.remove(&name.to_string()))?)
 }
 
 /// Makes the next open of a database begin a new feed, if it has one.

@@ -1,10 +1,9 @@
 //! The file `CHANGES`: what the log of the change feed has, and whether it can be continued.
 //! docs/formats/changes.md has the bytes.
 
-use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::names::{CHANGES_NAME, FileName, NEW_CHANGES_NAME};
-use crate::store::examine::is_missing;
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::{Reader, checksum};
 use std::ops::RangeInclusive;
 
@@ -91,7 +90,7 @@ impl FeedState {
     /// Reads the file of a directory: `None` if there is none, `Some(None)` if it is damaged.
     pub fn read(directory: &Directory) -> Result<Option<Option<FeedState>>> {
         let file = match directory.open(CHANGES_NAME, Access::Buffered) {
-            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) if error.is_not_found() => return Ok(None),
             file => file?,
         };
         let length = file.length()?;
@@ -117,7 +116,7 @@ impl FeedState {
         file.sync(Purpose::Maintain)?;
         drop(file);
         directory.rename(NEW_CHANGES_NAME, CHANGES_NAME)?;
-        directory.sync(Purpose::Maintain)
+        Ok(directory.sync(Purpose::Maintain)?)
     }
 }
 

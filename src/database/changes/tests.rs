@@ -1,10 +1,10 @@
 use super::state::{FeedOpening, FeedState, owns};
 use super::*;
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory, Purpose};
 use crate::engine::{Change, EngineKind};
 use crate::names::{CHANGES_NAME, COMPANION_NAMES};
 use crate::{Batch, BulkLoader, Durability, RepairOptions, WriteOptions};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use std::collections::BTreeMap;
 use std::path::Path;
 

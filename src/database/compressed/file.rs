@@ -6,10 +6,10 @@
 //! checkpoints have as well: a copy of another database, which a restore put there, is damage.
 
 use crate::damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
-use crate::device::{Access, AlignedBuffer, Directory, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::names::{COMPRESSION_NAMES, SET_ASIDE};
 use crate::store::manifest::Header;
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum::{Secret, crc32c};
 use std::io::ErrorKind;
@@ -123,7 +123,7 @@ pub fn read(directory: &Directory, owner: Secret) -> Result<Option<Vec<u8>>> {
 pub fn tidy(directory: &Directory) -> Result<()> {
     let names = directory.list()?;
     let left = COMPRESSION_NAMES.map(new_name).into_iter().filter(|new| names.contains(new));
-    left.into_iter().try_for_each(|new| directory.remove(&new))
+    Ok(left.into_iter().try_for_each(|new| directory.remove(&new))?)
 }
 
 /// Writes the missing copies durably.
@@ -137,7 +137,7 @@ pub fn complete(directory: &Directory, owner: Secret, dictionary: &[u8]) -> Resu
     for name in &missing {
         write_copy(directory, owner, name, dictionary)?;
     }
-    if missing.is_empty() { Ok(()) } else { directory.sync(Purpose::Maintain) }
+    if missing.is_empty() { Ok(()) } else { Ok(directory.sync(Purpose::Maintain)?) }
 }
 
 fn write_copy(directory: &Directory, owner: Secret, name: &str, dictionary: &[u8]) -> Result<()> {
@@ -147,10 +147,10 @@ fn write_copy(directory: &Directory, owner: Secret, name: &str, dictionary: &[u8
     // Before the rename: a copy that has its name is complete, also after a loss of power.
     let synced = written.and_then(|()| file.sync(Purpose::Maintain));
     drop(file);
-    synced.and_then(|()| directory.rename(&new, name)).inspect_err(|_| {
+    Ok(synced.and_then(|()| directory.rename(&new, name)).inspect_err(|_| {
         // If this fails too, the next open removes it.
         let _ = directory.remove(&new);
-    })
+    })?)
 }
 
 /// Adds the damage of the files to a report. Records are lost only if no copy is intact.
@@ -209,13 +209,13 @@ pub fn repair(directory: &Directory, report: &mut RepairReport) -> Result<()> {
             None => directory.remove(name)?,
         }
     }
-    directory.sync(Purpose::Maintain)
+    Ok(directory.sync(Purpose::Maintain)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
+    use siltstone_device::memory::MemoryDirectory;
 
     const OWNER: Secret = Secret::new(0);
 

@@ -21,11 +21,11 @@ mod training;
 mod values;
 
 use crate::compression::Compression;
-use crate::device::Directory;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::store::CompactionFilter;
 use crate::store::manifest::Header;
+use siltstone_device::Directory;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 

@@ -3,7 +3,6 @@
 use super::values::{Sizes, Values};
 use crate::batch::{Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
-use crate::device::Directory;
 use crate::engine::{
     Background, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, GoOn, KeyBounds, Keys,
     Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Snapshot, Step,
@@ -12,6 +11,7 @@ use crate::error::Result;
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
+use siltstone_device::Directory;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The samples on which the dictionary of a database is trained.
 
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU8, Ordering};
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicU8, Ordering};
 
 /// The dictionary is trained on values of this many bytes, unless a test wants fewer.
 pub const SAMPLE_BYTES: usize = 1 << 20;

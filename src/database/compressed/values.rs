@@ -6,14 +6,14 @@ use crate::batch::BEFORE_ALL_EXPIRY;
 use crate::compression::Compression;
 use crate::compression::codec::{Codec, VALUE_LENGTH_COMPRESSED_MAX, dictionary_of, raw_value, train};
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
-use crate::device::Directory;
 use crate::engine::{Engine, Found, Record, ScanLimit};
 use crate::error::{Error, Result};
 use crate::names::COMPRESSION_NAMES;
 use crate::stats::Stats;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::Bytes;
+use siltstone_device::Directory;
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use siltstone_index::coding::checksum::Secret;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::device::memory::MemoryDirectory;
-use crate::device::{AlignedBuffer, File};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{AlignedBuffer, File};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -144,9 +144,9 @@ impl SiltFamilySettings for BloomStoreSettings {
 mod tests {
     use super::*;
     use crate::Database;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory};
     use crate::engine::CommonSettings;
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{Access, Directory};
 
     #[test]
     fn expected_keys_are_never_merged_also_if_the_database_is_opened_often() {

@@ -2,8 +2,8 @@
 
 use super::BloomStoreSettings;
 use crate::Database;
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory, Purpose};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use std::collections::BTreeMap;
 
 const KEYS: u64 = 12_000;

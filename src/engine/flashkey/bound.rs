@@ -7,7 +7,7 @@
 //!
 //! `excess` computes from these counts when cleaning begins and when writes wait.
 
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The counts of cleaning, and of the last look at the segments.
 #[derive(Default)]

@@ -2,10 +2,10 @@
 
 use super::commits::{Commits, Ledger};
 use super::indexed_logs::IndexedLogs;
-use crate::device::{Directory, random_number};
 use crate::error::Result;
 use crate::store::data_logs::{CLASSES, USER};
 use crate::store::manifest::KeptSettings;
+use siltstone_device::{Directory, random_number};
 
 /// The end of each log.
 type Ends = [u64; CLASSES];

@@ -20,12 +20,12 @@ use super::log_settings::Mistake;
 use super::policy::class_of;
 use super::unconfirmed::{NewerKey, Overwrite, SegmentId};
 use crate::batch::{Durability, TimestampMs};
-use crate::device::Purpose;
 use crate::error::Result;
 use crate::store::data_logs::{Frames, SegmentInfo, USER, Unit};
 use crate::store::record::RecordView;
 use crate::store::unit_index::Lookup;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::Purpose;
+use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The bytes that a step reads of a segment.
 pub const PIECE_BYTES: usize = 1 << 20;

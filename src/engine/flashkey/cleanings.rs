@@ -5,7 +5,7 @@ use super::clean::Cleaning;
 use crate::engine::jobs::JobSlot;
 use crate::error::Result;
 use crate::health::Health;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// The number of segments that are cleaned at once.

@@ -11,14 +11,14 @@
 use super::indexed_logs::IndexedLogs;
 use super::live::{Edit, Manifest};
 use super::log_settings::Mistake;
-use crate::device::{Directory, random_number};
 use crate::error::Result;
 use crate::health::FailStop;
 use crate::store::data_logs::{CLASSES, FinishedSegment, USER};
 use crate::store::manifest::KeptSettings;
 use crate::store::ordered_keys::{KeyRun, MergedRuns};
 use crate::store::unit_index::{Flush, SavedIndex};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use siltstone_device::sync::atomic::{AtomicU64, Ordering};
+use siltstone_device::{Directory, random_number};
 use std::sync::Arc;
 
 /// The name under which the manifest keeps the last number that the store below has confirmed.
@@ -40,7 +40,7 @@ pub(crate) struct Ledger {
 
 /// Returns the length of the file of a saved index, in bytes.
 pub(super) fn saved_bytes(directory: &Directory, saved: &SavedIndex) -> Result<u64> {
-    directory.length_of(&saved.file_name())
+    Ok(directory.length_of(&saved.file_name())?)
 }
 
 /// The counts that are read without the lock.
@@ -212,7 +212,7 @@ impl Ledger {
         self.counts.saved_bytes.store(bytes, Ordering::Relaxed);
         // Until the commit, an open needs the last file and its redo.
         self.logs.index.saved(&saved)?;
-        before.map_or(Ok(()), |before| self.logs.directory.remove(&before.file_name()))
+        before.map_or(Ok(()), |before| Ok(self.logs.directory.remove(&before.file_name())?))
     }
 
     /// Makes everything durable, and ends the last segment of each log where its frames end.

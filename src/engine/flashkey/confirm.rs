@@ -19,11 +19,11 @@ use super::indexed_logs::IndexedLogs;
 use super::log_settings::Mistake;
 use super::policy::is_read_as_a_whole;
 use super::unconfirmed::{NewerKey, Overwrite, SegmentId};
-use crate::device::Purpose;
 use crate::error::Result;
 use crate::store::data_logs::{DataView, Frames, SegmentInfo, Unit};
 use crate::store::record::RecordView;
 use crate::store::unit_index::{Candidates, Lookup};
+use siltstone_device::Purpose;
 use std::collections::{HashMap, HashSet};
 
 /// The bytes of a segment that a step reads, and the number of records if it reads them one by one.

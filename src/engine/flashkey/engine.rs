@@ -5,7 +5,6 @@ use super::write_budget::WriteBudget;
 use super::{Counts, FoundValue, LogSnapshot, Opened, RecordPlace, Sought};
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
-use crate::device::Directory;
 use crate::engine::settings::EngineInfo;
 use crate::engine::{
     Background, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records, ScanLimit,
@@ -16,7 +15,8 @@ use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
 use crate::store::manifest::KeptSettings;
-use crate::sync::atomic::Ordering::Relaxed;
+use siltstone_device::Directory;
+use siltstone_device::sync::atomic::Ordering::Relaxed;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

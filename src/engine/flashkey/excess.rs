@@ -8,7 +8,7 @@
 use super::indexed_logs::IndexedLogs;
 use super::policy::excess_max;
 use crate::store::data_logs::CLASSES;
-use crate::sync::atomic::Ordering::Relaxed;
+use siltstone_device::sync::atomic::Ordering::Relaxed;
 
 /// Writes of several threads that were admitted at once have this share of a segment.
 const ADMITTED_SHARE: f64 = 1.0 / 16.0;

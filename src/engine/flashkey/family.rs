@@ -3,12 +3,12 @@
 use super::engine::FlashKeyEngine;
 use super::write_budget::WriteBudget;
 use super::{Below, LogSettings, Manifest};
-use crate::device::Directory;
 use crate::engine::CommonSettings;
 use crate::engine::settings::{EngineInfo, SettingsTable};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::manifest::{Header, KeptSettings};
+use siltstone_device::Directory;
 use std::sync::Arc;
 
 /// The settings of an engine whose data is in logs.

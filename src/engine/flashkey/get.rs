@@ -4,7 +4,6 @@ use super::indexed_logs::{IndexedLogs, RecordPlace, find};
 use super::memory::Memory;
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{RecordCache, Ticket, cache_hash};
-use crate::device::{Purpose, with_scratch};
 use crate::error::Result;
 use crate::key::Key;
 use crate::mica::HashedKey;
@@ -12,6 +11,7 @@ use crate::store::data_logs::{DataView, Unit};
 use crate::store::record::RecordView;
 use crate::store::unit_index::Candidates;
 use bytes::Bytes;
+use siltstone_device::{Purpose, with_scratch};
 use std::sync::Arc;
 
 /// The maximum number of keys that are looked up together: each may have a read in flight, with its own buffer.

@@ -1,9 +1,9 @@
 //! Entries in the order of their hashes, with their records: the newest of each key.
 
 use super::indexed_logs::{IndexedLogs, OwnedRecord};
-use crate::device::Purpose;
 use crate::error::Result;
 use crate::store::data_logs::Unit;
+use siltstone_device::Purpose;
 
 /// Records in the order of the placements of their keys.
 pub(crate) struct Groups {

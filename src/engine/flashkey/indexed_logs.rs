@@ -6,7 +6,6 @@ use super::left::Left;
 use super::log_settings::LogSettings;
 use super::unconfirmed::{NewerKey, Unconfirmed};
 use crate::batch::NEVER;
-use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::engine::jobs::{Space, with_locks};
 use crate::error::Result;
 use crate::health::Health;
@@ -17,8 +16,9 @@ use crate::store::manifest::Header;
 use crate::store::ordered_keys::{KeyState, OrderedKeys};
 use crate::store::record::{RecordSpan, RecordView};
 use crate::store::unit_index::{LogIndex, Residency};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::{AlignedBuffer, Directory, Purpose};
 use std::sync::{Arc, OnceLock};
 
 /// The class of records that the store below has as well. Only databases with such a store have it: in others it is one

@@ -1,7 +1,7 @@
 //! Evicted keys whose removal is not durable yet. A crash can bring such a record back, so a delete of one writes a
 //! tombstone although the index has no entry.
 
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// There is a bit for this many bytes of a segment, within these limits: 128 KiB for both generations at most.
 const BYTES_PER_BIT: u64 = 32;

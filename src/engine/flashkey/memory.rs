@@ -4,13 +4,13 @@ use super::cleanings::CLEANINGS_MAX;
 use super::indexed_logs::IndexedLogs;
 use super::unconfirmed::NOTE_BYTES;
 use crate::cache::{RecordCache, cache_hash};
-use crate::device::scratch_bytes;
 use crate::engine::jobs::KEY_STRIPES_BYTES;
 use crate::error::{Error, Result};
 use crate::stats::RamAccount;
 use crate::store::ordered_keys::OrderedKeys;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use siltstone_device::scratch_bytes;
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// The value for no budget.

@@ -59,11 +59,11 @@ impl Ordered for FlashKeyEngine {
 
 #[cfg(test)]
 mod tests {
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory, Purpose};
     use crate::engine::flashkey::Manifest;
     use crate::engine::flashkey::live::LiveLogs;
     use crate::{Database, FlashKeySettings, Result, Step};
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{Access, Directory, Purpose};
 
     fn open(files: &MemoryDirectory) -> Database {
         let settings = FlashKeySettings::default().segment_bytes(8192).ordered(true);

@@ -9,14 +9,14 @@ use super::log_settings::Mistake;
 use super::unconfirmed::NewerKey;
 use crate::batch::{Durability, HashedWrite, Write};
 use crate::cache::{RecordCache, Ticket, WriteGuard, cache_hash};
-use crate::device::{AlignedBuffer, Purpose, with_scratch};
 use crate::engine::jobs::KeyStripes;
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHash, KeyHasher};
 use crate::store::data_logs::{DataView, USER, Unit};
 use crate::store::record::RecordView;
 use crate::store::unit_index::{Candidates, Lookup};
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::{AlignedBuffer, Purpose, with_scratch};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) struct Writer {
     pub user_bytes: AtomicU64,
     /// A record that is promoted too late: a mistake.
     #[cfg(feature = "mistakes")]
-    late: crate::sync::Mutex<Option<OwnedRecord>>,
+    late: siltstone_device::sync::Mutex<Option<OwnedRecord>>,
 }
 
 /// A frame that was appended.
@@ -73,7 +73,7 @@ impl Writer {
             writes: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
             #[cfg(feature = "mistakes")]
-            late: crate::sync::Mutex::new(None),
+            late: siltstone_device::sync::Mutex::new(None),
         }
     }
 

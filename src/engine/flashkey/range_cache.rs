@@ -9,11 +9,11 @@ use super::indexed_logs::IndexedLogs;
 use super::snapshot::LogSnapshot;
 use crate::batch::has_expired;
 use crate::cache::{RecordCache, Ticket, cache_hash};
-use crate::device::Purpose;
 use crate::error::Result;
 use crate::key::Key;
 use crate::mica::HashedKey;
 use bytes::Bytes;
+use siltstone_device::Purpose;
 use std::sync::{Arc, Weak};
 
 /// The record cache and the present index. A range that outlives the database does without.

@@ -26,7 +26,6 @@ use super::log_settings::Mistake;
 use super::memory::{Memory, check_budget, memory_shards_at_opening};
 use super::put::Writer;
 use crate::cache::RecordCache;
-use crate::device::{Access, AlignedBuffer, Directory, Purpose, random_number};
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::key::{KeyHasher, RecordLayout};
@@ -39,6 +38,7 @@ use crate::store::log_format::{self, FRAME_CRC_BYTES, LogFormat, SEGMENT_HEADER_
 use crate::store::manifest::{Header, KeptSettings};
 use crate::store::ordered_keys::OrderedKeys;
 use crate::store::unit_index::{IndexToOpen, LogIndex, LogIndexSettings, SlotEntries};
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose, random_number};
 use std::sync::Arc;
 
 /// A frame up to this length is a unit.

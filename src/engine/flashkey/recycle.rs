@@ -27,11 +27,11 @@ use super::confirm::compare;
 use super::indexed_logs::{CLEAN, IndexedLogs, OwnedRecord};
 use super::log_settings::Mistake;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::device::Purpose;
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};
 use crate::store::data_logs::{SegmentInfo, USER, Unit};
-use crate::sync::atomic::Ordering::Relaxed;
+use siltstone_device::Purpose;
+use siltstone_device::sync::atomic::Ordering::Relaxed;
 use std::collections::HashSet;
 
 /// The class of records that stay, and are not in the store below.

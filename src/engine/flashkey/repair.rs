@@ -20,7 +20,6 @@
 use super::live::{LiveLogs, Manifest};
 use super::survey::{SettingsOf, Survey};
 use crate::damage::{DamagedPart, RepairReport};
-use crate::device::{Directory, Purpose, random_number};
 use crate::error::{Error, Result};
 use crate::key::{PartitionHasher, RecordLayout};
 use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
@@ -32,6 +31,7 @@ use crate::store::merge::Cursor;
 use crate::store::record::{RecordShape, RecordView};
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::store::unit_index::SavedIndex;
+use siltstone_device::{Directory, Purpose, random_number};
 use siltstone_index::coding::Reader;
 
 /// The memory for sorting the records of all logs, in bytes.
@@ -96,7 +96,7 @@ impl Repairing<'_> {
                 self.directory.remove(&name)?;
             }
         }
-        self.directory.sync(Purpose::Maintain)
+        Ok(self.directory.sync(Purpose::Maintain)?)
     }
 
     /// Sets the damaged files aside, and replaces the manifest.

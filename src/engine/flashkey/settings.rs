@@ -7,7 +7,6 @@ use super::log_settings::Mistake;
 use super::policy::Victim;
 use super::{recovery, survey};
 use crate::damage::{RepairReport, VerifyReport};
-use crate::device::Directory;
 use crate::engine::settings::{
     EngineInfo, EngineSettings, Opening, SettingsTable, by_table, named_values, settings,
 };
@@ -15,6 +14,7 @@ use crate::engine::{CommonSettings, Engine};
 use crate::error::Result;
 use crate::names::FileName;
 use crate::progress::Progress;
+use siltstone_device::Directory;
 use std::sync::Arc;
 
 /// The engine.

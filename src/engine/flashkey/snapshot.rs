@@ -4,13 +4,13 @@ use super::get::{FoundValue, Sought, Wanted, find_many};
 use super::indexed_logs::{IndexedLogs, OwnedRecord, find};
 use crate::batch::TimestampMs;
 use crate::cache::Ticket;
-use crate::device::{Purpose, with_scratch};
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};
 use crate::store::data_logs::{DataView, Frames, Unit};
 use crate::store::ordered_keys::KeysSnapshot;
 use crate::store::unit_index::{IndexSnapshot, KnownEntry};
 use bytes::Bytes;
+use siltstone_device::{Purpose, with_scratch};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -8,7 +8,6 @@ use super::live::{LiveLogs, Manifest};
 use super::log_settings::LogSettings;
 use super::recovery::{data_settings, index_settings, redo_format};
 use crate::damage::{Damage, KeyRange, VerifyReport};
-use crate::device::Directory;
 use crate::error::Result;
 use crate::progress::{Progress, ProgressCounter};
 use crate::store::data_logs::{
@@ -18,6 +17,7 @@ use crate::store::list_files;
 use crate::store::manifest::KeptSettings;
 use crate::store::ordered_keys;
 use crate::store::unit_index::{ExaminedIndex, IndexToExamine, KnownEntries};
+use siltstone_device::Directory;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

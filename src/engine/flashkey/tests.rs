@@ -1,11 +1,11 @@
 use super::FlashKeySettings;
 use crate::Database;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory, Purpose};
 use crate::engine::flashkey::FlashKeyEngine;
 use crate::engine::flashkey::FlashKeyFamilySettings;
 use crate::engine::{Change, CommonSettings, Engine, Found, Step};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use std::collections::BTreeMap;
 
 const NOW_MS: TimestampMs = 1;

@@ -13,8 +13,8 @@
 //! Notes are not durable. After an open, a search of the index notes the entries of equal hashes again. A note that is
 //! missing costs no more than a comparison when the segment is cleaned.
 
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::collections::BTreeMap;
 
 /// The memory of a note, in bytes.

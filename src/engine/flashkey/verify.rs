@@ -4,13 +4,13 @@ use super::commits::Commits;
 use super::indexed_logs::IndexedLogs;
 use super::live::Manifest;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
-use crate::device::{Purpose, with_scratch};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::data_logs::{DataView, SegmentInfo};
 use crate::store::examine::Advance;
 use crate::store::ordered_keys::{self, OrderedKeys};
 use crate::store::unit_index::IndexSnapshot;
+use siltstone_device::{Purpose, with_scratch};
 
 /// The bytes of frames that are checked at a time.
 const PIECE_BYTES: usize = 1 << 20;

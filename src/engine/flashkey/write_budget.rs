@@ -6,8 +6,8 @@
 //! on the size of a record.
 
 use crate::batch::{TimestampMs, has_passed};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The time between two changes of the probability.
 const INTERVAL_MS: u64 = 1_000;

@@ -2,7 +2,7 @@
 //! about as many misses as the table has places.
 
 use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 /// Flash has a place of the table for this many bytes.
 const BYTES_PER_PLACE: u64 = 1 << 8;

@@ -2,13 +2,13 @@
 
 use super::claim::Claim;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::device::Directory;
 use crate::engine::Engine;
 use crate::engine::flashkey::Below;
 use crate::error::Result;
 use crate::key::Key;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use siltstone_device::Directory;
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// The engine of the disk, and the claim that says how far it is.

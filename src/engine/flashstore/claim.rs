@@ -18,10 +18,10 @@
 
 use super::settings::DISK_NUMBER;
 use crate::damage::{Damage, DamagedPart, KeyRange};
-use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::engine::flashkey::Manifest;
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::store::manifest::{HEADER_BYTES, Header};
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum::crc32c;
 
@@ -72,7 +72,7 @@ impl Claim {
         file.sync(Purpose::Maintain)?;
         // A crash leaves the claim before or this one.
         disk.rename(NEW_CLAIM_NAME, CLAIM_NAME)?;
-        disk.sync(Purpose::Maintain)
+        Ok(disk.sync(Purpose::Maintain)?)
     }
 
     /// Returns the problem if the disk or the manifest on flash is an older copy.
@@ -107,7 +107,7 @@ fn number_of(manifest: &Manifest) -> u64 {
 /// Removes a claim that a crash left before it had its name.
 pub(super) fn tidy(disk: &Directory) -> Result<()> {
     let is_left = disk.list()?.iter().any(|name| name == NEW_CLAIM_NAME);
-    if is_left { disk.remove(NEW_CLAIM_NAME) } else { Ok(()) }
+    if is_left { Ok(disk.remove(NEW_CLAIM_NAME)?) } else { Ok(()) }
 }
 
 /// Returns the claim of a disk, if it has one. `flash` is named if the claim is damaged.

@@ -6,7 +6,6 @@ use super::claim::{self, Claim};
 use super::settings::{DISK_ID, FlashStoreSettings, INFO};
 use super::tiered::{Tiered, id_of};
 use crate::damage::{Damage, RepairReport, VerifyReport};
-use crate::device::Directory;
 use crate::engine::flashkey::FlashKeyFamilySettings;
 use crate::engine::flashkey::{self, Manifest};
 use crate::engine::settings::{
@@ -17,8 +16,9 @@ use crate::error::{Error, Result};
 use crate::names::FileName;
 use crate::progress::Progress;
 use crate::store::manifest::{Header, KeptSettings};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use siltstone_device::Directory;
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
 /// The prefix of settings by name that are the disk's.

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::health::{FailStop, Health};
-use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// The job in progress, if there is one.

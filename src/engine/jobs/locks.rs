@@ -1,7 +1,7 @@
 //! Locks of numbered things, taken in ascending order: the writers of partitions, and the stripes of keys.
 
 use crate::key::KeyHash;
-use crate::sync::Mutex;
+use siltstone_device::sync::Mutex;
 
 /// How many key stripes there are. Shuttle explores every lock, so its tests have few.
 const STRIPES: usize = if cfg!(shuttle) { 8 } else { 1024 };

@@ -4,9 +4,9 @@
 //! The reserve is computed, not stored, so it is the same after a kill and in another process. Other programs that fill
 //! the file system use it up.
 
-use crate::device::Directory;
 use crate::error::{Error, Result};
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::Directory;
+use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The least reserve, in bytes: for manifests, the ends of logs, and what is mapped of them.
 const RESERVE_BYTES_MIN: u64 = 3 << 20;

@@ -1,10 +1,10 @@
 use super::*;
 use crate::batch::{NEVER, Write};
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory};
 use crate::engine::CommonSettings;
 use crate::engine::{EngineSettings, Opening};
 use crate::mica::Full;
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 
 /// An engine with this memory in this number of partitions.
 fn open(settings: &MicaSettings, memory_bytes: u64, partitions: u32) -> Result<Arc<dyn Engine>> {

@@ -8,8 +8,8 @@ use crate::engine::{Change, Changing, Found};
 use crate::error::Result;
 use crate::key::Key;
 use crate::mica::{Crew, Full, Partition, Prepared, Space};
-use crate::sync::MutexGuard;
 use bytes::Bytes;
+use siltstone_device::sync::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -22,8 +22,8 @@ use crate::progress::Progress;
 use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::{RecordShape, RecordView};
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
-use crate::sync::Mutex;
-use crate::sync::atomic::Ordering::Relaxed;
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 /// What a load uses of the engine.

@@ -16,11 +16,11 @@ use super::live::{Edit, Role, StoreEntry};
 use super::partition_settings::Mistake;
 use super::prefilter::PrefilterJob;
 use super::view::{InstalledChain, View};
-use crate::device::{Purpose, random_number};
 use crate::error::Result;
 use crate::store::chain::{AddedRun, COLUMNS_MAX, Chain, ChainSettings, ChainWriter, OLD_COLUMNS};
 use crate::store::examine::is_damage;
 use crate::store::table::{IndexKind, OrderedTable};
+use siltstone_device::{Purpose, random_number};
 use siltstone_index::run_columns::RunColumnsBuilder;
 use std::sync::Arc;
 

@@ -11,11 +11,11 @@
 use super::commits::{CommitQueue, Commits};
 use super::configuration::Configuration;
 use super::partition::Partitions;
-use crate::device::Directory;
-use crate::device::random_number;
 use crate::error::Result;
 use crate::store::log::Log;
 use crate::store::manifest::KeptSettings;
+use siltstone_device::Directory;
+use siltstone_device::random_number;
 
 /// Writes a consistent copy into an empty directory. Writers are locked only until the end of the log is known.
 pub(super) fn checkpoint(

@@ -12,12 +12,12 @@
 use super::configuration::Configuration;
 use super::live::{Edit, Manifest};
 use super::partition_settings::Mistake;
-use crate::device::Purpose;
 use crate::error::Result;
 use crate::health::FailStop;
 use crate::store::StoreFile;
 use crate::store::log::Log;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use siltstone_device::Purpose;
+use siltstone_device::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// The most bytes of synced log that the manifest does not state. Stating it costs two more syncs.

@@ -1,11 +1,11 @@
 //! What does not change while a database is open: its directory, settings and header.
 
 use super::partition_settings::PartitionSettings;
-use crate::device::Directory;
 use crate::engine::EngineInfo;
 use crate::key::{Key, KeyHash, PartitionHasher};
 use crate::store::CompactionFilter;
 use crate::store::manifest::Header;
+use siltstone_device::Directory;
 
 pub(super) struct Configuration {
     pub directory: Directory,

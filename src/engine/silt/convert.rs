@@ -20,8 +20,6 @@ use super::commits::PendingConversion;
 use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
 use super::partition_settings::Mistake;
-use crate::device::Purpose;
-use crate::device::random_number;
 use crate::error::{Error, Result};
 use crate::names::FileName;
 use crate::store::hash_store::{HashStoreFormat, HashStoreWriter};
@@ -29,6 +27,8 @@ use crate::store::log_cursor::LogCursor;
 use crate::store::log_store::FrozenLog;
 use crate::store::merge::Cursor;
 use crate::store::table::OrderedTableSettings;
+use siltstone_device::Purpose;
+use siltstone_device::random_number;
 use std::sync::Arc;
 
 /// A conversion in progress.

@@ -6,12 +6,12 @@
 
 use super::engine::SiltEngine;
 use super::live::Manifest;
-use crate::device::{Access, Directory, Purpose};
 use crate::error::Result;
 use crate::names::{FileName, LogClass};
 use crate::store::log::Log;
 use crate::store::log_format::SEGMENT_HEADER_BYTES;
 use crate::store::manifest::Header;
+use siltstone_device::{Access, Directory, Purpose};
 
 impl SiltEngine {
     /// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else.

@@ -19,7 +19,6 @@ use super::verify::verify;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::RecordCache;
 use crate::damage::VerifyReport;
-use crate::device::Directory;
 use crate::engine::jobs::Space;
 use crate::engine::{
     Background, BulkLoad, Capabilities, Changing, Engine, Found, GoOn, Now, ScanLimit, ScanPage, Snapshot,
@@ -31,7 +30,8 @@ use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{DegradedStore, Shape, Stats};
 use crate::store::log::Log;
-use crate::sync::atomic::Ordering::Relaxed;
+use siltstone_device::Directory;
+use siltstone_device::sync::atomic::Ordering::Relaxed;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

@@ -7,7 +7,6 @@ use super::partition_settings::{PartitionSettings, check_budget};
 use super::policy::open_files;
 use super::recovery::SiltOpening;
 use crate::damage::{RepairReport, VerifyReport};
-use crate::device::Directory;
 use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingsTable, by_table};
 use crate::engine::{CommonSettings, Engine};
 use crate::error::{Error, Result};
@@ -15,6 +14,7 @@ use crate::key::RecordLayout;
 use crate::names::FileName;
 use crate::progress::Progress;
 use crate::store::manifest::{Header, KeptSettings};
+use siltstone_device::Directory;
 use std::fmt::Debug;
 use std::sync::Arc;
 

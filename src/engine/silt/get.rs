@@ -7,12 +7,12 @@ use super::stores::{LookupContext, Stores};
 use super::view::PartitionSnapshot;
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{RecordCache, Ticket, cache_hash};
-use crate::device::{Purpose, with_scratch};
 use crate::engine::Found;
 use crate::error::Result;
 use crate::key::{Key, KeyHash};
 use crate::store::Query;
 use crate::store::log::LogView;
+use siltstone_device::{Purpose, with_scratch};
 use std::sync::Arc;
 
 /// Looks keys up.

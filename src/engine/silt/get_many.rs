@@ -5,9 +5,8 @@ use super::get::Reader;
 use super::stores::{Lookup, LookupContext, Stores};
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{Ticket, cache_hash};
-use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
 use crate::engine::Found;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::mica::HashedKey;
 use crate::store::StoreFile;
@@ -15,8 +14,9 @@ use crate::store::chain::{Chain, RunBlocks};
 use crate::store::examine::is_damage;
 use crate::store::record::RecordView;
 use crate::store::table::{self, OrderedTable, Span};
-use crate::sync::atomic::AtomicU64;
 use bytes::Bytes;
+use siltstone_device::sync::atomic::AtomicU64;
+use siltstone_device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -177,7 +177,7 @@ fn read_round<'a>(
     }
     let files = reading.iter().map(|(_, read)| read.file().file());
     let mut reads: Vec<_> = files.zip(requests.iter_mut()).collect();
-    match read_batch(Purpose::Get, &mut reads) {
+    match read_batch(Purpose::Get, &mut reads).map_err(Error::from) {
         // A page that the device has lost has no bytes, which is damage too. Of stores, the error counts.
         Err(error) if is_damage(&error) && reading.iter().any(|(_, read)| read.is_page()) => {
             for ((_, read), request) in reading.iter().zip(requests.iter_mut()) {

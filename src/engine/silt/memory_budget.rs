@@ -26,15 +26,15 @@ use super::partition_settings::check_budget;
 use super::policy::piece_bytes;
 use super::view::{Piece, PieceKind};
 use crate::cache::{RecordCache, cache_hash};
-use crate::device::scratch_bytes;
 use crate::engine::Step;
 use crate::engine::jobs::KEY_STRIPES_BYTES;
 use crate::error::Result;
 use crate::stats::RamAccount;
 use crate::store::log::Log;
 use crate::store::table::OrderedTable;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use siltstone_device::scratch_bytes;
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -23,8 +23,6 @@ use super::partition_settings::ChainSettings;
 use super::view::{InstalledChain, LoadedPiece, Merged, PieceKind, View};
 use crate::batch::TimestampMs;
 use crate::cache::RecordCache;
-use crate::device::Purpose;
-use crate::device::random_number;
 use crate::error::{Error, Result};
 use crate::names::FileName;
 use crate::store::StoreFilter;
@@ -36,6 +34,8 @@ use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, ReadablePart, TableForm,
 };
+use siltstone_device::Purpose;
+use siltstone_device::random_number;
 use siltstone_index::filter::RangedFilterBuilder;
 use siltstone_index::prefilter::PrefilterBuilder;
 use siltstone_index::run_columns::RunColumnsSettings;
@@ -322,7 +322,7 @@ impl MergeJob {
         let chain = chain.map(|number| Role::Chain.file_name(number));
         // No commit names these files. If the process ends here, the next open removes them.
         let names = [FileName::SortedStore(self.number).to_string()].into_iter().chain(chain);
-        names.into_iter().try_for_each(|name| directory.remove(&name))
+        Ok(names.into_iter().try_for_each(|name| directory.remove(&name))?)
     }
 
     /// Replaces everything that was merged by the new SortedStore. Returns the smoothed share of new keys, if there

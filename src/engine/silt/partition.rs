@@ -6,15 +6,15 @@ use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
 use super::ranges;
 use super::stores::Stores;
 use super::view::{InstalledChain, PartitionSnapshot, View};
-use crate::device::{AlignedBuffer, Purpose};
 use crate::engine::jobs::{is_short, reserve_bytes, with_locks};
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::table::OrderedTable;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::sync::{Mutex, RwLock};
+use siltstone_device::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::{Mutex, RwLock};
+use siltstone_device::{AlignedBuffer, Purpose};
 use siltstone_index::run_columns::RunColumnsSettings;
 use std::sync::Arc;
 

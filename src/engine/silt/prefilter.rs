@@ -9,12 +9,12 @@
 use super::job_context::JobContext;
 use super::partition_settings::{ChainSettings, Mistake};
 use super::view::View;
-use crate::device::Purpose;
 use crate::error::Result;
 use crate::store::chain::Chain;
 use crate::store::examine::is_damage;
 use crate::store::merge::Cursor;
 use crate::store::table::OrderedTable;
+use siltstone_device::Purpose;
 use siltstone_index::prefilter::{Prefilter, PrefilterBuilder};
 use std::sync::Arc;
 

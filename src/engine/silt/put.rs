@@ -9,7 +9,6 @@ use super::partition_settings::Mistake;
 use super::scheduler::Scheduler;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::{RecordCache, WriteGuard, cache_hash};
-use crate::device::{AlignedBuffer, with_scratch};
 use crate::engine::jobs::KeyStripes;
 use crate::engine::{Change, Changing, Found};
 use crate::error::Result;
@@ -17,7 +16,8 @@ use crate::key::Key;
 use crate::progress::Progress;
 use crate::store::log::Log;
 use crate::store::record::RecordView;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::{AlignedBuffer, with_scratch};
 use std::sync::Arc;
 
 /// Appends records to the log and indexes them.

@@ -9,7 +9,7 @@
 //! than the limited work takes, but all writers together become as slow as that work.
 
 use crate::batch::{TimestampMs, has_passed};
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A rate that is not used can be used this much later, in microseconds: workers look for work every 50 ms.
 const BURST_US: u64 = 100_000;

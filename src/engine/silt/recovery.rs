@@ -25,9 +25,8 @@ use super::partition_settings::Mistake;
 use super::partition_settings::PartitionSettings;
 use super::policy::{OCCUPANCY, POSITION_BITS_MAX, log_store_settings};
 use super::view::View;
-use crate::device::Directory;
 use crate::engine::EngineInfo;
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::names::FileName;
 use crate::progress::Progress;
 use crate::store::CompactionFilter;
@@ -38,6 +37,7 @@ use crate::store::log::{Log, LogSettings};
 use crate::store::log_store::LogStore;
 use crate::store::manifest::{Header, KeptSettings};
 use crate::store::table::{BlockForm, IndexKind, OrderedTable, TableForm};
+use siltstone_device::Directory;
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -15,12 +15,12 @@ use super::merge::{Loaded, MergeJob};
 use super::policy::{Counts, Job, Pressure};
 use super::rate::Rate;
 use crate::batch::TimestampMs;
-use crate::device::Purpose;
 use crate::engine::jobs::{JobSlot, step_furthest_behind};
 use crate::engine::{Background, Step};
 use crate::error::{Error, Result};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, yield_now};
+use siltstone_device::Purpose;
+use siltstone_device::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use siltstone_device::sync::{Mutex, yield_now};
 use std::cell::Cell;
 
 /// The slack while the only work is to free the space of removed files.

@@ -4,7 +4,6 @@ use super::get::Reader;
 use super::partition::Partitions;
 use super::view::PartitionSnapshot;
 use crate::batch::TimestampMs;
-use crate::device::{Purpose, with_scratch};
 use crate::engine::{Found, Record, Records, Snapshot};
 use crate::error::Result;
 use crate::key::{Key, PartitionHasher};
@@ -13,6 +12,7 @@ use crate::store::log_cursor::LogCursor;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::record::RecordView;
 use bytes::Bytes;
+use siltstone_device::{Purpose, with_scratch};
 use std::sync::Arc;
 
 /// The size of a read of each store during iteration, in bytes.

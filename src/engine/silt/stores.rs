@@ -3,7 +3,6 @@
 use super::view::View;
 use crate::batch::TimestampMs;
 use crate::cache::{RecordCache, Ticket};
-use crate::device::AlignedBuffer;
 use crate::error::Result;
 use crate::key::KeyHash;
 use crate::store::Query;
@@ -13,6 +12,7 @@ use crate::store::log::LogView;
 use crate::store::log_store::LogCandidates;
 use crate::store::record::RecordView;
 use crate::store::table::Span;
+use siltstone_device::AlignedBuffer;
 use std::sync::Arc;
 
 /// What a store says about a key.

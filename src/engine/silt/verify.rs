@@ -4,13 +4,13 @@ use super::commits::Commits;
 use super::configuration::Configuration;
 use super::partition::Partitions;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
-use crate::device::Purpose;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::chain::{BLOCK_BYTES, Chain};
 use crate::store::examine::{Advance, Examined, ExaminedLog, OpenedStore};
 use crate::store::log::Log;
 use crate::store::manifest::Header;
+use siltstone_device::Purpose;
 
 /// Reads every block, index and filter of every store, the log and the manifest, and lists what is damaged.
 pub(super) fn verify(

@@ -3,12 +3,12 @@
 //! A change never modifies a view. It installs a new one, and lookups that hold the old view continue with it.
 
 use super::live::Role;
-use crate::device::Purpose;
 use crate::error::Result;
 use crate::stats::{DegradedStore, StoreKind};
 use crate::store::chain::Chain;
 use crate::store::log_store::FrozenLog;
 use crate::store::table::OrderedTable;
+use siltstone_device::Purpose;
 use siltstone_index::prefilter::Prefilter;
 use std::sync::Arc;
 

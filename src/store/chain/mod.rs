@@ -31,10 +31,10 @@ pub use directory::ChainRun;
 pub use page::ChainPage;
 pub use writer::{AddedRun, ChainSettings, ChainWriter};
 
-use crate::device::{AlignedBuffer, Directory, Purpose};
-use crate::error::{Error, Result};
-use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::error::{CorruptFile, Error, Result};
 use directory::PageDirectory;
+use siltstone_device::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use siltstone_device::{AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::checksum;
 use siltstone_index::prefilter::Prefilter;
 use siltstone_index::run_columns::range_of;
@@ -195,6 +195,7 @@ impl Chain {
         for range in 0..self.ranges() {
             let (offset, length) = self.file.extent_of(&self.directory.blocks_of(range));
             let read = self.file.file().read(purpose, offset, length, &mut buffer);
+            let read = read.map_err(Error::from);
             match read.and_then(|bytes| self.page(range, bytes, true).map(|_| length as u64)) {
                 Err(error) if !super::examine::is_damage(&error) => return Err(error),
                 outcome => take(outcome)?,

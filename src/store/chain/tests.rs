@@ -1,6 +1,6 @@
 use super::*;
-use crate::device::Access;
-use crate::device::memory::MemoryDirectory;
+use siltstone_device::Access;
+use siltstone_device::memory::MemoryDirectory;
 use siltstone_index::coding::mix;
 use siltstone_index::prefilter::PrefilterBuilder;
 use siltstone_index::run_columns::{RunColumnsBuilder, RunColumnsSettings};

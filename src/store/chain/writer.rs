@@ -7,9 +7,9 @@
 use super::directory::{ChainRun, PageDirectory};
 use super::page::PageBuilder;
 use super::{BLOCK_BYTES, COLUMNS_MAX, Chain, PREFILTER_KIND, SECTION_KIND, STORE_KIND};
-use crate::device::{AlignedBuffer, Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::store::file::StoreFileWriter;
+use siltstone_device::{AlignedBuffer, Directory, Purpose};
 use siltstone_index::PlacementIndex;
 use siltstone_index::prefilter::Prefilter;
 use siltstone_index::run_columns::RunColumns;

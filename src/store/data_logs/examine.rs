@@ -2,8 +2,7 @@
 
 use super::{CLASSES, DataLogSettings, DataLogs, FinishedSegment, Unit};
 use crate::damage::{Damage, DamagedPart};
-use crate::device::{Access, Directory, File};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::names::LogClass;
 use crate::store::examine::{
     Advance, ExaminedLog, ExaminedSegment, LogToExamine, Seen, Unreadable, examine_frames,
@@ -12,7 +11,7 @@ use crate::store::examine::{
 use crate::store::log::SlotTable;
 use crate::store::log_format::{Frame, LogFormat, SEGMENT_FILE_BYTES_MAX, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::record::RecordView;
-use std::io::ErrorKind;
+use siltstone_device::{Access, Directory, File};
 use std::ops::Range;
 
 /// The expected logs of a database that is not open.
@@ -428,8 +427,8 @@ fn note_end(files_end: &mut [u64; CLASSES], format: &LogFormat, end: u64) {
 fn open(directory: &Directory, format: &LogFormat, base: u64) -> Result<Option<File>> {
     match directory.open(&format.segment_name(base), Access::Buffered) {
         Ok(file) => Ok(Some(file)),
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Reads the records of a segment sequentially.
 
-use crate::device::{Purpose, ReadAhead};
 use crate::error::Result;
 use crate::store::log::{Log, Segment, SlotTable, Unit};
 use crate::store::log_format::{Frame, SEGMENT_HEADER_BYTES};
 use crate::store::record::{RecordProblem, RecordView};
+use siltstone_device::{Purpose, ReadAhead};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -160,11 +160,12 @@ impl Source {
             let header = SEGMENT_HEADER_BYTES.saturating_sub(self.offset as usize);
             let missing = header + (self.at + needed).saturating_sub(before);
             let (rest, held) = (self.offset..self.end_offset, &mut self.held);
-            self.offset = self.read_ahead.read(self.segment.file(), rest, missing, |offset, bytes| {
-                let skip = SEGMENT_HEADER_BYTES.saturating_sub(offset as usize).min(bytes.len());
-                held.extend_from_slice(&bytes[skip..]);
-                Ok(())
-            })?;
+            self.offset =
+                self.read_ahead.read(self.segment.file(), rest, missing, |offset, bytes| -> Result<()> {
+                    let skip = SEGMENT_HEADER_BYTES.saturating_sub(offset as usize).min(bytes.len());
+                    held.extend_from_slice(&bytes[skip..]);
+                    Ok(())
+                })?;
         }
         if self.offset >= self.end_offset {
             // These frames follow those of the file.

@@ -29,11 +29,11 @@ pub use write::SegmentsWriter;
 use super::log::{Log, Segment, SlotTable};
 use super::log_format::{LogFormat, Slots};
 use crate::batch::Durability;
-use crate::device::{Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::names::LogClass;
 use crate::store::record::RecordView;
+use siltstone_device::{Directory, Purpose};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -6,16 +6,15 @@
 //! 3. Segments before that which are not among the finished ones were released. They are removed.
 
 use super::{CLASSES, DataLogs, FinishedSegment, OPENING, Shared};
-use crate::device::{Directory, File, ReadRequest, read_batch};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::health::Health;
 use crate::key::RecordLayout;
 use crate::names::LogClass;
 use crate::progress::Progress;
 use crate::store::log::{DataSegments, Log, LogSettings, Segment, SlotTable};
 use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
+use siltstone_device::{Directory, File, ReadRequest, read_batch};
 use siltstone_index::coding::checksum::Secret;
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -187,7 +186,7 @@ fn open_file(
     let name = format.segment_name(base);
     let file = match directory.open(&name, directory.access()) {
         Ok(file) => file,
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+        Err(error) if error.is_not_found() => {
             return Err(Error::Corrupt {
                 file: directory.path_of(&name),
                 offset: 0,
@@ -195,7 +194,7 @@ fn open_file(
                 got: "no such file".into(),
             });
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let (length, expected) = (file.length()?, SEGMENT_HEADER_BYTES as u64 + (end - base));
     // The segment was synced before the manifest named it, so no crash makes it shorter.

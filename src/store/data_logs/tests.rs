@@ -1,8 +1,8 @@
 use super::*;
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, AlignedBuffer};
 use crate::key::RecordLayout;
 use crate::names::FileName;
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, AlignedBuffer};
 use siltstone_index::coding::checksum::Secret;
 
 const VARIABLE: RecordLayout = RecordLayout { fixed: None, expiring: false };

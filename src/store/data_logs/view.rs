@@ -1,10 +1,10 @@
 //! Reads records by their units.
 
 use super::{Frames, SegmentInfo, Shared, no_segment};
-use crate::device::{AlignedBuffer, Purpose, ReadRequest, read_batch};
 use crate::error::Result;
 use crate::store::log::{Decoded, Log, Segment, SlotList, Unit};
 use crate::store::record::{RecordSpan, RecordView};
+use siltstone_device::{AlignedBuffer, Purpose, ReadRequest, read_batch};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -5,12 +5,12 @@
 
 use super::examine::FoundSegment;
 use super::{CLASSES, DataLogSettings, FinishedSegment, Unit};
-use crate::device::Directory;
 use crate::error::{Error, Result};
 use crate::names::LogClass;
 use crate::store::log::{Log, Segment, SlotTable};
 use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::record::RecordView;
+use siltstone_device::Directory;
 
 /// The bytes that are written at a time.
 const PIECE_BYTES: usize = 1 << 20;

@@ -17,7 +17,6 @@
 //! its checksum is computed directly.
 
 use super::{Advance, RangeChecksums, read_if_readable};
-use crate::device::{AlignedBuffer, File, Purpose};
 use crate::error::{Error, Result};
 use crate::key::KEY_LENGTH_MAX;
 use crate::store::log_format::{
@@ -25,6 +24,7 @@ use crate::store::log_format::{
 };
 use crate::store::record::{EXPIRY_BYTES, RecordProblem};
 use bytes::Bytes;
+use siltstone_device::{AlignedBuffer, File, Purpose};
 use std::ops::Range;
 
 /// The bytes per read.
@@ -321,10 +321,10 @@ impl Frames<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory};
     use crate::key::RecordLayout;
     use crate::store::record::RecordView;
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{Access, Directory};
     use siltstone_index::coding::checksum::Secret;
     use siltstone_index::coding::checksum::work::summed_bytes;
 

@@ -8,7 +8,6 @@
 use super::frames::{Seen, Unreadable, examine_frames};
 use super::{Advance, read_if_readable};
 use crate::damage::{Damage, DamagedPart};
-use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use crate::error::{Error, Result};
 use crate::store::log_format::{
     Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_FILE_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
@@ -16,6 +15,7 @@ use crate::store::log_format::{
 };
 use crate::store::record::RecordView;
 use crate::store::segment_bases;
+use siltstone_device::{Access, AlignedBuffer, Directory, File, Purpose};
 use std::ops::Range;
 
 /// The expected log.
@@ -211,7 +211,7 @@ impl LogToExamine {
     }
 
     fn open(&self, directory: &Directory, base: u64) -> Result<File> {
-        directory.open(&self.format.segment_name(base), Access::Buffered)
+        Ok(directory.open(&self.format.segment_name(base), Access::Buffered)?)
     }
 
     /// Returns the expected header of a segment. Which slots it has, only the header states.

@@ -18,9 +18,9 @@ pub use open::{OpenedStore, StoreToOpen};
 pub use pass::Examined;
 pub(in crate::store) use ranges::RangeChecksums;
 
-use crate::device::{AlignedBuffer, File, Purpose};
 use crate::error::{Error, Result};
 use crate::store::record::{RecordShape, RecordView};
+use siltstone_device::{AlignedBuffer, File, Purpose};
 
 /// Called with every intact record.
 pub type Visit<'a> = dyn FnMut(&RecordView<'_>) -> Result<()> + 'a;
@@ -42,7 +42,11 @@ const EIO: i32 = 5;
 
 /// Returns whether an error means damage: wrong bytes, or bytes that the device has lost.
 pub fn is_damage(error: &Error) -> bool {
-    matches!(error, Error::Corrupt { .. } | Error::Version { .. }) || is_lost(error)
+    match error {
+        Error::Corrupt { .. } | Error::Version { .. } => true,
+        Error::Io { source, .. } => is_lost(source),
+        _ => false,
+    }
 }
 
 /// Returns whether an error means that a file does not exist.
@@ -50,8 +54,8 @@ pub fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
 }
 
-fn is_lost(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(EIO))
+fn is_lost(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(EIO)
 }
 
 /// Reads bytes; `None` if two attempts have failed because the device has lost them.
@@ -68,8 +72,8 @@ pub(in crate::store) fn read_if_readable<'a>(
                 let skip = (offset % file.alignment() as u64) as usize;
                 return Ok(buffer.get(skip..skip + length));
             }
-            Err(error) if is_lost(&error) => {}
-            Err(error) => return Err(error),
+            Err(siltstone_device::Error::Io { source, .. }) if is_lost(&source) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(None)

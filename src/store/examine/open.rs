@@ -2,7 +2,6 @@
 
 use super::{RecordScope, is_damage, read_if_readable};
 use crate::damage::{Damage, DamagedPart, KeyRange};
-use crate::device::{AlignedBuffer, Directory, File};
 use crate::error::{Error, Result};
 use crate::store::StoreFilter;
 use crate::store::block::Block;
@@ -11,6 +10,7 @@ use crate::store::file::{
 };
 use crate::store::slots::CheckedSlots;
 use crate::store::table::{BlockForm, OrderedTable, StoreIndex, slots_per_block};
+use siltstone_device::{AlignedBuffer, Directory, File};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum;
 use std::sync::Arc;
@@ -58,13 +58,13 @@ impl OpenedStore {
         let lost = |damage: Damage| Ok(Err(Damage { lost: vec![scope.range(0, u64::MAX)], ..damage }));
         let file = match directory.open(wanted.name, directory.access()) {
             Ok(file) => file,
-            Err(Error::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                let damage = Damage::new(file, DamagedPart::File, 0, 0);
+            Err(error) if error.is_not_found() => {
+                let damage = Damage::new(directory.path_of(wanted.name), DamagedPart::File, 0, 0);
                 return lost(
                     damage.because("the file of a live store named by the manifest", "no such file"),
                 );
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         // The page cache may hold bytes that never reached the device.
         file.drop_cache();

@@ -2,8 +2,7 @@
 
 use super::{Advance, OpenedStore, RecordScope, Visit, is_damage, read_if_readable};
 use crate::damage::{Damage, DamagedPart, KeyRange};
-use crate::device::{AlignedBuffer, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::key::KeyHash;
 use crate::store::StoreFilter;
 use crate::store::block::Block;
@@ -11,6 +10,7 @@ use crate::store::file::{FOOTER_BYTES, StoreFile};
 use crate::store::record::{RecordProblem, RecordView};
 use crate::store::slots::CheckedSlots;
 use crate::store::table::{BlockForm, StoreIndex};
+use siltstone_device::{AlignedBuffer, Purpose};
 use std::ops::Range;
 
 /// The size of reads, in bytes.

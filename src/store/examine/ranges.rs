@@ -6,8 +6,8 @@
 //! error.
 
 use super::read_if_readable;
-use crate::device::{AlignedBuffer, File};
 use crate::error::Result;
+use siltstone_device::{AlignedBuffer, File};
 use siltstone_index::coding::checksum::{crc32c_append, crc32c_behind};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -112,7 +112,7 @@ impl<'a> RangeChecksums<'a> {
         };
         let part = crc32c_append(sum.crc, &bytes[..rest]);
         if crc32c_append(part, &bytes[rest..]) != next.crc {
-            return Err(self.file.differs());
+            return Err(self.file.differs().into());
         }
         Ok(Some(Sum { crc: part, ..sum }))
     }
@@ -121,8 +121,8 @@ impl<'a> RangeChecksums<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory, Purpose};
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{Access, Directory, Purpose};
 
     #[test]
     fn every_range_has_the_checksum_of_its_bytes() {

@@ -1,9 +1,9 @@
 //! Copies a log while it is written to.
 
 use super::Log;
-use crate::device::{Access, Directory, Purpose};
 use crate::error::Result;
 use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES};
+use siltstone_device::{Access, Directory, Purpose};
 
 /// The bytes per write.
 const PIECE_BYTES: usize = 1 << 20;

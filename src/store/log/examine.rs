@@ -1,10 +1,9 @@
 //! Verifies a log that is open.
 
 use super::Log;
-use crate::device::Access;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::examine::{Advance, ExaminedLog, ExaminedSegment, Found, LogToExamine};
-use std::io::ErrorKind;
+use siltstone_device::Access;
 use std::sync::atomic::Ordering;
 
 impl Log {
@@ -31,10 +30,10 @@ impl Log {
     fn find(&self, wanted: ExaminedSegment) -> Result<Found> {
         match self.directory.open(&self.format.segment_name(wanted.base), Access::Buffered) {
             Ok(file) => Ok(Found::File(file)),
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Err(error) if error.is_not_found() => {
                 Ok(if self.has_segment(wanted.base) { Found::Missing } else { Found::Released })
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -30,14 +30,14 @@ pub use slots::{SEGMENT_BYTES, UNITS_MAX, Unit, segment_length};
 pub(in crate::store) use slots::{SlotList, SlotTable};
 
 use crate::batch::Durability;
-use crate::device::{Access, Directory, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::health::{FailStop, Health};
 use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::record::RecordView;
-use crate::sync::RwLock;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use segment::Segments;
+use siltstone_device::sync::RwLock;
+use siltstone_device::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use siltstone_device::{Access, Directory, Purpose};
 use std::sync::Arc;
 
 /// The unit of writeback.
@@ -458,7 +458,7 @@ impl Log {
     pub fn end_append(&self) -> Result<()> {
         self.tail.run(|tail| {
             self.flush(tail)?;
-            tail.segment.file().end_append(tail.segment.offset_of(tail.buffer_base))
+            Ok(tail.segment.file().end_append(tail.segment.offset_of(tail.buffer_base))?)
         })
     }
 
@@ -482,9 +482,9 @@ impl Log {
             released
         };
         // Without the lock of the list, for which reads would wait.
-        released.iter().try_for_each(|segment| {
+        Ok(released.iter().try_for_each(|segment| {
             self.directory.remove_open(&self.format.segment_name(segment.base), segment.file())
-        })
+        })?)
     }
 
     /// Returns the present log for reading: its segments stay readable while the view is held.

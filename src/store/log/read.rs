@@ -2,10 +2,10 @@
 
 use super::Log;
 use super::segment::{NO_FRAME, Segment};
-use crate::device::{AlignedBuffer, Purpose};
 use crate::error::Result;
 use crate::store::log_format::{FRAME_CRC_BYTES, Frame};
 use crate::store::record::{RecordProblem, RecordSpan, RecordView};
+use siltstone_device::{AlignedBuffer, Purpose};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 

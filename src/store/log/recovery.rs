@@ -13,13 +13,13 @@
 use super::segment::Segment;
 use super::slots::SlotTable;
 use super::{Log, Shared};
-use crate::device::{Access, Directory, Purpose};
 use crate::error::Result;
 use crate::health::Health;
 use crate::progress::Progress;
 use crate::store::examine::{ExaminedLog, ExaminedSegment, LogToExamine, Unreadable};
 use crate::store::log_format::{Frame, LogFormat, Slots};
 use crate::store::record::RecordView;
+use siltstone_device::{Access, Directory, Purpose};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -241,10 +241,10 @@ mod tests {
     use super::super::READ_BYTES_GUESS;
     use super::*;
     use crate::batch::Durability;
-    use crate::device::AlignedBuffer;
-    use crate::device::memory::MemoryDirectory;
     use crate::error::Error;
     use crate::key::RecordLayout;
+    use siltstone_device::AlignedBuffer;
+    use siltstone_device::memory::MemoryDirectory;
     use siltstone_index::coding::checksum::Secret;
 
     const FORMAT: LogFormat =

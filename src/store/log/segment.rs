@@ -1,14 +1,14 @@
 //! The segments of a log, and reading a record by its position.
 
 use super::Log;
-use crate::device::{AlignedBuffer, File, Purpose};
-use crate::error::Result;
+use crate::error::{CorruptFile, Result};
 use crate::key::RecordLayout;
 use crate::names::LogClass;
 use crate::store::examine::{Advance, Seen, Unreadable, examine_frames};
 use crate::store::log_format::{Frame, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
 use crate::store::record::RecordSpan;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use siltstone_device::sync::atomic::{AtomicU64, Ordering};
+use siltstone_device::{AlignedBuffer, File, Purpose};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 

@@ -8,10 +8,10 @@
 
 use super::segment::Segment;
 use crate::batch::BATCH_BYTES_MAX;
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::store::log_format::Slots;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, RwLock};
+use siltstone_device::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use siltstone_device::sync::{Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::iter;
 use std::ops::Range;

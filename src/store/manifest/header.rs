@@ -3,13 +3,13 @@
 
 use super::owner::owner_of_files;
 use crate::compression::Compression;
-use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::key::{KEY_LENGTH_MAX, KeyHasher, PartitionHasher, RecordLayout, VALUE_LENGTH_MAX};
 use crate::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::stats::Shape;
 use crate::store::log_format::LogFormat;
 use crate::store::record::RecordShape;
+use siltstone_device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum::{self, Secret};
 
@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn a_header_is_read_from_the_mirror_if_the_manifest_is_damaged_or_missing() {
-        let directory = Directory::new(crate::device::memory::MemoryDirectory::default(), Access::Buffered);
+        let directory =
+            Directory::new(siltstone_device::memory::MemoryDirectory::default(), Access::Buffered);
         assert_eq!(Header::read(&directory).unwrap(), None);
         let write = |name: &str, bytes: &[u8]| {
             let file = directory.create(name, Access::Buffered).unwrap();

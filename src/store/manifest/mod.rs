@@ -18,13 +18,13 @@ pub use commit::Commit;
 pub use header::{FORMAT_VERSION, HEADER_BYTES, Header};
 
 use crate::damage::{Damage, DamagedPart};
-use crate::device::{Access, AlignedBuffer, Directory, File, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::store::examine::{RangeChecksums, is_damage, is_missing};
 use crate::store::log_format::POSITION_MAX;
 use commit::CommitClaim;
 use owner::owner_of_files;
+use siltstone_device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum::crc32c;
 use std::collections::BTreeMap;
@@ -283,7 +283,7 @@ impl<S: LiveState> Manifest<S> {
         if self.directory.list()?.iter().any(|name| name == MIRROR_NAME) {
             self.mirror()?;
         }
-        self.directory.sync(Purpose::Recover)
+        Ok(self.directory.sync(Purpose::Recover)?)
     }
 
     /// Makes the mirror equal to the manifest, durably. A missing mirror is created only after everything else of the
@@ -302,7 +302,7 @@ impl<S: LiveState> Manifest<S> {
         };
         mirror.sync(Purpose::Recover)?;
         self.files.push(mirror);
-        self.directory.sync(Purpose::Recover)
+        Ok(self.directory.sync(Purpose::Recover)?)
     }
 
     /// Sets the length from which the manifest is rewritten, in bytes. Default: 256 KiB.
@@ -510,7 +510,7 @@ fn write_whole(directory: &Directory, name: &str, bytes: &[u8]) -> Result<File> 
     // Synced before, so that the name never leads to a file without its bytes.
     directory.rename(&new_name, name)?;
     directory.sync(Purpose::Manifest)?;
-    directory.open(name, Access::Buffered)
+    Ok(directory.open(name, Access::Buffered)?)
 }
 
 /// Replaces the manifest and then its mirror by ones with one commit that has the whole state. Returns the files, their

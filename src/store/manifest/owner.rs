@@ -1,10 +1,10 @@
 //! To which of two databases the files of a directory belong, if its manifest and its mirror have different ids: a
 //! restore may have put one of them into the wrong directory.
 
-use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::error::Result;
 use crate::names::FileName;
 use crate::store::log_format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use std::cmp::Reverse;
 
 /// Returns the one of these ids that the newest segment of a log has; `None` if no segment has one of them. The log of

@@ -1,9 +1,9 @@
 //! Claims about the manifest.
 
 use super::*;
-use crate::device::memory::MemoryDirectory;
 use crate::engine::silt::live::{Edit, LiveStores, Manifest, Role, StoreEntry};
 use crate::key::{KeyHasher, RecordLayout};
+use siltstone_device::memory::MemoryDirectory;
 use siltstone_index::coding::checksum::Secret;
 use siltstone_index::coding::checksum::work::summed_bytes;
 

@@ -4,8 +4,8 @@ use super::batch::Batch;
 use super::memtable::Memtable;
 use super::run::Run;
 use super::{Direction, KeyState};
-use crate::device::{Purpose, ReadRequest, read_batch};
 use crate::error::Result;
+use siltstone_device::{Purpose, ReadRequest, read_batch};
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 

@@ -7,10 +7,10 @@ use super::KeyRun;
 use super::batch::Batch;
 use super::run::Run;
 use crate::damage::{Damage, DamagedPart};
-use crate::device::{Directory, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::store::examine::{Advance, is_damage, is_missing};
 use crate::store::file::FOOTER_BYTES;
+use siltstone_device::{Directory, Purpose};
 
 /// Reads these runs completely, and returns the damage.
 ///

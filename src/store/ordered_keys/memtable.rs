@@ -2,7 +2,7 @@
 
 use super::batch::Batch;
 use super::{Direction, KeyState};
-use crate::sync::RwLock;
+use siltstone_device::sync::RwLock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 

@@ -13,8 +13,8 @@
 use super::cursor::{Cursor, Origin, Reading};
 use super::run::{Run, RunWriter};
 use super::{Direction, KeyRun, KeyState};
-use crate::device::{Directory, Purpose};
 use crate::error::Result;
+use siltstone_device::{Directory, Purpose};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 

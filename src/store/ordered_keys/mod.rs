@@ -43,14 +43,14 @@ pub use cursor::OwnedBounds;
 pub use examine::examine;
 pub use merge::{KeyMerge, MergedRuns};
 
-use crate::device::{Directory, Purpose};
 use crate::error::Result;
 use crate::names::FileName;
-use crate::sync::RwLock;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use cursor::{Cursor, Origin, Reading};
 use memtable::Memtable;
 use run::{Run, RunWriter};
+use siltstone_device::sync::RwLock;
+use siltstone_device::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use siltstone_device::{Directory, Purpose};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -335,7 +335,7 @@ impl OrderedKeys {
         // Ranges and writes do not wait for the removal.
         drop(state);
         // The commit does not name them any more. Ranges that have these runs keep their files open.
-        replaced.iter().try_for_each(|run| self.directory.remove(&run.run.file_name()))
+        Ok(replaced.iter().try_for_each(|run| self.directory.remove(&run.run.file_name()))?)
     }
 
     /// Returns the keys as they are now, which later changes leave as they are. The caller lets no operation happen

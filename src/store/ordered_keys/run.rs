@@ -6,11 +6,11 @@
 
 use super::batch::Batch;
 use super::{KeyRun, KeyState};
-use crate::device::{AlignedBuffer, Directory, Purpose, with_scratch};
-use crate::error::Result;
+use crate::error::{CorruptFile, Result};
 use crate::key::KEY_LENGTH_MAX;
 use crate::store::block::{BLOCK_HEADER_BYTES, Block, BlockBuilder};
 use crate::store::file::{StoreFile, StoreFileWriter};
+use siltstone_device::{AlignedBuffer, Directory, Purpose, with_scratch};
 use siltstone_index::coding::{Reader, push_varint};
 use std::ops::{Bound, Range};
 

@@ -1,9 +1,9 @@
 use super::*;
 use crate::damage::DamagedPart;
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, AlignedBuffer};
 use crate::error::Error;
 use crate::key::KEY_LENGTH_MAX;
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, AlignedBuffer};
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 

@@ -16,7 +16,6 @@
 
 mod buffer;
 
-use crate::device::{Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor, PlacedRecord};
@@ -25,7 +24,7 @@ use crate::store::table::{
     BlockForm, OrderedCursor, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
 };
 use buffer::{BufferCursor, SortBuffer};
-use std::io::ErrorKind;
+use siltstone_device::{Directory, Purpose};
 use std::sync::Arc;
 
 /// The minimum memory of a sort, in bytes.
@@ -122,7 +121,7 @@ impl ExternalSort {
             directory,
             settings,
             runs: Vec::new(),
-            tag: crate::device::random_number()?,
+            tag: siltstone_device::random_number()?,
             runs_written: 0,
             largest_record_bytes: 0,
             moved_bytes: 0,
@@ -282,8 +281,8 @@ const RUN_PREFIX: &str = ".siltstone-run-";
 /// Removes a run, unless another sort has taken it for one that a killed process left.
 fn remove_run(directory: &Directory, name: &str) -> Result<()> {
     match directory.remove(name) {
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
+        Err(error) if error.is_not_found() => Ok(()),
+        removed => Ok(removed?),
     }
 }
 

@@ -1,9 +1,9 @@
 use super::*;
 use crate::batch::NEVER;
-use crate::device::Access;
-use crate::device::memory::MemoryDirectory;
 use crate::key::PartitionHasher;
 use crate::key::{KeyHasher, RecordLayout};
+use siltstone_device::Access;
+use siltstone_device::memory::MemoryDirectory;
 
 use std::collections::BTreeMap;
 

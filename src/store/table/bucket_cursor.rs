@@ -11,11 +11,11 @@
 
 use super::OrderedTable;
 use super::index::PagedIndex;
-use crate::device::{Purpose, ReadAhead};
 use crate::error::Result;
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::RecordView;
+use siltstone_device::{Purpose, ReadAhead};
 use siltstone_index::filter::CuckooFilter;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use super::OrderedTable;
 use super::index::{SECTION_COLUMNS, StoreIndex, decode_columns};
-use crate::device::Purpose;
 use crate::error::Result;
+use siltstone_device::Purpose;
 use siltstone_index::run_columns::RunColumns;
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! Reading a table whose records are in hash order from its first record to its last.
 
 use super::OrderedTable;
-use crate::device::{Purpose, ReadAhead};
-use crate::error::Result;
+use crate::error::{CorruptFile, Result};
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::{RecordProblem, RecordSpan};
+use siltstone_device::{Purpose, ReadAhead};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;

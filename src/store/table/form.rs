@@ -1,6 +1,6 @@
 //! The forms of the blocks of a table, and what each needs of the records.
 
-use crate::error::Result;
+use crate::error::{CorruptFile, Result};
 use crate::key::RecordLayout;
 use crate::store::block::BLOCK_HEADER_BYTES;
 use crate::store::file::StoreFile;

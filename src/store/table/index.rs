@@ -5,10 +5,10 @@
 
 use super::BlockForm;
 use super::pages::Pages;
-use crate::device::{AlignedBuffer, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::key::KeyHash;
 use crate::store::file::{StoreFile, StoreFooter};
+use siltstone_device::{AlignedBuffer, Purpose};
 use siltstone_index::PlacementIndex;
 use siltstone_index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
 use siltstone_index::fences::{Fences, FencesBuilder, FencesSettings};

@@ -1,9 +1,9 @@
 //! An index that is stored such that parts of it can be read and verified one by one: it follows a table with the
 //! checksum of each of its pages (docs/formats/store_file.md).
 
-use crate::device::{AlignedBuffer, Purpose};
-use crate::error::Result;
+use crate::error::{CorruptFile, Result};
 use crate::store::file::{Section, StoreFile};
+use siltstone_device::{AlignedBuffer, Purpose};
 use siltstone_index::coding::checksum;
 use std::ops::Range;
 

@@ -3,11 +3,11 @@
 //! of the number of blocks.
 
 use super::{BlockForm, OrderedCursor, OrderedTable};
-use crate::device::AlignedBuffer;
-use crate::error::Result;
+use crate::error::{CorruptFile, Result};
 use crate::store::Query;
 use crate::store::merge::Cursor;
 use crate::store::record::{RecordProblem, RecordView};
+use siltstone_device::AlignedBuffer;
 
 /// The number of interpolations after which hashes are assumed to be uneven.
 const INTERPOLATIONS_MAX: u32 = 8;

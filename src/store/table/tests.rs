@@ -1,9 +1,9 @@
 use super::*;
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory};
 use crate::key::{KeyHasher, PartitionHasher, RecordLayout};
 use crate::store::StoreFileWriter;
 use crate::store::merge::{Cursor, PlacedRecord};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

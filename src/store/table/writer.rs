@@ -2,7 +2,6 @@
 
 use super::index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
 use super::{BlockForm, Buckets, OrderedTable};
-use crate::device::{Directory, Purpose};
 use crate::error::Result;
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;
@@ -11,6 +10,7 @@ use crate::store::file::StoreFileWriter;
 use crate::store::merge::PlacedRecord;
 use crate::store::record::RecordShape;
 use crate::store::slots::{SLOT_CHECKSUM_BYTES, slot_checksum};
+use siltstone_device::{Directory, Purpose};
 use siltstone_index::perfect::{PerfectIndexBuilder, PerfectIndexSettings};
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -15,8 +15,8 @@ use super::changes::{ShardChanges, changed, merge};
 use super::flash::FlashPages;
 use super::operations::{Kind, Lsn, Operation};
 use super::{Candidates, Unit};
-use crate::device::Purpose;
 use crate::error::Result;
+use siltstone_device::Purpose;
 use siltstone_index::hash_pages::HashPages;
 use std::sync::Arc;
 

@@ -11,13 +11,13 @@ use super::saved::write_whole;
 use super::saved_file::{SavedFile, SavedIndex};
 use super::{LogIndex, LogIndexSettings};
 use crate::damage::{Damage, DamagedPart, KeyRange};
-use crate::device::{AlignedBuffer, Directory, Purpose};
-use crate::error::{Error, Result};
+use crate::error::{CorruptFile, Error, Result};
 use crate::store::examine::{Advance, ExaminedLog, LogToExamine, Unreadable, is_damage, read_if_readable};
 use crate::store::file::FOOTER_BYTES;
 use crate::store::log::Log;
 use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES};
 use crate::store::record::RecordView;
+use siltstone_device::{AlignedBuffer, Directory, Purpose};
 use siltstone_index::hash_pages::HashPage;
 
 /// The files of an index that is not open.

@@ -1,8 +1,8 @@
 //! The pages of a shard on flash. A lookup reads one of them.
 
 use super::Unit;
-use crate::device::{AlignedBuffer, File, Purpose, ReadAhead};
-use crate::error::Result;
+use crate::error::{CorruptFile, Result};
+use siltstone_device::{AlignedBuffer, File, Purpose, ReadAhead};
 use siltstone_index::coding::DecodeError;
 use siltstone_index::coding::checksum::{crc32c, crc32c_append};
 use siltstone_index::hash_pages::{Division, HashPage};
@@ -152,10 +152,11 @@ impl PagesReader {
             let last = self.pages.end();
             let needed = (place.offset + u64::from(place.length)).saturating_sub(self.end) as usize;
             let bytes = &mut self.bytes;
-            self.end = self.reader.read(&self.pages.file, self.end..last, needed, |_, piece| {
-                bytes.extend_from_slice(piece);
-                Ok(())
-            })?;
+            self.end =
+                self.reader.read(&self.pages.file, self.end..last, needed, |_, piece| -> Result<()> {
+                    bytes.extend_from_slice(piece);
+                    Ok(())
+                })?;
         }
         let bytes = self.bytes.get(start..start + place.length as usize);
         // If the file has fewer bytes, the checksum fails.

@@ -10,7 +10,7 @@ use super::LogIndex;
 use super::entries::Frozen;
 use super::saved::{Merging, STEP_BYTES};
 use crate::error::Result;
-use crate::sync::atomic::Ordering;
+use siltstone_device::sync::atomic::Ordering;
 use siltstone_index::hash_pages::{HashPage, HashPages};
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 use super::entries::Entries;
 use super::flash::FlashPages;
 use super::{Candidates, LogIndex, LogIndexSettings, Unit};
-use crate::device::{Purpose, ReadRequest, read_batch, with_scratch};
 use crate::error::Result;
-use crate::sync::atomic::Ordering;
+use siltstone_device::sync::atomic::Ordering;
+use siltstone_device::{Purpose, ReadRequest, read_batch, with_scratch};
 use std::sync::Arc;
 
 /// The maximum number of pages that are read together, each with a buffer of its own.

@@ -82,13 +82,13 @@ pub use saved_file::{
 };
 pub use snapshot::{IndexRange, IndexSnapshot, KnownEntry};
 
-use crate::device::Directory;
 use crate::error::{Error, Result};
-use crate::sync::RwLock;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use entries::Entries;
 use operations::{Operation, Pending};
 use redo::Redo;
+use siltstone_device::Directory;
+use siltstone_device::sync::RwLock;
+use siltstone_device::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use siltstone_index::hash_pages::{Division, HASH_BITS_MIN, TAG_BITS_MAX};
 use std::sync::Arc;
 

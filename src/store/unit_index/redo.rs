@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::health::Health;
 use crate::store::log::Log;
 use crate::store::record::RecordView;
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use siltstone_device::sync::atomic::{AtomicU64, Ordering};
+use siltstone_device::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 /// The redo log starts a new segment at this size, in bytes.

@@ -22,10 +22,10 @@ use super::flash::{FlashPages, PagePlace, PagesReader, page_checksum};
 use super::operations::{Lsn, SlotEntries};
 use super::saved_file::{self, BLOCK_BYTES, SECTION_KIND, STORE_KIND, SavedIndex};
 use super::{LogIndex, LogIndexSettings, Unit};
-use crate::device::{Directory, File, Purpose};
 use crate::error::Result;
 use crate::store::file::StoreFileWriter;
-use crate::sync::atomic::Ordering;
+use siltstone_device::sync::atomic::Ordering;
+use siltstone_device::{Directory, File, Purpose};
 use siltstone_index::hash_pages::{Division, HashPage, HashPages, PageEntry};
 use std::sync::Arc;
 

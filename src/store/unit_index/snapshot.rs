@@ -3,8 +3,8 @@
 use super::entries::Entries;
 use super::lookup::{Lookup, look_up};
 use super::{Candidates, LogIndexSettings, Unit};
-use crate::device::Purpose;
 use crate::error::Result;
+use siltstone_device::Purpose;
 use std::sync::Arc;
 
 /// The entries of an index at one moment, which later changes leave as they are.

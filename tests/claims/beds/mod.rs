@@ -3,10 +3,10 @@
 
 pub mod stage;
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory};
 use siltstone::engine::CommonSettings;
 use siltstone::{Builder, Compression, Database};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 use siltstone_testing::TestEngine;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -8,7 +8,6 @@ mod bloomstore;
 mod flashstore;
 
 use siltstone::batch::NEVER;
-use siltstone::device::{Access, Directory};
 use siltstone::engine::silt::live::{Manifest, Role};
 use siltstone::key::KeyHasher;
 use siltstone::store::StoreFile;
@@ -16,6 +15,7 @@ use siltstone::{
     Batch, Builder, Database, Durability, Error, FilterKind, HashStoreKind, IndexKind, SiltSettings,
     WriteOptions,
 };
+use siltstone_device::{Access, Directory};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

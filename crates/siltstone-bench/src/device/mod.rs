@@ -12,7 +12,7 @@ use clap::Args;
 use random_reads::RandomReads;
 use serde::Serialize;
 use siltstone::Access;
-use siltstone::device::{Directory, io_backend};
+use siltstone_device::{Directory, io_backend};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;

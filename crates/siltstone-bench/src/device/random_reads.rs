@@ -1,7 +1,7 @@
 //! Random reads of existing files: the rate of a drive at a block size and a queue depth.
 
-use siltstone::device::{Directory, File, Purpose, ReadRequest, read_batch};
 use siltstone::{Error, Result};
+use siltstone_device::{Directory, File, Purpose, ReadRequest, read_batch};
 
 /// Random reads at multiples of a block size. Each block of each file is equally likely. Each thread has its own.
 pub(super) struct RandomReads {
@@ -66,8 +66,8 @@ impl RandomReads {
 mod tests {
     use super::*;
     use siltstone::Access;
-    use siltstone::device::memory::MemoryDirectory;
-    use siltstone::device::{DirectoryBackend, FileBackend};
+    use siltstone_device::memory::MemoryDirectory;
+    use siltstone_device::{DirectoryBackend, FileBackend};
     use std::collections::BTreeSet;
     use std::io;
     use std::path::PathBuf;

@@ -8,8 +8,8 @@ use crate::keys::{Keys, Values};
 use crate::place::Place;
 use crate::tuning::Tuning;
 use crate::{Error, Result};
-use siltstone::device::Purpose;
 use siltstone::{Database, Stats, Step, Victim};
+use siltstone_device::Purpose;
 use siltstone_model::{Cleaning, KeyStream, Popularity, SegmentCleaning, Separation};
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -8,8 +8,8 @@ use crate::quantity::counted;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use siltstone::Stats;
-use siltstone::device::Purpose;
 use siltstone_bench::accounts;
+use siltstone_device::Purpose;
 use std::io::{self, Write};
 use std::time::Duration;
 

@@ -4,9 +4,9 @@ use super::{
     BUFFERS, KEY_BYTES, MISS, Measured, PUTS_PER_SETTLE, RAM_TOLERANCE, READS_TOLERANCE, WRITES_TOLERANCE,
     compare, present,
 };
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory, Purpose};
 use siltstone::{BloomStoreSettings, Database, Stats};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use siltstone_model::{BloomStoreLayout, KeyStream, Popularity, SiltLayout};
 
 const VALUE_BYTES: f64 = 84.0;

@@ -4,9 +4,9 @@ use super::{
     MISS, Measured, PUTS_PER_GET, PUTS_PER_SETTLE, RAM_TOLERANCE, READS_TOLERANCE, WRITES_TOLERANCE, compare,
     present,
 };
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory, Purpose};
 use siltstone::{Database, FlashKeySettings, Stats};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use siltstone_model::{FlashKeyLayout, FlashKeyWrites, KeyStream, Popularity};
 
 /// The most space on flash relative to the model's, which counts whole segments.

@@ -1,9 +1,9 @@
 //! The model of FlashStore: with a disk, as a cache, and without either.
 
 use super::{KEY_BYTES, PUTS_PER_SETTLE, RAM_TOLERANCE, READS_TOLERANCE, absent, present};
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory, Purpose};
 use siltstone::{Database, Disk, FlashStoreSettings, SiltSettings, Stats};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use siltstone_model::{Below, FlashStoreLayout, FlashStoreStore, KeyStream, Popularity, SiltLayout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -11,10 +11,10 @@ mod bloomstore;
 mod flashkey;
 mod flashstore;
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory, Purpose};
 use siltstone::mica::{Erew, RecordLayout, StoreSettings};
 use siltstone::{Database, SiltSettings, Stats};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use siltstone_model::{KeyStream, Mica, Popularity, SiltLayout};
 
 const KEY_BYTES: usize = 16;

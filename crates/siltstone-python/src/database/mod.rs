@@ -17,9 +17,9 @@ use crate::report::verify_report;
 use crate::settings;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use siltstone::device::Directory;
 use siltstone::names::{CHANGES_NAME, COMPANION_NAMES, FileName};
 use siltstone::{Access, Error};
+use siltstone_device::Directory;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -53,7 +53,7 @@ fn remove_damaged(path: &Path) -> siltstone::Result<()> {
             || COMPANION_NAMES.contains(&name)
             || ["USAGE", CHANGES_NAME].contains(&name)
     };
-    directory.list()?.iter().filter(|name| is_ours(name)).try_for_each(|name| directory.remove(name))
+    Ok(directory.list()?.iter().filter(|name| is_ours(name)).try_for_each(|name| directory.remove(name))?)
 }
 
 /// A database: see `siltstone.Database`.

@@ -14,10 +14,10 @@
 
 use bytes::Bytes;
 use siltstone::batch::{TimestampMs, Write};
-use siltstone::device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone::names::{MANIFEST_NAME, NEW_MANIFEST_NAME};
 use siltstone::store::manifest::{HEADER_BYTES, Header};
 use siltstone::{Error, Result};
+use siltstone_device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone_index::coding::{Reader, checksum};
 use std::collections::BTreeMap;
 
@@ -149,7 +149,7 @@ pub fn replace(directory: &Directory, header: &Header, records: &Map) -> Result<
 pub fn remove_unfinished(directory: &Directory) -> Result<()> {
     let names = directory.list()?;
     if names.iter().any(|name| name == NEW_MANIFEST_NAME) {
-        directory.remove(NEW_MANIFEST_NAME)
+        Ok(directory.remove(NEW_MANIFEST_NAME)?)
     } else {
         Ok(())
     }

@@ -24,7 +24,6 @@ pub use settings::{AppendLogSettings, INFO};
 use bytes::Bytes;
 use file::{Map, Value, apply, encode_frame};
 use siltstone::batch::{Durability, HashedWrite, NEVER, TimestampMs};
-use siltstone::device::{Access, Directory, File, Purpose};
 use siltstone::engine::{
     Background, Capabilities, Change, Changing, Direction, Engine, Found, KeyBounds, Now, Ordered,
     PageBuilder, Record, Records, ScanLimit, ScanPage, Snapshot, Step,
@@ -34,8 +33,9 @@ use siltstone::key::{Key, KeyHasher};
 use siltstone::names::MANIFEST_NAME;
 use siltstone::stats::{RamAccount, Shape, Stats};
 use siltstone::store::manifest::{FORMAT_VERSION, Header};
-use siltstone::sync::{Mutex, RwLock};
 use siltstone::{Damage, DamagedPart, Error, Progress, Result, VerifyReport};
+use siltstone_device::sync::{Mutex, RwLock};
+use siltstone_device::{Access, Directory, File, Purpose};
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -1,12 +1,12 @@
 //! The settings of the engine. It has none to set: they create and open its databases.
 
 use super::AppendLog;
-use siltstone::device::Directory;
 use siltstone::engine::CommonSettings;
 use siltstone::engine::{Engine, EngineInfo, EngineSettings, Opening, SettingInfo};
 use siltstone::names::NEW_MANIFEST_NAME;
 use siltstone::store::manifest::Header;
 use siltstone::{Error, Result};
+use siltstone_device::Directory;
 use std::sync::Arc;
 
 /// The engine. Numbers from the highest on are for engines outside of the table of engines.

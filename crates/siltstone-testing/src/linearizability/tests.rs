@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::TestEngine;
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory};
 use siltstone::engine::silt::{Mistake, SiltSettings};
 use siltstone::{Builder, Database};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 use std::path::Path;
 
 fn event(called: u64, returned: u64, action: Action) -> Event {

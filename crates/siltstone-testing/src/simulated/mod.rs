@@ -25,8 +25,8 @@ pub use faults::{Call, FailingCall, Faults};
 pub use pieces::ShuffledPieces;
 
 use disk::{Disk, Inode};
-use siltstone::device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks, PieceExecutor};
-use siltstone::sync::{Mutex, MutexGuard};
+use siltstone_device::sync::{Mutex, MutexGuard};
+use siltstone_device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks, PieceExecutor};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Executes the pieces of background work late, in a random order, and some of them only in part.
 
-use siltstone::device::{EndedPiece, Piece, PieceExecutor};
+use siltstone_device::{EndedPiece, Piece, PieceExecutor};
 use std::io;
 
 /// One piece in this many is transferred only in part.

@@ -1,5 +1,5 @@
 use super::*;
-use siltstone::device::{AlignedBuffer, Appender, Directory, File, LOCK, Purpose, ReadAhead};
+use siltstone_device::{AlignedBuffer, Appender, Directory, File, LOCK, Purpose, ReadAhead};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -397,7 +397,7 @@ fn append(directory: &Directory, name: &str, bytes: &[u8]) -> siltstone::Result<
     }
     let finished = appender.finish();
     outcome?;
-    finished
+    Ok(finished?)
 }
 
 fn read_through(file: &File, length: u64) -> siltstone::Result<Vec<u8>> {
@@ -407,7 +407,7 @@ fn read_through(file: &File, length: u64) -> siltstone::Result<Vec<u8>> {
         at = reader.read(file, at..length, 0, |offset, piece| {
             assert_eq!(offset, bytes.len() as u64);
             bytes.extend_from_slice(piece);
-            Ok(())
+            Ok::<(), siltstone::Error>(())
         })?;
     }
     Ok(bytes)

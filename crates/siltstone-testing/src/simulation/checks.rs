@@ -4,8 +4,8 @@ use super::model::Outcome;
 use super::run::{Held, KEYS_CHECKED, Run, STEPS_MAX, Scan, Session, cell, collect};
 use crate::operations::KeyNumber;
 use crate::reference::{Cell, Violation};
-use siltstone::device::{Access, Directory};
 use siltstone::{Record, Step};
+use siltstone_device::{Access, Directory};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -272,6 +272,7 @@ impl Run<'_> {
             Ok(()) => {
                 let directory = Directory::system(scratch, Access::Buffered);
                 directory
+                    .map_err(siltstone::Error::from)
                     .and_then(|directory| self.configuration.builder(&self.clock).open_in(directory))
                     .and_then(|copy| copy.iter().and_then(collect))
                     .map(Some)

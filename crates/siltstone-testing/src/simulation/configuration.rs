@@ -5,9 +5,9 @@ use crate::omission::Omission;
 use crate::operations::{KeyNumber, Workload};
 use crate::simulated::SimulatedDirectory;
 use siltstone::batch::TimestampMs;
-use siltstone::device::{Access, Directory};
 use siltstone::engine::{CommonSettings, EngineSettings};
 use siltstone::{Builder, Compression, Database};
+use siltstone_device::{Access, Directory};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 

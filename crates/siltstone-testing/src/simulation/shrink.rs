@@ -2,7 +2,7 @@
 
 use super::{Configuration, Failure, Simulation};
 use crate::operations::Operation;
-use siltstone::device::Access;
+use siltstone_device::Access;
 use std::path::Path;
 
 /// The maximum number of runs.

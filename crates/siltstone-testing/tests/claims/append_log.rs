@@ -1,7 +1,7 @@
 //! The example engine: its torn end, its creation, and a directory whose engine is not in the table.
 
-use siltstone::device::{Access, Directory};
 use siltstone::{Database, Error};
+use siltstone_device::{Access, Directory};
 use siltstone_testing::append_log::AppendLogSettings;
 use siltstone_testing::{Crash, SimulatedDirectory, Survival};
 

@@ -1,7 +1,7 @@
 //! BloomStore with damaged chains.
 
-use siltstone::device::{Access, Directory};
 use siltstone::{BloomStoreSettings, Database, Step};
+use siltstone_device::{Access, Directory};
 use siltstone_testing::{Call, FailingCall, SimulatedDirectory};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,13 @@
 //! Logs of data on the simulated device: what remains of each class after crashes, with segments that are finished,
 //! released and used again.
 
-use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::mica::RecordLayout;
 use siltstone::store::data_logs::{
     CLASSES, DataLogSettings, DataLogs, DataLogsToExamine, FinishedSegment, Unit,
 };
 use siltstone::store::record::RecordView;
 use siltstone::{Durability, Result};
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::checksum::Secret;
 use siltstone_testing::{Crash, SimulatedDirectory};
 use std::collections::{HashMap, HashSet};

@@ -1,9 +1,9 @@
 //! Databases on a device that loses power, and with background threads that panic.
 
 use siltstone::batch::NEVER;
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory};
 use siltstone::{Bytes, Change, Database, Durability, Error, WriteOptions};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 use siltstone_testing::{Call, Crash, FailingCall, Intercepted, SimulatedDirectory, Survival, TestEngine};
 use std::collections::BTreeMap;
 use std::io;
@@ -270,7 +270,7 @@ fn retain_does_not_remove_what_an_update_writes_meanwhile() {
     }
 }
 
-/// Each call of the device fails once, in turn and for ever: what a later write states, names the failure.
+/// Calls of the device fail from one on: what a later write states, names the failure.
 #[test]
 fn a_database_that_accepts_no_writes_names_the_call_that_failed() {
     let engines: [&[(&str, &str)]; 5] = [

@@ -1,7 +1,7 @@
 //! Dictionaries on a device that loses power while they are built, updated or given another index.
 
-use siltstone::device::{Access, Directory};
 use siltstone::{Dictionary, DictionaryBuilder, DictionaryIndex, Result};
+use siltstone_device::{Access, Directory};
 use siltstone_testing::{Crash, SimulatedDirectory, Survival};
 use std::collections::BTreeMap;
 

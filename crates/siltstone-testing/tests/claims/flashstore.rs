@@ -1,7 +1,7 @@
 //! FlashStore on simulated devices: as a cache, and with a disk.
 
-use siltstone::device::{Access, Directory};
 use siltstone::{Database, Disk, Durability, Error, FlashStoreSettings, RepairOptions, WriteOptions};
+use siltstone_device::{Access, Directory};
 use siltstone_testing::{Crash, SimulatedDirectory, Survival};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

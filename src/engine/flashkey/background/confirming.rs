@@ -6,7 +6,7 @@ use crate::engine::flashkey::confirm::Confirming;
 use crate::engine::flashkey::search::IndexSearch;
 use crate::error::Result;
 use crate::store::data_logs::SegmentInfo;
-use crate::sync::atomic::Ordering::Relaxed;
+use siltstone_device::sync::atomic::Ordering::Relaxed;
 
 /// A segment that is being confirmed, and whether a compaction requires it.
 pub(super) struct ConfirmingOf {

@@ -2,7 +2,7 @@
 
 use super::{Jobs, KeyCounts, Look, Requests};
 use crate::error::Result;
-use crate::sync::atomic::Ordering::Relaxed;
+use siltstone_device::sync::atomic::Ordering::Relaxed;
 
 impl Jobs {
     pub(super) fn key_counts(&self, look: &Look) -> KeyCounts {

@@ -16,8 +16,8 @@ use crate::batch::TimestampMs;
 use crate::engine::jobs::{JobSlot, step_furthest_behind};
 use crate::error::Result;
 use crate::store::ordered_keys::KeyMerge;
-use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use crate::sync::{Mutex, RwLock};
+use siltstone_device::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::{Mutex, RwLock};
 use std::sync::Arc;
 
 mod cleaning;

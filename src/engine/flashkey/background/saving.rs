@@ -9,12 +9,12 @@
 //! After a crash before step 5, an open uses the file before and its redo, and removes the new file.
 
 use super::{Jobs, Look, Requests, SaveCounts, Work};
-use crate::device::random_number;
 use crate::engine::flashkey::commits::Ledger;
 use crate::engine::flashkey::search::Found;
 use crate::error::Result;
 use crate::store::unit_index::{IndexLoad, IndexSave, SaveStep};
-use crate::sync::atomic::Ordering::Relaxed;
+use siltstone_device::random_number;
+use siltstone_device::sync::atomic::Ordering::Relaxed;
 
 /// A part of the index that is being loaded after an open, or an index that is being saved.
 pub(super) enum Saving {

@@ -1,9 +1,9 @@
 //! The cache without a disk: its counters, and its budget for writes.
 
 use super::{SEGMENT_BYTES, key_of};
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory};
 use crate::{Batch, Database, FlashStoreSettings, Step};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -3,10 +3,10 @@ mod cache;
 use super::FlashStoreSettings;
 use super::claim::{self, CLAIM_BYTES, CLAIM_NAME};
 use super::settings::hash_bits;
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory, Purpose};
 use crate::engine::CommonSettings;
 use crate::{Database, Disk, Error, Result, Step};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -12,10 +12,10 @@
 //!                      #...   partition 3
 //!  ```
 
-use crate::device::Access;
 use crate::engine::jobs::Due;
 use crate::engine::silt::partition_settings::{ChainSettings, PartitionSettings};
 use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
+use siltstone_device::Access;
 use siltstone_index::partial_key_cuckoo::CuckooSettings;
 
 /// If a partition has more HashStores than this and they are small, they are merged: each one costs false positives and

@@ -25,7 +25,6 @@ use super::SiltEngine;
 use super::live::{LiveStores, Manifest, Role};
 use super::partition_settings::PartitionSettings;
 use crate::damage::{RepairReport, VerifyReport};
-use crate::device::{Directory, Purpose};
 use crate::error::{Error, Result};
 use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
 use crate::progress::{Progress, ProgressCounter};
@@ -33,6 +32,7 @@ use crate::store::log::Log;
 use crate::store::manifest::KeptSettings;
 use crate::store::segment_bases;
 use rewrite::Rewriting;
+use siltstone_device::{Directory, Purpose};
 use survey::Survey;
 
 impl SiltEngine {

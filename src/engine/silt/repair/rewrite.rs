@@ -5,7 +5,6 @@ use super::super::merge::{run_form, sorted_form};
 use super::super::partition_settings::PartitionSettings;
 use super::super::ranges::ranges;
 use super::survey::{DamagedStore, Survey};
-use crate::device::{Directory, Purpose, random_number};
 use crate::error::Result;
 use crate::key::PartitionHasher;
 use crate::names::FileName;
@@ -16,6 +15,7 @@ use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::RecordShape;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use crate::store::table::{OrderedTableSettings, OrderedTableWriter};
+use siltstone_device::{Directory, Purpose, random_number};
 use siltstone_index::run_columns::RunColumnsSettings;
 
 /// The memory for sorting records, in bytes.

@@ -4,13 +4,13 @@ use super::super::live::{Manifest, Role, StoreEntry};
 use super::super::recovery::{open_chain, open_store, usual_form};
 use super::super::verify::{add_examined, add_log, examine_chain};
 use crate::damage::{Damage, DamagedPart, VerifyReport};
-use crate::device::Directory;
 use crate::error::Result;
 use crate::progress::ProgressCounter;
 use crate::store::examine::{
     Examined, ExaminedLog, LogToExamine, OpenedStore, RecordScope, StoreToOpen, Unreadable, is_damage,
     is_missing,
 };
+use siltstone_device::Directory;
 
 /// A live store with some damage.
 pub(super) struct DamagedStore {

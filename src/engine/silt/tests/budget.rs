@@ -1,10 +1,10 @@
 //! Claims about the memory budget.
 
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory, Purpose};
 use crate::engine::Step;
 use crate::engine::silt::SiltSettings;
 use crate::{Builder, Database, Durability, Error};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use std::collections::BTreeMap;
 
 const KEYS: u64 = 20_000;

@@ -1,8 +1,8 @@
 //! How many keys there are.
 
 use super::open;
-use crate::device::memory::MemoryDirectory;
 use crate::{Builder, Database};
+use siltstone_device::memory::MemoryDirectory;
 
 /// What is stated, in shares of the true number.
 const ERROR_MAX: f64 = 0.02;

@@ -2,11 +2,11 @@
 
 use super::key;
 use crate::batch::{Durability, HashedWrite};
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory};
 use crate::engine::silt::{IndexKind, SiltSettings};
 use crate::engine::{CommonSettings, Engine, EngineSettings, Found, Opening, Step};
 use crate::stats::Stats;
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 use std::sync::Arc;
 
 const KEYS: u64 = 9_000;

@@ -6,11 +6,11 @@ mod merged;
 mod scan;
 
 use crate::batch::{Durability, HashedWrite};
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, Directory, Purpose};
 use crate::engine::silt::{HashStoreKind, IndexKind, SiltSettings};
 use crate::engine::{CommonSettings, EngineSettings, Opening, Step};
 use crate::{Builder, Database};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 
 fn small(builder: Builder) -> Builder {
     builder.set("log_slots_min", 64).partitions(4).background_threads(0)

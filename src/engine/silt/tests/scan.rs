@@ -1,10 +1,10 @@
 //! What scans read.
 
 use super::{key, open};
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Directory, Purpose};
 use crate::engine::silt::{HashStoreKind, IndexKind, SiltSettings};
 use crate::{Builder, Database};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Directory, Purpose};
 
 const KEYS: u64 = 30_000;
 const BLOCK_BYTES: u64 = 4096;

@@ -1,10 +1,10 @@
 use super::*;
 use crate::damage::{Damage, DamagedPart, KeyRange};
-use crate::device::memory::MemoryDirectory;
-use crate::device::{Access, AlignedBuffer, Directory, Purpose};
 use crate::key::RecordLayout;
 use crate::names::{FileName, LogClass};
 use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::checksum::Secret;
 use siltstone_index::coding::mix;
 use std::collections::BTreeMap;

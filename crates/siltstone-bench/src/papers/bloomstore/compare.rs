@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::trace::Synthetic;
 use crate::{Error, Result};
 use siltstone::EngineKind;
-use siltstone::device::Directory;
+use siltstone_device::Directory;
 
 /// The average records of SkimpyStash's buckets: 2.8 to 1.2 bytes per key.
 const BUCKET_RECORDS: [f64; 6] = [2.2, 3.3, 5.0, 7.5, 10.0, 20.0];

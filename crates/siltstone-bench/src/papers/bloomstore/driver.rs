@@ -6,8 +6,8 @@ use crate::place::Place;
 use crate::trace::{Kind, Operation, Synthetic};
 use crate::tuning::{SettingArgs, Tuning};
 use crate::{Error, Result};
-use siltstone::device::{IoSnapshot, Purpose};
 use siltstone::{Database, EngineKind, RamAccount};
+use siltstone_device::{IoSnapshot, Purpose};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use crate::clock::spawn_scoped;
 use crate::place::Place;
 use crate::random::mix;
 use crate::{Error, Result};
-use siltstone::device::{AlignedBuffer, Directory, File, Purpose};
+use siltstone_device::{AlignedBuffer, Directory, File, Purpose};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -90,8 +90,10 @@ fn measure(settings: &Settings, file: &File, pattern: Pattern) -> Result<f64> {
         let number = next.fetch_add(1, Relaxed);
         let block = if pattern.is_random { mix(settings.seed ^ number) } else { number } % settings.num;
         match pattern.writes {
-            true => file.write(Purpose::Put, block * BLOCK_BYTES, buffer),
-            false => file.read(Purpose::Get, block * BLOCK_BYTES, BLOCK_BYTES as usize, buffer).map(|_| ()),
+            true => Ok(file.write(Purpose::Put, block * BLOCK_BYTES, buffer)?),
+            false => {
+                Ok(file.read(Purpose::Get, block * BLOCK_BYTES, BLOCK_BYTES as usize, buffer).map(|_| ())?)
+            }
         }
     };
     let work = || {

@@ -4,8 +4,8 @@
 use super::super::Settings;
 use crate::keys::{Keys, Values};
 use crate::{Error, Result};
-use siltstone::device::Purpose;
 use siltstone::{Database, Stats, Step};
+use siltstone_device::Purpose;
 
 /// Background work is done once per this many requests.
 const REQUESTS_PER_WORK: u64 = 64;

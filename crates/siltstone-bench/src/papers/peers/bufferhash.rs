@@ -15,7 +15,7 @@
 use super::{Lengths, PAGE_BYTES, Peer, below, hash};
 use crate::random::{self, Rng};
 use crate::{Error, Result};
-use siltstone::device::{AlignedBuffer, Directory, File, IoSnapshot, Purpose};
+use siltstone_device::{AlignedBuffer, Directory, File, IoSnapshot, Purpose};
 use siltstone_index::bloom::{BitSliced, functions_of};
 
 /// The share of the slots that are taken when a table is written.

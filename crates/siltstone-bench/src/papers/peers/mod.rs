@@ -11,7 +11,7 @@ pub use skimpystash::{SkimpyStash, SkimpyStashSettings};
 
 use crate::Result;
 use crate::random::{GOLDEN, mix};
-use siltstone::device::IoSnapshot;
+use siltstone_device::IoSnapshot;
 
 /// The unit of reads and writes, in bytes: a page of flash.
 const PAGE_BYTES: usize = 4096;

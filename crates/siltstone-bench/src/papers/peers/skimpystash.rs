@@ -15,7 +15,7 @@
 use super::{Lengths, PAGE_BYTES, Peer, below, hash};
 use crate::random::mix;
 use crate::{Error, Result};
-use siltstone::device::{AlignedBuffer, Directory, File, IoSnapshot, Purpose};
+use siltstone_device::{AlignedBuffer, Directory, File, IoSnapshot, Purpose};
 use std::collections::HashSet;
 
 /// The place of no record.

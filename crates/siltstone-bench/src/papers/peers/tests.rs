@@ -1,8 +1,8 @@
 use super::*;
 use crate::random;
 use siltstone::Access;
-use siltstone::device::Directory;
-use siltstone::device::memory::MemoryDirectory;
+use siltstone_device::Directory;
+use siltstone_device::memory::MemoryDirectory;
 use std::collections::HashMap;
 
 const LENGTHS: Lengths = Lengths { key: 20, value: 44 };
@@ -142,7 +142,7 @@ fn a_list_costs_half_its_records_in_reads_and_a_compacted_one_little_more_than_o
             let number = mix(number) % keys;
             assert_eq!(peer.lookup(&key(number)).unwrap(), Some(value(number, 0)));
         }
-        (peer.io() - before).of(siltstone::device::Purpose::Get).reads as f64 / 2_000.0
+        (peer.io() - before).of(siltstone_device::Purpose::Get).reads as f64 / 2_000.0
     };
     let (lists, compacted) = (reads(None), reads(Some(5)));
     // Half of the list of 10, and wrong filters.
@@ -158,7 +158,7 @@ fn a_bufferhash_reads_less_than_two_pages_for_a_key_on_flash_and_hardly_one_for_
     let mut reads = |first: u64| {
         let before = peer.io();
         (first..first + 2_000).for_each(|number| drop(peer.lookup(&key(number)).unwrap()));
-        (peer.io() - before).of(siltstone::device::Purpose::Get).reads as f64 / 2_000.0
+        (peer.io() - before).of(siltstone_device::Purpose::Get).reads as f64 / 2_000.0
     };
     let found = reads(0);
     assert!((1.0..1.8).contains(&found), "{found}");

@@ -2,9 +2,9 @@
 
 use super::{Arguments, print, print_error};
 use serde_json::json;
-use siltstone::device::Directory;
-use siltstone::device::memory::MemoryDirectory;
 use siltstone::{Access, Database};
+use siltstone_device::Directory;
+use siltstone_device::memory::MemoryDirectory;
 use siltstone_testing::TestEngine;
 use siltstone_testing::linearizability::{Counts, Load};
 use std::path::Path;

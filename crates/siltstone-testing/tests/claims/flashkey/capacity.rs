@@ -1,8 +1,8 @@
 //! Databases whose records take their whole capacity.
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory};
 use siltstone::{Batch, Builder, Database, Error, FlashKeySettings};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 
 const CAPACITY: u64 = 100_000;
 

@@ -5,9 +5,9 @@ use crate::repairs::{
     History, SEED, all, check_history, check_interruptions, check_power_losses, copy_of, memory, overwrite,
     repair,
 };
-use siltstone::device::{Access, Directory};
 use siltstone::engine::CommonSettings;
 use siltstone::{Batch, Builder, DamagedPart, Database, Error, FlashKeySettings, RepairReport};
+use siltstone_device::{Access, Directory};
 use siltstone_testing::{Damage, SimulatedDirectory, Survival};
 
 fn builder(is_fixed: bool) -> Builder {

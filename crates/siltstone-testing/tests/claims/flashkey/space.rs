@@ -1,8 +1,8 @@
 //! The logs take at most `space` times the live bytes and a segment of each log, at every moment.
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory};
 use siltstone::{Database, FlashKeySettings};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 use siltstone_testing::simulated::{Faults, SimulatedDirectory};
 use std::collections::BTreeMap;
 

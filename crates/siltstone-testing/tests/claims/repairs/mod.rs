@@ -1,10 +1,10 @@
 //! What the tests of repairs of all engines share: the files of a database in memory, what its keys had, and checks of
 //! repairs that end early.
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone::key::KeyHasher;
 use siltstone::{Database, Error, RepairReport, Result};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_testing::{Crash, SimulatedDirectory, Survival};
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 use super::simulated::{self, Expected};
 use super::{key, open};
 use siltstone::Durability;
-use siltstone::device::memory::MemoryDirectory;
 use siltstone::engine::silt::SiltSettings;
+use siltstone_device::memory::MemoryDirectory;
 use siltstone_testing::{Faults, SimulatedDirectory};
 
 /// Simulation seed 33739: a merge that was running when a compaction was requested cleared the request.

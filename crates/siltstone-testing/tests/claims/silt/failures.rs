@@ -2,12 +2,12 @@
 
 use super::simulated::{self, settings};
 use siltstone::batch::{HashedWrite, Write};
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory, Purpose};
 use siltstone::engine::silt::{Mistake, SiltSettings};
 use siltstone::engine::{CommonSettings, Engine, EngineSettings, Opening};
 use siltstone::key::KeyHasher;
 use siltstone::{Change, Database, Durability, Error, WriteOptions};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use siltstone_testing::{Call, Crash, FailingCall, Intercepted, SimulatedDirectory, Survival};
 use std::cell::Cell;
 use std::io;

@@ -3,10 +3,10 @@
 use super::simulated::{self, Expected};
 use siltstone::VerifyReport;
 use siltstone::batch::{HashedWrite, NEVER};
-use siltstone::device::{Access, Directory, DirectoryBackend, FileBackend, Purpose};
 use siltstone::engine::silt::live::Manifest;
 use siltstone::engine::{CommonSettings, Engine, EngineSettings, Opening};
 use siltstone::{Database, Durability, Error, Result};
+use siltstone_device::{Access, Directory, DirectoryBackend, FileBackend, Purpose};
 use siltstone_testing::{Call, Crash, Faults, Intercepted, SimulatedDirectory, Survival};
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ fn contents(device: &SimulatedDirectory) -> BTreeMap<String, Vec<u8>> {
     let read = |name: String| {
         let file = directory.open(&name, Access::Buffered).unwrap();
         let length = file.length().unwrap() as usize;
-        let mut buffer = siltstone::device::AlignedBuffer::default();
+        let mut buffer = siltstone_device::AlignedBuffer::default();
         let bytes = file.read(Purpose::Get, 0, length, &mut buffer).unwrap().to_vec();
         (name, bytes)
     };

@@ -9,9 +9,9 @@ mod recovery;
 mod repair;
 mod simulated;
 
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory};
 use siltstone::{Builder, Database};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory};
 
 /// Opens a small database in memory.
 fn open(files: &MemoryDirectory, setup: impl FnOnce(Builder) -> Builder) -> (Database, Directory) {

@@ -2,10 +2,10 @@
 
 use super::open;
 use super::simulated::{self, Expected};
-use siltstone::device::memory::MemoryDirectory;
-use siltstone::device::{Access, Directory, Purpose};
 use siltstone::engine::silt::{HashStoreKind, SiltSettings};
 use siltstone::{Database, Durability};
+use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::{Access, Directory, Purpose};
 use siltstone_testing::{Faults, SimulatedDirectory};
 
 #[test]

@@ -5,10 +5,10 @@ use crate::repairs::{
     History, SEED, all, check_history, check_interruptions, check_power_losses, contents, copy_of, memory,
     overwrite, repair,
 };
-use siltstone::device::{Access, Directory};
 use siltstone::engine::CommonSettings;
 use siltstone::engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 use siltstone::{Builder, DamagedPart, Database, Durability, Error, RepairReport, Result, WriteOptions};
+use siltstone_device::{Access, Directory};
 use siltstone_testing::{Damage, SimulatedDirectory, Survival};
 
 #[path = "repair/forged.rs"]

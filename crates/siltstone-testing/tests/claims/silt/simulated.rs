@@ -1,7 +1,7 @@
 //! Small databases on a simulated device, with their expected records.
 
-use siltstone::device::{Access, Directory, DirectoryBackend};
 use siltstone::{Database, Durability, Iter, Result, WriteOptions};
+use siltstone_device::{Access, Directory, DirectoryBackend};
 use siltstone_testing::SimulatedDirectory;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,11 +1,11 @@
 //! Values that contain bytes of the log are not taken for frames of the log.
 
 use crate::repairs::{all, contents, copy_of, memory, overwrite, repair};
-use siltstone::device::{Access, Directory};
 use siltstone::engine::silt::live::Manifest;
 use siltstone::store::log_format::LogFormat;
 use siltstone::store::record::RecordView;
 use siltstone::{Database, Durability, Result, WriteOptions};
+use siltstone_device::{Access, Directory};
 use siltstone_index::coding::checksum::{Secret, crc32c, crc32c_append};
 
 /// Returns a value that contains, for each position from `base` on, the frame that `forge` makes.

@@ -30,8 +30,9 @@ use super::{Access, DirectoryBackend, FileBackend, LOCK, PieceExecutor};
 use crate::error::{Error, Result};
 use descriptors::Descriptors;
 use file::SystemFile;
-pub(crate) use process::{has_ended, process_mark};
-pub(crate) use random::random_number;
+pub(crate) use process::has_ended;
+pub use process::process_mark;
+pub use random::random_number;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -201,7 +202,7 @@ fn sync_name(directory: &File) -> io::Result<()> {
 /// Blocks until the entries of a directory survive a power loss.
 fn sync_entries(directory: &File) -> io::Result<()> {
     directory.sync_all()?;
-    #[cfg(test)]
+    #[cfg(feature = "testing")]
     synced::note(directory);
     Ok(())
 }
@@ -364,8 +365,8 @@ fn copy_durably(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Res
 }
 
 /// The directories that a thread has synced, for tests, which cannot cause a real power loss.
-#[cfg(test)]
-pub(crate) mod synced {
+#[cfg(feature = "testing")]
+pub mod synced {
     use std::cell::RefCell;
     use std::fs::File;
     use std::os::unix::fs::MetadataExt;
@@ -381,12 +382,12 @@ pub(crate) mod synced {
     }
 
     /// Forgets what this thread has synced.
-    pub(crate) fn forget() {
+    pub fn forget() {
         SYNCED.with_borrow_mut(Vec::clear);
     }
 
     /// Returns whether this thread has synced the entries of the directory since.
-    pub(crate) fn has(path: &Path) -> bool {
+    pub fn has(path: &Path) -> bool {
         let metadata = std::fs::metadata(path).unwrap();
         SYNCED.with_borrow(|synced| synced.contains(&(metadata.dev(), metadata.ino())))
     }

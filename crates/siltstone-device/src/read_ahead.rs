@@ -3,7 +3,7 @@
 use super::file::Extent;
 use super::queue::Ticket;
 use super::{AlignedBuffer, File, Purpose, with_scratch};
-use crate::error::Result;
+use crate::error::Error;
 use std::ops::Range;
 
 /// Shorter pieces are not read ahead, in bytes: then memory is so short that there is none for it.
@@ -42,13 +42,13 @@ impl ReadAhead {
     ///
     /// # Errors
     /// Those of reading these bytes, and of `take`.
-    pub fn read(
+    pub fn read<E: From<Error>>(
         &mut self,
         file: &File,
         rest: Range<u64>,
         needed: usize,
-        mut take: impl FnMut(u64, &[u8]) -> Result<()>,
-    ) -> Result<u64> {
+        mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<u64, E> {
         let mut at = rest.start;
         let mut spare = AlignedBuffer::default();
         // A piece that was read ahead for another place is dropped, which waits for it.

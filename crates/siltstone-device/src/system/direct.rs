@@ -21,13 +21,13 @@ mod linux {
     /// The alignment, in bytes, if the system reports none. All common devices accept it.
     const CAUTIOUS_ALIGNMENT: usize = 4096;
 
-    /// The alignment of buffers, in bytes: that of [`AlignedBuffer`](crate::device::AlignedBuffer).
+    /// The alignment of buffers, in bytes: that of [`AlignedBuffer`](crate::AlignedBuffer).
     const MEMORY_ALIGNMENT: u32 = 4096;
 
     /// Switches a file to direct I/O and returns its alignment in bytes; `None`, with the file unchanged, if the file
     /// system refuses it. (The flag is set after opening, because some file systems create a new file and then refuse
     /// the flag.)
-    pub(in crate::device::system) fn make_direct(file: &File) -> io::Result<Option<usize>> {
+    pub(in crate::system) fn make_direct(file: &File) -> io::Result<Option<usize>> {
         let Some(alignment) = alignment(file)? else { return Ok(None) };
         let flags = fcntl_getfl(file)?;
         match fcntl_setfl(file, flags | OFlags::DIRECT) {

@@ -1,10 +1,10 @@
 mod removed;
 
-use crate::device::{
-    Access, AlignedBuffer, Appender, Directory, File, IoCount, Purpose, ReadRequest, SystemDirectory,
-};
 use crate::error::Error;
 use crate::sync::RwLock;
+use crate::{
+    Access, AlignedBuffer, Appender, Directory, File, IoCount, Purpose, ReadRequest, SystemDirectory,
+};
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::path::Path;

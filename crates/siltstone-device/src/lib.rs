@@ -14,6 +14,7 @@ mod append;
 mod batch;
 mod buffer;
 mod counters;
+mod error;
 mod file;
 pub mod memory;
 mod parallel;
@@ -21,22 +22,24 @@ mod queue;
 mod read_ahead;
 mod removal;
 mod reuse;
+pub mod sync;
 pub mod system;
 
 pub use append::Appender;
 pub use batch::{IoBackend, ReadRequest, io_backend, read_batch};
 pub use buffer::{AlignedBuffer, scratch_bytes, with_scratch};
 pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
+pub use error::{Error, Result, is_shortage};
 pub use file::{Directory, File};
 #[doc(hidden)]
 pub use memory::NameLocks;
-pub(crate) use parallel::in_parallel;
+pub use parallel::in_parallel;
 #[doc(hidden)]
 pub use queue::{EndedPiece, Piece, PieceExecutor};
 pub use read_ahead::ReadAhead;
 pub use system::pages::Pages;
 pub use system::{SystemDirectory, open_files_default};
-pub(crate) use system::{process_mark, random_number};
+pub use system::{process_mark, random_number};
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -3,7 +3,7 @@
 use super::{FORKS, directory, folder, pattern};
 #[cfg(target_os = "linux")]
 use super::{assert_succeeded, fork};
-use crate::device::{Access, AlignedBuffer, Appender, Directory, File, Purpose};
+use crate::{Access, AlignedBuffer, Appender, Directory, File, Purpose};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;

@@ -7,7 +7,7 @@ use std::io;
 ///
 /// # Errors
 /// [`Error::Io`] if the system has no source of random bytes.
-pub(crate) fn random_number() -> Result<u64> {
+pub fn random_number() -> Result<u64> {
     let mut number = [0; 8];
     fill(&mut number).map_err(Error::io("read random bytes from", SOURCE))?;
     Ok(u64::from_le_bytes(number))

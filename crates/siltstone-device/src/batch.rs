@@ -132,9 +132,9 @@ fn carry_out(batch: &mut [BatchRead<'_>], depth: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::MemoryDirectory;
-    use crate::device::{Access, Directory, SystemDirectory};
     use crate::error::Error;
+    use crate::memory::MemoryDirectory;
+    use crate::{Access, Directory, SystemDirectory};
 
     const BLOCK: usize = 4096;
 

@@ -8,9 +8,9 @@
 //!
 //! A thread begins when a piece finds all others at work, and ends with the executor. A queue without pieces has none.
 
-use crate::device::buffer::CountedMemory;
-use crate::device::{EndedPiece, Piece, PieceExecutor};
+use crate::buffer::CountedMemory;
 use crate::sync::Mutex;
+use crate::{EndedPiece, Piece, PieceExecutor};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -134,8 +134,8 @@ impl Drop for ThreadExecutor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::queue::PieceQueue;
-    use crate::device::{AlignedBuffer, FileBackend, IoCounters};
+    use crate::queue::PieceQueue;
+    use crate::{AlignedBuffer, FileBackend, IoCounters};
     use std::io;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

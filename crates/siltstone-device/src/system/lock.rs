@@ -5,7 +5,7 @@
 //! any case `LOCK` contains the number of the writing process.
 
 use super::{open_at, retry};
-use crate::device::LOCK;
+use crate::LOCK;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::File;

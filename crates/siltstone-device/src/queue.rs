@@ -190,7 +190,7 @@ fn was_not_executed(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Access, Appender, Directory, File, Purpose, ReadAhead, SystemDirectory};
+    use crate::{Access, Appender, Directory, File, Purpose, ReadAhead, SystemDirectory};
     use std::ops::Range;
 
     const PIECE_BYTES: usize = 64 << 10;
@@ -288,11 +288,11 @@ mod tests {
         for piece in 0..4 {
             let take = |_, bytes: &[u8]| {
                 assert!(bytes.iter().all(|&byte| byte == piece));
-                Ok(())
+                Ok::<(), crate::Error>(())
             };
             at = reader.read(&file, at..end, 0, take).unwrap();
         }
-        assert!(reader.read(&file, at..end, 0, |_, _| Ok(())).is_err());
+        assert!(reader.read(&file, at..end, 0, |_, _| Ok::<(), crate::Error>(())).is_err());
         check(&file, 4);
     }
 
@@ -300,7 +300,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn where_io_uring_is_refused_threads_execute_the_pieces() {
-        use crate::device::{IoBackend, io_backend};
+        use crate::{IoBackend, io_backend};
         use std::os::unix::process::CommandExt;
         const REFUSED: &str = "SILTSTONE_TEST_WITHOUT_IO_URING";
         if std::env::var_os(REFUSED).is_some() {

@@ -575,11 +575,6 @@ impl File {
     pub fn truncate(&self, length: u64) -> Result<()> {
         self.backend.truncate(length).map_err(|error| self.failed("truncate", error))
     }
-
-    /// Returns an error that names this file: there is `got` at `offset` instead of `expected`.
-    pub fn corrupt(&self, offset: u64, expected: impl Into<String>, got: impl Into<String>) -> Error {
-        Error::Corrupt { file: self.path.to_path_buf(), offset, expected: expected.into(), got: got.into() }
-    }
 }
 
 impl Drop for File {

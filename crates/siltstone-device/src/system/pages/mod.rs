@@ -44,12 +44,12 @@ impl Pages {
     /// cannot do it.
     ///
     /// # Errors
-    /// [`Error::Io`] if the system refuses the memory; [`Error::Setting`] if `words` do not fill pages of 4,096 bytes.
+    /// [`Error::Io`] if the system refuses the memory; [`Error::Memory`] if `words` do not fill pages of 4,096 bytes.
     pub fn circular(words: usize, twice: usize) -> Result<Pages> {
         if words == 0 || !words.is_multiple_of(mapping::PAGE_BYTES / 8) {
             let problem =
                 format!("{words} words are not a multiple of the page size of {} bytes", mapping::PAGE_BYTES);
-            return Err(Error::Setting { name: "circular memory", problem });
+            return Err(Error::Memory { problem });
         }
         let twice = bytes(twice.min(words))?.next_multiple_of(mapping::PAGE_BYTES);
         let mapping = Mapping::circular(bytes(words)?, twice).map_err(Error::io("map", "memory"))?;
@@ -84,7 +84,7 @@ impl Pages {
 fn bytes(words: usize) -> Result<usize> {
     let problem = || format!("{words} words exceed the address space; use fewer");
     let bytes = words.checked_mul(8).filter(|bytes| *bytes <= isize::MAX as usize / 4);
-    bytes.ok_or_else(|| Error::Setting { name: "memory", problem: problem() })
+    bytes.ok_or_else(|| Error::Memory { problem: problem() })
 }
 
 impl Deref for Pages {

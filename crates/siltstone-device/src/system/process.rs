@@ -2,7 +2,7 @@
 
 /// Returns a number that differs in children made by `fork` from now on. Costs an atomic load if the system reports
 /// forks; asking for the process id takes more than 100 ns.
-pub(crate) fn process_mark() -> u64 {
+pub fn process_mark() -> u64 {
     #[cfg(target_os = "linux")]
     if linux::is_watched() {
         return linux::forks();

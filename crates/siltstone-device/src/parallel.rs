@@ -8,11 +8,7 @@ const ENTRIES_MIN: u64 = if cfg!(test) { 1 << 7 } else { 1 << 16 };
 
 /// Calls `work` for all items, which are `entries` small things together: on the calling thread and, unless these are
 /// few, on others as far as they can be started. Returns when all are done.
-pub(crate) fn in_parallel<T: Send>(
-    entries: u64,
-    items: impl Iterator<Item = T> + Send,
-    work: impl Fn(T) + Sync,
-) {
+pub fn in_parallel<T: Send>(entries: u64, items: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
     if entries < ENTRIES_MIN {
         return items.for_each(work);
     }

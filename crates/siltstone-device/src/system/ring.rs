@@ -11,7 +11,7 @@
 //! J. Axboe, "Efficient IO with io_uring", 2019.
 
 use super::STANDARD_DESCRIPTOR_MAX;
-use crate::device::{BatchRead, Descriptor, EndedPiece, Piece, PieceExecutor, QUEUE_DEPTH_MAX};
+use crate::{BatchRead, Descriptor, EndedPiece, Piece, PieceExecutor, QUEUE_DEPTH_MAX};
 use io_uring::{IoUring, Probe, opcode, types};
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -61,7 +61,7 @@ thread_local! {
 }
 
 /// Returns whether the system has `io_uring` and lets this process use it; containers often refuse (`EPERM`, `ENOSYS`).
-pub(in crate::device) fn is_available() -> bool {
+pub(crate) fn is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
         let mut probe = Probe::new();
@@ -72,7 +72,7 @@ pub(in crate::device) fn is_available() -> bool {
 
 /// Executes reads through this thread's ring, with up to `depth` of them in flight. Reads without an outcome afterwards
 /// were not executed, or not completely.
-pub(in crate::device) fn read_all(reads: &mut [BatchRead<'_>], depth: usize) {
+pub(crate) fn read_all(reads: &mut [BatchRead<'_>], depth: usize) {
     if !is_available() {
         return;
     }
@@ -175,7 +175,7 @@ impl Flight<'_, '_> {
 const PIECES_MAX: usize = 64;
 
 /// Returns a new executor, if the system has `io_uring`.
-pub(in crate::device) fn executor() -> Option<Box<dyn PieceExecutor>> {
+pub(crate) fn executor() -> Option<Box<dyn PieceExecutor>> {
     is_available().then(|| Box::new(RingExecutor::default()) as Box<dyn PieceExecutor>)
 }
 

@@ -76,13 +76,13 @@ impl Drop for NameLock {
 
 impl MemoryDirectory {
     /// Removes another directory, as if its device were not there.
-    #[cfg(test)]
+    #[cfg(feature = "testing")]
     pub fn detach(&self, path: &Path) -> Option<MemoryDirectory> {
         self.others.lock().remove(path)
     }
 
     /// Adds another directory.
-    #[cfg(test)]
+    #[cfg(feature = "testing")]
     pub fn attach(&self, path: &Path, other: MemoryDirectory) {
         self.others.lock().insert(path.to_owned(), other);
     }

@@ -6,7 +6,7 @@
 //! error is reported only to those who have the file open, and one whose name was removed.
 
 use super::{direct, open_at};
-use crate::device::Access;
+use crate::Access;
 use crate::error::is_shortage;
 use crate::sync::{Mutex, MutexGuard, RwLock};
 use rustix::fs::{AtFlags, OFlags, unlinkat};
@@ -310,9 +310,7 @@ fn align(file: &File, access: Access) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::folder;
-    use crate::device::{
-        Access, AlignedBuffer, Directory, File, Purpose, ReadRequest, SystemDirectory, read_batch,
-    };
+    use crate::{Access, AlignedBuffer, Directory, File, Purpose, ReadRequest, SystemDirectory, read_batch};
     use std::path::Path;
 
     const BYTES: usize = 8192;

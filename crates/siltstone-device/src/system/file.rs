@@ -3,8 +3,8 @@
 use super::descriptors::{Descriptors, Opened, Source};
 use super::process::forks_made;
 use super::window::Appending;
-use crate::device::{Access, Descriptor, FileBackend};
 use crate::sync::Mutex;
+use crate::{Access, Descriptor, FileBackend};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
