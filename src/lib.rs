@@ -90,11 +90,6 @@
 //! - The documents of the repository, listed in `docs/README.md`: `docs/RELIABILITY.md` has the guarantees and their
 //!   tests, `docs/ARCHITECTURE.md` the modules, `docs/PAPERS.md` what of each paper is implemented.
 
-#[cfg(not(unix))]
-compile_error!(
-    "siltstone needs Linux, macOS, FreeBSD or another Unix, because it reads and writes files through POSIX calls"
-);
-
 #[macro_use]
 mod events;
 

@@ -1,4 +1,5 @@
-//! Devices: directories of files that are read and written at offsets. The only module with file descriptors.
+//! Devices: directories of files that are read and written at offsets. The only part of the library with file
+//! descriptors, mappings and `unsafe`.
 //!
 //! [`Directory`] and [`File`] count every operation and byte by [`Purpose`], and name the file in every error. They use
 //! a backend through two narrow traits, [`DirectoryBackend`] and [`FileBackend`], with these implementations: real
@@ -9,6 +10,33 @@
 //! Directory, File                   count it; widen to the alignment: 512 bytes at 4,608
 //! DirectoryBackend, FileBackend     pread or io_uring
 //! ```
+//!
+//! [`sync`] has the locks and atomics of the library, [`Pages`] memory that is mapped, [`in_parallel`] work on many things
+//! by several threads.
+//!
+//! # Examples
+//!
+//! ```
+//! # fn main() -> siltstone_device::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("files");
+//! use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
+//!
+//! let directory = Directory::create_system(&path, Access::Buffered)?;
+//! let file = directory.create("a", Access::Buffered)?;
+//! file.write(Purpose::Log, 0, b"sixteen bytes, ok")?;
+//! file.sync(Purpose::Log)?;
+//! let mut buffer = AlignedBuffer::default();
+//! assert_eq!(file.read(Purpose::Get, 8, 5, &mut buffer)?, b"bytes");
+//! assert_eq!(directory.io().of(Purpose::Get).reads, 1);
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(not(unix))]
+compile_error!(
+    "siltstone-device needs Linux, macOS, FreeBSD or another Unix, because it reads and writes files through POSIX calls"
+);
 
 mod append;
 mod batch;

@@ -76,13 +76,13 @@ impl Drop for NameLock {
 
 impl MemoryDirectory {
     /// Removes another directory, as if its device were not there.
-    #[cfg(feature = "testing")]
+    #[cfg(any(test, feature = "testing"))]
     pub fn detach(&self, path: &Path) -> Option<MemoryDirectory> {
         self.others.lock().remove(path)
     }
 
     /// Adds another directory.
-    #[cfg(feature = "testing")]
+    #[cfg(any(test, feature = "testing"))]
     pub fn attach(&self, path: &Path, other: MemoryDirectory) {
         self.others.lock().insert(path.to_owned(), other);
     }

@@ -318,7 +318,7 @@ mod tests {
             return check(&file, 20);
         }
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.arg("device::queue::tests").env(REFUSED, "");
+        command.arg("queue::tests").env(REFUSED, "");
         // SAFETY: the function only makes system calls.
         unsafe { command.pre_exec(refuse_io_uring) };
         let outcome = command.output().unwrap();

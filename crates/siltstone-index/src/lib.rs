@@ -16,6 +16,37 @@
 //! | [`run_fences`] | 0.4 bits, 60 records per block | the blocks that columns name |
 //! | [`prefilter`] | 4 bits for a false-positive rate of 0.18 | whether the key may be present; grows with its keys |
 //! | [`filter`] | 8 bits for a false-positive rate of 2^-8 | whether the key may be present |
+//!
+//! `coding` has what the formats of these structures, and of all files of Siltstone, are made of.
+//!
+//! # Examples
+//!
+//! A million records of about 100 bytes, in blocks of 4 KiB and in the order of their placements. The fences find the
+//! blocks of a record with 0.1 bits per record:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use siltstone_index::PlacementIndex;
+//! use siltstone_index::fences::{Fences, FencesBuilder, FencesSettings};
+//!
+//! let placement = |record: u64| record * (u64::MAX / 1_000_000);
+//! let blocks = |record: u64| record * 100 / 4096..((record + 1) * 100).div_ceil(4096);
+//! let mut builder =
+//!     FencesBuilder::new(FencesSettings { expected_records: 1_000_000, expected_blocks: 24_415 });
+//! for record in 0..1_000_000 {
+//!     builder.push(placement(record), blocks(record))?;
+//! }
+//! let fences = builder.finish();
+//! assert!(fences.locate(placement(170_000)).contains(&blocks(170_000).start));
+//! assert!(fences.heap_bytes() < 40_000);
+//!
+//! let mut bytes = Vec::new();
+//! fences.encode(&mut bytes);
+//! assert_eq!(Fences::decode(&bytes)?.locate(placement(9)), fences.locate(placement(9)));
+//! assert!(Fences::decode(&bytes[1..]).is_err());
+//! # Ok(())
+//! # }
+//! ```
 
 mod bits;
 pub mod bloom;

@@ -1,4 +1,4 @@
-//! The benchmark of the device: random reads of the files of a database, through `siltstone::device` only. The rate of
+//! The benchmark of the device: random reads of the files of a database, through `siltstone-device` only. The rate of
 //! a database's lookups can be compared with it.
 
 mod random_reads;

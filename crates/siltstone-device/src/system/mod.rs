@@ -202,7 +202,7 @@ fn sync_name(directory: &File) -> io::Result<()> {
 /// Blocks until the entries of a directory survive a power loss.
 fn sync_entries(directory: &File) -> io::Result<()> {
     directory.sync_all()?;
-    #[cfg(feature = "testing")]
+    #[cfg(any(test, feature = "testing"))]
     synced::note(directory);
     Ok(())
 }
@@ -365,7 +365,7 @@ fn copy_durably(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Res
 }
 
 /// The directories that a thread has synced, for tests, which cannot cause a real power loss.
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod synced {
     use std::cell::RefCell;
     use std::fs::File;
@@ -377,8 +377,10 @@ pub mod synced {
     }
 
     pub(super) fn note(directory: &File) {
-        let metadata = directory.metadata().unwrap();
-        SYNCED.with_borrow_mut(|synced| synced.push((metadata.dev(), metadata.ino())));
+        let metadata = directory.metadata();
+        SYNCED.with_borrow_mut(|synced| {
+            synced.extend(metadata.map(|metadata| (metadata.dev(), metadata.ino())))
+        });
     }
 
     /// Forgets what this thread has synced.
@@ -388,8 +390,10 @@ pub mod synced {
 
     /// Returns whether this thread has synced the entries of the directory since.
     pub fn has(path: &Path) -> bool {
-        let metadata = std::fs::metadata(path).unwrap();
-        SYNCED.with_borrow(|synced| synced.contains(&(metadata.dev(), metadata.ino())))
+        let is_synced = |metadata: std::fs::Metadata| {
+            SYNCED.with_borrow(|synced| synced.contains(&(metadata.dev(), metadata.ino())))
+        };
+        std::fs::metadata(path).is_ok_and(is_synced)
     }
 }
 
