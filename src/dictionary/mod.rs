@@ -86,7 +86,7 @@ impl DictionaryIndex {
         match store.index().map(|index| index.kind()) {
             Some(IndexKind::Fences) => DictionaryIndex::Fences,
             Some(IndexKind::EntropyTrie) => DictionaryIndex::SparseTrie,
-            Some(IndexKind::DenseTrie) => DictionaryIndex::DenseTrie,
+            Some(IndexKind::DenseTrie | IndexKind::PaperTrie) => DictionaryIndex::DenseTrie,
             // A dictionary with a block-perfect index is refused when it is opened, because its records are not in hash
             // order. Columns are for runs of a chain.
             Some(IndexKind::BlockPerfect | IndexKind::SlotPerfect | IndexKind::Columns(_)) | None => {

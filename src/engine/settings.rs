@@ -66,6 +66,12 @@ pub trait EngineSettings: fmt::Debug + Send + Sync {
     /// Returns all settings with their values.
     fn describe(&self) -> Vec<SettingInfo>;
 
+    /// Returns the values of the preset `paper`, of the settings whose defaults are others.
+    #[doc(hidden)]
+    fn paper(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// Checks the settings against their limits and, if a database is `created` with them, against each other.
     #[doc(hidden)]
     fn check(&self, common: &CommonSettings, created: bool) -> Result<()>;
@@ -173,16 +179,47 @@ pub struct Setting<S: 'static> {
     pub set: fn(&mut S, &str) -> Option<()>,
 }
 
+/// The name by which a preset is set, as a setting is.
+const PRESET: &str = "preset";
+
 /// A struct of settings that `settings!` has made.
 pub trait SettingsTable: Clone + Sized + 'static {
     /// All settings.
     const TABLE: &'static [Setting<Self>];
 
+    /// The values that make the engine as the paper describes it, of the settings whose defaults are others.
+    const PAPER: &'static [(&'static str, &'static str)];
+
     /// Returns the names of the settings that were given. The others have their defaults or the values of the database.
     fn given(&mut self) -> &mut Vec<&'static str>;
 
-    /// Sets a setting of the engine `info` by its name.
+    /// Gives the settings that were not given the values of the paper.
+    fn use_paper(&mut self) {
+        for (name, value) in Self::PAPER {
+            let row = Self::TABLE.iter().find(|row| row.name == *name);
+            if let Some(row) = row.filter(|row| !self.given().contains(&row.name)) {
+                // The tests set all of them.
+                let _ = (row.set)(self, value);
+                self.given().push(row.name);
+            }
+        }
+    }
+
+    /// Sets a setting of the engine `info` by its name, or several by the name [`PRESET`].
     fn set_by_name(&mut self, info: &EngineInfo, name: &str, value: &str) -> Result<()> {
+        if name == PRESET {
+            return match value {
+                "default" => Ok(()),
+                "paper" => {
+                    self.use_paper();
+                    Ok(())
+                }
+                _ => {
+                    let problem = format!("there is no preset {value}; use default or paper");
+                    Err(Error::Setting { name: PRESET, problem })
+                }
+            };
+        }
         let Some(row) = Self::TABLE.iter().find(|row| row.name == name) else {
             let names: Vec<_> = Self::TABLE.iter().map(|row| row.name).collect();
             let problem =
@@ -275,6 +312,10 @@ macro_rules! by_table {
 
         fn describe(&self) -> Vec<$crate::engine::SettingInfo> {
             $crate::engine::settings::SettingsTable::describe_all(self)
+        }
+
+        fn paper(&self) -> &'static [(&'static str, &'static str)] {
+            <Self as $crate::engine::settings::SettingsTable>::PAPER
         }
     };
 }
@@ -493,8 +534,8 @@ pub(crate) fn budget_of_disk(bytes: u64) -> u64 {
 }
 
 /// Defines a struct of settings with its table: `name: type = default, limits, kept or opening;`. The fields are for
-/// reading; the methods also record that a setting was given. The settings after `hidden` are not in the table: only
-/// tests set them.
+/// reading; the methods also record that a setting was given. `paper` has the values of the preset of this name. The
+/// settings after `hidden` are not in the table: only tests set them.
 macro_rules! settings {
     (
         $(#[$about:meta])*
@@ -503,6 +544,9 @@ macro_rules! settings {
                 $(#[doc = $doc:literal])+
                 $name:ident: $kind:ty = $default:expr, $limits:expr, $keeping:ident $($hidden_method:ident)?;
             )*
+        }
+        paper {
+            $($paper:literal => $paper_value:literal,)*
         }
         hidden {
             $(
@@ -531,6 +575,15 @@ macro_rules! settings {
         }
 
         impl $settings {
+            /// Returns the settings with which the engine works as its paper describes it, as far as it can:
+            /// `docs/SETTINGS.md` has them.
+            #[must_use]
+            pub fn paper() -> Self {
+                let mut settings = Self::default();
+                $crate::engine::settings::SettingsTable::use_paper(&mut settings);
+                settings
+            }
+
             $(
                 $(#[doc = $doc])+
                 // `hidden`: a setting that hardly any user needs is only in `docs/SETTINGS.md`.
@@ -570,6 +623,8 @@ macro_rules! settings {
                     },
                 }
             }),*];
+
+            const PAPER: &'static [(&'static str, &'static str)] = &[$(($paper, $paper_value)),*];
 
             fn given(&mut self) -> &mut Vec<&'static str> {
                 &mut self.given

@@ -203,6 +203,32 @@ fn every_setting_has_a_default_within_its_limits_that_can_be_set() {
     );
 }
 
+#[test]
+fn the_preset_of_the_paper_sets_what_was_not_given_in_any_order() {
+    for &kind in EngineKind::ALL {
+        let mut settings = kind.settings();
+        settings.set("preset", "paper").unwrap();
+        for (name, value) in settings.paper() {
+            let found = settings.describe().into_iter().find(|setting| setting.name == *name).unwrap();
+            assert_eq!(found.value, *value, "{name}");
+            let default = kind.settings().describe().into_iter().find(|setting| setting.name == *name).unwrap();
+            assert_ne!(default.value, *value, "{name} is the default");
+        }
+        assert!(kind.settings().set("preset", "best").unwrap_err().to_string().contains("default or paper"));
+    }
+    let value = |settings: &dyn EngineSettings| {
+        settings.describe().into_iter().find(|setting| setting.name == "queues").unwrap().value
+    };
+    for names in [["preset", "queues"], ["queues", "preset"]] {
+        let mut settings = EngineKind::FlashStore.settings();
+        for name in names {
+            settings.set(name, if name == "preset" { "paper" } else { "2" }).unwrap();
+        }
+        assert_eq!(value(&*settings), "2");
+    }
+    assert_eq!(value(&siltstone::FlashStoreSettings::paper()), "1");
+}
+
 /// The tables of `docs/SETTINGS.md`.
 fn tables() -> String {
     let mut text = String::new();
@@ -215,7 +241,10 @@ fn tables() -> String {
             let (name, value, limits, doc) = (setting.name, setting.value, setting.limits, setting.doc);
             writeln!(text, "| `{name}` | {value} | {limits} | {kept} | {doc} |").unwrap();
         }
-        writeln!(text).unwrap();
+        let values: Vec<_> =
+            kind.settings().paper().iter().map(|(name, value)| format!("`{name}={value}`")).collect();
+        let values = if values.is_empty() { "the defaults".to_owned() } else { values.join(", ") };
+        writeln!(text, "\nThe preset `paper`: {values}.\n").unwrap();
     }
     text.trim_end().to_owned() + "\n"
 }

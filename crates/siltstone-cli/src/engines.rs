@@ -2,7 +2,7 @@
 
 use crate::outcome::{Outcome, Result, help};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use siltstone::{EngineKind, SettingInfo};
 use std::io::{self, Write, stdout};
 
@@ -17,7 +17,8 @@ const LINE_CHARS: usize = 100;
 /// List the engines and their settings
 ///
 /// A setting is given with --set NAME=VALUE. One that is kept in the database holds until another value is given; the
-/// others hold while the database is open. Sizes may have the units KiB, MiB and GiB.
+/// others hold while the database is open. Sizes may have the units KiB, MiB and GiB. `--set preset=paper` sets all
+/// those that make the engine as its paper describes it, except those that are given.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct EnginesArgs {
@@ -46,7 +47,9 @@ fn as_json(kind: EngineKind) -> Value {
         })
     };
     let settings: Vec<Value> = kind.settings().describe().into_iter().map(setting).collect();
-    json!({ "engine": kind.name(), "summary": kind.info().summary, "settings": settings })
+    let paper: Map<_, Value> =
+        kind.settings().paper().iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+    json!({ "engine": kind.name(), "summary": kind.info().summary, "settings": settings, "paper": paper })
 }
 
 fn print(out: &mut impl Write, kind: EngineKind) -> io::Result<()> {
@@ -65,6 +68,11 @@ fn print(out: &mut impl Write, kind: EngineKind) -> io::Result<()> {
             line.push_str(word);
         }
         writeln!(out, "     {line}")?;
+    }
+    let paper = kind.settings().paper();
+    if !paper.is_empty() {
+        let values: Vec<_> = paper.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        writeln!(out, "\n  preset=paper\n      as the paper describes it: {}", values.join(", "))?;
     }
     writeln!(out)
 }

@@ -22,6 +22,7 @@ pub fn run(data: &[u8]) {
         IndexKind::EntropyTrie,
         IndexKind::BlockPerfect,
         IndexKind::DenseTrie,
+        IndexKind::PaperTrie,
         IndexKind::SlotPerfect,
     ][usize::from(input.u8() % 5)];
     let shape = RecordShape { layout, hasher: HASHER };

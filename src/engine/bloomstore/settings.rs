@@ -60,6 +60,12 @@ settings! {
         /// together they span more than half a GiB of the log.
         expected_keys: u64 = 0, 0..=1 << 40, kept;
     }
+    paper {
+        "chain_length" => "96",
+        "filter_bits" => "8",
+        "old_filter_bits" => "8",
+        "buffered_filters" => "1",
+    }
     hidden {
         /// The minimum number of slots of the LogStore of a partition.
         log_slots_min: u32 = 3_072;

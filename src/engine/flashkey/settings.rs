@@ -77,6 +77,10 @@ settings! {
         /// Costs a few percent of the space for records of 1,000 bytes, and up to 16 MiB of memory.
         ordered: bool = false, (), kept;
     }
+    paper {
+        "victim" => "most_invalid",
+        "classes" => "1",
+    }
     hidden {
         /// A mistake that the engine makes; simulations must find it.
         #[cfg(feature = "mistakes")]

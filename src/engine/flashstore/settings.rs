@@ -85,6 +85,9 @@ settings! {
         /// has a 64th of the data and at least 2 MiB, or as many.
         segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
     }
+    paper {
+        "queues" => "1",
+    }
     hidden {
         /// A mistake that the engine makes; simulations must find it.
         #[cfg(feature = "mistakes")]

@@ -40,6 +40,7 @@ settings! {
         /// Which records are removed when the memory is full. With `none`, writes fail then.
         eviction: Option<Eviction> = None, (), opening;
     }
+    paper {}
     hidden {}
 }
 

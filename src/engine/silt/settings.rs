@@ -101,6 +101,10 @@ settings! {
         /// A longer manifest is rewritten, in bytes.
         manifest_bytes_max: u64 = 256 << 10, 0..=2 << 20, opening hidden;
     }
+    paper {
+        "hash_store" => "cuckoo_table",
+        "index" => "paper_trie",
+    }
     hidden {
         /// The most memory for indexes and filters under a memory budget, in bytes: for tests, whose databases are
         /// smaller than any budget.

@@ -10,7 +10,7 @@ use crate::key::KeyHash;
 use crate::store::file::{StoreFile, StoreFooter};
 use siltstone_device::{AlignedBuffer, Purpose};
 use siltstone_index::PlacementIndex;
-use siltstone_index::entropy_trie::{EntropyTrie, EntropyTrieBuilder, TrieSettings};
+use siltstone_index::entropy_trie::{Coder, EntropyTrie, EntropyTrieBuilder, TrieSettings};
 use siltstone_index::fences::{Fences, FencesBuilder, FencesSettings};
 use siltstone_index::perfect::{PerfectIndex, PerfectOutline};
 use siltstone_index::run_columns::{RunColumns, RunColumnsBuilder, RunColumnsSettings};
@@ -29,6 +29,9 @@ pub enum IndexKind {
     /// The entropy-coded trie with one leaf per record (ECT 3.1.4), about 2.5 bits per key: a get reads only the
     /// sectors of its record. Records of a fixed size, smaller than a block.
     DenseTrie,
+    /// Like `DenseTrie`, with the paper's codes: Huffman codes of small subtries, Elias gamma codes of others. Slower,
+    /// and a little larger.
+    PaperTrie,
     /// A perfect hash from the records of each bucket to their blocks. All blocks are full. Records of a fixed size, 2
     /// to 256 per block; they are not ordered within a bucket.
     BlockPerfect,
@@ -44,10 +47,11 @@ pub enum IndexKind {
 impl IndexKind {
     /// All kinds that a SortedStore may have.
     #[doc(hidden)]
-    pub const ALL: [IndexKind; 5] = [
+    pub const ALL: [IndexKind; 6] = [
         IndexKind::Fences,
         IndexKind::EntropyTrie,
         IndexKind::DenseTrie,
+        IndexKind::PaperTrie,
         IndexKind::BlockPerfect,
         IndexKind::SlotPerfect,
     ];
@@ -59,6 +63,7 @@ impl IndexKind {
             IndexKind::Fences => "fences",
             IndexKind::EntropyTrie => "entropy_trie",
             IndexKind::DenseTrie => "dense_trie",
+            IndexKind::PaperTrie => "paper_trie",
             IndexKind::BlockPerfect => "block_perfect",
             IndexKind::SlotPerfect => "slot_perfect",
             IndexKind::Columns(_) => "columns",
@@ -74,7 +79,7 @@ impl IndexKind {
     /// Returns whether the index locates the slot of a record, not only its block.
     #[doc(hidden)]
     pub fn locates_slots(self) -> bool {
-        matches!(self, IndexKind::DenseTrie | IndexKind::SlotPerfect)
+        matches!(self, IndexKind::DenseTrie | IndexKind::PaperTrie | IndexKind::SlotPerfect)
     }
 
     /// Returns whether the index assigns records to blocks, so that it is built together with the table and records are
@@ -120,14 +125,15 @@ impl StoreIndexBuilder {
     /// Makes a builder without records.
     pub fn new(settings: &StoreIndexSettings) -> Result<Self> {
         let slots_per_block = settings.slots_per_block.max(1);
-        let trie = |records_per_block| {
+        let trie = |records_per_block, coder| {
             let expected_keys = settings.expected_records;
-            let settings = TrieSettings { records_per_block, expected_keys, ..TrieSettings::default() };
+            let settings = TrieSettings { records_per_block, expected_keys, coder, ..TrieSettings::default() };
             Ok(StoreIndexBuilder::EntropyTrie(EntropyTrieBuilder::new(settings)?, slots_per_block))
         };
         match settings.kind {
-            IndexKind::EntropyTrie => trie(slots_per_block),
-            IndexKind::DenseTrie => trie(1),
+            IndexKind::EntropyTrie => trie(slots_per_block, Coder::Fast),
+            IndexKind::DenseTrie => trie(1, Coder::Fast),
+            IndexKind::PaperTrie => trie(1, Coder::Paper),
             IndexKind::Fences => Ok(StoreIndexBuilder::Fences(FencesBuilder::new(FencesSettings {
                 expected_records: settings.expected_records,
                 expected_blocks: settings.expected_blocks,
@@ -340,7 +346,11 @@ impl StoreIndex {
         match &self.structure {
             Structure::EntropyTrie(trie) => {
                 let dense = trie.settings().records_per_block == 1 && self.units_per_block > 1;
-                if dense { IndexKind::DenseTrie } else { IndexKind::EntropyTrie }
+                match trie.settings().coder {
+                    Coder::Paper => IndexKind::PaperTrie,
+                    Coder::Fast if dense => IndexKind::DenseTrie,
+                    Coder::Fast => IndexKind::EntropyTrie,
+                }
             }
             Structure::Fences(_) => IndexKind::Fences,
             Structure::Perfect(_) if self.units_per_block > 1 => IndexKind::SlotPerfect,

@@ -114,6 +114,7 @@ fn every_record_of_a_fixed_size_is_found_with_one_read() {
         (fences, false),
         (fences, true),
         (IndexKind::DenseTrie, false),
+        (IndexKind::PaperTrie, false),
         (IndexKind::BlockPerfect, false),
         (IndexKind::SlotPerfect, false),
     ] {

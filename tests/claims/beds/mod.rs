@@ -84,23 +84,26 @@ enum Place {
 pub struct TestBed {
     pub engine: TestEngine,
     pub shape: Shape,
+    /// Whether the engine has the settings of its paper.
+    is_paper: bool,
     place: Place,
 }
 
 impl fmt::Display for TestBed {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.path().is_some() { "in files, within a budget" } else { "in memory" };
-        write!(to, "{}, {}, {place}", self.engine.info.name, self.shape.name)
+        let preset = if self.is_paper { " as in the paper" } else { "" };
+        write!(to, "{}{preset}, {}, {place}", self.engine.info.name, self.shape.name)
     }
 }
 
 impl TestBed {
     pub fn in_memory(engine: TestEngine, shape: Shape) -> TestBed {
-        TestBed { engine, shape, place: Place::Memory(MemoryDirectory::default()) }
+        TestBed { engine, shape, is_paper: false, place: Place::Memory(MemoryDirectory::default()) }
     }
 
     pub fn in_files(engine: TestEngine, shape: Shape) -> TestBed {
-        TestBed { engine, shape, place: Place::Files(tempfile::tempdir().unwrap()) }
+        TestBed { engine, shape, is_paper: false, place: Place::Files(tempfile::tempdir().unwrap()) }
     }
 
     /// Returns whether writes survive the process.
@@ -145,7 +148,8 @@ impl TestBed {
         let hashed_keys = hashed_keys.then_some(true);
         let (compression, sample_bytes) = (Some(compression), Some(SAMPLE_BYTES));
         let common = CommonSettings { fixed, hashed_keys, expiring, compression, sample_bytes, ..common };
-        Database::builder(path).engine(settings).common(common).background_threads(0)
+        let builder = Database::builder(path).engine(settings).common(common).background_threads(0);
+        if self.is_paper { builder.set("preset", "paper") } else { builder }
     }
 
     /// Opens a builder of this bed.
@@ -197,12 +201,28 @@ pub fn beds() -> impl Iterator<Item = TestBed> {
     all_beds().filter(TestBed::is_persistent)
 }
 
-/// Every engine with every shape, in memory and in files.
+/// Every engine with every shape, in memory and in files, and those of [`paper_beds`].
 pub fn all_beds() -> impl Iterator<Item = TestBed> {
-    TestEngine::all().into_iter().flat_map(|engine| {
+    let defaults = TestEngine::all().into_iter().flat_map(|engine| {
         SHAPES.into_iter().flat_map(move |shape| {
             [TestBed::in_memory(engine.clone(), shape), TestBed::in_files(engine.clone(), shape)]
         })
+    });
+    defaults.chain(paper_beds())
+}
+
+/// The engines as in their papers, with records of fixed sizes, which the preset of SILT requires: in memory, and in
+/// files with records that may expire.
+fn paper_beds() -> impl Iterator<Item = TestBed> {
+    let has_preset = |engine: &TestEngine| !(engine.small)(false).1.paper().is_empty();
+    let fixed = |expiring: bool| {
+        let is_plain = |shape: &Shape| shape.fixed.is_some() && !shape.hashed_keys;
+        SHAPES.into_iter().filter(is_plain).find(|shape| shape.expiring == expiring).unwrap()
+    };
+    TestEngine::all().into_iter().filter(has_preset).flat_map(move |engine| {
+        let beds =
+            [TestBed::in_memory(engine.clone(), fixed(false)), TestBed::in_files(engine.clone(), fixed(true))];
+        beds.map(|bed| TestBed { is_paper: true, ..bed })
     })
 }
 
