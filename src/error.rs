@@ -281,28 +281,10 @@ pub enum Error {
     },
     /// A store in memory is full.
     #[error(transparent)]
-    Full(#[from] Full),
+    Full(#[from] siltstone_mica::Full),
     /// An index could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-}
-
-/// Why an item could not be stored in memory. The previous value of its key remains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Full {
-    /// No free block is long enough.
-    #[error("the memory for items is full; delete items, or use more memory")]
-    Memory,
-    /// No spare bucket is left to chain to a full one.
-    #[error("the index is full; delete items, or create it for more items (or with more spare buckets)")]
-    Index,
-    /// The item alone is larger than the memory.
-    #[error("the item is larger than the memory for items of its partition; use more memory")]
-    Item,
-    /// The store has items of fixed sizes, and this item has others, or an expiry time without space for it.
-    #[error("the item does not have the sizes that the store was created for; use another store for it")]
-    Shape,
 }
 
 /// Returns the remedy for a damaged file. `repair` supports the files of databases, but not dictionaries.
@@ -373,6 +355,15 @@ impl From<siltstone_device::Error> for Error {
             siltstone_device::Error::Memory { problem } => Error::Setting { name: "memory", problem },
             siltstone_device::Error::Removed { path } => Error::Removed { path },
             siltstone_device::Error::Io { operation, file, source } => Error::Io { operation, file, source },
+        }
+    }
+}
+
+impl From<siltstone_mica::Error> for Error {
+    fn from(error: siltstone_mica::Error) -> Error {
+        match error {
+            siltstone_mica::Error::Setting { name, problem } => Error::Setting { name, problem },
+            siltstone_mica::Error::Memory(error) => error.into(),
         }
     }
 }

@@ -110,8 +110,6 @@ pub mod health;
 #[doc(hidden)]
 pub mod key;
 #[doc(hidden)]
-pub mod mica;
-#[doc(hidden)]
 pub mod names;
 mod progress;
 #[doc(hidden)]

@@ -27,7 +27,7 @@ macro_rules! unit_tests {
     ($tests:item) => {};
 }
 
-#[path = "../src/mica/buckets/mod.rs"]
+#[path = "../crates/siltstone-mica/src/buckets/mod.rs"]
 mod buckets;
 
 use atomic::{AtomicU64, Ordering::Relaxed};

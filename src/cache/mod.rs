@@ -13,7 +13,7 @@
 //! So every hit is a value that the store returned, or would have returned, at some moment during the lookup.
 //!
 //! Records are stored as in MICA's cache mode (Li et al., "MICA", NSDI 2014; dissertation 5.3.3;
-//! [`mica`](crate::mica)): in circular logs with lossy indexes. A hit in the oldest quarter of a log appends the record
+//! [`siltstone_mica`]): in circular logs with lossy indexes. A hit in the oldest quarter of a log appends the record
 //! again. A full log admits a record only on its second miss. When the cache shrinks by more than a sixteenth or grows
 //! by more than an eighth, the logs are copied into new ones, one after the other.
 
@@ -21,10 +21,10 @@ mod shard;
 
 use crate::batch::TimestampMs;
 use crate::key::KeyHash;
-use crate::mica::HashedKey;
 use shard::{HashOf, SHARD_BYTES_MIN, Shard};
 use siltstone_device::sync::Mutex;
 use siltstone_device::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use siltstone_mica::HashedKey;
 use std::sync::OnceLock;
 
 /// The maximum number of keys whose items are fetched together.

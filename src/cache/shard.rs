@@ -8,7 +8,7 @@
 //! This keeps more of the hot set, and avoids copying when the hit rate is near zero.
 
 use crate::batch::{BEFORE_ALL_EXPIRY, TimestampMs};
-use crate::mica::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, Partition, RecordLayout, Value};
+use siltstone_mica::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, ItemLayout, Partition, Value};
 
 /// The groups of keys that a write excludes together.
 const STRIPES: usize = 64;
@@ -205,7 +205,7 @@ impl Log {
         }
         let missed = capacity / (mean_bytes as usize + ITEM_BYTES);
         let capacity = capacity - missed * size_of::<u16>();
-        let guess = CacheSettings::for_memory(RecordLayout::default(), capacity as u64, mean_bytes as usize);
+        let guess = CacheSettings::for_memory(ItemLayout::default(), capacity as u64, mean_bytes as usize);
         let index_bytes_max = capacity / 2 / PAGE_BYTES * PAGE_BYTES;
         let index_bytes = (guess.buckets as usize * BUCKET_BYTES).next_multiple_of(PAGE_BYTES);
         let index_bytes = index_bytes.min(index_bytes_max);

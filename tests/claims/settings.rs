@@ -211,7 +211,8 @@ fn the_preset_of_the_paper_sets_what_was_not_given_in_any_order() {
         for (name, value) in settings.paper() {
             let found = settings.describe().into_iter().find(|setting| setting.name == *name).unwrap();
             assert_eq!(found.value, *value, "{name}");
-            let default = kind.settings().describe().into_iter().find(|setting| setting.name == *name).unwrap();
+            let default =
+                kind.settings().describe().into_iter().find(|setting| setting.name == *name).unwrap();
             assert_ne!(default.value, *value, "{name} is the default");
         }
         assert!(kind.settings().set("preset", "best").unwrap_err().to_string().contains("default or paper"));

@@ -3,8 +3,8 @@
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serializer;
-use siltstone::mica::{AccessMode, Eviction};
 use siltstone::{Access, DictionaryIndex, Durability, EngineKind};
+use siltstone_mica::{AccessMode, Eviction};
 
 /// An enumeration with names.
 pub trait Named: Copy + Send + Sync + 'static {

@@ -6,12 +6,12 @@ use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{RecordCache, Ticket, cache_hash};
 use crate::error::Result;
 use crate::key::Key;
-use crate::mica::HashedKey;
 use crate::store::data_logs::{DataView, Unit};
 use crate::store::record::RecordView;
 use crate::store::unit_index::Candidates;
 use bytes::Bytes;
 use siltstone_device::{Purpose, with_scratch};
+use siltstone_mica::HashedKey;
 use std::sync::Arc;
 
 /// The maximum number of keys that are looked up together: each may have a read in flight, with its own buffer.

@@ -11,9 +11,9 @@ use crate::batch::has_expired;
 use crate::cache::{RecordCache, Ticket, cache_hash};
 use crate::error::Result;
 use crate::key::Key;
-use crate::mica::HashedKey;
 use bytes::Bytes;
 use siltstone_device::Purpose;
+use siltstone_mica::HashedKey;
 use std::sync::{Arc, Weak};
 
 /// The record cache and the present index. A range that outlives the database does without.

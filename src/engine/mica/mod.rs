@@ -1,5 +1,5 @@
 //! MICA (dissertation, chapter 5): all data in memory, in partitions, as a store or as a cache. The structures are in
-//! [`mica`](crate::mica); this module combines them into an engine.
+//! [`siltstone_mica`]; this module combines them into an engine.
 //!
 //! | file | contents |
 //! |---|---|
@@ -30,9 +30,9 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use crate::mica::Eviction;
 pub(in crate::engine) use settings::INFO;
 pub use settings::MicaSettings;
+pub use siltstone_mica::Eviction;
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
@@ -43,12 +43,12 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
-use crate::mica::{Crew, HashedKey, Partition, Reader, RecordLayout, Space};
 use crate::progress::Progress;
 use crate::stats::{RamAccount, Shape, Stats};
 use bytes::Bytes;
 use settings::Sizes;
 use siltstone_device::sync::{Mutex, MutexGuard};
+use siltstone_mica::{Crew, HashedKey, ItemLayout, Partition, Reader, Space};
 use snapshot::MicaSnapshot;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -59,7 +59,7 @@ pub struct Mica<S: Space> {
     partitions: Vec<Shard<S>>,
     partition_bits: u32,
     hasher: KeyHasher,
-    layout: RecordLayout,
+    layout: ItemLayout,
     settings: MicaSettings,
     writes: AtomicU64,
     user_bytes: AtomicU64,

@@ -3,8 +3,8 @@
 use super::Mica;
 use crate::batch::TimestampMs;
 use crate::engine::{PageBuilder, Record, ScanLimit, ScanPage, by_partition};
-use crate::mica::Space;
 use bytes::Bytes;
+use siltstone_mica::Space;
 use std::ops::RangeInclusive;
 
 impl<S: Space> Mica<S> {

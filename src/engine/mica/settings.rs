@@ -8,7 +8,7 @@ use crate::engine::settings::{
 };
 use crate::error::{Error, Result};
 use crate::key::VALUE_LENGTH_MAX;
-use crate::mica::{CacheSettings, CircularLog, Eviction, RecordLayout, SegregatedFits, StoreSettings};
+use siltstone_mica::{CacheSettings, CircularLog, Eviction, ItemLayout, SegregatedFits, StoreSettings};
 use std::sync::Arc;
 
 /// The engine.
@@ -50,7 +50,7 @@ pub(super) struct Sizes {
     /// The memory of a partition, in bytes.
     pub memory_bytes: u64,
     pub record_bytes: usize,
-    pub layout: RecordLayout,
+    pub layout: ItemLayout,
 }
 
 impl Sizes {
@@ -90,7 +90,7 @@ impl MicaSettings {
             return Err(Error::Setting { name: "record_bytes", problem });
         }
         let fixed = common.fixed;
-        let layout = RecordLayout { fixed, expiring: common.expiring.unwrap_or(false) && fixed.is_some() };
+        let layout = ItemLayout { fixed, expiring: common.expiring.unwrap_or(false) && fixed.is_some() };
         let record_bytes = fixed_bytes.unwrap_or(self.record_bytes);
         Ok(Sizes { partition_bits: partitions.ilog2(), memory_bytes, record_bytes, layout })
     }
@@ -109,11 +109,11 @@ impl EngineSettings for MicaSettings {
         let partitions = 0..1u32 << sizes.partition_bits;
         Ok(match self.eviction {
             None => {
-                let partitions = partitions.map(|_| sizes.store().open());
+                let partitions = partitions.map(|_| Ok(sizes.store().open()?));
                 Arc::new(Mica::<SegregatedFits>::new(partitions, &sizes, self, hasher)?)
             }
             Some(eviction) => {
-                let partitions = partitions.map(|_| sizes.cache(eviction).open());
+                let partitions = partitions.map(|_| Ok(sizes.cache(eviction).open()?));
                 Arc::new(Mica::<CircularLog>::new(partitions, &sizes, self, hasher)?)
             }
         })

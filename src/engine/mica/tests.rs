@@ -2,9 +2,9 @@ use super::*;
 use crate::batch::{NEVER, Write};
 use crate::engine::CommonSettings;
 use crate::engine::{EngineSettings, Opening};
-use crate::mica::Full;
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory};
+use siltstone_mica::Full;
 
 /// An engine with this memory in this number of partitions.
 fn open(settings: &MicaSettings, memory_bytes: u64, partitions: u32) -> Result<Arc<dyn Engine>> {

@@ -7,9 +7,9 @@ use crate::batch::{HashedWrite, TimestampMs, Write};
 use crate::engine::{Change, Changing, Found};
 use crate::error::Result;
 use crate::key::Key;
-use crate::mica::{Crew, Full, Partition, Prepared, Space};
 use bytes::Bytes;
 use siltstone_device::sync::MutexGuard;
+use siltstone_mica::{Crew, Full, Partition, Prepared, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 

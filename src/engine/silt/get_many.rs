@@ -8,7 +8,6 @@ use crate::cache::{Ticket, cache_hash};
 use crate::engine::Found;
 use crate::error::{Error, Result};
 use crate::key::Key;
-use crate::mica::HashedKey;
 use crate::store::StoreFile;
 use crate::store::chain::{Chain, RunBlocks};
 use crate::store::examine::is_damage;
@@ -17,6 +16,7 @@ use crate::store::table::{self, OrderedTable, Span};
 use bytes::Bytes;
 use siltstone_device::sync::atomic::AtomicU64;
 use siltstone_device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
+use siltstone_mica::HashedKey;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -127,7 +127,8 @@ impl StoreIndexBuilder {
         let slots_per_block = settings.slots_per_block.max(1);
         let trie = |records_per_block, coder| {
             let expected_keys = settings.expected_records;
-            let settings = TrieSettings { records_per_block, expected_keys, coder, ..TrieSettings::default() };
+            let settings =
+                TrieSettings { records_per_block, expected_keys, coder, ..TrieSettings::default() };
             Ok(StoreIndexBuilder::EntropyTrie(EntropyTrieBuilder::new(settings)?, slots_per_block))
         };
         match settings.kind {

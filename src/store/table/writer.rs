@@ -95,7 +95,9 @@ impl TableForm {
             IndexKind::BlockPerfect => {
                 RECORDS_PER_BLOCK.contains(&slots_per_block(layout, form, block_bytes))
             }
-            IndexKind::SlotPerfect | IndexKind::DenseTrie | IndexKind::PaperTrie => form == BlockForm::CheckedSlots,
+            IndexKind::SlotPerfect | IndexKind::DenseTrie | IndexKind::PaperTrie => {
+                form == BlockForm::CheckedSlots
+            }
             IndexKind::EntropyTrie | IndexKind::Columns(_) => true,
         }
     }

@@ -220,8 +220,10 @@ fn paper_beds() -> impl Iterator<Item = TestBed> {
         SHAPES.into_iter().filter(is_plain).find(|shape| shape.expiring == expiring).unwrap()
     };
     TestEngine::all().into_iter().filter(has_preset).flat_map(move |engine| {
-        let beds =
-            [TestBed::in_memory(engine.clone(), fixed(false)), TestBed::in_files(engine.clone(), fixed(true))];
+        let beds = [
+            TestBed::in_memory(engine.clone(), fixed(false)),
+            TestBed::in_files(engine.clone(), fixed(true)),
+        ];
         beds.map(|bed| TestBed { is_paper: true, ..bed })
     })
 }

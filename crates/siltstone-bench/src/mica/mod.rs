@@ -17,7 +17,7 @@ use crate::quantity::parse_whole;
 use crate::{Error, Result};
 use clap::Parser;
 use serde::Serialize;
-use siltstone::mica::{AccessMode, CacheSettings, Eviction, Handle, Handles, RecordLayout, StoreSettings};
+use siltstone_mica::{AccessMode, CacheSettings, Eviction, Handle, Handles, ItemLayout, StoreSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use worker::RequestResults;
@@ -154,7 +154,7 @@ pub fn run(settings: &Settings) -> Result<Report> {
     check(settings)?;
     let Settings { items, key_size, value_size, threads, .. } = *settings;
     let layout =
-        RecordLayout { fixed: (!settings.variable).then_some((key_size, value_size)), expiring: false };
+        ItemLayout { fixed: (!settings.variable).then_some((key_size, value_size)), expiring: false };
     let partition_bits = threads.ilog2();
     // Partitions get different numbers of items: six standard deviations are spare, if there are several.
     let share = items as f64 / threads as f64;

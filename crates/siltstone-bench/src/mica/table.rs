@@ -2,7 +2,7 @@
 
 use super::Settings;
 use crate::named::named;
-use siltstone::mica::AccessMode;
+use siltstone_mica::AccessMode;
 
 /// What an experiment varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

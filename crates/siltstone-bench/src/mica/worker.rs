@@ -5,7 +5,7 @@ use super::trace::{Asked, HASHER, Traces, partition};
 use crate::clock::{spawn_scoped, thread_time};
 use crate::{Error, Result};
 use siltstone::batch::NEVER;
-use siltstone::mica::{Handle, Handles, HashedKey, Operation, Reply, Request};
+use siltstone_mica::{Handle, Handles, HashedKey, Operation, Reply, Request};
 use std::sync::OnceLock;
 use std::time::Instant;
 

@@ -5,7 +5,7 @@
 use super::trace::Trace;
 use super::{Path, Settings};
 use crate::{Error, Result};
-use siltstone::mica::Operation;
+use siltstone_mica::Operation;
 use siltstone_network::protocol::{Header, Kind, Outcome, Requests, Responses};
 use siltstone_network::transport::{Burst, Peer, Transport, Udp, Waker, bind};
 use std::net::SocketAddr;

@@ -19,7 +19,7 @@ use clap::Parser;
 use client::{Client, PacketResults};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
-use siltstone::mica::{AccessMode, Eviction, RecordLayout};
+use siltstone_mica::{AccessMode, Eviction, ItemLayout};
 use siltstone_network as network;
 use siltstone_network::{Answer, ClientSettings, Command, Counts, Server, ServerSettings};
 use std::io;
@@ -259,7 +259,7 @@ fn allowed_processors() -> io::Result<Vec<usize>> {
 fn server_settings(settings: &Settings, processors: &[usize]) -> Result<(ServerSettings, usize)> {
     check(settings)?;
     let Settings { items, key_size, value_size, partitions, .. } = *settings;
-    let layout = RecordLayout { fixed: Some((key_size, value_size)), expiring: false };
+    let layout = ItemLayout { fixed: Some((key_size, value_size)), expiring: false };
     // Index and items, with spare memory for partitions that get more than their share.
     let item_bytes = (key_size + value_size).next_multiple_of(8).max(16) as f64;
     let share = items as f64 / f64::from(partitions);

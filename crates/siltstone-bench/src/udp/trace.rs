@@ -4,7 +4,7 @@ use super::{Direction, Settings};
 use crate::random::{self, Permutation, mix};
 use crate::ycsb::zipfian::Zipfian;
 use siltstone::batch::NEVER;
-use siltstone::mica::{AccessMode, HashedKey, Operation, Request};
+use siltstone_mica::{AccessMode, HashedKey, Operation, Request};
 use siltstone_network::protocol::{Directory, RequestWriter};
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Runs the benchmark of MICA over the network in every mode at a tiny size, to keep it working.
 
-use siltstone::mica::{AccessMode, Eviction};
 use siltstone_bench::Error;
 use siltstone_bench::udp::{Direction, Report, Settings, run};
+use siltstone_mica::{AccessMode, Eviction};
 
 fn tiny() -> Settings {
     Settings { items: 2_000, packets: 600, rounds: 2, window: 64, burst: 16, ..Settings::default() }

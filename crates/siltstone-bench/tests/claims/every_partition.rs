@@ -1,8 +1,8 @@
 //! Runs the benchmark of MICA's in-memory stores in every mode at a tiny size, to keep it working.
 
-use siltstone::mica::{AccessMode, Eviction};
 use siltstone_bench::Error;
 use siltstone_bench::mica::{Report, Settings, Table, run};
+use siltstone_mica::{AccessMode, Eviction};
 
 fn tiny() -> Settings {
     Settings { items: 5_000, operations: 10_000, rounds: 2, batch_size: 100, ..Settings::default() }

@@ -8,8 +8,8 @@ use crate::quantity::{parse_bytes, parse_whole};
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
-use siltstone::mica::{AccessMode, Eviction, RecordLayout};
 use siltstone_bench::named::by_name;
+use siltstone_mica::{AccessMode, Eviction, ItemLayout};
 use siltstone_network::protocol::PACKET_BYTES_DEFAULT;
 use siltstone_network::{Server, ServerError, ServerSettings, ServerStats};
 use std::io::{Write, stdout};
@@ -110,7 +110,7 @@ impl MicaArgs {
             partitions: self.partitions.unwrap_or(self.cores.next_power_of_two() as u32),
             access: self.mode,
             eviction: self.cache.then_some(self.eviction),
-            layout: RecordLayout { fixed: self.fixed, expiring: self.expiring },
+            layout: ItemLayout { fixed: self.fixed, expiring: self.expiring },
             memory_bytes: self.memory as u64,
             record_bytes: self.record_bytes,
             packet_bytes: self.packet_bytes,

@@ -11,10 +11,10 @@ mod bloomstore;
 mod flashkey;
 mod flashstore;
 
-use siltstone::mica::{Erew, RecordLayout, StoreSettings};
 use siltstone::{Database, SiltSettings, Stats};
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory, Purpose};
+use siltstone_mica::{Erew, ItemLayout, StoreSettings};
 use siltstone_model::{KeyStream, Mica, Popularity, SiltLayout};
 
 const KEY_BYTES: usize = 16;
@@ -233,7 +233,7 @@ fn a_filter_on_the_last_store_costs_what_the_model_says() {
 fn the_model_of_mica_says_what_a_partition_takes() {
     for (key_bytes, value_bytes, fixed) in [(8, 8, true), (8, 8, false), (16, 64, true), (16, 61, false)] {
         let items = 200_000;
-        let layout = RecordLayout { fixed: fixed.then_some((key_bytes, value_bytes)), expiring: false };
+        let layout = ItemLayout { fixed: fixed.then_some((key_bytes, value_bytes)), expiring: false };
         let settings = StoreSettings::for_items(layout, items, key_bytes, value_bytes);
         let measured = settings.open::<Erew>().unwrap().account().total_bytes() as f64;
         let predicted = Mica::siltstone(items as f64, (key_bytes + value_bytes) as f64, fixed).ram_bytes();

@@ -4,7 +4,7 @@ use super::{Answer, Client, ClientError, Command, Failure};
 use crate::protocol::{Directory, HEADER_BYTES, Header, Kind, Outcome, Refusal, RequestWriter, Responses};
 use crate::transport::{Transport, address_of};
 use nix::sys::socket::SockaddrStorage;
-use siltstone::mica::{HashedKey, Operation, Request};
+use siltstone_mica::{HashedKey, Operation, Request};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

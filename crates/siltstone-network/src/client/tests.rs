@@ -1,7 +1,7 @@
 use super::*;
 use crate::protocol::{Kind, Outcome, RequestWriter, Requests, ResponseWriter};
 use crate::{Server, ServerSettings};
-use siltstone::mica::{AccessMode, Eviction, HashedKey, Operation, RecordLayout, Request};
+use siltstone_mica::{AccessMode, Eviction, HashedKey, ItemLayout, Operation, Request};
 use std::net::UdpSocket;
 use std::thread::JoinHandle;
 
@@ -114,7 +114,7 @@ fn requests_that_cannot_be_sent_are_refused_before_any_is_sent() {
 
 #[test]
 fn a_refusal_of_the_store_reaches_the_caller() {
-    let layout = RecordLayout { fixed: Some((3, 4)), expiring: false };
+    let layout = ItemLayout { fixed: Some((3, 4)), expiring: false };
     let settings = ServerSettings { memory_bytes: 1 << 20, layout, ..ServerSettings::default() };
     let server = Server::start(&settings).unwrap();
     let mut client = Client::connect(server.addresses()[0], patient()).unwrap();

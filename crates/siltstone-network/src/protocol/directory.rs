@@ -2,7 +2,7 @@
 
 use super::{HEADER_BYTES, Header, Kind, Malformed, PACKET_BYTES_MAX, PACKET_BYTES_MIN, bytes_at};
 use siltstone::key::KeyHasher;
-use siltstone::mica::AccessMode;
+use siltstone_mica::AccessMode;
 
 /// The maximum number of partitions of a server.
 pub const PARTITIONS_MAX: usize = 256;

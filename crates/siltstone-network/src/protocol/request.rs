@@ -3,7 +3,7 @@
 
 use super::{HEADER_BYTES, Header, Kind, Malformed, bytes_at};
 use siltstone::batch::NEVER;
-use siltstone::mica::{HashedKey, Operation, Request};
+use siltstone_mica::{HashedKey, Operation, Request};
 
 /// The bytes of a request before its key; 8 more if it expires.
 pub const REQUEST_BYTES_MIN: usize = 16;

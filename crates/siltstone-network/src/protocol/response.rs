@@ -2,7 +2,7 @@
 
 use super::request::{DELETE, GET, PUT};
 use super::{HEADER_BYTES, Header, Kind, Malformed, bytes_at, padding};
-use siltstone::mica::{Full, Operation, Reply};
+use siltstone_mica::{Full, Operation, Reply};
 
 /// The bytes of a response before its value.
 pub const RESPONSE_BYTES_MIN: usize = 8;

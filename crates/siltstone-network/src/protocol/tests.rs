@@ -1,5 +1,5 @@
 use super::*;
-use siltstone::mica::{AccessMode, HashedKey, Operation, Reply, Request};
+use siltstone_mica::{AccessMode, HashedKey, Operation, Reply, Request};
 
 /// A request that owns its parts, for tests that generate them.
 #[derive(Debug, Clone)]

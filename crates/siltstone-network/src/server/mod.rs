@@ -44,7 +44,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use service::{Echo, Service, Store};
 use siltstone::RamAccount;
-use siltstone::mica::{Account, Handles};
+use siltstone_mica::{Account, Handles};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

@@ -2,7 +2,7 @@
 
 use super::ServerSettings;
 use siltstone::Error;
-use siltstone::mica::{Account, CacheSettings, Handles, StoreSettings};
+use siltstone_mica::{Account, CacheSettings, Handles, StoreSettings};
 
 /// Opens the partitions. Returns the handles of each core and the memory of all partitions. Partition n belongs to core
 /// n modulo the number of cores.

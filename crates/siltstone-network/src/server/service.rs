@@ -11,7 +11,7 @@ use crate::protocol::{
 use crate::transport::Burst;
 use siltstone::batch::TimestampMs;
 use siltstone::key::KeyHasher;
-use siltstone::mica::{Handle, Handles, Operation, Reply, Request};
+use siltstone_mica::{Handle, Handles, Operation, Reply, Request};
 use std::sync::Arc;
 
 /// Processes packets.

@@ -2,7 +2,7 @@
 
 use super::ServerError;
 use crate::protocol::{CORES_MAX, PACKET_BYTES_DEFAULT, PACKET_BYTES_MAX, PACKET_BYTES_MIN, PARTITIONS_MAX};
-use siltstone::mica::{AccessMode, Eviction, RecordLayout};
+use siltstone_mica::{AccessMode, Eviction, ItemLayout};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The maximum number of packets per burst.
@@ -24,7 +24,7 @@ pub struct ServerSettings {
     /// Selects cache mode and its policy. Without it, puts are refused when the memory is full.
     pub eviction: Option<Eviction>,
     /// What the items have in common.
-    pub layout: RecordLayout,
+    pub layout: ItemLayout,
     /// The memory for items and index, in bytes: 64 KiB to 16 GiB per partition.
     pub memory_bytes: u64,
     /// The average bytes of key and value per item.
@@ -54,7 +54,7 @@ impl Default for ServerSettings {
             partitions: 1,
             access: AccessMode::default(),
             eviction: None,
-            layout: RecordLayout::default(),
+            layout: ItemLayout::default(),
             memory_bytes: 256 << 20,
             record_bytes: 64,
             packet_bytes: PACKET_BYTES_DEFAULT,

@@ -4,7 +4,7 @@ use crate::protocol::{
     encode_directory_request,
 };
 use siltstone::batch::NEVER;
-use siltstone::mica::{AccessMode, HashedKey, Operation, RecordLayout, Request};
+use siltstone_mica::{AccessMode, HashedKey, ItemLayout, Operation, Request};
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -219,7 +219,7 @@ fn a_full_store_refuses_puts_after_expired_items_were_removed() {
 
 #[test]
 fn items_have_the_sizes_of_the_servers_settings() {
-    let layout = RecordLayout { fixed: Some((3, 4)), expiring: false };
+    let layout = ItemLayout { fixed: Some((3, 4)), expiring: false };
     let server = Server::start(&ServerSettings { layout, ..small() }).unwrap();
     let (answer, _) = ask(&server, 0, &packet(&server, &[(b"key", put(b"four")), (b"key", put(b"five5"))]));
     assert_eq!(

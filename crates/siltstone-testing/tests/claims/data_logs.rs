@@ -1,7 +1,7 @@
 //! Logs of data on the simulated device: what remains of each class after crashes, with segments that are finished,
 //! released and used again.
 
-use siltstone::mica::RecordLayout;
+use siltstone::key::RecordLayout;
 use siltstone::store::data_logs::{
     CLASSES, DataLogSettings, DataLogs, DataLogsToExamine, FinishedSegment, Unit,
 };

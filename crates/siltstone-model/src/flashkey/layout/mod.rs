@@ -8,7 +8,7 @@ use crate::popularity::Popularity;
 use crate::segments::{Saves, SegmentCleaning, Steady};
 use crate::silt::sizes::varint_bytes;
 use siltstone::engine::flashkey::costs;
-use siltstone::mica::RecordLayout;
+use siltstone::key::RecordLayout;
 use siltstone::{FlashKeySettings, Victim};
 
 const FRAME_CRC_BYTES: f64 = costs::FRAME_CRC_BYTES as f64;

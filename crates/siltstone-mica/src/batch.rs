@@ -11,7 +11,7 @@
 use super::buckets::Mode;
 use super::table::{Table, Value};
 use super::{Full, HashedKey, Partition, Space, StateAccess, WriterState};
-use crate::batch::TimestampMs;
+use crate::TimestampMs;
 
 /// The requests between two stages, and so the number of concurrent misses.
 const STAGE: usize = 12;
@@ -36,7 +36,7 @@ pub enum Operation<'a> {
     Put {
         /// The value.
         value: &'a [u8],
-        /// When the item expires, or [`NEVER`](crate::batch::NEVER).
+        /// When the item expires, or [`NEVER`](crate::NEVER).
         expires_at_ms: TimestampMs,
     },
     /// Remove the key.
@@ -50,7 +50,7 @@ pub enum Reply<'a> {
     Found {
         /// The value, valid only during the callback.
         value: &'a [u8],
-        /// When the item expires, or [`NEVER`](crate::batch::NEVER).
+        /// When the item expires, or [`NEVER`](crate::NEVER).
         expires_at_ms: TimestampMs,
     },
     /// The key is absent.

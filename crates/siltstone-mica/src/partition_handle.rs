@@ -7,8 +7,8 @@ use super::{
     AccessMode, Account, CircularLog, Crew, Erew, Partition, Reader, Reply, Request, SegregatedFits, Shared,
     Space,
 };
-use crate::batch::TimestampMs;
-use crate::error::{Error, Result};
+use crate::TimestampMs;
+use crate::{Error, Result};
 
 /// The access of one thread to one partition.
 pub struct Handle(pub(super) AnySpace);

@@ -21,7 +21,7 @@
 //! | `collection` | when expired items are removed; not in the dissertation |
 //! | `access_mode`, `partition_handle` | the modes as values, and one type for a partition in any mode |
 //!
-//! This module has no `unsafe`: words are atomics, accessed with relaxed order, which are plain moves on x86-64. The
+//! The crate has no `unsafe`: words are atomics, accessed with relaxed order, which are plain moves on x86-64. The
 //! caller passes the hash of a key, as MICA's clients do.
 
 /// Unit tests. `tests/interleavings.rs` compiles `buckets` with loom's atomics and omits them.
@@ -37,7 +37,9 @@ mod batch;
 mod buckets;
 mod circular_log;
 mod collection;
+mod error;
 mod item;
+mod layout;
 mod partition;
 mod partition_handle;
 mod segregated_fits;
@@ -53,16 +55,16 @@ pub use batch::{Operation, Reply, Request};
 pub use buckets::{Crcw, Crew, Erew, Mode};
 pub use circular_log::{CircularLog, Eviction, Sweep};
 use collection::CollectionTimer;
-pub(crate) use partition::Prepared;
-pub use partition::{Partition, Reader, Shared};
+pub use error::{Error, Full, Result};
+pub(crate) use layout::has_expired;
+pub use layout::{ItemLayout, KEY_LENGTH_MAX, NEVER, TimestampMs, VALUE_LENGTH_MAX};
+pub use partition::{Partition, Prepared, Reader, Shared};
 pub use partition_handle::{Handle, Handles};
 pub use segregated_fits::{FreeLists, SegregatedFits};
 pub use settings::{CacheSettings, StoreSettings};
 pub use state_access::{OwnedState, StateAccess, WriterState};
 pub use table::{Account, Table, Value};
 
-pub use crate::error::Full;
-pub use crate::key::RecordLayout;
 use siltstone_device::Pages;
 
 /// The atomics of `buckets`. `tests/interleavings.rs` replaces them with loom's.

@@ -2,8 +2,8 @@
 
 use super::buckets::{BUCKET_BYTES, BucketEntry, Buckets, Home, Locked, Mode, SearchResult};
 use super::item::Item;
-use super::{HashedKey, RecordLayout, Space};
-use crate::batch::TimestampMs;
+use super::{HashedKey, ItemLayout, Space};
+use crate::TimestampMs;
 use siltstone_device::Pages;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -18,7 +18,7 @@ const FETCHED_LINES_MAX: usize = 16;
 pub struct Table<S, M> {
     pub(super) buckets: Buckets<Pages>,
     pub(super) space: S,
-    pub(super) layout: RecordLayout,
+    pub(super) layout: ItemLayout,
     /// The number of items of a store.
     pub(super) items: AtomicU64,
     pub(super) mode: PhantomData<M>,
@@ -27,7 +27,7 @@ pub struct Table<S, M> {
 /// The metadata of a value that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value {
-    /// When the item expires, or [`NEVER`](crate::batch::NEVER).
+    /// When the item expires, or [`NEVER`](crate::NEVER).
     pub expires_at_ms: TimestampMs,
     /// The offset of the item.
     pub(super) offset: u32,
@@ -85,15 +85,16 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.buckets.entries(self.buckets.home_of_bucket(bucket))
     }
 
+    /// Prefetches the bucket of a hash.
     #[inline]
-    pub(crate) fn fetch_bucket(&self, hash: u64) {
+    pub fn fetch_bucket(&self, hash: u64) {
         self.buckets.words().prefetch(self.buckets.first_word(self.buckets.home(hash)));
     }
 
     /// Prefetches the items that may be the key's, up to [`FETCHED_LINES_MAX`] cache lines of each: `bytes` is the
     /// length of key and value, or as much of it as is known.
     #[inline]
-    pub(crate) fn fetch_items(&self, hash: u64, bytes: usize) {
+    pub fn fetch_items(&self, hash: u64, bytes: usize) {
         const LINE_WORDS: usize = BUCKET_BYTES / 8;
         const WORDS_MAX: usize = FETCHED_LINES_MAX * LINE_WORDS;
         let words = match self.layout.fixed {
@@ -220,7 +221,7 @@ impl<S: Space, M: Mode> Table<S, M> {
     }
 
     /// Returns the main bucket of a hash. It ascends with the hash within a partition.
-    pub(crate) fn bucket_of(&self, hash: u64) -> u32 {
+    pub fn bucket_of(&self, hash: u64) -> u32 {
         self.buckets.home(hash).bucket()
     }
 }

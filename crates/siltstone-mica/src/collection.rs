@@ -1,6 +1,6 @@
 //! When the expired items of a partition are removed.
 
-use crate::batch::TimestampMs;
+use crate::TimestampMs;
 
 /// The minimum time between two collections.
 const INTERVAL_MS: u64 = 1_000;

@@ -5,10 +5,10 @@ use super::buckets::{BucketEntry, Buckets, Crcw, Crew, Locked};
 use super::item::{Item, Record};
 use super::table::{Table, Value};
 use super::{
-    CircularLog, CollectionTimer, Full, HashedKey, Mode, OwnedState, RecordLayout, Space, StateAccess,
+    CircularLog, CollectionTimer, Full, HashedKey, ItemLayout, Mode, OwnedState, Space, StateAccess,
     WriterState,
 };
-use crate::batch::TimestampMs;
+use crate::TimestampMs;
 use siltstone_device::Pages;
 use siltstone_device::sync::Mutex;
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ pub(super) struct Parts<S: Space> {
     pub buckets: Buckets<Pages>,
     pub space: S,
     pub state: S::State,
-    pub layout: RecordLayout,
+    pub layout: ItemLayout,
 }
 
 /// A partition, by default as its only owner accesses it: `A` is the access to the writers' state. It has the methods
@@ -42,7 +42,7 @@ pub type Shared<S> = Partition<S, Crcw, Arc<Mutex<WriterState<S>>>>;
 
 /// An item that was written and that no lookup can find yet.
 #[must_use]
-pub(crate) struct Prepared {
+pub struct Prepared {
     offset: u32,
     words: u32,
 }
@@ -77,7 +77,7 @@ impl<S: Space, M: Mode> Partition<S, M> {
     }
 
     /// Shows every item of a main bucket that is present and has not expired.
-    pub(crate) fn for_each_in_bucket(
+    pub fn for_each_in_bucket(
         &self,
         bucket: u32,
         now_ms: TimestampMs,
@@ -263,7 +263,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
     ///
     /// # Errors
     /// [`Full::Index`] if they may not.
-    pub(crate) fn check_index(&self, hashes: &[u64]) -> Result<(), Full> {
+    pub fn check_index(&self, hashes: &[u64]) -> Result<(), Full> {
         let suffices = S::LOSSY || self.buckets.spares_needed(hashes) <= self.buckets.free_spares();
         if suffices { Ok(()) } else { Err(Full::Index) }
     }
@@ -273,7 +273,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
     ///
     /// # Errors
     /// [`Full`] if it cannot be stored.
-    pub(crate) fn prepare(
+    pub fn prepare(
         &mut self,
         key: HashedKey<'_>,
         value: &[u8],
@@ -287,7 +287,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
 
     /// Makes a prepared item visible, in place of the key's previous one; `key` must be the one that it was prepared
     /// with.
-    pub(crate) fn publish(&mut self, key: HashedKey<'_>, item: Prepared) -> Result<(), Full> {
+    pub fn publish(&mut self, key: HashedKey<'_>, item: Prepared) -> Result<(), Full> {
         let Partition { table, state } = self;
         let locked = table.lock(key.hash);
         let old = table.find_locked(&locked, key.bytes).map(|(entry, item)| (entry, item.capacity));
@@ -295,7 +295,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
     }
 
     /// Releases a prepared item.
-    pub(crate) fn abandon(&mut self, item: Prepared) {
+    pub fn abandon(&mut self, item: Prepared) {
         Self::release(&self.table, &mut self.state, item.offset, item.words);
     }
 

@@ -12,8 +12,8 @@
 //! of about 7,000 lookups, and the complete key is compared in any case; this saves 8 bytes per item. Items of fixed
 //! sizes have no header.
 
-use crate::batch::{NEVER, TimestampMs, has_expired};
-use crate::key::{KEY_LENGTH_MAX, RecordLayout, VALUE_LENGTH_MAX};
+use crate::{ItemLayout, KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
+use crate::{NEVER, TimestampMs, has_expired};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const VALUE_SHIFT: u32 = 16;
@@ -42,7 +42,7 @@ pub(super) struct Item<'a> {
     payload: &'a [AtomicU64],
 }
 
-impl RecordLayout {
+impl ItemLayout {
     /// Returns whether the record has the fixed lengths, if any, and space for its expiry time.
     #[inline]
     pub(super) fn fits(&self, record: &Record<'_>) -> bool {
@@ -232,7 +232,7 @@ mod tests {
                 [(false, false, 0), (false, false, 5), (true, false, 0), (true, true, 5), (true, true, 0)]
             {
                 let fixed = fixed.then_some((key_length, value_length));
-                let layout = RecordLayout { fixed, expiring };
+                let layout = ItemLayout { fixed, expiring };
                 let (key, value) = (bytes(key_length, 1), bytes(value_length, 100));
                 let record = Record { key: &key, value: &value, expires_at_ms };
                 let words = layout.words_of(&record);
@@ -258,13 +258,13 @@ mod tests {
     #[test]
     fn words_that_are_no_item_reach_nowhere() {
         let memory = memory(4);
-        assert!(RecordLayout::default().read(&memory).is_none());
-        assert!(RecordLayout::default().read(&[]).is_none());
+        assert!(ItemLayout::default().read(&memory).is_none());
+        assert!(ItemLayout::default().read(&[]).is_none());
     }
 
     #[test]
     fn an_item_expires_at_its_time_or_never() {
-        let layout = RecordLayout::default();
+        let layout = ItemLayout::default();
         let memory = memory(4);
         for (expires_at_ms, expired) in [(NEVER, false), (9, true), (10, true), (11, false)] {
             layout.write(&memory, 4, &Record { key: b"k", value: b"v", expires_at_ms });

@@ -4,8 +4,8 @@ use super::*;
 
 const PARTITION_BITS: u32 = 2;
 
-fn open(is_cache: bool, mode: AccessMode, threads: usize) -> crate::error::Result<Vec<Handles>> {
-    let (layout, partition_bits) = (RecordLayout::default(), PARTITION_BITS);
+fn open(is_cache: bool, mode: AccessMode, threads: usize) -> Result<Vec<Handles>> {
+    let (layout, partition_bits) = (ItemLayout::default(), PARTITION_BITS);
     match is_cache {
         true => CacheSettings { partition_bits, ..CacheSettings::for_items(layout, 100, 8, 8) }
             .open_handles(mode, threads),
@@ -90,7 +90,7 @@ fn a_put_that_finds_a_store_full_removes_the_expired_items() {
 
 #[test]
 fn handles_for_no_thread_or_too_many_partitions_are_refused() {
-    let store = StoreSettings::for_items(RecordLayout::default(), 100, 8, 8);
+    let store = StoreSettings::for_items(ItemLayout::default(), 100, 8, 8);
     assert!(open(false, AccessMode::Erew, 0).is_err() && open(true, AccessMode::Crcw, 0).is_err());
     for partition_bits in [17, 64, u32::MAX] {
         let settings = StoreSettings { partition_bits, ..store };

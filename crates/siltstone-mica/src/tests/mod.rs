@@ -1,5 +1,5 @@
 use super::*;
-use crate::batch::NEVER;
+use crate::NEVER;
 use std::collections::BTreeMap;
 
 mod concurrent;
@@ -21,14 +21,14 @@ fn hashed(key: &[u8], hash: fn(&[u8]) -> u64) -> HashedKey<'_> {
     HashedKey { hash: hash(key), bytes: key }
 }
 
-fn key(number: u64, layout: RecordLayout) -> Vec<u8> {
+fn key(number: u64, layout: ItemLayout) -> Vec<u8> {
     let length = layout.fixed.map_or(1 + number as usize % 11, |(length, _)| length);
     let mut key = number.to_le_bytes().to_vec();
     key.resize(length.max(2), number as u8);
     key
 }
 
-fn value(random: &mut fastrand::Rng, layout: RecordLayout) -> Vec<u8> {
+fn value(random: &mut fastrand::Rng, layout: ItemLayout) -> Vec<u8> {
     let length = match layout.fixed {
         Some((_, length)) => length,
         None if random.u32(..20) == 0 => random.usize(..1_500),
@@ -37,10 +37,10 @@ fn value(random: &mut fastrand::Rng, layout: RecordLayout) -> Vec<u8> {
     (0..length).map(|_| random.u8(..)).collect()
 }
 
-const LAYOUTS: [RecordLayout; 3] = [
-    RecordLayout { fixed: None, expiring: false },
-    RecordLayout { fixed: Some((8, 8)), expiring: false },
-    RecordLayout { fixed: Some((5, 14)), expiring: true },
+const LAYOUTS: [ItemLayout; 3] = [
+    ItemLayout { fixed: None, expiring: false },
+    ItemLayout { fixed: Some((8, 8)), expiring: false },
+    ItemLayout { fixed: Some((5, 14)), expiring: true },
 ];
 
 const STEPS: usize = if cfg!(miri) { 300 } else { 20_000 };
@@ -53,7 +53,7 @@ fn get<S: Space, M: Mode>(partition: &Partition<S, M>, key: HashedKey<'_>, now_m
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 
 /// Executes random operations on a store and a map; the store may refuse one, and then has not changed.
-fn churn<M: Mode>(layout: RecordLayout, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
+fn churn<M: Mode>(layout: ItemLayout, hash: fn(&[u8]) -> u64, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut settings = StoreSettings::for_items(layout, 300, 8, 40);
     settings.buckets = 40;
@@ -116,7 +116,7 @@ fn a_store_behaves_as_a_map_and_frees_all_its_space_after_random_churn() {
 
 /// Executes random operations on a cache and a map: an item has its last value, or is absent.
 fn cache_churn<M: Mode>(
-    layout: RecordLayout,
+    layout: ItemLayout,
     offset_bits: u32,
     eviction: Eviction,
     seed: u64,
@@ -185,7 +185,7 @@ fn an_item_of_a_cache_has_its_last_value_or_is_absent_however_often_offsets_wrap
 }
 
 fn small_cache(eviction: Eviction) -> Partition<CircularLog, Erew> {
-    let layout = RecordLayout { fixed: Some((8, 8)), expiring: false };
+    let layout = ItemLayout { fixed: Some((8, 8)), expiring: false };
     let settings = CacheSettings { eviction, buckets: 2_000, ..CacheSettings::for_items(layout, 256, 8, 8) };
     settings.open().unwrap()
 }
@@ -234,7 +234,7 @@ fn an_update_that_fits_in_the_first_size_takes_no_space() {
     let settings = CacheSettings {
         log_bytes: 4 << 10,
         eviction: Eviction::Fifo,
-        ..CacheSettings::for_items(RecordLayout::default(), 50, 8, 40)
+        ..CacheSettings::for_items(ItemLayout::default(), 50, 8, 40)
     };
     let mut cache = settings.open::<Erew>().unwrap();
     let witness = hashed(b"witness", spread);
@@ -252,7 +252,7 @@ fn an_update_that_fits_in_the_first_size_takes_no_space() {
 
 #[test]
 fn requests_of_a_batch_are_executed_in_order() {
-    let layout = RecordLayout::default();
+    let layout = ItemLayout::default();
     let mut store = StoreSettings::for_items(layout, 1_000, 8, 40).open::<Erew>().unwrap();
     let mut model = Model::new();
     let mut random = fastrand::Rng::with_seed(1);
@@ -302,7 +302,7 @@ fn requests_of_a_batch_are_executed_in_order() {
 
 #[test]
 fn a_prepared_item_is_not_found_before_it_is_published_and_leaves_nothing_if_abandoned() {
-    let mut store = StoreSettings::for_items(RecordLayout::default(), 100, 8, 40).open::<Crew>().unwrap();
+    let mut store = StoreSettings::for_items(ItemLayout::default(), 100, 8, 40).open::<Crew>().unwrap();
     let keys: Vec<[u8; 2]> = (0..40u16).map(u16::to_le_bytes).collect();
     let keys: Vec<HashedKey<'_>> = keys.iter().map(|key| hashed(key, spread)).collect();
     store.put(keys[0], b"old", NEVER).unwrap();
@@ -323,14 +323,14 @@ fn a_prepared_item_is_not_found_before_it_is_published_and_leaves_nothing_if_aba
 
 #[test]
 fn what_cannot_be_stored_is_refused_and_the_previous_value_remains() {
-    let mut store = StoreSettings::for_items(RecordLayout::default(), 10, 8, 40).open::<Erew>().unwrap();
+    let mut store = StoreSettings::for_items(ItemLayout::default(), 10, 8, 40).open::<Erew>().unwrap();
     let key = hashed(b"key", spread);
     store.put(key, b"old", NEVER).unwrap();
     assert_eq!(store.put(key, &[0; 5_000], NEVER), Err(Full::Item));
     let room = store.account().item_bytes as usize;
     assert_eq!(store.put(key, &vec![0; room - 20], NEVER), Err(Full::Memory));
     assert_eq!(get(&store, key, 0).unwrap(), b"old");
-    let fixed = RecordLayout { fixed: Some((3, 4)), expiring: false };
+    let fixed = ItemLayout { fixed: Some((3, 4)), expiring: false };
     let mut store = StoreSettings::for_items(fixed, 10, 3, 4).open::<Erew>().unwrap();
     assert_eq!(store.put(key, b"five5", NEVER), Err(Full::Shape));
     assert_eq!(store.put(hashed(b"longer", spread), b"four", NEVER), Err(Full::Shape));
@@ -359,7 +359,7 @@ fn a_store_made_for_a_number_of_items_holds_them() {
 
 #[test]
 fn settings_outside_their_limits_are_refused() {
-    let layout = RecordLayout::default();
+    let layout = ItemLayout::default();
     let store = StoreSettings::for_items(layout, 100, 8, 8);
     for bad in [
         StoreSettings { item_bytes: 0, ..store },
@@ -384,8 +384,8 @@ fn settings_outside_their_limits_are_refused() {
 #[test]
 fn memory_that_is_given_is_used_and_not_exceeded() {
     for bytes in [64 << 10, 1 << 20, 5_000_000] {
-        let store = StoreSettings::for_memory(RecordLayout::default(), bytes, 40).open::<Erew>().unwrap();
-        let cache = CacheSettings::for_memory(RecordLayout::default(), bytes, 40).open::<Erew>().unwrap();
+        let store = StoreSettings::for_memory(ItemLayout::default(), bytes, 40).open::<Erew>().unwrap();
+        let cache = CacheSettings::for_memory(ItemLayout::default(), bytes, 40).open::<Erew>().unwrap();
         for used in [store.account().total_bytes(), cache.account().total_bytes()] {
             assert!(used as f64 <= bytes as f64 * 1.02 + 16_384.0, "{used} of {bytes}");
             assert!(used as f64 >= bytes as f64 * 0.9 - 8_192.0, "{used} of {bytes}");

@@ -18,13 +18,13 @@ fn check(key: u64, value: &[u8]) {
 }
 
 fn store<M: Mode>() -> Partition<SegregatedFits, M> {
-    let settings = StoreSettings::for_items(RecordLayout::default(), KEYS * 2, 8, 64);
+    let settings = StoreSettings::for_items(ItemLayout::default(), KEYS * 2, 8, 64);
     StoreSettings { buckets: 3, spare_buckets: 20, ..settings }.open().unwrap()
 }
 
 /// A log so short that items are overwritten while they are read.
 fn cache<M: Mode>() -> Partition<CircularLog, M> {
-    let settings = CacheSettings::for_items(RecordLayout::default(), KEYS, 8, 64);
+    let settings = CacheSettings::for_items(ItemLayout::default(), KEYS, 8, 64);
     let eviction = Eviction::ApproximateLru;
     CacheSettings { log_bytes: 4096, buckets: 6, offset_bits: 12, eviction, ..settings }.open().unwrap()
 }

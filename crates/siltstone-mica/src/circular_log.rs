@@ -35,7 +35,7 @@ pub(super) const LOG_WORDS_MULTIPLE: u64 = 512;
 /// appends the item under every policy.
 ///
 /// A thread that does not own the partition appends an item that it read only if no writer is in the partition at that
-/// moment: the policy sees a sample of those gets. No thread of a [`Database`](crate::Database) owns a partition.
+/// moment: the policy sees a sample of those gets. No thread of a database owns a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Eviction {
@@ -92,12 +92,7 @@ pub struct Sweep {
 
 impl CircularLog {
     /// Makes a log of `log_words`, at most 2^31 and complete pages, with offsets of `offset_bits`: 32, fewer in tests.
-    pub fn new(
-        log_words: u64,
-        offset_bits: u32,
-        buckets: u32,
-        eviction: Eviction,
-    ) -> crate::error::Result<Self> {
+    pub fn new(log_words: u64, offset_bits: u32, buckets: u32, eviction: Eviction) -> crate::Result<Self> {
         let pages = Pages::circular(log_words as usize, TWICE_WORDS)?;
         let wide = (1 << offset_bits) / log_words * log_words;
         let (log_words, buckets) = (log_words as u32, u64::from(buckets));

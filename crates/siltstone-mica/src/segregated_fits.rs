@@ -68,7 +68,7 @@ fn class_of(words: u32) -> usize {
 
 impl SegregatedFits {
     /// Makes a space of this many words, at most 2^32 - 2, all free.
-    pub fn new(words: u64) -> crate::error::Result<(Self, FreeLists)> {
+    pub fn new(words: u64) -> crate::Result<(Self, FreeLists)> {
         let pages = Pages::new(words as usize)?;
         let fits = SegregatedFits { pages, words: words as u32 };
         let mut free = FreeLists {

@@ -5,10 +5,8 @@ use super::circular_log::{LOG_WORDS_MAX, LOG_WORDS_MULTIPLE};
 use super::partition::Parts;
 use super::partition_handle::{AnySpace, Handle, open_handles};
 use super::segregated_fits::SPACE_WORDS_MAX;
-use super::{
-    AccessMode, CircularLog, Eviction, Handles, Mode, Partition, RecordLayout, SegregatedFits, Sweep,
-};
-use crate::error::{Error, Result};
+use super::{AccessMode, CircularLog, Eviction, Handles, ItemLayout, Mode, Partition, SegregatedFits, Sweep};
+use crate::{Error, Result};
 use siltstone_device::Pages;
 
 /// Items per main bucket of a store: with a tenth of spare buckets, the index rarely fills before the memory does.
@@ -22,7 +20,7 @@ const SPARE_SHARE: f64 = 0.1;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoreSettings {
     /// What the items have in common.
-    pub layout: RecordLayout,
+    pub layout: ItemLayout,
     /// The memory for items, in bytes, up to 32 GiB.
     pub item_bytes: u64,
     /// The number of main buckets of the index.
@@ -37,7 +35,7 @@ pub struct StoreSettings {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CacheSettings {
     /// What the items have in common.
-    pub layout: RecordLayout,
+    pub layout: ItemLayout,
     /// The length of the log, in bytes, up to 16 GiB; rounded up to a multiple of 4 KiB.
     pub log_bytes: u64,
     /// The number of buckets of the index.
@@ -57,26 +55,26 @@ fn buckets_for(items: f64, load: f64) -> u32 {
 }
 
 /// Returns the bytes of an item, without its share of the index.
-fn item_bytes(layout: RecordLayout, key_length: usize, value_length: usize) -> u64 {
+fn item_bytes(layout: ItemLayout, key_length: usize, value_length: usize) -> u64 {
     u64::from(layout.words(key_length, value_length, false)) * 8
 }
 
 impl StoreSettings {
     /// Returns settings for exactly this many items of these sizes.
-    pub fn for_items(layout: RecordLayout, items: u64, key_length: usize, value_length: usize) -> Self {
+    pub fn for_items(layout: ItemLayout, items: u64, key_length: usize, value_length: usize) -> Self {
         let bytes = items * item_bytes(layout, key_length, value_length).max(16);
         StoreSettings::with(layout, bytes, items as f64)
     }
 
     /// Returns settings for the items that fit in `memory_bytes`, including the index, if keys and values have
     /// `record_bytes` on average.
-    pub fn for_memory(layout: RecordLayout, memory_bytes: u64, record_bytes: usize) -> Self {
+    pub fn for_memory(layout: ItemLayout, memory_bytes: u64, record_bytes: usize) -> Self {
         let item = item_bytes(layout, record_bytes, 0).max(16) as f64 * (1.0 + 1.0 / 64.0);
         let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 * (1.0 + SPARE_SHARE) / STORE_LOAD);
         StoreSettings::with(layout, (items * item) as u64, items)
     }
 
-    fn with(layout: RecordLayout, item_bytes: u64, items: f64) -> Self {
+    fn with(layout: ItemLayout, item_bytes: u64, items: f64) -> Self {
         let buckets = buckets_for(items, STORE_LOAD);
         // A tenth, and four standard deviations of the number of full buckets.
         let spare = f64::from(buckets) * SPARE_SHARE + 1.3 * f64::from(buckets).sqrt() + 2.0;
@@ -114,13 +112,13 @@ impl StoreSettings {
 
 impl CacheSettings {
     /// Returns settings for this many items of these sizes.
-    pub fn for_items(layout: RecordLayout, items: u64, key_length: usize, value_length: usize) -> Self {
+    pub fn for_items(layout: ItemLayout, items: u64, key_length: usize, value_length: usize) -> Self {
         CacheSettings::with(layout, items * item_bytes(layout, key_length, value_length), items as f64)
     }
 
     /// Returns settings for the items that fit in `memory_bytes`, including the index, if keys and values have
     /// `record_bytes` on average.
-    pub fn for_memory(layout: RecordLayout, memory_bytes: u64, record_bytes: usize) -> Self {
+    pub fn for_memory(layout: ItemLayout, memory_bytes: u64, record_bytes: usize) -> Self {
         let item = item_bytes(layout, record_bytes, 0) as f64;
         let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 / CACHE_LOAD);
         let mut settings = CacheSettings::with(layout, 0, items);
@@ -130,7 +128,7 @@ impl CacheSettings {
         settings
     }
 
-    fn with(layout: RecordLayout, log_bytes: u64, items: f64) -> Self {
+    fn with(layout: ItemLayout, log_bytes: u64, items: f64) -> Self {
         CacheSettings {
             layout,
             log_bytes,
