@@ -1,7 +1,6 @@
 //! The documents: their words, and their links.
 
 use super::{files_below, none, root};
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -250,56 +249,4 @@ fn avoided_words_are_found_in_text_and_not_in_code() {
     assert_eq!(lines("It Stands in\nthe file, so\nmany bytes."), [2, 1]);
     assert_eq!(lines("5 bits a key, 0.36\nB a key and 1,000 a second."), [1, 2, 2]);
     assert_eq!(lines("`tells`\n```\nanew\n```\n[a](anew.md) Not so. Many read a record; withstand."), [0; 0]);
-}
-
-/// Returns the texts in backquotes.
-fn quoted(cell: &str) -> Vec<&str> {
-    cell.split('`').skip(1).step_by(2).collect()
-}
-
-/// Whether a file of `src` has the function `Type::name`.
-fn has_function(file: &str, function: &str) -> bool {
-    let Ok(code) = fs::read_to_string(root().join("src").join(file)) else { return false };
-    let (kind, name) = function.split_once("::").unwrap();
-    let is_of_kind = |line: &str| {
-        let letters = |letter: char| letter.is_alphanumeric() || letter == '_';
-        line.starts_with("impl") && line.split(|letter| !letters(letter)).any(|word| word == kind)
-    };
-    let is_named = |line: &str| {
-        let rest = line.split_once("fn ").and_then(|(_, rest)| rest.strip_prefix(name));
-        rest.is_some_and(|rest| rest.starts_with(['(', '<']))
-    };
-    let mut is_inside = false;
-    code.lines().any(|line| {
-        if line.starts_with("impl") {
-            is_inside = is_of_kind(line);
-        }
-        is_inside && is_named(line)
-    })
-}
-
-#[test]
-fn the_calls_of_a_put_and_of_a_get_are_few_and_in_the_files_that_their_tables_name() {
-    let page = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
-    let mut violations = Vec::new();
-    for (operation, functions_max, files_max) in [("a put", 30, 15), ("a get", 35, 18)] {
-        let (_, table) = page.split_once(&format!("<!-- calls of {operation} -->\n")).unwrap();
-        let (table, _) = table.split_once("<!-- end of calls -->").unwrap();
-        let (mut all_functions, mut all_files) = (BTreeSet::new(), BTreeSet::new());
-        for row in table.lines().skip(2) {
-            let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
-            let (functions, files) = (quoted(cells[0]), quoted(cells[1]));
-            let missing = functions.iter().filter(|of| !files.iter().any(|file| has_function(file, of)));
-            violations.extend(missing.map(|of| format!("{operation}: `{of}` is not in {files:?}")));
-            let unused = files.iter().filter(|file| !functions.iter().any(|of| has_function(file, of)));
-            violations.extend(unused.map(|file| format!("{operation}: {file} has none of {functions:?}")));
-            all_functions.extend(functions);
-            all_files.extend(files);
-        }
-        let (functions, files) = (all_functions.len(), all_files.len());
-        if functions > functions_max || files > files_max || functions < 20 {
-            violations.push(format!("{operation}: {functions} functions in {files} files"));
-        }
-    }
-    none(violations);
 }
