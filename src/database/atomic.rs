@@ -367,23 +367,23 @@ impl Database {
                 };
                 // Before the engine writes: `change` may set anything, and an error here leaves all records
                 // as they are.
-                writes().try_for_each(|write| inner.check(&write.write()))?;
-                check_batch(writes().map(|write| write.write()))?;
-                match put_bytes(writes().map(|write| write.write())) {
+                writes().try_for_each(|write| inner.check(&write.write))?;
+                check_batch(writes().map(|write| write.write))?;
+                match put_bytes(writes().map(|write| write.write)) {
                     0 => {}
                     // Only here it is known what is put. Deletes need no free space.
                     bytes => self.engine().check_space(bytes, 0)?,
                 }
-                let puts = writes().filter(|write| matches!(write.write(), Write::Put { .. }));
-                puts.for_each(|write| inner.note_put(write.key()));
+                let puts = writes().filter(|write| matches!(write.write, Write::Put { .. }));
+                puts.for_each(|write| inner.note_put(write.key));
                 // Here, while the engine holds the stripes of the keys: the feed and the engine have the
                 // writes to a key in the same order.
                 if let Some(feed) = &inner.feed {
-                    let changed: Vec<&[u8]> = writes().map(|write| write.key().bytes()).collect();
+                    let changed: Vec<&[u8]> = writes().map(|write| write.key.bytes()).collect();
                     in_flight = Some(feed.append(changed.into_iter(), durability)?);
                 }
                 inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
-                counts = writes().map(|write| write.write()).collect();
+                counts = writes().map(|write| write.write).collect();
                 Ok(())
             });
         // Under the lock: `close` takes it before it closes the feed.

@@ -390,8 +390,8 @@ impl Database {
 
     /// Admits writes, possibly after a delay.
     fn admit(&self, writes: &[HashedWrite<'_>]) -> Result<()> {
-        self.inner.workers.admit(writes.iter().map(|write| write.write().user_bytes()).sum())?;
-        match put_bytes(writes.iter().map(HashedWrite::write)) {
+        self.inner.workers.admit(writes.iter().map(|write| write.write.user_bytes()).sum())?;
+        match put_bytes(writes.iter().map(|write| write.write)) {
             0 => Ok(()),
             bytes => self.inner.workers.admit_put(bytes),
         }
@@ -401,13 +401,13 @@ impl Database {
     fn write_locked(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.inner.durability);
         self.inner.check_present_for(durability)?;
-        let keys = writes.iter().map(|write| write.key().bytes());
+        let keys = writes.iter().map(|write| write.key.bytes());
         // Before the engine has the write: after a kill the feed has the keys of all writes that the engine has.
         let in_flight = self.inner.feed.as_deref().map(|feed| feed.append(keys, durability)).transpose()?;
         let written = self.engine().write(writes, durability, &|| self.inner.clock.now_ms());
         self.inner.end_in_feed(in_flight, written)?;
         // Only now: `retain` takes records that it reads after the count for those that these writes have left.
-        self.inner.usage.count_writes(writes.iter().map(HashedWrite::write).collect());
+        self.inner.usage.count_writes(writes.iter().map(|write| write.write).collect());
         Ok(())
     }
 
@@ -448,7 +448,7 @@ impl Inner {
         let is_put = matches!(write, Write::Put { .. });
         let write = HashedWrite::new(write, &self.hasher);
         if is_put {
-            self.note_put(write.key());
+            self.note_put(write.key);
         }
         Ok(write)
     }

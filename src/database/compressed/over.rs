@@ -107,16 +107,16 @@ impl Engine for Compressed {
         with_scratch(|stored| {
             let (mut sizes, mut ends) = (Sizes::default(), Vec::with_capacity(writes.len()));
             for write in writes {
-                if let Write::Put { value, .. } = write.write() {
+                if let Write::Put { value, .. } = write.write {
                     self.values.encode(value, &mut sizes, stored)?;
                 }
                 ends.push(stored.len());
             }
             let mut start = 0;
-            let coded = writes.iter().zip(ends).map(|(write, end)| match write.write() {
+            let coded = writes.iter().zip(ends).map(|(write, end)| match write.write {
                 Write::Put { expires_at_ms, .. } => {
                     let value = &stored[std::mem::replace(&mut start, end)..end];
-                    HashedWrite::put(write.key(), value, expires_at_ms)
+                    HashedWrite::put(write.key, value, expires_at_ms)
                 }
                 Write::Delete { .. } => *write,
             });

@@ -144,7 +144,7 @@ impl Engine for FlashKeyEngine {
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: &Now<'_>) -> Result<()> {
         self.check_writable()?;
-        self.note_writes(writes.iter().map(HashedWrite::key));
+        self.note_writes(writes.iter().map(|write| write.key));
         let written = || self.parts.logs.directory.io().total().write_bytes;
         match &self.budget {
             // An older record must not be found.

@@ -67,7 +67,7 @@ impl Writer {
 
     /// Applies all writes or none.
     pub fn write(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
-        let keys = writes.iter().map(|write| write.key().hash());
+        let keys = writes.iter().map(|write| write.key.hash());
         // A write waits for an update of its key that has read and not yet written. The sync needs no stripes.
         let end = self.stripes.with(keys, || self.append(writes, durability))?;
         self.make_durable(durability, end)
@@ -132,7 +132,7 @@ impl Writer {
     /// Appends the writes to the log and indexes them, with the writers of their partitions locked. Returns the end of
     /// the log after them. The caller holds the stripes of the keys.
     fn append(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
-        let route = |write: &HashedWrite<'_>| self.configuration.route(write.key());
+        let route = |write: &HashedWrite<'_>| self.configuration.route(write.key);
         match writes {
             [single] => self.append_routed(writes, &[route(single)], durability),
             several => {
@@ -155,11 +155,11 @@ impl Writer {
             // A write that waited here while the database was closed is refused.
             health.check_open()?;
             self.writes.fetch_add(writes.len() as u64, Relaxed);
-            let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
+            let user_bytes = writes.iter().map(|write| write.write.user_bytes() as u64).sum();
             self.user_bytes.fetch_add(user_bytes, Relaxed);
             // Until the records are indexed, the cache has no record of these keys.
             let announce = |(write, route): (&HashedWrite<'_>, &Route)| {
-                self.cache.write(cache_hash(route.hash), write.key().bytes())
+                self.cache.write(cache_hash(route.hash), write.key.bytes())
             };
             let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match (writes, routes) {
                 _ if !self.cache.is_enabled() => Default::default(),
@@ -182,16 +182,16 @@ impl Writer {
         routes: &[Route],
         durability: Durability,
     ) -> Result<u64> {
-        let records = writes.iter().map(|write| RecordView::from(write.write()));
+        let records = writes.iter().map(|write| RecordView::from(write.write));
         if let ([write], [route]) = (writes, routes) {
-            let replaced = with_scratch(|buffer| self.partitions.find(write.key(), *route, buffer))?;
+            let replaced = with_scratch(|buffer| self.partitions.find(write.key, *route, buffer))?;
             let mut position = 0;
             let end = self.log.append(records, durability, |at| position = at)?;
             self.index(*route, replaced, position)?;
             return Ok(end);
         }
         let mut replaced = with_scratch(|buffer| {
-            let keys = writes.iter().map(HashedWrite::key).zip(routes);
+            let keys = writes.iter().map(|write| write.key).zip(routes);
             keys.map(|(key, route)| self.partitions.find(key, *route, buffer)).collect::<Result<Vec<_>>>()
         })?;
         let mut positions = Vec::with_capacity(writes.len());
@@ -271,10 +271,10 @@ impl Writer {
 fn replace_earlier(writes: &[HashedWrite<'_>], positions: &[u64], replaced: &mut [Option<u64>]) {
     let mut order: Vec<usize> = (0..writes.len()).collect();
     // Stable: the writes to a key stay in their order.
-    order.sort_by_key(|number| writes[*number].key().bytes());
+    order.sort_by_key(|number| writes[*number].key.bytes());
     for pair in order.windows(2) {
         let [earlier, later] = [pair[0], pair[1]];
-        if writes[earlier].key().bytes() == writes[later].key().bytes() {
+        if writes[earlier].key.bytes() == writes[later].key.bytes() {
             replaced[later] = Some(positions[earlier]);
         }
     }
