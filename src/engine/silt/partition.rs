@@ -1,6 +1,6 @@
 //! The partitions: for each its LogStore, its view and the lock of its writer.
 
-use super::configuration::{Configuration, Route};
+use super::configuration::Configuration;
 use super::partition_settings::ChainSettings;
 use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
 use super::ranges;
@@ -10,7 +10,7 @@ use crate::device::{AlignedBuffer, Purpose};
 use crate::engine::jobs::{is_short, reserve_bytes, with_locks};
 use crate::error::{Error, Result};
 use crate::index::run_columns::RunColumnsSettings;
-use crate::key::Key;
+use crate::key::{Key, Route};
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::table::OrderedTable;

@@ -1,7 +1,7 @@
 //! Writes: to the log, then to the index of the LogStore (SILT 3.1).
 
 use super::commits::Commits;
-use super::configuration::{Configuration, Route};
+use super::configuration::Configuration;
 use super::get::Reader;
 use super::memory_budget::MemoryBudget;
 use super::partition::Partitions;
@@ -13,7 +13,7 @@ use crate::device::{AlignedBuffer, with_scratch};
 use crate::engine::jobs::KeyStripes;
 use crate::engine::{Change, Changing, Found};
 use crate::error::Result;
-use crate::key::Key;
+use crate::key::{Key, Route};
 use crate::progress::Progress;
 use crate::store::log::Log;
 use crate::store::record::RecordView;
@@ -132,7 +132,7 @@ impl Writer {
     /// Appends the writes to the log and indexes them, with the writers of their partitions locked. Returns the end of
     /// the log after them. The caller holds the stripes of the keys.
     fn append(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
-        let route = |write: &HashedWrite<'_>| self.configuration.route(write.key);
+        let route = |write: &HashedWrite<'_>| self.configuration.hasher.route(write.key);
         match writes {
             [single] => self.append_routed(writes, &[route(single)], durability),
             several => {
@@ -233,7 +233,7 @@ impl Writer {
         self.log.scan(from, progress, &mut |position, record| {
             let key = self.configuration.hasher.key_hasher.key(record.key);
             // Records before the LogStore's start are in stores already.
-            let route = self.configuration.route(key);
+            let route = self.configuration.hasher.route(key);
             if position < starts[route.partition] {
                 return Ok(());
             }
