@@ -487,9 +487,8 @@ impl Scheduler {
         let JobContext { log, partitions, .. } = &self.context;
         let end = log.end();
         let is_idle = |number: &usize| {
-            let (start, reach_bytes) = partitions
-                .get(*number)
-                .read(|state| (state.active.start(), partitions.log_reach_bytes(state)));
+            let (start, reach_bytes) =
+                partitions.get(*number).read(|state| (state.active.start(), state.log_reach_bytes));
             // A LogStore that was frozen after `end` was read starts after it.
             end.saturating_sub(start) > reach_bytes
         };
