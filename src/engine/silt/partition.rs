@@ -6,7 +6,7 @@ use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
 use super::ranges;
 use super::stores::Stores;
 use super::view::{InstalledChain, PartitionSnapshot, View};
-use crate::device::{AlignedBuffer, Purpose};
+use crate::device::{Purpose, with_scratch};
 use crate::engine::jobs::{is_short, reserve_bytes, with_locks};
 use crate::error::{Error, Result};
 use crate::index::run_columns::RunColumnsSettings;
@@ -15,7 +15,7 @@ use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::table::OrderedTable;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
 
 /// A share of the keys with its stores.
@@ -225,6 +225,12 @@ impl Partitions {
         })
     }
 
+    /// Locks the writer of a partition.
+    #[inline]
+    pub fn lock_writer(&self, number: usize) -> MutexGuard<'_, ()> {
+        self.partitions[number].writer.lock()
+    }
+
     /// Runs `work` with the writers of these partitions locked.
     pub fn with_writers<T>(
         &self,
@@ -242,33 +248,29 @@ impl Partitions {
     /// Runs `work` with the writer of one partition locked, unless a write has failed: then the log may have records
     /// that the index lacks, and no LogStore may be frozen as if it had them.
     fn with_writer<T>(&self, number: usize, work: impl FnOnce(&Partition) -> Result<T>) -> Result<T> {
-        let partition = &self.partitions[number];
-        let _locked = partition.writer.lock();
-        self.log.health().run(|| work(partition))
+        let _locked = self.lock_writer(number);
+        self.log.health().run(|| work(&self.partitions[number]))
     }
 
     /// Returns the position in the log of the record of a key in the LogStore, if there is one. Reads from the log
     /// where a slot has the tag of the key. The caller holds the partition's writer, so this stays true.
-    pub fn find(
-        &self,
-        key: Key<'_>,
-        Route { partition, hash }: Route,
-        buffer: &mut AlignedBuffer,
-    ) -> Result<Option<u64>> {
-        let candidates = self.partitions[partition].read(|state| state.active.candidates(hash));
+    pub fn find(&self, key: Key<'_>, Route { partition, hash }: Route) -> Result<Option<u64>> {
+        let candidates = self.partitions[partition].state.read().active.candidates(hash);
         if candidates.is_empty() {
             return Ok(None);
         }
         // The LogStore keeps its segments from release: only a thread with the writer's lock can freeze it.
         // Without the lock of the state: gets do not wait for reads of the log.
         let log = self.log.view();
-        for candidate in candidates.iter() {
-            // A tag may be that of another key.
-            if log.read(Purpose::Put, candidate.position, buffer)?.view(buffer).key == key.bytes() {
-                return Ok(Some(candidate.position));
+        with_scratch(|buffer| {
+            for candidate in candidates.iter() {
+                // A tag may be that of another key.
+                if log.read(Purpose::Put, candidate.position, buffer)?.view(buffer).key == key.bytes() {
+                    return Ok(Some(candidate.position));
+                }
             }
-        }
-        Ok(None)
+            Ok(None)
+        })
     }
 
     /// Makes the index of a LogStore point to a record that was appended to the log, in place of the record of its key
