@@ -340,7 +340,7 @@ impl Database {
         change: &mut Changing<'_>,
     ) -> Result<()> {
         let inner = &self.inner;
-        let _measured = inner.latencies.measure(Operation::Update);
+        let _measured = inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Update));
         // Before the lock of the directory, which a step takes as well: this thread may have to execute one.
         inner.workers.admit(keys.iter().map(|key| key.bytes().len()).sum())?;
         match inner.workers.admit_put(keys.len() as u64) {

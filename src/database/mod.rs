@@ -94,7 +94,7 @@ struct Inner {
     durability: Durability,
     clock: Clock,
     usage: Arc<UsageCounters>,
-    latencies: Latencies,
+    latencies: Option<Latencies>,
     shape: Shape,
     hasher: KeyHasher,
     lock: Arc<DirectoryLock>,
@@ -207,7 +207,7 @@ impl Database {
     /// # }
     /// ```
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<Option<TimestampMs>> {
-        let _measured = self.inner.latencies.measure(Operation::Get);
+        let _measured = self.inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Get));
         let start = value.len();
         let key = self.inner.key(key.as_ref())?;
         // The clock is read only for a record that expires.
@@ -261,7 +261,7 @@ impl Database {
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     pub fn get_many_found<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Found>>> {
-        let _measured = self.inner.latencies.measure(Operation::GetMany);
+        let _measured = self.inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::GetMany));
         let keys = self.inner.keys(keys)?;
         let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
         self.inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
@@ -381,7 +381,7 @@ impl Database {
     }
 
     fn apply(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
-        let _measured = self.inner.latencies.measure(Operation::Write);
+        let _measured = self.inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Write));
         // Before the lock of the directory, which a step takes as well: this thread may have to execute one.
         self.admit(writes)?;
         let _locked = self.inner.lock.to_write()?;
