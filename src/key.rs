@@ -38,6 +38,44 @@ pub struct RecordLayout {
     pub expiring: bool,
 }
 
+// The type is in the documented interface of MICA, the checks are not.
+#[doc(hidden)]
+impl RecordLayout {
+    /// Checks the length of a key.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`], [`Error::RecordSize`].
+    pub fn check_key(&self, key: &[u8]) -> Result<()> {
+        match self.fixed {
+            // A fixed length is within the limits since the database was created.
+            Some((expected, _)) if key.len() == expected => Ok(()),
+            Some((expected, _)) => {
+                check_key(key)?;
+                Err(Error::RecordSize { what: "key", expected, got: key.len() })
+            }
+            None => check_key(key),
+        }
+    }
+
+    /// Checks the length of a value, and whether its record may expire if it does.
+    ///
+    /// # Errors
+    /// [`Error::ValueLength`], [`Error::RecordSize`], [`Error::ExpiryUnsupported`].
+    pub fn check_value(&self, value: &[u8], expires: bool) -> Result<()> {
+        match self.fixed {
+            Some((_, expected)) if value.len() == expected => match expires && !self.expiring {
+                true => Err(Error::ExpiryUnsupported),
+                false => Ok(()),
+            },
+            Some((_, expected)) => {
+                check_value(value)?;
+                Err(Error::RecordSize { what: "value", expected, got: value.len() })
+            }
+            None => check_value(value),
+        }
+    }
+}
+
 /// The 128-bit hash of a key, in two independent halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash {

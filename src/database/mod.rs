@@ -42,9 +42,11 @@ pub use snapshot::{Iter, Snapshot};
 pub use table::{Table, TableIter};
 pub use write_options::WriteOptions;
 
-use crate::batch::{BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, TimestampMs, Write, check_batch};
+use crate::batch::{
+    BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, NEVER, TimestampMs, Write, check_batch,
+};
 use crate::engine::{Engine, Found};
-use crate::key::{Key, KeyHasher, RecordLayout, check_value};
+use crate::key::{Key, KeyHasher, RecordLayout};
 use crate::stats::Shape;
 
 use crate::device::Directory;
@@ -96,6 +98,7 @@ struct Inner {
     usage: Arc<UsageCounters>,
     latencies: Option<Latencies>,
     shape: Shape,
+    layout: RecordLayout,
     hasher: KeyHasher,
     lock: Arc<DirectoryLock>,
     /// The directory, as it was named.
@@ -433,8 +436,14 @@ impl Database {
 impl Inner {
     /// Checks and hashes a key.
     fn key<'a>(&self, key: &'a [u8]) -> Result<Key<'a>> {
-        self.shape.check_key(key)?;
+        self.check_key(key)?;
         Ok(self.hasher.key(key))
+    }
+
+    /// Checks a key against the limits and the record format.
+    fn check_key(&self, key: &[u8]) -> Result<()> {
+        self.layout.check_key(key)?;
+        if self.shape.hashed_keys { self.hasher.check_key(key) } else { Ok(()) }
     }
 
     /// Checks and hashes many keys.
@@ -462,11 +471,13 @@ impl Inner {
 
     /// Checks a write against the limits and the record format.
     fn check(&self, write: &Write<'_>) -> Result<()> {
-        self.shape.check_key(write.key())?;
-        if let Write::Put { value, .. } = write {
-            check_value(value)?;
+        self.check_key(write.key())?;
+        match write {
+            Write::Put { value, expires_at_ms, .. } => {
+                self.layout.check_value(value, *expires_at_ms != NEVER)
+            }
+            Write::Delete { .. } => Ok(()),
         }
-        RecordLayout { fixed: self.shape.fixed, expiring: self.shape.expiring }.check(write)
     }
 
     /// Checks that the directories were not removed since they were opened.
