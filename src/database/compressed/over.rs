@@ -5,8 +5,8 @@ use crate::batch::{Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::{
-    Background, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, GoOn, KeyBounds, Keys,
-    Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Snapshot, Step,
+    Background, Backpressure, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, GoOn,
+    KeyBounds, Keys, Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Snapshot, Step,
 };
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};
@@ -99,7 +99,7 @@ impl Engine for Compressed {
         self.engine.may_contain(key, now_ms)
     }
 
-    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
         self.engine.check_space(bytes, owed)
     }
 
@@ -214,6 +214,11 @@ impl Engine for Compressed {
             return background;
         }
         Background { has_work: true, wants_thread: true, is_limited: false, ..background }
+    }
+
+    fn backpressure(&self) -> Backpressure {
+        let asked = self.engine.backpressure();
+        Backpressure { wants_thread: asked.wants_thread || self.values.wants_training(), ..asked }
     }
 
     fn check_open(&self) -> Result<()> {

@@ -8,8 +8,8 @@ use crate::damage::VerifyReport;
 use crate::device::Directory;
 use crate::engine::settings::EngineInfo;
 use crate::engine::{
-    Background, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records, ScanLimit,
-    ScanPage, Snapshot, Step,
+    Background, Backpressure, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records,
+    ScanLimit, ScanPage, Snapshot, Step,
 };
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
@@ -219,6 +219,11 @@ impl Engine for FlashKeyEngine {
         }
     }
 
+    fn backpressure(&self) -> Backpressure {
+        let work = self.parts.jobs.work();
+        Backpressure { pressure: work.pressure, wants_thread: work.wants_thread }
+    }
+
     fn check_open(&self) -> Result<()> {
         self.parts.logs.health().check_open()
     }
@@ -231,7 +236,7 @@ impl Engine for FlashKeyEngine {
         self.parts.logs.health().check()
     }
 
-    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
         self.parts.logs.check_space(bytes, owed)
     }
 

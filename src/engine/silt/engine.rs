@@ -20,10 +20,10 @@ use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::RecordCache;
 use crate::damage::VerifyReport;
 use crate::device::Directory;
-use crate::engine::jobs::Space;
+use crate::engine::jobs::check_space;
 use crate::engine::{
-    Background, BulkLoad, Capabilities, Changing, Engine, Found, GoOn, Now, ScanLimit, ScanPage, Snapshot,
-    Step,
+    Background, Backpressure, BulkLoad, Capabilities, Changing, Engine, Found, GoOn, Now, ScanLimit,
+    ScanPage, Snapshot, Step,
 };
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -50,7 +50,6 @@ pub struct SiltEngine {
     pub(super) writer: Writer,
     pub(super) replayed_records: u64,
     lost_tail_bytes: u64,
-    space: Space,
 }
 
 impl SiltEngine {
@@ -99,7 +98,6 @@ impl SiltEngine {
             writer,
             replayed_records: 0,
             lost_tail_bytes,
-            space: Space::default(),
         }
     }
 
@@ -247,6 +245,10 @@ impl Engine for SiltEngine {
         }
     }
 
+    fn backpressure(&self) -> Backpressure {
+        self.scheduler.backpressure()
+    }
+
     fn check_open(&self) -> Result<()> {
         self.health.check_open()
     }
@@ -263,9 +265,9 @@ impl Engine for SiltEngine {
         self.health.check()
     }
 
-    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
         let reserve = || self.partitions.reserve_bytes().saturating_add(owed);
-        self.space.check(&self.configuration.directory, bytes, reserve)
+        check_space(&self.configuration.directory, bytes, reserve)
     }
 
     fn poison(&self, cause: &str) {
