@@ -98,8 +98,10 @@ impl<'a> Write<'a> {
 /// A write with the hash of its key, as an engine receives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HashedWrite<'a> {
-    key: Key<'a>,
-    write: Write<'a>,
+    /// The key with its hash.
+    pub key: Key<'a>,
+    /// The write, which is of this key.
+    pub write: Write<'a>,
 }
 
 impl<'a> HashedWrite<'a> {
@@ -116,18 +118,6 @@ impl<'a> HashedWrite<'a> {
     /// Makes a delete of a key that is already hashed.
     pub fn delete(key: Key<'a>) -> Self {
         HashedWrite { key, write: Write::Delete { key: key.bytes() } }
-    }
-
-    /// Returns the key with its hash.
-    #[inline]
-    pub fn key(&self) -> Key<'a> {
-        self.key
-    }
-
-    /// Returns the write.
-    #[inline]
-    pub fn write(&self) -> Write<'a> {
-        self.write
     }
 }
 

@@ -38,6 +38,44 @@ pub struct RecordLayout {
     pub expiring: bool,
 }
 
+// The type is in the documented interface of MICA, the checks are not.
+#[doc(hidden)]
+impl RecordLayout {
+    /// Checks the length of a key.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`], [`Error::RecordSize`].
+    pub fn check_key(&self, key: &[u8]) -> Result<()> {
+        match self.fixed {
+            // A fixed length is within the limits since the database was created.
+            Some((expected, _)) if key.len() == expected => Ok(()),
+            Some((expected, _)) => {
+                check_key(key)?;
+                Err(Error::RecordSize { what: "key", expected, got: key.len() })
+            }
+            None => check_key(key),
+        }
+    }
+
+    /// Checks the length of a value, and whether its record may expire if it does.
+    ///
+    /// # Errors
+    /// [`Error::ValueLength`], [`Error::RecordSize`], [`Error::ExpiryUnsupported`].
+    pub fn check_value(&self, value: &[u8], expires: bool) -> Result<()> {
+        match self.fixed {
+            Some((_, expected)) if value.len() == expected => match expires && !self.expiring {
+                true => Err(Error::ExpiryUnsupported),
+                false => Ok(()),
+            },
+            Some((_, expected)) => {
+                check_value(value)?;
+                Err(Error::RecordSize { what: "value", expected, got: value.len() })
+            }
+            None => check_value(value),
+        }
+    }
+}
+
 /// The 128-bit hash of a key, in two independent halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash {
@@ -48,17 +86,24 @@ pub struct KeyHash {
 }
 
 impl KeyHash {
-    /// Returns the hash within one of 2^`partitions_log2` partitions: the bits of the placement that are equal for all
-    /// its keys are replaced by bits of the fingerprint.
+    /// Returns the partition of the key, one of 2^`partitions_log2`, and the hash within it: the bits of the placement
+    /// that are equal for all keys of the partition are replaced by bits of the fingerprint.
     #[inline]
-    pub fn within_partition(self, partitions_log2: u32) -> KeyHash {
+    pub fn route(self, partitions_log2: u32) -> Route {
+        let KeyHash { placement, fingerprint } = self;
         match partitions_log2 {
-            0 => self,
-            bits => KeyHash {
-                placement: self.placement << bits | self.fingerprint >> (64 - bits),
-                fingerprint: self.fingerprint,
+            0 => Route { partition: 0, hash: self },
+            bits => Route {
+                partition: (placement >> (64 - bits)) as usize,
+                hash: KeyHash { placement: placement << bits | fingerprint >> (64 - bits), fingerprint },
             },
         }
+    }
+
+    /// Returns the hash within one of 2^`partitions_log2` partitions: [`route`](KeyHash::route).
+    #[inline]
+    pub fn within_partition(self, partitions_log2: u32) -> KeyHash {
+        self.route(partitions_log2).hash
     }
 
     /// Returns the complete placement of a key, from its hash within `partition`.
@@ -73,11 +118,17 @@ impl KeyHash {
     /// Returns the partition of the key, one of 2^`partitions_log2`.
     #[inline]
     pub fn partition(self, partitions_log2: u32) -> usize {
-        match partitions_log2 {
-            0 => 0,
-            bits => (self.placement >> (64 - bits)) as usize,
-        }
+        self.route(partitions_log2).partition
     }
+}
+
+/// Where a key belongs.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// The number of the partition.
+    pub partition: usize,
+    /// The hash of the key within the partition.
+    pub hash: KeyHash,
 }
 
 /// A key with its hash. An operation hashes its key once, where it enters the database.
@@ -184,6 +235,12 @@ pub struct PartitionHasher {
 }
 
 impl PartitionHasher {
+    /// Returns the partition of a key and the hash of the key in it.
+    #[inline]
+    pub fn route(&self, key: Key<'_>) -> Route {
+        key.hash.route(self.partitions_log2)
+    }
+
     /// Returns the hash of a key within its partition.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {

@@ -2,8 +2,8 @@
 
 use super::latencies::Operation;
 use super::usage::WriteCounts;
-use super::{Database, WriteOptions, put_bytes};
-use crate::batch::{NEVER, Write, check_batch};
+use super::{Database, WriteOptions};
+use crate::batch::{Durability, NEVER, Write, check_batch};
 use crate::engine::{Change, Changing, Found};
 use crate::error::{Error, Result};
 use crate::key::Key;
@@ -45,11 +45,11 @@ impl Database {
         value: impl AsRef<[u8]>,
         options: WriteOptions,
     ) -> Result<bool> {
-        let (key, value) = (key.as_ref(), value.as_ref());
+        let (key, value) = (self.inner.key(key.as_ref())?, value.as_ref());
         // Also if the key is present: whether a record is refused must not depend on the data.
-        self.inner.check(&Write::Put { key, value, expires_at_ms: options.expires_at_ms })?;
+        self.inner.layout.check_value(value, options.expires_at_ms != NEVER)?;
         let mut inserts = false;
-        self.update_with(key, options, |found| {
+        self.update_key(key, options, |found| {
             inserts = found.is_none();
             Ok(if inserts { put(value, NEVER) } else { Change::Keep })
         })?;
@@ -100,11 +100,14 @@ impl Database {
                 expires_at_ms: options.expires_at_ms,
             })
         };
-        writes().try_for_each(|write| self.inner.check(&write))?;
+        let keys = records.iter().map(|(key, _)| self.inner.key(key.as_ref()));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        for (_, value) in records {
+            self.inner.layout.check_value(value.as_ref(), options.expires_at_ms != NEVER)?;
+        }
         check_batch(writes())?;
-        let keys: Vec<&[u8]> = records.iter().map(|(key, _)| key.as_ref()).collect();
         let mut inserted = vec![false; records.len()];
-        self.transact_with(&keys, options, |found, changes| {
+        self.apply_changes(&keys, options, &mut |found, changes| {
             let mut seen = HashSet::new();
             for (at, (key, value)) in records.iter().enumerate() {
                 inserted[at] = found[at].is_none() && seen.insert(key.as_ref());
@@ -204,9 +207,19 @@ impl Database {
         &self,
         key: impl AsRef<[u8]>,
         options: WriteOptions,
+        change: impl FnMut(Option<&Found>) -> Result<Change>,
+    ) -> Result<()> {
+        self.update_key(self.inner.key(key.as_ref())?, options, change)
+    }
+
+    /// Like [`update_with`](Database::update_with), for a key that was checked and hashed.
+    fn update_key(
+        &self,
+        key: Key<'_>,
+        options: WriteOptions,
         mut change: impl FnMut(Option<&Found>) -> Result<Change>,
     ) -> Result<()> {
-        self.apply_changes(&[self.inner.key(key.as_ref())?], options, &mut |found, changes| {
+        self.apply_changes(&[key], options, &mut |found, changes| {
             for (found, to) in found.iter().zip(changes) {
                 *to = change(found.as_ref())?;
             }
@@ -340,18 +353,20 @@ impl Database {
         change: &mut Changing<'_>,
     ) -> Result<()> {
         let inner = &self.inner;
-        let _measured = inner.latencies.measure(Operation::Update);
+        let _measured = inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Update));
         // Before the lock of the directory, which a step takes as well: this thread may have to execute one.
-        inner.workers.admit(keys.iter().map(|key| key.bytes().len()).sum())?;
-        match inner.workers.admit_put(keys.len() as u64) {
+        inner.workers.delay(keys.iter().map(|key| key.bytes().len() as u64).sum())?;
+        match inner.workers.wait_for_space(keys.len() as u64) {
             // Unless it only deletes, which is allowed.
             Ok(()) | Err(Error::NoSpace { .. }) => {}
             Err(error) => return Err(error),
         }
         let locked = inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(inner.durability);
-        inner.check_present_for(durability)?;
-        let (mut in_flight, mut counts) = (None, WriteCounts::default());
+        if durability == Durability::Synced {
+            inner.check_present()?;
+        }
+        let (mut in_flight, mut counts) = (None, WriteCounts::NONE);
         let updated =
             self.engine().update_many(keys, durability, inner.clock.now_ms(), &mut |found, changes| {
                 change(found, changes)?;
@@ -367,29 +382,31 @@ impl Database {
                 };
                 // Before the engine writes: `change` may set anything, and an error here leaves all records
                 // as they are.
-                writes().try_for_each(|write| inner.check(&write.write()))?;
-                check_batch(writes().map(|write| write.write()))?;
-                match put_bytes(writes().map(|write| write.write())) {
-                    0 => {}
-                    // Only here it is known what is put. Deletes need no free space.
-                    bytes => self.engine().check_space(bytes, 0)?,
+                writes().try_for_each(|write| inner.check_value(&write.write))?;
+                check_batch(writes().map(|write| write.write))?;
+                let changed = WriteCounts::of(writes().map(|write| write.write));
+                // Only here it is known what is put. Deletes need no free space.
+                if changed.puts > 0 {
+                    inner.workers.check_space(changed.put_bytes())?;
                 }
-                let puts = writes().filter(|write| matches!(write.write(), Write::Put { .. }));
-                puts.for_each(|write| inner.note_put(write.key()));
+                if let Some(uniformity) = &inner.uniformity {
+                    let puts = writes().filter(|write| matches!(write.write, Write::Put { .. }));
+                    puts.for_each(|write| uniformity.note(write.key.hash()));
+                }
                 // Here, while the engine holds the stripes of the keys: the feed and the engine have the
                 // writes to a key in the same order.
                 if let Some(feed) = &inner.feed {
-                    let changed: Vec<&[u8]> = writes().map(|write| write.key().bytes()).collect();
-                    in_flight = Some(feed.append(changed.into_iter(), durability)?);
+                    let keys: Vec<&[u8]> = writes().map(|write| write.key.bytes()).collect();
+                    in_flight = Some(feed.append(keys.into_iter(), durability)?);
                 }
                 inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
-                counts = writes().map(|write| write.write()).collect();
+                counts = changed;
                 Ok(())
             });
         // Under the lock: `close` takes it before it closes the feed.
         inner.end_in_feed(in_flight, updated)?;
         // Only now: `retain` takes records that it reads after the count for those that these writes have left.
-        inner.usage.count_writes(counts);
+        inner.usage.count_writes(&counts);
         drop(locked);
         Ok(())
     }

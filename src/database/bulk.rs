@@ -13,7 +13,7 @@
 use super::changes::{Feed, InFlight};
 use super::usage::WriteCounts;
 use super::{Database, WriteOptions};
-use crate::batch::{Batch, Durability, NEVER, TimestampMs, Write};
+use crate::batch::{Batch, Durability, NEVER, TimestampMs};
 use crate::dictionary::{Dictionary, DictionaryBuilder};
 use crate::engine::BulkLoad;
 use crate::error::{Error, Result};
@@ -209,7 +209,8 @@ impl<'a> BulkLoader<'a> {
     ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         let inner = &self.database.inner;
-        inner.check(&Write::Put { key, value, expires_at_ms })?;
+        let hashed = inner.key(key)?;
+        inner.layout.check_value(value, expires_at_ms != NEVER)?;
         if self.way.is_none() {
             self.way = Some(self.begin()?);
         }
@@ -217,14 +218,16 @@ impl<'a> BulkLoader<'a> {
             Some(Way::Sorted(load)) => {
                 // For each record, so that `close` need not wait for the end of the load.
                 let _locked = inner.lock.to_write()?;
-                inner.engine.check_space((key.len() + value.len()) as u64, 0)?;
+                inner.workers.check_space((key.len() + value.len()) as u64)?;
                 if let Some(feed) = &inner.feed {
                     // They stay hidden as long as the first one.
                     let hidden = feed.append_of_load(key)?;
                     self.hidden.get_or_insert(hidden);
                 }
-                inner.note_put(inner.hasher.key(key));
-                load.put(inner.hasher.key(key), value, expires_at_ms, &mut *self.progress)?;
+                if let Some(uniformity) = &inner.uniformity {
+                    uniformity.note(hashed.hash());
+                }
+                load.put(hashed, value, expires_at_ms, &mut *self.progress)?;
             }
             Some(Way::Written { batch, bytes, written_bytes }) => {
                 batch.put_until(key, value, expires_at_ms)?;
@@ -266,16 +269,16 @@ impl<'a> BulkLoader<'a> {
             Some(Way::Sorted(load)) => {
                 let _locked = database.inner.lock.to_write()?;
                 // Besides what is in temporary files.
-                database.inner.engine.check_space(self.key_bytes + self.value_bytes, 0)?;
+                database.inner.workers.check_space(self.key_bytes + self.value_bytes)?;
                 // Before the engine: after a kill the feed must not lack keys of records that the engine has.
                 database.inner.feed.as_deref().map_or(Ok(()), Feed::end_load)?;
                 let outcome = load.finish(database.inner.clock.now_ms(), &mut *self.progress);
                 // Also after an error, which may leave some partitions loaded.
-                database.inner.usage.count_writes(WriteCounts {
+                database.inner.usage.count_writes(&WriteCounts {
                     puts: self.records,
                     key_bytes: self.key_bytes,
                     value_bytes: self.value_bytes,
-                    ..WriteCounts::default()
+                    ..WriteCounts::NONE
                 });
                 // Its keys are visible when the loader is dropped.
                 database.inner.end_in_feed(None, outcome)?;

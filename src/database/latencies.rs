@@ -1,6 +1,6 @@
 //! The times that operations take: histograms, and events for slow ones.
 //!
-//! Without either option an operation reads no clock: it costs one branch.
+//! Without either option there are no [`Latencies`], and an operation reads no clock.
 
 use crate::stats::{LATENCY_BUCKETS, Latency, latency_bucket};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -45,7 +45,7 @@ struct Histogram {
     counts: [AtomicU64; LATENCY_BUCKETS],
 }
 
-/// Measures the operations of a database, if it was opened so.
+/// Measures the operations of a database that was opened so.
 pub(super) struct Latencies {
     /// A histogram per operation, some 2.4 KiB each.
     histograms: Option<Box<[Histogram; Operation::ALL.len()]>>,
@@ -54,19 +54,19 @@ pub(super) struct Latencies {
 }
 
 impl Latencies {
-    pub fn new(counted: bool, slow: Option<Duration>) -> Latencies {
+    /// Returns `None` if nothing is to be measured.
+    pub fn new(counted: bool, slow: Option<Duration>) -> Option<Latencies> {
         let new = |_| Histogram {
             sum_ns: AtomicU64::new(0),
             counts: [const { AtomicU64::new(0) }; LATENCY_BUCKETS],
         };
-        Latencies { histograms: counted.then(|| Box::new(Operation::ALL.map(new))), slow }
+        let histograms = counted.then(|| Box::new(Operation::ALL.map(new)));
+        (counted || slow.is_some()).then_some(Latencies { histograms, slow })
     }
 
     /// Measures an operation until what this returns is dropped.
-    #[inline]
-    pub fn measure(&self, operation: Operation) -> Option<Measured<'_>> {
-        let is_wanted = self.histograms.is_some() || self.slow.is_some();
-        is_wanted.then(|| Measured { latencies: self, operation, began: Instant::now() })
+    pub fn measure(&self, operation: Operation) -> Measured<'_> {
+        Measured { latencies: self, operation, began: Instant::now() }
     }
 
     /// Returns the times so far.

@@ -2,7 +2,7 @@
 //! statistics.
 
 use super::changes::Feed;
-use super::latencies::Operation;
+use super::latencies::{Latencies, Operation};
 use super::{Database, builder};
 use crate::engine::{Capabilities, Step};
 use crate::error::{Error, Result};
@@ -70,7 +70,7 @@ impl Database {
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     pub fn sync(&self) -> Result<()> {
-        let _measured = self.inner.latencies.measure(Operation::Sync);
+        let _measured = self.inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Sync));
         let _locked = self.inner.lock.to_write()?;
         // In a removed directory the sync would succeed, and the data be lost with the last open file.
         self.inner.check_present()?;
@@ -186,7 +186,7 @@ impl Database {
             stats.details.push(("keys_clustered", f64::from(u8::from(uniformity.is_clustered()))));
         }
         (stats.delayed_writes, stats.delayed_ns) = self.inner.workers.delayed();
-        stats.latencies = self.inner.latencies.all();
+        stats.latencies = self.inner.latencies.as_ref().map_or_else(Vec::new, Latencies::all);
         stats.disk_bytes += self.inner.usage.file_bytes();
         if let Some(feed) = &self.inner.feed {
             stats.disk_bytes += feed.disk_bytes();

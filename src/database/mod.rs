@@ -42,9 +42,11 @@ pub use snapshot::{Iter, Snapshot};
 pub use table::{Table, TableIter};
 pub use write_options::WriteOptions;
 
-use crate::batch::{BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, TimestampMs, Write, check_batch};
+use crate::batch::{
+    BEFORE_ALL_EXPIRY, Batch, Durability, HashedWrite, NEVER, TimestampMs, Write, check_batch,
+};
 use crate::engine::{Engine, Found};
-use crate::key::{Key, KeyHasher, RecordLayout, check_value};
+use crate::key::{Key, KeyHasher, RecordLayout};
 use crate::stats::Shape;
 
 use crate::error::{Error, Result};
@@ -58,7 +60,7 @@ use siltstone_device::Directory;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uniformity::Uniformity;
-use usage::UsageCounters;
+use usage::{UsageCounters, WriteCounts};
 use workers::Workers;
 
 /// A key-value store in a directory of its own.
@@ -94,8 +96,9 @@ struct Inner {
     durability: Durability,
     clock: Clock,
     usage: Arc<UsageCounters>,
-    latencies: Latencies,
+    latencies: Option<Latencies>,
     shape: Shape,
+    layout: RecordLayout,
     hasher: KeyHasher,
     lock: Arc<DirectoryLock>,
     /// The directory, as it was named.
@@ -207,11 +210,11 @@ impl Database {
     /// # }
     /// ```
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<Option<TimestampMs>> {
-        let _measured = self.inner.latencies.measure(Operation::Get);
+        let _measured = self.inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Get));
         let start = value.len();
         let key = self.inner.key(key.as_ref())?;
         // The clock is read only for a record that expires.
-        let expires_at_ms = self.engine().get_into(key, BEFORE_ALL_EXPIRY, value)?;
+        let expires_at_ms = self.inner.engine.get_into(key, BEFORE_ALL_EXPIRY, value)?;
         let found = expires_at_ms.filter(|expires_at_ms| !self.inner.clock.has_passed(*expires_at_ms));
         if found.is_none() {
             value.truncate(start);
@@ -261,7 +264,7 @@ impl Database {
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     pub fn get_many_found<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Found>>> {
-        let _measured = self.inner.latencies.measure(Operation::GetMany);
+        let _measured = self.inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::GetMany));
         let keys = self.inner.keys(keys)?;
         let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
         self.inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
@@ -292,7 +295,7 @@ impl Database {
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(key, value, WriteOptions::default())
+        self.apply(&[self.inner.put(key.as_ref(), value.as_ref(), NEVER)?], None)
     }
 
     /// Like [`put`](Database::put), with its own durability or expiry time.
@@ -312,9 +315,8 @@ impl Database {
         value: impl AsRef<[u8]>,
         options: WriteOptions,
     ) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        let write = Write::Put { key, value, expires_at_ms: options.expires_at_ms };
-        self.apply(&[self.inner.hashed(write)?], options)
+        let put = self.inner.put(key.as_ref(), value.as_ref(), options.expires_at_ms)?;
+        self.apply(&[put], options.durability)
     }
 
     /// Removes a key, if it exists.
@@ -343,7 +345,7 @@ impl Database {
     /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         options.check_without_expiry()?;
-        self.apply(&[self.inner.hashed(Write::Delete { key: key.as_ref() })?], options)
+        self.apply(&[HashedWrite::delete(self.inner.key(key.as_ref())?)], options.durability)
     }
 
     /// Applies all writes of a batch or none.
@@ -377,38 +379,18 @@ impl Database {
         check_batch(batch.writes())?;
         let writes = batch.writes().map(|write| self.inner.hashed(options.expiring(write)));
         let writes = writes.collect::<Result<Vec<_>>>()?;
-        if writes.is_empty() { Ok(()) } else { self.apply(&writes, options) }
+        if writes.is_empty() { Ok(()) } else { self.apply(&writes, options.durability) }
     }
 
-    fn apply(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
-        let _measured = self.inner.latencies.measure(Operation::Write);
+    /// Applies writes with a durability, or with that of the database.
+    fn apply(&self, writes: &[HashedWrite<'_>], durability: Option<Durability>) -> Result<()> {
+        let inner = &*self.inner;
+        let _measured = inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Write));
+        let counts = WriteCounts::of(writes.iter().map(|write| write.write));
         // Before the lock of the directory, which a step takes as well: this thread may have to execute one.
-        self.admit(writes)?;
-        let _locked = self.inner.lock.to_write()?;
-        self.write_locked(writes, options)
-    }
-
-    /// Admits writes, possibly after a delay.
-    fn admit(&self, writes: &[HashedWrite<'_>]) -> Result<()> {
-        self.inner.workers.admit(writes.iter().map(|write| write.write().user_bytes()).sum())?;
-        match put_bytes(writes.iter().map(HashedWrite::write)) {
-            0 => Ok(()),
-            bytes => self.inner.workers.admit_put(bytes),
-        }
-    }
-
-    /// Writes while the caller holds the lock of the directory.
-    fn write_locked(&self, writes: &[HashedWrite<'_>], options: WriteOptions) -> Result<()> {
-        let durability = options.durability.unwrap_or(self.inner.durability);
-        self.inner.check_present_for(durability)?;
-        let keys = writes.iter().map(|write| write.key().bytes());
-        // Before the engine has the write: after a kill the feed has the keys of all writes that the engine has.
-        let in_flight = self.inner.feed.as_deref().map(|feed| feed.append(keys, durability)).transpose()?;
-        let written = self.engine().write(writes, durability, &|| self.inner.clock.now_ms());
-        self.inner.end_in_feed(in_flight, written)?;
-        // Only now: `retain` takes records that it reads after the count for those that these writes have left.
-        self.inner.usage.count_writes(writes.iter().map(HashedWrite::write).collect());
-        Ok(())
+        inner.workers.admit(&counts)?;
+        let _locked = inner.lock.to_write()?;
+        inner.write_locked(writes, &counts, durability)
     }
 
     /// Waits for running calls, stops background work, makes everything durable and unlocks the directory, even if
@@ -433,7 +415,10 @@ impl Database {
 impl Inner {
     /// Checks and hashes a key.
     fn key<'a>(&self, key: &'a [u8]) -> Result<Key<'a>> {
-        self.shape.check_key(key)?;
+        self.layout.check_key(key)?;
+        if self.shape.hashed_keys {
+            self.hasher.check_key(key)?;
+        }
         Ok(self.hasher.key(key))
     }
 
@@ -442,41 +427,64 @@ impl Inner {
         keys.iter().map(|key| self.key(key.as_ref())).collect()
     }
 
+    /// Checks a put and hashes its key.
+    fn put<'a>(&self, key: &'a [u8], value: &'a [u8], expires_at_ms: TimestampMs) -> Result<HashedWrite<'a>> {
+        let hashed = self.key(key)?;
+        self.layout.check_value(value, expires_at_ms != NEVER)?;
+        if let Some(uniformity) = &self.uniformity {
+            uniformity.note(hashed.hash());
+        }
+        Ok(HashedWrite { key: hashed, write: Write::Put { key, value, expires_at_ms } })
+    }
+
+    /// Checks what a write of a checked key puts.
+    fn check_value(&self, write: &Write<'_>) -> Result<()> {
+        match write {
+            Write::Put { value, expires_at_ms, .. } => {
+                self.layout.check_value(value, *expires_at_ms != NEVER)
+            }
+            Write::Delete { .. } => Ok(()),
+        }
+    }
+
     /// Checks a write and hashes its key.
     fn hashed<'a>(&self, write: Write<'a>) -> Result<HashedWrite<'a>> {
-        self.check(&write)?;
-        let is_put = matches!(write, Write::Put { .. });
-        let write = HashedWrite::new(write, &self.hasher);
-        if is_put {
-            self.note_put(write.key());
-        }
-        Ok(write)
-    }
-
-    /// Notes a key that is put.
-    fn note_put(&self, key: Key<'_>) {
-        if let Some(uniformity) = &self.uniformity {
-            uniformity.note(key.hash());
+        match write {
+            Write::Put { key, value, expires_at_ms } => self.put(key, value, expires_at_ms),
+            Write::Delete { key } => Ok(HashedWrite::delete(self.key(key)?)),
         }
     }
 
-    /// Checks a write against the limits and the record format.
-    fn check(&self, write: &Write<'_>) -> Result<()> {
-        self.shape.check_key(write.key())?;
-        if let Write::Put { value, .. } = write {
-            check_value(value)?;
+    /// Writes while the caller holds the lock of the directory.
+    fn write_locked(
+        &self,
+        writes: &[HashedWrite<'_>],
+        counts: &WriteCounts,
+        durability: Option<Durability>,
+    ) -> Result<()> {
+        let durability = durability.unwrap_or(self.durability);
+        if matches!(durability, Durability::Synced) {
+            self.check_present()?;
         }
-        RecordLayout { fixed: self.shape.fixed, expiring: self.shape.expiring }.check(write)
+        let write = || self.engine.write(writes, durability, &|| self.clock.now_ms());
+        match &self.feed {
+            None => write()?,
+            Some(feed) => {
+                let keys = writes.iter().map(|write| write.key.bytes());
+                // Before the engine has the write: after a kill the feed has the keys of all writes that the engine
+                // has.
+                let in_flight = feed.append(keys, durability)?;
+                self.end_in_feed(Some(in_flight), write())?;
+            }
+        }
+        // Only now: `retain` takes records that it reads after the count for those that these writes have left.
+        self.usage.count_writes(counts);
+        Ok(())
     }
 
     /// Checks that the directories were not removed since they were opened.
     fn check_present(&self) -> Result<()> {
         Ok(self.directories.iter().try_for_each(|directory| directory.check_present(MANIFEST_NAME))?)
-    }
-
-    /// Like [`check_present`](Inner::check_present), before a write that is to survive a power loss.
-    fn check_present_for(&self, durability: Durability) -> Result<()> {
-        if durability == Durability::Synced { self.check_present() } else { Ok(()) }
     }
 
     /// Ends a write or a sync in the change feed. After a failure the next open may not find what followers have
@@ -523,15 +531,6 @@ impl Drop for Inner {
             Err(_) => self.workers.abandon(),
         }
     }
-}
-
-/// The bytes that a record takes besides its key and its value, at most.
-const RECORD_OVERHEAD_BYTES: u64 = 32;
-
-/// Returns the bytes that the puts among these writes take.
-fn put_bytes<'a>(writes: impl Iterator<Item = Write<'a>>) -> u64 {
-    let puts = writes.filter(|write| matches!(write, Write::Put { .. }));
-    puts.map(|write| write.user_bytes() as u64 + RECORD_OVERHEAD_BYTES).sum()
 }
 
 #[cfg(test)]

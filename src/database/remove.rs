@@ -9,8 +9,9 @@
 //! 3. Otherwise read them again in a transaction. Delete those that are as they were read, or that the function selects
 //!    again as they are now.
 
+use super::usage::WriteCounts;
 use super::{Database, WriteOptions};
-use crate::batch::{HashedWrite, Write};
+use crate::batch::HashedWrite;
 use crate::engine::{Change, Record, ScanLimit};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
@@ -214,11 +215,12 @@ impl Database {
                 return Ok(0);
             }
             // Before the lock is taken alone: no other write should wait for this delay.
-            self.admit(&deletes)?;
+            let counts = WriteCounts::of(deletes.iter().map(|delete| delete.write));
+            self.inner.workers.admit(&counts)?;
             if let Some(alone) = self.inner.lock.to_write_alone()?
                 && self.inner.usage.writes() == writes_before
             {
-                self.write_locked(&deletes, options)?;
+                self.inner.write_locked(&deletes, &counts, options.durability)?;
                 drop(alone);
                 return Ok(deletes.len() as u64);
             }
@@ -228,14 +230,14 @@ impl Database {
 
     /// Returns the deletes of these keys.
     fn deletes<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<Vec<HashedWrite<'a>>> {
-        keys.map(|key| self.inner.hashed(Write::Delete { key })).collect()
+        keys.map(|key| Ok(HashedWrite::delete(self.inner.key(key)?))).collect()
     }
 
     /// Deletes these keys, all or none, and returns their number.
     fn delete_all<'a>(&self, keys: impl Iterator<Item = &'a [u8]>, options: WriteOptions) -> Result<u64> {
         let deletes = self.deletes(keys)?;
         if !deletes.is_empty() {
-            self.apply(&deletes, options)?;
+            self.apply(&deletes, options.durability)?;
         }
         Ok(deletes.len() as u64)
     }

@@ -50,7 +50,7 @@ impl Database {
     /// # Errors
     /// See [`get`](Database::get).
     pub fn scan(&self, positions: impl RangeBounds<u64>, limit: impl Into<ScanLimit>) -> Result<ScanPage> {
-        let _measured = self.inner.latencies.measure(Operation::Scan);
+        let _measured = self.inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Scan));
         let first = match positions.start_bound() {
             Bound::Included(first) => Some(*first),
             Bound::Excluded(before) => before.checked_add(1),

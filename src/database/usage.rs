@@ -26,6 +26,9 @@ thread_local! {
     static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Relaxed) % STRIPES;
 }
 
+/// The bytes that a record takes besides its key and its value, at most.
+const RECORD_OVERHEAD_BYTES: u64 = 32;
+
 /// The counters of some threads, in one cache line.
 #[derive(Default)]
 #[repr(align(64))]
@@ -39,17 +42,25 @@ struct Stripe {
 }
 
 /// Counts of some writes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct WriteCounts {
     pub puts: u64,
     pub deletes: u64,
+    /// The bytes of the keys that are put.
     pub key_bytes: u64,
     pub value_bytes: u64,
+    /// The bytes of the keys that are deleted.
+    pub deleted_bytes: u64,
 }
 
-impl<'a> FromIterator<Write<'a>> for WriteCounts {
-    fn from_iter<I: IntoIterator<Item = Write<'a>>>(writes: I) -> WriteCounts {
-        let mut counts = WriteCounts::default();
+impl WriteCounts {
+    /// The counts of no writes.
+    pub const NONE: WriteCounts =
+        WriteCounts { puts: 0, deletes: 0, key_bytes: 0, value_bytes: 0, deleted_bytes: 0 };
+
+    /// Counts writes.
+    pub fn of<'a>(writes: impl Iterator<Item = Write<'a>>) -> WriteCounts {
+        let mut counts = WriteCounts::NONE;
         for write in writes {
             match write {
                 Write::Put { key, value, .. } => {
@@ -57,10 +68,18 @@ impl<'a> FromIterator<Write<'a>> for WriteCounts {
                     counts.key_bytes += key.len() as u64;
                     counts.value_bytes += value.len() as u64;
                 }
-                Write::Delete { .. } => counts.deletes += 1,
+                Write::Delete { key } => {
+                    counts.deletes += 1;
+                    counts.deleted_bytes += key.len() as u64;
+                }
             }
         }
         counts
+    }
+
+    /// Returns the bytes that the puts take, at most.
+    pub fn put_bytes(&self) -> u64 {
+        self.key_bytes + self.value_bytes + self.puts * RECORD_OVERHEAD_BYTES
     }
 }
 
@@ -116,13 +135,9 @@ impl UsageCounters {
         })
     }
 
-    fn stripe(&self) -> &Stripe {
-        &self.stripes[STRIPE.with(|stripe| *stripe)]
-    }
-
     /// Counts lookups of keys, and how many of the keys were missing.
     pub fn count_gets(&self, gets: usize, misses: usize) {
-        let stripe = self.stripe();
+        let stripe = &self.stripes[STRIPE.with(|stripe| *stripe)];
         stripe.gets.fetch_add(gets as u64, Relaxed);
         if misses > 0 {
             stripe.misses.fetch_add(misses as u64, Relaxed);
@@ -130,8 +145,8 @@ impl UsageCounters {
     }
 
     /// Counts writes, once they can be read.
-    pub fn count_writes(&self, counts: WriteCounts) {
-        let stripe = self.stripe();
+    pub fn count_writes(&self, counts: &WriteCounts) {
+        let stripe = &self.stripes[STRIPE.with(|stripe| *stripe)];
         stripe.key_bytes.fetch_add(counts.key_bytes, Relaxed);
         stripe.value_bytes.fetch_add(counts.value_bytes, Relaxed);
         // A thread that reads these counts, and then records, reads what these writes have written.
@@ -228,7 +243,7 @@ mod tests {
                 Write::Put { key: b"key", value: b"value", expires_at_ms: 0 },
                 Write::Delete { key: b"key" },
             ];
-            counters.count_writes(writes.into_iter().collect());
+            counters.count_writes(&WriteCounts::of(writes.into_iter()));
             counters.save(3_000, || Ok(7));
             let found = usage_file::read(&directory).unwrap();
             let counts = (found.gets, found.misses, found.puts, found.deletes);
@@ -250,7 +265,7 @@ mod tests {
         counters.save(60_001, || Ok(0));
         assert_eq!(usage_file::read(&directory).unwrap().gets, 1);
         let nowhere = UsageCounters::open(None, 0).unwrap();
-        nowhere.count_writes(WriteCounts { deletes: 1, ..WriteCounts::default() });
+        nowhere.count_writes(&WriteCounts { deletes: 1, ..WriteCounts::NONE });
         assert!(!nowhere.is_due(60_000));
         assert_eq!(nowhere.until(5).deletes, 1);
     }

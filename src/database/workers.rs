@@ -16,8 +16,8 @@ use super::changes::Feed;
 use super::clock::Clock;
 use super::lock::DirectoryLock;
 use super::resources::{Member, Pool, Turn};
-use super::usage::UsageCounters;
-use crate::engine::{Background, Engine, Step};
+use super::usage::{UsageCounters, WriteCounts};
+use crate::engine::{Background, Backpressure, Engine, Step};
 use crate::error::{Error, Result};
 use siltstone_device::sync::{Condvar, Mutex, RwLock, yield_now};
 use std::io;
@@ -32,7 +32,7 @@ const PRESSURE_SLOW: f64 = 0.5;
 /// The delay per written byte at a pressure of one, in nanoseconds: 4 MB/s.
 const DELAY_NS_PER_BYTE_MAX: f64 = 250.0;
 /// A written record incurs at least the delay of this many bytes.
-const DELAY_BYTES_MIN: usize = 64;
+const DELAY_BYTES_MIN: u64 = 64;
 /// The shortest sleep. The system's timer is not more precise.
 const SLEEP_NS_MIN: u64 = 200_000;
 /// The longest sleep of one write. The rest of its delay is left to later writes.
@@ -55,6 +55,8 @@ pub(super) struct Workers {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// The number of this database in a pool that it shares.
     member: Option<u64>,
+    /// The bytes that may be put before the free space is measured again.
+    space_credit: AtomicU64,
 }
 
 struct Shared {
@@ -83,6 +85,10 @@ struct Shared {
 }
 
 impl Workers {
+    fn new(shared: Arc<Shared>, member: Option<u64>) -> Workers {
+        Workers { shared, threads: Mutex::default(), member, space_credit: AtomicU64::new(0) }
+    }
+
     /// Starts `threads` threads. Without threads, writers execute a step when the pressure reaches one.
     pub fn start(
         engine: Arc<dyn Engine>,
@@ -107,7 +113,7 @@ impl Workers {
         let shared =
             Arc::new(Shared::new(engine, lock, clock, usage, feed, pool.thread_count, Some(pool.clone())));
         let member = Some(pool.add(shared.clone())?);
-        Ok(Workers { shared, threads: Mutex::default(), member })
+        Ok(Workers::new(shared, member))
     }
 
     /// Like [`start`](Workers::start), with another function to start a thread.
@@ -121,7 +127,7 @@ impl Workers {
         mut spawn: impl FnMut(thread::Builder, Body) -> io::Result<JoinHandle<()>>,
     ) -> Result<Workers> {
         let shared = Arc::new(Shared::new(engine, lock, clock, usage, feed, threads, None));
-        let workers = Workers { shared, threads: Mutex::default(), member: None };
+        let workers = Workers::new(shared, None);
         for number in 0..threads {
             let shared = workers.shared.clone();
             let thread = thread::Builder::new().name(format!("siltstone-{number}"));
@@ -137,28 +143,55 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Admits a write of this many bytes, possibly after a delay. Wakes a worker if earlier writes have left work; the
-    /// work of the last write starts at the latest when the patience of a worker ends.
-    pub fn admit(&self, bytes: usize) -> Result<()> {
-        let Background { pressure, wants_thread, .. } = self.shared.engine.background();
+    /// Admits writes, possibly after a [delay](Self::delay), or after a [wait](Self::wait_for_space) for free space,
+    /// which deletes do not need.
+    pub fn admit(&self, counts: &WriteCounts) -> Result<()> {
+        self.delay(counts.key_bytes + counts.value_bytes + counts.deleted_bytes)?;
+        let bytes = counts.put_bytes();
+        if bytes == 0 || self.takes_credit(bytes) { Ok(()) } else { self.wait_for_space(bytes) }
+    }
+
+    /// Delays a write of this many bytes as the pressure of background work demands. Wakes a worker if earlier writes
+    /// have left work; the work of the last write starts at the latest when the patience of a worker ends.
+    pub fn delay(&self, bytes: u64) -> Result<()> {
+        let Backpressure { pressure, wants_thread } = self.shared.engine.backpressure();
         if wants_thread && self.shared.threads > 0 {
             self.shared.wake_sleeper();
         }
         if pressure <= PRESSURE_SLOW { Ok(()) } else { self.shared.slow(pressure, bytes) }
     }
 
-    /// Admits puts of this many bytes: while the file system has too little space, waits for background work, which may
+    /// Returns whether puts of this many bytes fit into what was free when the space was last measured.
+    fn takes_credit(&self, bytes: u64) -> bool {
+        let credit = &self.space_credit;
+        credit.fetch_update(Relaxed, Relaxed, |credit| credit.checked_sub(bytes)).is_ok()
+    }
+
+    /// Returns an error if puts of this many bytes do not fit into the free space. Measures it only now and then.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
+    pub fn check_space(&self, bytes: u64) -> Result<()> {
+        if self.takes_credit(bytes) {
+            return Ok(());
+        }
+        let measured = self.shared.engine.check_space(bytes, 0);
+        self.space_credit.store(*measured.as_ref().unwrap_or(&0), Relaxed);
+        measured.map(drop)
+    }
+
+    /// Waits, while the file system has too little space for puts of this many bytes, for background work, which may
     /// free some.
     ///
     /// # Errors
     /// [`Error::NoSpace`] if there is too little when the work is done.
-    pub fn admit_put(&self, bytes: u64) -> Result<()> {
+    pub fn wait_for_space(&self, bytes: u64) -> Result<()> {
         let shared = &self.shared;
-        let mut outcome = shared.engine.check_space(bytes, 0);
+        let mut outcome = self.check_space(bytes);
         while matches!(outcome, Err(Error::NoSpace { .. })) && !shared.stopping.load(Relaxed) {
             // Before the space is measured again: work that ends in between may have freed some.
             let had_work = shared.engine.background().has_work;
-            outcome = shared.engine.check_space(bytes, 0);
+            outcome = self.check_space(bytes);
             if !had_work || outcome.is_ok() {
                 break;
             }
@@ -383,7 +416,7 @@ impl Shared {
         Ok(())
     }
 
-    fn slow(&self, mut pressure: f64, bytes: usize) -> Result<()> {
+    fn slow(&self, mut pressure: f64, bytes: u64) -> Result<()> {
         // In a forked process no thread would ever finish the work.
         self.lock.check_process()?;
         let start = Instant::now();

@@ -10,9 +10,9 @@
 
 use super::format::Header;
 use super::{Dictionary, DictionaryIndex, DictionaryOptions, PIECE_BYTES, split};
-use crate::batch::{NEVER, Write};
+use crate::batch::NEVER;
 use crate::error::{Error, Result};
-use crate::key::{KeyHasher, check_key, check_key_length, check_value, check_value_length};
+use crate::key::{KeyHasher, check_key_length, check_value_length};
 use crate::progress::Progress;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::record::RecordView;
@@ -293,8 +293,8 @@ impl DictionaryWriter {
     /// which the writer should be dropped.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        check_value(value)?;
-        self.push(&Write::Put { key, value, expires_at_ms: NEVER })
+        self.header.shape.layout.check_value(value, false)?;
+        self.push(&RecordView { key, value: Some(value), expires_at_ms: NEVER })
     }
 
     /// Removes a key: its record in the dictionary that is updated, and one that was put before.
@@ -302,14 +302,13 @@ impl DictionaryWriter {
     /// # Errors
     /// See [`put`](DictionaryWriter::put).
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.push(&Write::Delete { key: key.as_ref() })
+        self.push(&RecordView { key: key.as_ref(), value: None, expires_at_ms: NEVER })
     }
 
-    fn push(&mut self, write: &Write<'_>) -> Result<()> {
-        check_key(write.key())?;
-        self.header.shape.hasher.key_hasher.check_key(write.key())?;
-        self.header.shape.layout.check(write)?;
-        self.sort.push(&RecordView::from(*write), &mut *self.progress)
+    fn push(&mut self, record: &RecordView<'_>) -> Result<()> {
+        self.header.shape.layout.check_key(record.key)?;
+        self.header.shape.hasher.key_hasher.check_key(record.key)?;
+        self.sort.push(record, &mut *self.progress)
     }
 
     /// Sorts and merges the records, writes and syncs the dictionary, and gives it its name. Returns it, open.

@@ -131,6 +131,15 @@ pub struct Background {
     pub slack: f64,
 }
 
+/// What an engine's background work demands of writers: a part of [`Background`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Backpressure {
+    /// How far the work is behind the writes, as in [`Background`].
+    pub pressure: f64,
+    /// A sleeping thread should be woken. Work that no write has caused may be left out.
+    pub wants_thread: bool,
+}
+
 /// Returns the time, in milliseconds since the Unix epoch. Called only where the time is needed.
 pub type Now<'a> = dyn Fn() -> TimestampMs + 'a;
 
@@ -185,7 +194,7 @@ pub(crate) fn pass(passed: u64, go_on: &mut GoOn<'_>) -> Result<()> {
 ///
 /// Keys come with their hash, which the database computes once per operation with the engine's
 /// [`hasher`](Engine::hasher). The database has checked keys and writes against the limits and the
-/// [`shape`](Engine::shape); an engine does not check them again.
+/// [`shape`](Engine::shape), and refuses writes if it was opened for reading only; an engine does not check that again.
 pub trait Engine: Send + Sync {
     /// Returns the name of the engine.
     fn name(&self) -> &'static str;
@@ -281,10 +290,16 @@ pub trait Engine: Send + Sync {
         Ok(Step::Idle)
     }
 
-    /// Returns the state of the background work. Costs a few atomic loads; every write calls it. Default: there is
-    /// never any work.
+    /// Returns the state of the background work. Cheap. Default: there is never any work.
     fn background(&self) -> Background {
         Background::default()
+    }
+
+    /// Returns what background work demands of writers. Costs a few atomic loads; every write calls it. After a failure
+    /// it may be more than [`background`](Engine::background) returns. Default: what that returns.
+    fn backpressure(&self) -> Backpressure {
+        let Background { pressure, wants_thread, .. } = self.background();
+        Backpressure { pressure, wants_thread }
     }
 
     /// Returns [`Error::Closed`] after [`close`](Engine::close). Cheap.
@@ -299,14 +314,14 @@ pub trait Engine: Send + Sync {
     fn check_writable(&self) -> Result<()>;
 
     /// Returns an error if puts of this many bytes do not fit into the free space besides the reserve of deletes and
-    /// background work, and `owed` bytes that the caller puts later. Cheap. Default: never, for an engine without
-    /// files.
+    /// background work, and `owed` bytes that the caller puts later. Otherwise returns how many more bytes may be put
+    /// before the next call, which measures the space again. Default: all, for an engine without files.
     ///
     /// # Errors
     /// [`Error::NoSpace`].
-    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
         let _ = (bytes, owed);
-        Ok(())
+        Ok(u64::MAX)
     }
 
     /// Accepts no more writes, for the given cause: a failure that the engine could not see, such as a panic of a

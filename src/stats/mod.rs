@@ -11,8 +11,6 @@ pub(crate) use latency::{BUCKETS as LATENCY_BUCKETS, bucket_of as latency_bucket
 pub use text::number_as_text;
 
 use crate::compression::Compression;
-use crate::error::{Error, Result};
-use crate::key::{KeyHasher, check_key};
 use siltstone_device::IoSnapshot;
 
 /// Memory by item, in bytes: the memory account.
@@ -60,20 +58,6 @@ pub struct Shape {
     pub compression: Compression,
     /// The version of the format on disk; 0 if everything is in memory.
     pub format_version: u32,
-}
-
-impl Shape {
-    /// Checks that a key can be in the database. Reads check their keys as writes do.
-    pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
-        check_key(key)?;
-        match self.fixed {
-            Some((expected, _)) if expected != key.len() => {
-                Err(Error::RecordSize { what: "key", expected, got: key.len() })
-            }
-            _ if self.hashed_keys => KeyHasher::Identity.check_key(key),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// The number of stores with the same structures.

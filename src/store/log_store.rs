@@ -58,14 +58,14 @@ pub struct LogStore {
 }
 
 /// A place in the index of a LogStore, valid until the next record is added.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSlot {
     table: u32,
     slot: Slot,
 }
 
 /// A place in the log that may have the record of a key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogCandidate {
     /// The slot of the index.
     pub slot: LogSlot,
@@ -73,8 +73,11 @@ pub struct LogCandidate {
     pub position: u64,
 }
 
+/// What an unused place of [`LogCandidates`] has.
+const UNUSED: LogCandidate = LogCandidate { slot: LogSlot { table: 0, slot: 0 }, position: 0 };
+
 /// The candidates of a key, the newest first.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct LogCandidates {
     /// The candidates, if they are few, and how many there are. Most lookups return none, and copying empty places
     /// would cost more than the search.
@@ -110,22 +113,22 @@ impl LogCandidates {
 
     fn sort(&mut self) {
         let place = |candidate: &LogCandidate| std::cmp::Reverse(candidate.position);
-        if self.len > 1 {
-            self.few[..self.len.min(CANDIDATES_FEW)].sort_unstable_by_key(place);
-            self.many.sort_unstable_by_key(place);
-        }
+        self.few[..self.len.min(CANDIDATES_FEW)].sort_unstable_by_key(place);
+        self.many.sort_unstable_by_key(place);
     }
 }
 
 fn candidates_of(tables: &[Arc<PartialKeyCuckoo>], start: u64, hash: KeyHash) -> LogCandidates {
-    let mut found = LogCandidates::default();
+    let mut found = LogCandidates { few: [UNUSED; CANDIDATES_FEW], len: 0, many: Vec::new() };
     for (table, index) in (0..).zip(tables).filter(|(_, index)| !index.is_empty()) {
         for candidate in index.candidates(hash.placement, hash.fingerprint).take(CANDIDATES_A_TABLE) {
             let slot = LogSlot { table, slot: candidate.slot };
             found.push(LogCandidate { slot, position: start + u64::from(candidate.position) });
         }
     }
-    found.sort();
+    if found.len > 1 {
+        found.sort();
+    }
     found
 }
 

@@ -13,7 +13,6 @@
 //! `docs/formats/record.md` has both diagrams.
 
 use crate::batch::{NEVER, TimestampMs, Write, has_expired};
-use crate::error::{Error, Result};
 use crate::key::{
     KEY_LENGTH_MAX, PartitionHasher, RecordLayout, VALUE_LENGTH_MAX, check_key_length, check_value_length,
 };
@@ -119,25 +118,6 @@ struct StreamHead {
 // The type is in the documented interface of MICA, the bytes of stores are not.
 #[doc(hidden)]
 impl RecordLayout {
-    /// Checks a write against the fixed lengths of the database.
-    pub fn check(&self, write: &Write<'_>) -> Result<()> {
-        let Some((key_length, value_length)) = self.fixed else { return Ok(()) };
-        let got = write.key().len();
-        if got != key_length {
-            return Err(Error::RecordSize { what: "key", expected: key_length, got });
-        }
-        if let Write::Put { value, expires_at_ms, .. } = write {
-            if value.len() != value_length {
-                let got = value.len();
-                return Err(Error::RecordSize { what: "value", expected: value_length, got });
-            }
-            if *expires_at_ms != NEVER && !self.expiring {
-                return Err(Error::ExpiryUnsupported);
-            }
-        }
-        Ok(())
-    }
-
     /// Appends the stream form of a record, with further flags for the log.
     pub fn encode_stream(&self, record: &RecordView<'_>, more_flags: u8, out: &mut Vec<u8>) {
         let mut flags = more_flags;
@@ -162,10 +142,7 @@ impl RecordLayout {
     }
 
     /// Decodes the record in stream form at the start of `bytes`. Returns its flags, the record, and its length.
-    pub fn decode_stream<'a>(
-        &self,
-        bytes: &'a [u8],
-    ) -> std::result::Result<(u8, RecordView<'a>, usize), RecordProblem> {
+    pub fn decode_stream<'a>(&self, bytes: &'a [u8]) -> Result<(u8, RecordView<'a>, usize), RecordProblem> {
         let head = self.decode_head(bytes)?;
         let StreamHead { flags, expiry_bytes, key_length, value_length, .. } = head;
         let deleted = flags & FLAG_DELETED != 0;
@@ -179,14 +156,14 @@ impl RecordLayout {
     }
 
     /// Returns the key of the record in stream form at the start of `bytes`, even if the value is incomplete.
-    pub fn decode_stream_key<'a>(&self, bytes: &'a [u8]) -> std::result::Result<&'a [u8], RecordProblem> {
+    pub fn decode_stream_key<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8], RecordProblem> {
         let head = self.decode_head(bytes)?;
         let start = head.at + head.expiry_bytes;
         let end = start + head.key_length;
         bytes.get(start..end).ok_or(RecordProblem::Short(end))
     }
 
-    fn decode_head(&self, bytes: &[u8]) -> std::result::Result<StreamHead, RecordProblem> {
+    fn decode_head(&self, bytes: &[u8]) -> Result<StreamHead, RecordProblem> {
         let flags = *bytes.first().ok_or(RecordProblem::Short(1))?;
         let deleted = flags & FLAG_DELETED != 0;
         let mut at = 1;
@@ -285,7 +262,7 @@ fn varint_bytes(number: usize) -> usize {
     ((usize::BITS - number.leading_zeros()).div_ceil(7) as usize).max(1)
 }
 
-fn read_varint(bytes: &[u8], at: &mut usize) -> std::result::Result<u32, RecordProblem> {
+fn read_varint(bytes: &[u8], at: &mut usize) -> Result<u32, RecordProblem> {
     let mut number = 0u64;
     for shift in (0..35).step_by(7) {
         let byte = *bytes.get(*at).ok_or(RecordProblem::Short(*at + 1))?;

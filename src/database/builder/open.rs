@@ -22,6 +22,7 @@ use crate::database::{
 };
 use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Opening};
 use crate::error::{Error, Result};
+use crate::key::RecordLayout;
 use crate::store::sort::remove_stale_runs;
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory, open_files_default};
@@ -204,6 +205,7 @@ impl Builder {
             }
         };
         let (shape, hasher) = (engine.shape(), engine.hasher());
+        let layout = RecordLayout { fixed: shape.fixed, expiring: shape.expiring };
         let uniformity = shape.hashed_keys.then(Uniformity::default);
         let inner = Inner {
             workers,
@@ -213,6 +215,7 @@ impl Builder {
             usage,
             latencies,
             shape,
+            layout,
             hasher,
             lock,
             path,

@@ -4,8 +4,8 @@ use super::values::{Sizes, Values};
 use crate::batch::{Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::engine::{
-    Background, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, GoOn, KeyBounds, Keys,
-    Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Snapshot, Step,
+    Background, Backpressure, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, GoOn,
+    KeyBounds, Keys, Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Snapshot, Step,
 };
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};
@@ -99,7 +99,7 @@ impl Engine for Compressed {
         self.engine.may_contain(key, now_ms)
     }
 
-    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
         self.engine.check_space(bytes, owed)
     }
 
@@ -107,16 +107,16 @@ impl Engine for Compressed {
         with_scratch(|stored| {
             let (mut sizes, mut ends) = (Sizes::default(), Vec::with_capacity(writes.len()));
             for write in writes {
-                if let Write::Put { value, .. } = write.write() {
+                if let Write::Put { value, .. } = write.write {
                     self.values.encode(value, &mut sizes, stored)?;
                 }
                 ends.push(stored.len());
             }
             let mut start = 0;
-            let coded = writes.iter().zip(ends).map(|(write, end)| match write.write() {
+            let coded = writes.iter().zip(ends).map(|(write, end)| match write.write {
                 Write::Put { expires_at_ms, .. } => {
                     let value = &stored[std::mem::replace(&mut start, end)..end];
-                    HashedWrite::put(write.key(), value, expires_at_ms)
+                    HashedWrite::put(write.key, value, expires_at_ms)
                 }
                 Write::Delete { .. } => *write,
             });
@@ -214,6 +214,11 @@ impl Engine for Compressed {
             return background;
         }
         Background { has_work: true, wants_thread: true, is_limited: false, ..background }
+    }
+
+    fn backpressure(&self) -> Backpressure {
+        let asked = self.engine.backpressure();
+        Backpressure { wants_thread: asked.wants_thread || self.values.wants_training(), ..asked }
     }
 
     fn check_open(&self) -> Result<()> {

@@ -7,8 +7,8 @@ use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::engine::settings::EngineInfo;
 use crate::engine::{
-    Background, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records, ScanLimit,
-    ScanPage, Snapshot, Step,
+    Background, Backpressure, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records,
+    ScanLimit, ScanPage, Snapshot, Step,
 };
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
@@ -144,7 +144,7 @@ impl Engine for FlashKeyEngine {
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: &Now<'_>) -> Result<()> {
         self.check_writable()?;
-        self.note_writes(writes.iter().map(HashedWrite::key));
+        self.note_writes(writes.iter().map(|write| write.key));
         let written = || self.parts.logs.directory.io().total().write_bytes;
         match &self.budget {
             // An older record must not be found.
@@ -219,6 +219,11 @@ impl Engine for FlashKeyEngine {
         }
     }
 
+    fn backpressure(&self) -> Backpressure {
+        let work = self.parts.jobs.work();
+        Backpressure { pressure: work.pressure, wants_thread: work.wants_thread }
+    }
+
     fn check_open(&self) -> Result<()> {
         self.parts.logs.health().check_open()
     }
@@ -231,7 +236,7 @@ impl Engine for FlashKeyEngine {
         self.parts.logs.health().check()
     }
 
-    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
         self.parts.logs.check_space(bytes, owed)
     }
 

@@ -6,7 +6,7 @@ use super::left::Left;
 use super::log_settings::LogSettings;
 use super::unconfirmed::{NewerKey, Unconfirmed};
 use crate::batch::NEVER;
-use crate::engine::jobs::{Space, with_locks};
+use crate::engine::jobs::with_locks;
 use crate::error::Result;
 use crate::health::Health;
 use crate::key::{Key, KeyHasher};
@@ -52,7 +52,6 @@ pub(crate) struct IndexedLogs {
     /// The keys that a cache has evicted and that may come back, and counts of what becomes of records.
     pub(super) left: Left,
     pub counts: Counts,
-    pub(super) space: Space,
     pub(super) bound: Bound,
     /// The bytes of all frames that entries point to, and of one on average.
     indexed_bytes: AtomicU64,
@@ -88,7 +87,6 @@ impl IndexedLogs {
             writers,
             left,
             counts: Counts::default(),
-            space: Space::default(),
             bound: Bound::default(),
             indexed_bytes: AtomicU64::new(0),
             frame_bytes: AtomicU64::new(0),

@@ -79,7 +79,7 @@ impl Writer {
 
     /// Applies all writes or none.
     pub fn write(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
-        let keys = writes.iter().map(|write| write.key().hash());
+        let keys = writes.iter().map(|write| write.key.hash());
         // A write waits for an update of its key that has read and not yet written. The sync needs no stripes.
         let end = self.with_keys(keys, || self.append(writes, &[], durability))?;
         self.make_durable(durability, end)
@@ -88,14 +88,14 @@ impl Writer {
     /// Removes the records of these writes' keys from the logs, and puts theirs to the record cache alone. A key
     /// without a record in the logs gets no tombstone.
     pub fn write_to_cache(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
-        let end = self.with_keys(writes.iter().map(|write| write.key().hash()), || {
+        let end = self.with_keys(writes.iter().map(|write| write.key.hash()), || {
             let (deletes, places) = self.deletes_of_present(writes)?;
             self.writes.fetch_add((writes.len() - deletes.len()) as u64, Relaxed);
             let end = if deletes.is_empty() { None } else { self.append(&deletes, &places, durability)? };
             // After the deletes: an append removes the records of its keys from the cache.
             for write in writes {
-                let RecordView { key, value, expires_at_ms } = write.write().into();
-                self.cache.put(cache_hash(write.key().hash()), key, value, expires_at_ms);
+                let RecordView { key, value, expires_at_ms } = write.write.into();
+                self.cache.put(cache_hash(write.key.hash()), key, value, expires_at_ms);
             }
             Result::Ok(end)
         })?;
@@ -111,7 +111,7 @@ impl Writer {
         if self.logs.settings.makes(Mistake::KeepsRejected) {
             return Ok((Vec::new(), Vec::new()));
         }
-        let keys: Vec<Key<'w>> = writes.iter().map(HashedWrite::key).collect();
+        let keys: Vec<Key<'w>> = writes.iter().map(|write| write.key).collect();
         let hashes: Vec<u64> = keys.iter().map(|key| key.hash().placement).collect();
         let (units, view) = self.logs.look(|index| {
             let lookups = index.look_up(&hashes)?;
@@ -146,7 +146,7 @@ impl Writer {
         places: &[Option<RecordPlace>],
         durability: Durability,
     ) -> Result<Option<u64>> {
-        let hash = |write: &HashedWrite<'_>| write.key().hash().placement;
+        let hash = |write: &HashedWrite<'_>| write.key.hash().placement;
         // A delete has to know whether there is an older entry; a put leaves that to the background. Pages on flash are
         // read before the writers are locked, and what changes until then is in memory.
         let deleted: Vec<u64> = writes.iter().filter(|write| is_delete(write)).map(hash).collect();
@@ -161,9 +161,8 @@ impl Writer {
             health.check_open()?;
             self.check_room(writes)?;
             // Until the records are indexed, the cache has no record of these keys.
-            let announce = |write: &HashedWrite<'_>| {
-                self.cache.write(cache_hash(write.key().hash()), write.key().bytes())
-            };
+            let announce =
+                |write: &HashedWrite<'_>| self.cache.write(cache_hash(write.key.hash()), write.key.bytes());
             let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match writes {
                 _ if !self.cache.is_enabled() => Default::default(),
                 [single] => (Some(announce(single)), Vec::new()),
@@ -171,7 +170,7 @@ impl Writer {
             };
             let end = health.run(|| self.append_and_index(writes, places, &lookups, durability))?;
             self.writes.fetch_add(writes.len() as u64, Relaxed);
-            let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
+            let user_bytes = writes.iter().map(|write| write.write.user_bytes() as u64).sum();
             self.user_bytes.fetch_add(user_bytes, Relaxed);
             Ok(end)
         })
@@ -183,9 +182,8 @@ impl Writer {
         if settings.capacity == u64::MAX || writes.iter().all(is_delete) {
             return Ok(());
         }
-        let frames = writes
-            .iter()
-            .map(|write| u64::from(self.logs.data.frame_bytes(&RecordView::from(write.write()))));
+        let frames =
+            writes.iter().map(|write| u64::from(self.logs.data.frame_bytes(&RecordView::from(write.write))));
         let needed = self.logs.most_bytes(self.logs.live_bytes() + frames.sum::<u64>());
         if needed <= settings.capacity as f64 {
             return Ok(());
@@ -214,7 +212,7 @@ impl Writer {
             }
         }
         let before = keys.len();
-        keys.extend(writes.filter(|write| !is_delete(write)).map(|put| put.key().bytes().to_vec()));
+        keys.extend(writes.filter(|write| !is_delete(write)).map(|put| put.key.bytes().to_vec()));
         if keys.len() <= EQUAL_HASHES_MAX || keys.len() == before {
             return Ok(());
         }
@@ -234,10 +232,10 @@ impl Writer {
         lookups: &[Lookup],
         durability: Durability,
     ) -> Result<Option<u64>> {
-        let records = writes.iter().map(|write| RecordView::from(write.write()));
+        let records = writes.iter().map(|write| RecordView::from(write.write));
         let place_of = |number: usize| places.get(number).copied().flatten();
         if let [write] = writes {
-            let plan = with_scratch(|buffer| self.plan(write.key(), lookups.first(), place_of(0), buffer))?;
+            let plan = with_scratch(|buffer| self.plan(write.key, lookups.first(), place_of(0), buffer))?;
             if !lookups.is_empty() && self.is_absent(write, &plan) {
                 return Ok(None);
             }
@@ -247,15 +245,15 @@ impl Writer {
             // Nothing after the append can fail, so the index never lacks a record of the log.
             let end = self.logs.data.append(USER, records, durability, place)?;
             self.commits.note_end(end);
-            self.index(write.key(), is_delete(write), appended, plan);
-            self.logs.note_key(&RecordView::from(write.write()));
+            self.index(write.key, is_delete(write), appended, plan);
+            self.logs.note_key(&RecordView::from(write.write));
             return Ok(Some(end));
         }
         let mut lookups = lookups.iter();
         let lookups: Vec<Option<&Lookup>> =
             writes.iter().map(|write| if is_delete(write) { lookups.next() } else { None }).collect();
         let plan = |number: usize, buffer: &mut AlignedBuffer| {
-            self.plan(writes[number].key(), lookups[number], place_of(number), buffer)
+            self.plan(writes[number].key, lookups[number], place_of(number), buffer)
         };
         let mut plans = with_scratch(|buffer| self.plans(writes, buffer, plan))?;
         // The deletes of a batch with a put may be of a key that it puts.
@@ -275,8 +273,8 @@ impl Writer {
             for (number, (write, appended)) in writes.iter().zip(appended).enumerate() {
                 let planned = plans[number].take();
                 let planned = planned.map_or_else(|| with_scratch(|buffer| plan(number, buffer)), Ok)?;
-                self.index(write.key(), is_delete(write), appended, planned);
-                self.logs.note_key(&RecordView::from(write.write()));
+                self.index(write.key, is_delete(write), appended, planned);
+                self.logs.note_key(&RecordView::from(write.write));
             }
             Ok(())
         })?;
@@ -285,7 +283,7 @@ impl Writer {
 
     /// Returns whether a delete needs no tombstone: there is no record, and none may come back.
     fn is_absent(&self, delete: &HashedWrite<'_>, plan: &Plan) -> bool {
-        plan.units.is_empty() && !self.logs.may_come_back(delete.key())
+        plan.units.is_empty() && !self.logs.may_come_back(delete.key)
     }
 
     /// Plans the writes of a batch. A write with the hash of an earlier one can only be planned after that one has
@@ -300,7 +298,7 @@ impl Writer {
         let mut order: Vec<(u64, usize)> = writes
             .iter()
             .enumerate()
-            .map(|(number, write)| (write.key().hash().placement >> dropped_bits, number))
+            .map(|(number, write)| (write.key.hash().placement >> dropped_bits, number))
             .collect();
         order.sort_unstable();
         let mut plans: Vec<Option<Plan>> = writes.iter().map(|_| None).collect();
@@ -520,5 +518,5 @@ impl Writer {
 }
 
 fn is_delete(write: &HashedWrite<'_>) -> bool {
-    matches!(write.write(), Write::Delete { .. })
+    matches!(write.write, Write::Delete { .. })
 }

@@ -3,13 +3,14 @@
 use super::cleanings::CLEANINGS_MAX;
 use super::commits::Commits;
 use super::indexed_logs::IndexedLogs;
-use crate::engine::jobs::{is_short, reserve_bytes};
+use crate::engine::jobs::{check_space, is_short, reserve_bytes};
 use crate::error::Result;
 
 impl IndexedLogs {
-    /// Returns an error if puts of this many bytes would leave less than the reserve and `owed` bytes.
-    pub fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
-        self.space.check(&self.directory, bytes, || self.reserve_bytes().saturating_add(owed))
+    /// Returns an error if puts of this many bytes would leave less than the reserve and `owed` bytes, otherwise how
+    /// many more may be put before the space is measured again.
+    pub fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
+        check_space(&self.directory, bytes, || self.reserve_bytes().saturating_add(owed))
     }
 
     /// Returns how many bytes puts leave free. A cleaning writes at most the bytes of a segment before it frees one. A

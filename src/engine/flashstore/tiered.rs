@@ -14,7 +14,7 @@ use crate::engine::flashkey::{FlashKeyEngine, to_found};
 use crate::engine::flashkey::{FoundValue, LogSnapshot, Sought, count_keys};
 use crate::engine::settings::{OpenDisk, budget_of_disk};
 use crate::engine::{
-    Background, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
+    Background, Backpressure, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
 };
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
@@ -231,6 +231,13 @@ impl Engine for Tiered {
         }
     }
 
+    fn backpressure(&self) -> Backpressure {
+        let (flash, disk) = (self.logs.backpressure(), self.disk.engine.backpressure());
+        let compacts_disk = self.compacts_disk.load(Relaxed);
+        // As above, the pressure is that of flash.
+        Backpressure { wants_thread: flash.wants_thread || disk.wants_thread || compacts_disk, ..flash }
+    }
+
     fn check_open(&self) -> Result<()> {
         self.logs.check_open()
     }
@@ -241,9 +248,10 @@ impl Engine for Tiered {
     }
 
     /// What is on flash alone still has to get to the disk.
-    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
-        self.logs.check_space(bytes, owed)?;
-        self.disk.engine.check_space(bytes, owed + self.logs.parts.logs.dirty_bytes())
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
+        let of_flash = self.logs.check_space(bytes, owed)?;
+        let of_disk = self.disk.engine.check_space(bytes, owed + self.logs.parts.logs.dirty_bytes())?;
+        Ok(of_flash.min(of_disk))
     }
 
     fn poison(&self, cause: &str) {

@@ -1,7 +1,7 @@
 //! Locks of numbered things, taken in ascending order: the writers of partitions, and the stripes of keys.
 
 use crate::key::KeyHash;
-use siltstone_device::sync::Mutex;
+use siltstone_device::sync::{Mutex, MutexGuard};
 
 /// How many key stripes there are. Shuttle explores every lock, so its tests have few.
 const STRIPES: usize = if cfg!(shuttle) { 8 } else { 1024 };
@@ -58,10 +58,16 @@ impl KeyStripes {
         KeyStripes((0..STRIPES).map(|_| Mutex::new(())).collect())
     }
 
+    /// Locks the stripe of a key. Partitions take the first bits of the placement, tables and filters the first bits of
+    /// the fingerprint.
+    #[inline]
+    pub fn lock(&self, hash: KeyHash) -> MutexGuard<'_, ()> {
+        self.0[hash.fingerprint as usize % STRIPES].lock()
+    }
+
     /// Runs `work` while the stripes of these keys are held.
     #[inline]
     pub fn with<T>(&self, keys: impl ExactSizeIterator<Item = KeyHash>, work: impl FnOnce() -> T) -> T {
-        // Partitions take the first bits of the placement, tables and filters the first bits of the fingerprint.
         let stripes = keys.map(|hash| hash.fingerprint as usize % STRIPES);
         with_locks(|number| &self.0[number], stripes, work)
     }

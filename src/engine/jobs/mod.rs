@@ -10,4 +10,4 @@ pub(in crate::engine) use job_slot::JobSlot;
 pub use locks::KEY_STRIPES_BYTES;
 pub(in crate::engine) use locks::{KeyStripes, with_locks};
 pub(in crate::engine) use order::{Due, step_furthest_behind};
-pub(in crate::engine) use space::{Space, is_short, reserve_bytes};
+pub(in crate::engine) use space::{check_space, is_short, reserve_bytes};

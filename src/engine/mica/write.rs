@@ -19,8 +19,7 @@ type Owners<'a, S> = BTreeMap<usize, MutexGuard<'a, Partition<S, Crew>>>;
 impl<S: Space> Mica<S> {
     fn count(&self, writes: &[HashedWrite<'_>]) {
         self.writes.fetch_add(writes.len() as u64, Relaxed);
-        self.user_bytes
-            .fetch_add(writes.iter().map(|write| write.write().user_bytes() as u64).sum(), Relaxed);
+        self.user_bytes.fetch_add(writes.iter().map(|write| write.write.user_bytes() as u64).sum(), Relaxed);
     }
 
     /// Locks all partitions of the keys.
@@ -33,10 +32,10 @@ impl<S: Space> Mica<S> {
     /// Applies all writes or none.
     pub(super) fn write_all(&self, writes: &[HashedWrite<'_>], now_ms: TimestampMs) -> Result<()> {
         if let [write] = writes {
-            let (partition, _) = self.place(write.key());
+            let (partition, _) = self.place(write.key);
             self.write_one(&mut self.partitions[partition].owner.lock(), write, now_ms)?;
         } else {
-            self.write_several(&mut self.owners_of(writes.iter().map(HashedWrite::key)), writes, now_ms)?;
+            self.write_several(&mut self.owners_of(writes.iter().map(|write| write.key)), writes, now_ms)?;
         }
         self.count(writes);
         Ok(())
@@ -66,7 +65,7 @@ impl<S: Space> Mica<S> {
         let writes = keys.iter().zip(&changes);
         let writes: Vec<_> = writes.filter_map(|(key, change)| change.to_write(*key)).collect();
         if let [write] = &writes[..]
-            && let Some(owner) = owners.get_mut(&self.place(write.key()).0)
+            && let Some(owner) = owners.get_mut(&self.place(write.key).0)
         {
             self.write_one(owner, write, now_ms)?;
         } else {
@@ -83,8 +82,8 @@ impl<S: Space> Mica<S> {
         write: &HashedWrite<'_>,
         now_ms: TimestampMs,
     ) -> std::result::Result<(), Full> {
-        let (_, key) = self.place(write.key());
-        match write.write() {
+        let (_, key) = self.place(write.key);
+        match write.write {
             Write::Put { value, expires_at_ms, .. } => {
                 owner.with_room(now_ms, |owner| owner.put(key, value, expires_at_ms))?;
             }
@@ -107,7 +106,7 @@ impl<S: Space> Mica<S> {
         let outcome = self.prepare(owners, writes, now_ms, &mut prepared);
         // The rest of the writes has no items, if there was no space.
         for (write, item) in writes.iter().zip(prepared) {
-            let (partition, key) = self.place(write.key());
+            let (partition, key) = self.place(write.key);
             let Some(owner) = owners.get_mut(&partition) else { continue };
             match item {
                 Some(item) if outcome.is_err() => owner.abandon(item),
@@ -132,8 +131,8 @@ impl<S: Space> Mica<S> {
         prepared: &mut Vec<Option<Prepared>>,
     ) -> std::result::Result<(), Full> {
         let mut hashes: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-        for write in writes.iter().filter(|write| matches!(write.write(), Write::Put { .. })) {
-            let (partition, key) = self.place(write.key());
+        for write in writes.iter().filter(|write| matches!(write.write, Write::Put { .. })) {
+            let (partition, key) = self.place(write.key);
             hashes.entry(partition).or_default().push(key.hash);
         }
         for (partition, hashes) in &hashes {
@@ -141,8 +140,8 @@ impl<S: Space> Mica<S> {
             owner.with_room(now_ms, |owner| owner.check_index(hashes))?;
         }
         for write in writes {
-            let (partition, key) = self.place(write.key());
-            prepared.push(match (write.write(), owners.get_mut(&partition)) {
+            let (partition, key) = self.place(write.key);
+            prepared.push(match (write.write, owners.get_mut(&partition)) {
                 (Write::Put { value, expires_at_ms, .. }, Some(owner)) => {
                     Some(owner.with_room(now_ms, |owner| owner.prepare(key, value, expires_at_ms))?)
                 }

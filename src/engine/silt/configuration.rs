@@ -2,7 +2,7 @@
 
 use super::partition_settings::PartitionSettings;
 use crate::engine::EngineInfo;
-use crate::key::{Key, KeyHash, PartitionHasher};
+use crate::key::PartitionHasher;
 use crate::store::CompactionFilter;
 use crate::store::manifest::Header;
 use siltstone_device::Directory;
@@ -19,25 +19,9 @@ pub(super) struct Configuration {
     pub compaction_filter: Option<CompactionFilter>,
 }
 
-/// Where a key belongs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Route {
-    /// The number of the partition.
-    pub partition: usize,
-    /// The hash of the key within the partition.
-    pub hash: KeyHash,
-}
-
 impl Configuration {
     /// Returns the number of partitions.
     pub fn partitions(&self) -> usize {
         1 << self.header.partitions_log2
-    }
-
-    /// Returns the partition of a key and the hash of the key in it.
-    #[inline]
-    pub fn route(&self, key: Key<'_>) -> Route {
-        let bits = self.hasher.partitions_log2;
-        Route { partition: key.hash().partition(bits), hash: key.hash().within_partition(bits) }
     }
 }

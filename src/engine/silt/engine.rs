@@ -19,10 +19,10 @@ use super::verify::verify;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::RecordCache;
 use crate::damage::VerifyReport;
-use crate::engine::jobs::Space;
+use crate::engine::jobs::check_space;
 use crate::engine::{
-    Background, BulkLoad, Capabilities, Changing, Engine, Found, GoOn, Now, ScanLimit, ScanPage, Snapshot,
-    Step,
+    Background, Backpressure, BulkLoad, Capabilities, Changing, Engine, Found, GoOn, Now, ScanLimit,
+    ScanPage, Snapshot, Step,
 };
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -39,6 +39,7 @@ use std::sync::Arc;
 pub struct SiltEngine {
     pub(super) configuration: Arc<Configuration>,
     log: Arc<Log>,
+    health: Arc<Health>,
     partitions: Arc<Partitions>,
     /// Enabled from the first memory budget on.
     pub(super) cache: Arc<RecordCache>,
@@ -49,7 +50,6 @@ pub struct SiltEngine {
     pub(super) writer: Writer,
     pub(super) replayed_records: u64,
     lost_tail_bytes: u64,
-    space: Space,
 }
 
 impl SiltEngine {
@@ -87,6 +87,7 @@ impl SiltEngine {
         let writer = Writer::new(parts);
         SiltEngine {
             configuration,
+            health: log.health().clone(),
             log,
             partitions,
             cache,
@@ -97,12 +98,7 @@ impl SiltEngine {
             writer,
             replayed_records: 0,
             lost_tail_bytes,
-            space: Space::default(),
         }
-    }
-
-    fn health(&self) -> &Arc<Health> {
-        self.log.health()
     }
 
     /// Adds what only this engine counts.
@@ -161,7 +157,7 @@ impl Engine for SiltEngine {
         now_ms: TimestampMs,
         value: &mut Vec<u8>,
     ) -> Result<Option<TimestampMs>> {
-        self.check_open()?;
+        self.health.check_open()?;
         self.reader.get_into(key, now_ms, value)
     }
 
@@ -178,7 +174,6 @@ impl Engine for SiltEngine {
     }
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: &Now<'_>) -> Result<()> {
-        self.check_writable()?;
         self.writer.write(writes, durability)
     }
 
@@ -245,13 +240,17 @@ impl Engine for SiltEngine {
             has_work: background.has_work && may_step,
             wants_thread: background.wants_thread && may_step,
             // Writers are refused then, and must not wait for work that is not done any more.
-            pressure: if self.health().has_failed() { 0.0 } else { background.pressure },
+            pressure: if self.health.has_failed() { 0.0 } else { background.pressure },
             ..background
         }
     }
 
+    fn backpressure(&self) -> Backpressure {
+        self.scheduler.backpressure()
+    }
+
     fn check_open(&self) -> Result<()> {
-        self.health().check_open()
+        self.health.check_open()
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -263,16 +262,16 @@ impl Engine for SiltEngine {
             return Ok(());
         }
         // Only early: what decides is the check under each lock (`Health::run`).
-        self.health().check()
+        self.health.check()
     }
 
-    fn check_space(&self, bytes: u64, owed: u64) -> Result<()> {
+    fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
         let reserve = || self.partitions.reserve_bytes().saturating_add(owed);
-        self.space.check(&self.configuration.directory, bytes, reserve)
+        check_space(&self.configuration.directory, bytes, reserve)
     }
 
     fn poison(&self, cause: &str) {
-        self.health().poison(cause);
+        self.health.poison(cause);
     }
 
     fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
@@ -358,7 +357,7 @@ impl Engine for SiltEngine {
     }
 
     fn close(&self) -> Result<()> {
-        self.health().close()?;
+        self.health.close()?;
         if self.configuration.directory.is_read_only() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Gets: from the record cache, or from the stores of the key's partition.
 
-use super::configuration::{Configuration, Route};
+use super::configuration::Configuration;
 use super::memory_budget::MemoryBudget;
 use super::partition::Partitions;
 use super::stores::{LookupContext, Stores};
@@ -9,7 +9,7 @@ use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{RecordCache, Ticket, cache_hash};
 use crate::engine::Found;
 use crate::error::Result;
-use crate::key::{Key, KeyHash};
+use crate::key::{Key, KeyHash, Route};
 use crate::store::Query;
 use crate::store::log::LogView;
 use siltstone_device::{Purpose, with_scratch};
@@ -51,7 +51,7 @@ impl Reader {
         now_ms: TimestampMs,
         value: &mut Vec<u8>,
     ) -> Result<Option<TimestampMs>> {
-        let route = self.configuration.route(key);
+        let route = self.configuration.hasher.route(key);
         let start = value.len();
         // A miss returns its ticket before the stores are read, so a write in between keeps the older record out.
         match self.cache.get(cache_hash(route.hash), key.bytes(), value) {
@@ -82,7 +82,7 @@ impl Reader {
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
     pub fn may_contain(&self, key: Key<'_>) -> bool {
-        let route = self.configuration.route(key);
+        let route = self.configuration.hasher.route(key);
         self.partitions.stores_of(route).may_contain(route.hash)
     }
 
@@ -98,7 +98,7 @@ impl Reader {
         now_ms: TimestampMs,
         ticket: Ticket,
     ) -> (LookupContext<'a>, Stores) {
-        let route = self.configuration.route(key);
+        let route = self.configuration.hasher.route(key);
         let stores = self.partitions.stores_of(route);
         (self.context(key.bytes(), route.hash, now_ms, ticket), stores)
     }
@@ -112,7 +112,7 @@ impl Reader {
         partitions: &[PartitionSnapshot],
         log: &LogView,
     ) -> (LookupContext<'a>, Stores) {
-        let Route { partition, hash } = self.configuration.route(key);
+        let Route { partition, hash } = self.configuration.hasher.route(key);
         let PartitionSnapshot { active, view } = &partitions[partition];
         let stores = Stores { active: active.candidates(hash), view: view.clone(), log: Some(log.clone()) };
         (self.context(key.bytes(), hash, now_ms, Ticket::NONE), stores)

@@ -98,7 +98,7 @@ impl Reader {
     pub fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         let mut found = vec![None; keys.len()];
         let mut missed = Vec::new();
-        let cache_hash = |key: &Key<'_>| cache_hash(self.configuration.route(*key).hash);
+        let cache_hash = |key: &Key<'_>| cache_hash(self.configuration.hasher.route(*key).hash);
         let hashed: Vec<_> =
             keys.iter().map(|key| HashedKey { hash: cache_hash(key), bytes: key.bytes() }).collect();
         self.cache.get_many(&hashed, |number, cached| match cached {

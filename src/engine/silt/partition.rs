@@ -1,6 +1,6 @@
 //! The partitions: for each its LogStore, its view and the lock of its writer.
 
-use super::configuration::{Configuration, Route};
+use super::configuration::Configuration;
 use super::partition_settings::ChainSettings;
 use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
 use super::ranges;
@@ -8,13 +8,13 @@ use super::stores::Stores;
 use super::view::{InstalledChain, PartitionSnapshot, View};
 use crate::engine::jobs::{is_short, reserve_bytes, with_locks};
 use crate::error::{Error, Result};
-use crate::key::Key;
+use crate::key::{Key, Route};
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::table::OrderedTable;
 use siltstone_device::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use siltstone_device::sync::{Mutex, RwLock};
-use siltstone_device::{AlignedBuffer, Purpose};
+use siltstone_device::sync::{Mutex, MutexGuard, RwLock};
+use siltstone_device::{Purpose, with_scratch};
 use siltstone_index::run_columns::RunColumnsSettings;
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub(super) struct PartitionState {
     pub active: LogStore,
     /// It is frozen when it has this many records, even if it is not full.
     freeze_at: u32,
+    /// The most bytes of log between its first and its last record.
+    pub log_reach_bytes: u64,
     /// All other stores.
     pub view: Arc<View>,
 }
@@ -44,12 +46,23 @@ impl PartitionState {
     fn keys(&self) -> u64 {
         self.view.sorted_records() + self.view.hash_records()
     }
+
+    /// Returns whether the LogStore is frozen before it takes a record at this position, although it has a free slot.
+    fn is_due(&self, position: u64) -> bool {
+        let active = &self.active;
+        // An empty LogStore is restarted at the position instead.
+        !active.is_empty()
+            && (active.len() >= self.freeze_at
+                || position - active.start() > self.log_reach_bytes
+                || !active.reaches(position))
+    }
 }
 
 impl Partition {
     /// Makes a partition whose runs have columns of this number of ranges, 0 if it has none.
     pub fn new(active: LogStore, view: View, ranges: u32) -> Partition {
-        let state = PartitionState { active, freeze_at: u32::MAX, view: Arc::new(view) };
+        let (freeze_at, log_reach_bytes) = (u32::MAX, u64::MAX);
+        let state = PartitionState { active, freeze_at, log_reach_bytes, view: Arc::new(view) };
         Partition { writer: Mutex::new(()), state: RwLock::new(state), ranges: AtomicU32::new(ranges) }
     }
 
@@ -146,6 +159,7 @@ impl Partitions {
             if !has_chains || state.view.hash_stores.is_empty() {
                 state.freeze_at = partitions.staggered(number, &state.active);
             }
+            state.log_reach_bytes = partitions.log_reach_bytes(&state);
         }
         partitions
     }
@@ -211,6 +225,12 @@ impl Partitions {
         })
     }
 
+    /// Locks the writer of a partition.
+    #[inline]
+    pub fn lock_writer(&self, number: usize) -> MutexGuard<'_, ()> {
+        self.partitions[number].writer.lock()
+    }
+
     /// Runs `work` with the writers of these partitions locked.
     pub fn with_writers<T>(
         &self,
@@ -228,33 +248,29 @@ impl Partitions {
     /// Runs `work` with the writer of one partition locked, unless a write has failed: then the log may have records
     /// that the index lacks, and no LogStore may be frozen as if it had them.
     fn with_writer<T>(&self, number: usize, work: impl FnOnce(&Partition) -> Result<T>) -> Result<T> {
-        let partition = &self.partitions[number];
-        let _locked = partition.writer.lock();
-        self.log.health().run(|| work(partition))
+        let _locked = self.lock_writer(number);
+        self.log.health().run(|| work(&self.partitions[number]))
     }
 
     /// Returns the position in the log of the record of a key in the LogStore, if there is one. Reads from the log
     /// where a slot has the tag of the key. The caller holds the partition's writer, so this stays true.
-    pub fn find(
-        &self,
-        key: Key<'_>,
-        Route { partition, hash }: Route,
-        buffer: &mut AlignedBuffer,
-    ) -> Result<Option<u64>> {
-        let candidates = self.partitions[partition].read(|state| state.active.candidates(hash));
+    pub fn find(&self, key: Key<'_>, Route { partition, hash }: Route) -> Result<Option<u64>> {
+        let candidates = self.partitions[partition].state.read().active.candidates(hash);
         if candidates.is_empty() {
             return Ok(None);
         }
         // The LogStore keeps its segments from release: only a thread with the writer's lock can freeze it.
         // Without the lock of the state: gets do not wait for reads of the log.
         let log = self.log.view();
-        for candidate in candidates.iter() {
-            // A tag may be that of another key.
-            if log.read(Purpose::Put, candidate.position, buffer)?.view(buffer).key == key.bytes() {
-                return Ok(Some(candidate.position));
+        with_scratch(|buffer| {
+            for candidate in candidates.iter() {
+                // A tag may be that of another key.
+                if log.read(Purpose::Put, candidate.position, buffer)?.view(buffer).key == key.bytes() {
+                    return Ok(Some(candidate.position));
+                }
             }
-        }
-        Ok(None)
+            Ok(None)
+        })
     }
 
     /// Makes the index of a LogStore point to a record that was appended to the log, in place of the record of its key
@@ -280,21 +296,13 @@ impl Partitions {
             state.active.restart(position);
         }
         // If it is due or full, the caller frees memory for the next table before it freezes, without this lock.
-        Ok(!self.is_due(&state, position) && state.active.insert(hash, position)?)
-    }
-
-    /// Returns whether the LogStore is frozen before it takes a record at this position, although it has a free slot.
-    fn is_due(&self, state: &PartitionState, position: u64) -> bool {
-        let is_long = position - state.active.start() > self.log_reach_bytes(state);
-        let is_far = is_long || !state.active.reaches(position);
-        // An empty LogStore is restarted at the position instead.
-        !state.active.is_empty() && (state.active.len() >= state.freeze_at || is_far)
+        Ok(!state.is_due(position) && state.active.insert(hash, position)?)
     }
 
     /// Freezes the LogStore, and indexes the record in the next one. The caller holds the partition's writer.
     pub fn freeze_and_index(&self, Route { partition, hash }: Route, position: u64) -> Result<()> {
         let mut state = self.partitions[partition].state.write();
-        if !self.is_due(&state, position) {
+        if !state.is_due(position) {
             self.full_tables.tables.fetch_add(1, Relaxed);
             self.full_tables.records.fetch_add(state.active.len().into(), Relaxed);
             self.full_tables.slots.fetch_add(state.active.slots().into(), Relaxed);
@@ -330,6 +338,7 @@ impl Partitions {
         let position_bits = policy::position_bits(&state.active, position, settings(0).slots());
         state.active = LogStore::new(settings(position_bits), position)?;
         state.freeze_at = u32::MAX;
+        state.log_reach_bytes = self.log_reach_bytes(state);
         // With the new LogStore under one lock: a lookup finds each record in one of the two.
         state.view = Arc::new(view);
         Ok(())
@@ -373,6 +382,7 @@ impl Partitions {
                 if state.active.is_empty() {
                     let settings = self.log_store_settings(state.keys(), state.active.position_bits());
                     state.active = LogStore::new(settings, state.active.start())?;
+                    state.log_reach_bytes = self.log_reach_bytes(&state);
                 }
                 Ok(())
             })?;
@@ -393,8 +403,9 @@ impl Partitions {
         log_store_settings(settings, self.record_bytes(), partition_keys, slots_max, position_bits)
     }
 
-    /// Returns the most bytes of log between the first and the last record of a LogStore.
-    pub fn log_reach_bytes(&self, state: &PartitionState) -> u64 {
+    /// Returns the most bytes of log between the first and the last record of a LogStore, which follow from its slots
+    /// and the size of the SortedStore.
+    fn log_reach_bytes(&self, state: &PartitionState) -> u64 {
         let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         let data_bytes = self.partitions.len() as u64 * sorted_bytes;
         let most = policy::log_reach_bytes(&self.configuration.settings, data_bytes);
@@ -497,7 +508,7 @@ impl Partitions {
         store: (u64, Arc<OrderedTable>),
         chain: Option<InstalledChain>,
     ) -> Arc<View> {
-        self.partitions[number].change_view(|view| {
+        let before = self.partitions[number].change_view(|view| {
             let mut view = view.clone();
             view.frozen.retain(|other| !frozen.iter().any(|merged| Arc::ptr_eq(other, merged)));
             // A HashStore that a conversion has added since is newer than all inputs, and stays.
@@ -509,7 +520,10 @@ impl Partitions {
                 None => (None, None),
             };
             Some(view)
-        })
+        });
+        let mut state = self.partitions[number].state.write();
+        state.log_reach_bytes = self.log_reach_bytes(&state);
+        before
     }
 
     /// Replaces the chain by one of all stores but the newest. The filters and fences of its stores leave memory.

@@ -1,7 +1,7 @@
 //! Writes: to the log, then to the index of the LogStore (SILT 3.1).
 
 use super::commits::Commits;
-use super::configuration::{Configuration, Route};
+use super::configuration::Configuration;
 use super::get::Reader;
 use super::memory_budget::MemoryBudget;
 use super::partition::Partitions;
@@ -12,18 +12,19 @@ use crate::cache::{RecordCache, WriteGuard, cache_hash};
 use crate::engine::jobs::KeyStripes;
 use crate::engine::{Change, Changing, Found};
 use crate::error::Result;
-use crate::key::Key;
+use crate::health::Health;
+use crate::key::{Key, Route};
 use crate::progress::Progress;
 use crate::store::log::Log;
 use crate::store::record::RecordView;
 use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use siltstone_device::{AlignedBuffer, with_scratch};
 use std::sync::Arc;
 
 /// Appends records to the log and indexes them.
 pub(super) struct Writer {
     configuration: Arc<Configuration>,
     log: Arc<Log>,
+    health: Arc<Health>,
     partitions: Arc<Partitions>,
     stripes: KeyStripes,
     cache: Arc<RecordCache>,
@@ -53,6 +54,7 @@ impl Writer {
         Writer {
             configuration: parts.configuration.clone(),
             log: parts.log.clone(),
+            health: parts.log.health().clone(),
             partitions: parts.partitions.clone(),
             stripes: KeyStripes::new(),
             cache: parts.cache.clone(),
@@ -67,10 +69,21 @@ impl Writer {
 
     /// Applies all writes or none.
     pub fn write(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
-        let keys = writes.iter().map(|write| write.key().hash());
         // A write waits for an update of its key that has read and not yet written. The sync needs no stripes.
-        let end = self.stripes.with(keys, || self.append(writes, durability))?;
-        self.make_durable(durability, end)
+        let end = match writes {
+            [single] => {
+                let _stripe = self.stripes.lock(single.key.hash());
+                self.append(single, durability)?
+            }
+            several => {
+                let keys = several.iter().map(|write| write.key.hash());
+                self.stripes.with(keys, || self.append_batch(several, durability))?
+            }
+        };
+        match durability {
+            Durability::Synced => self.make_synced(end),
+            _ => Ok(()),
+        }
     }
 
     /// Reads the keys, and applies all changes to them or none, with the keys' stripes locked from before the read.
@@ -85,10 +98,9 @@ impl Writer {
             [key] => {
                 let read = || self.reader.get(*key, now_ms);
                 let early = self.reads_too_early().then(read);
-                self.stripes.with(std::iter::once(key.hash()), || {
-                    let found = early.unwrap_or_else(read)?;
-                    self.change(keys, &[found], &mut [Change::Keep], durability, change)
-                })?
+                let _stripe = self.stripes.lock(key.hash());
+                let found = early.unwrap_or_else(read)?;
+                self.change(keys, &[found], &mut [Change::Keep], durability, change)?
             }
             several => {
                 let read = || self.reader.get_many(several, now_ms);
@@ -101,7 +113,8 @@ impl Writer {
         };
         match end {
             // Everything that was found is before the writes in the log, so it is as durable as they are.
-            Some(end) => self.make_durable(durability, end),
+            Some(end) if durability == Durability::Synced => self.make_synced(end),
+            Some(_) => Ok(()),
             // Nothing was written, but what was found may be a write of another thread that is not synced yet.
             None => self.make_found_durable(durability),
         }
@@ -122,52 +135,59 @@ impl Writer {
     ) -> Result<Option<u64>> {
         change(found, changes)?;
         if let ([key], [change]) = (keys, &*changes) {
-            return change.to_write(*key).map(|write| self.append(&[write], durability)).transpose();
+            return change.to_write(*key).map(|write| self.append(&write, durability)).transpose();
         }
         let writes = keys.iter().zip(&*changes);
         let writes: Vec<_> = writes.filter_map(|(key, change)| change.to_write(*key)).collect();
-        if writes.is_empty() { Ok(None) } else { self.append(&writes, durability).map(Some) }
+        if writes.is_empty() { Ok(None) } else { self.append_batch(&writes, durability).map(Some) }
     }
 
-    /// Appends the writes to the log and indexes them, with the writers of their partitions locked. Returns the end of
-    /// the log after them. The caller holds the stripes of the keys.
-    fn append(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
-        let route = |write: &HashedWrite<'_>| self.configuration.route(write.key());
-        match writes {
-            [single] => self.append_routed(writes, &[route(single)], durability),
-            several => {
-                let routes: Vec<_> = several.iter().map(route).collect();
-                self.append_routed(writes, &routes, durability)
-            }
-        }
+    /// Appends a write to the log and indexes it, with the writer of its partition locked. Returns the end of the log
+    /// after it. The caller holds the stripe of the key.
+    fn append(&self, write: &HashedWrite<'_>, durability: Durability) -> Result<u64> {
+        let route = self.configuration.hasher.route(write.key);
+        let _writer = self.partitions.lock_writer(route.partition);
+        // A write that waited here while the database was closed is refused.
+        self.health.check_open()?;
+        // Until the record is indexed, the cache has no record of its key.
+        let _announced = self.cache.is_enabled().then(|| self.announce(write.key, route));
+        let end = self.health.run(|| {
+            // Before the append, so that a read that fails leaves log and index as they were.
+            let replaced = self.partitions.find(write.key, route)?;
+            let record = std::iter::once(RecordView::from(write.write));
+            let mut position = 0;
+            let end = self.log.append(record, durability, |at| position = at)?;
+            self.index(route, replaced, position)?;
+            Ok(end)
+        })?;
+        self.writes.fetch_add(1, Relaxed);
+        self.user_bytes.fetch_add(write.write.user_bytes() as u64, Relaxed);
+        Ok(end)
     }
 
-    /// Like [`append`](Self::append), with the route of each write.
-    #[inline]
-    fn append_routed(
-        &self,
-        writes: &[HashedWrite<'_>],
-        routes: &[Route],
-        durability: Durability,
-    ) -> Result<u64> {
+    /// Appends the writes of a batch to the log and indexes them, with the writers of their partitions locked. Returns
+    /// the end of the log after them. The caller holds the stripes of the keys.
+    fn append_batch(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
+        let route = |write: &HashedWrite<'_>| self.configuration.hasher.route(write.key);
+        let routes: Vec<_> = writes.iter().map(route).collect();
         self.partitions.with_writers(routes.iter().map(|route| route.partition), || {
-            let health = self.log.health();
             // A write that waited here while the database was closed is refused.
-            health.check_open()?;
-            self.writes.fetch_add(writes.len() as u64, Relaxed);
-            let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
-            self.user_bytes.fetch_add(user_bytes, Relaxed);
+            self.health.check_open()?;
             // Until the records are indexed, the cache has no record of these keys.
-            let announce = |(write, route): (&HashedWrite<'_>, &Route)| {
-                self.cache.write(cache_hash(route.hash), write.key().bytes())
-            };
-            let _announced: (Option<WriteGuard<'_>>, Vec<WriteGuard<'_>>) = match (writes, routes) {
-                _ if !self.cache.is_enabled() => Default::default(),
-                ([write], [route]) => (Some(announce((write, route))), Vec::new()),
-                _ => (None, writes.iter().zip(routes).map(announce).collect()),
-            };
-            health.run(|| self.append_and_index(writes, routes, durability))
+            let announced = writes.iter().zip(&routes).filter(|_| self.cache.is_enabled());
+            let _announced: Vec<WriteGuard<'_>> =
+                announced.map(|(write, route)| self.announce(write.key, *route)).collect();
+            let end = self.health.run(|| self.append_and_index(writes, &routes, durability))?;
+            self.writes.fetch_add(writes.len() as u64, Relaxed);
+            let user_bytes = writes.iter().map(|write| write.write.user_bytes() as u64).sum();
+            self.user_bytes.fetch_add(user_bytes, Relaxed);
+            Ok(end)
         })
+    }
+
+    /// Announces a write to the cache, which has no record of the key until the guard is dropped.
+    fn announce(&self, key: Key<'_>, route: Route) -> WriteGuard<'_> {
+        self.cache.write(cache_hash(route.hash), key.bytes())
     }
 
     /// In three steps, so that a failed read leaves the index as it was, and no batch is visible in part:
@@ -175,31 +195,21 @@ impl Writer {
     /// 1. Finds the records that the writes replace, which may read from the log.
     /// 2. Appends to the log.
     /// 3. Changes the index, without a read.
-    #[inline]
     fn append_and_index(
         &self,
         writes: &[HashedWrite<'_>],
         routes: &[Route],
         durability: Durability,
     ) -> Result<u64> {
-        let records = writes.iter().map(|write| RecordView::from(write.write()));
-        if let ([write], [route]) = (writes, routes) {
-            let replaced = with_scratch(|buffer| self.partitions.find(write.key(), *route, buffer))?;
-            let mut position = 0;
-            let end = self.log.append(records, durability, |at| position = at)?;
-            self.index(*route, replaced, position)?;
-            return Ok(end);
-        }
-        let mut replaced = with_scratch(|buffer| {
-            let keys = writes.iter().map(HashedWrite::key).zip(routes);
-            keys.map(|(key, route)| self.partitions.find(key, *route, buffer)).collect::<Result<Vec<_>>>()
-        })?;
+        let found = writes.iter().zip(routes).map(|(write, route)| self.partitions.find(write.key, *route));
+        let mut replaced = found.collect::<Result<Vec<_>>>()?;
+        let records = writes.iter().map(|write| RecordView::from(write.write));
         let mut positions = Vec::with_capacity(writes.len());
         let end = self.log.append(records, durability, |at| positions.push(at))?;
         // Earlier writes of the batch had no positions when the records to replace were looked up.
         replace_earlier(writes, &positions, &mut replaced);
         // The log has the batch already. If one of its records cannot be indexed, no read may show the others.
-        self.log.health().apply(|| {
+        self.health.apply(|| {
             let mut writes = routes.iter().zip(replaced).zip(positions);
             writes.try_for_each(|((route, replaced), position)| self.index(*route, replaced, position))
         })?;
@@ -229,31 +239,25 @@ impl Writer {
         let starts: Vec<u64> =
             self.partitions.iter().map(|partition| partition.read(|state| state.active.start())).collect();
         let mut replayed = 0;
-        let mut buffer = AlignedBuffer::default();
         self.log.scan(from, progress, &mut |position, record| {
             let key = self.configuration.hasher.key_hasher.key(record.key);
             // Records before the LogStore's start are in stores already.
-            let route = self.configuration.route(key);
+            let route = self.configuration.hasher.route(key);
             if position < starts[route.partition] {
                 return Ok(());
             }
             replayed += 1;
-            let replaced = self.partitions.find(key, route, &mut buffer)?;
+            let replaced = self.partitions.find(key, route)?;
             self.index(route, replaced, position)
         })?;
         Ok(replayed)
     }
 
-    /// Blocks until a write is as durable as requested.
-    fn make_durable(&self, durability: Durability, end: u64) -> Result<()> {
-        match durability {
-            Durability::Synced => {
-                self.log.sync_to(end)?;
-                // The write is durable. This lets recovery report it as damage if the end of the log is missing.
-                self.commits.state_synced_now_and_then(false)
-            }
-            _ => Ok(()),
-        }
+    /// Blocks until the log before `end` survives a power loss.
+    fn make_synced(&self, end: u64) -> Result<()> {
+        self.log.sync_to(end)?;
+        // The write is durable. This lets recovery report it as damage if the end of the log is missing.
+        self.commits.state_synced_now_and_then(false)
     }
 
     /// Blocks until everything that can be read now is as durable as requested, whichever thread wrote it.
@@ -262,7 +266,7 @@ impl Writer {
             Durability::Buffered => Ok(()),
             Durability::Written => self.log.write_buffered(),
             Durability::Synced if self.log.is_synced() => Ok(()),
-            Durability::Synced => self.make_durable(durability, self.log.end()),
+            Durability::Synced => self.make_synced(self.log.end()),
         }
     }
 }
@@ -271,10 +275,10 @@ impl Writer {
 fn replace_earlier(writes: &[HashedWrite<'_>], positions: &[u64], replaced: &mut [Option<u64>]) {
     let mut order: Vec<usize> = (0..writes.len()).collect();
     // Stable: the writes to a key stay in their order.
-    order.sort_by_key(|number| writes[*number].key().bytes());
+    order.sort_by_key(|number| writes[*number].key.bytes());
     for pair in order.windows(2) {
         let [earlier, later] = [pair[0], pair[1]];
-        if writes[earlier].key().bytes() == writes[later].key().bytes() {
+        if writes[earlier].key.bytes() == writes[later].key.bytes() {
             replaced[later] = Some(positions[earlier]);
         }
     }

@@ -16,7 +16,7 @@ use super::policy::{Counts, Job, Pressure};
 use super::rate::Rate;
 use crate::batch::TimestampMs;
 use crate::engine::jobs::{JobSlot, step_furthest_behind};
-use crate::engine::{Background, Step};
+use crate::engine::{Background, Backpressure, Step};
 use crate::error::{Error, Result};
 use siltstone_device::Purpose;
 use siltstone_device::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -98,14 +98,23 @@ impl Scheduler {
         let has_work = self.has_work.load(Ordering::Acquire);
         let loads = self.context.memory.has_work();
         let frees = self.context.configuration.directory.unfreed_bytes() > 0;
-        let is_limited = self.is_limited.load(Ordering::Relaxed);
+        let Backpressure { pressure, wants_thread } = self.backpressure();
         Background {
             has_work: has_work || loads || frees,
-            wants_thread: self.wants_thread.load(Ordering::Acquire) && !is_limited || loads,
-            is_limited,
-            pressure: f64::from_bits(self.pressure.load(Ordering::Acquire)),
+            wants_thread: wants_thread || loads,
+            is_limited: self.is_limited.load(Ordering::Relaxed),
+            pressure,
             // Nothing waits for space that is freed while there is no other work.
             slack: if has_work { f64::from_bits(self.slack.load(Ordering::Acquire)) } else { FREEING_SLACK },
+        }
+    }
+
+    /// Returns what the background work demands of writers.
+    pub fn backpressure(&self) -> Backpressure {
+        Backpressure {
+            pressure: f64::from_bits(self.pressure.load(Ordering::Acquire)),
+            wants_thread: self.wants_thread.load(Ordering::Acquire)
+                && !self.is_limited.load(Ordering::Relaxed),
         }
     }
 
@@ -487,9 +496,8 @@ impl Scheduler {
         let JobContext { log, partitions, .. } = &self.context;
         let end = log.end();
         let is_idle = |number: &usize| {
-            let (start, reach_bytes) = partitions
-                .get(*number)
-                .read(|state| (state.active.start(), partitions.log_reach_bytes(state)));
+            let (start, reach_bytes) =
+                partitions.get(*number).read(|state| (state.active.start(), state.log_reach_bytes));
             // A LogStore that was frozen after `end` was read starts after it.
             end.saturating_sub(start) > reach_bytes
         };

@@ -330,9 +330,8 @@ impl Log {
         if tail.buffer.is_empty() {
             return Ok(());
         }
-        let offset = tail.segment.offset_of(tail.buffer_base);
         // After an error the buffer is kept, and no thread writes any more: the file may end with a part of a frame.
-        tail.segment.file().append(self.format.purpose(), offset, &tail.buffer)?;
+        tail.segment.append(self.format.purpose(), tail.buffer_base, &tail.buffer)?;
         tail.buffer_base += tail.buffer.len() as u64;
         tail.buffer.clear();
         tail.buffer.shrink_to(self.buffer_bytes_max.load(Ordering::Relaxed));

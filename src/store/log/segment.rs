@@ -96,6 +96,12 @@ impl Segment {
         (position - self.base).saturating_add(SEGMENT_HEADER_BYTES as u64)
     }
 
+    /// Appends frames at `position`, after all others.
+    pub fn append(&self, purpose: Purpose, position: u64, frames: &[u8]) -> Result<()> {
+        let offset = position - self.base + SEGMENT_HEADER_BYTES as u64;
+        Ok(self.file.append(purpose, offset, frames)?)
+    }
+
     /// Passes every frame at these positions to `visit`, with its position and its bytes. `advance` is called with the
     /// number of further bytes read, and returns `false` to stop.
     ///

@@ -7,7 +7,7 @@
 //! moves:   y to 12, x to 9's freed slot, then the new item to 3's freed slot
 //! ```
 
-use super::{EMPTY, PartialKeyCuckoo, SLOTS_PER_BUCKET, Slot, split};
+use super::{EMPTY, PartialKeyCuckoo, SLOTS_PER_BUCKET, Slot};
 
 /// The maximum number of buckets that are searched before the table counts as full; all buckets of a smaller region.
 const BUCKETS_SEARCHED_MAX: usize = 2048;
@@ -92,9 +92,8 @@ impl PartialKeyCuckoo {
     fn move_chain(&mut self, queue: &[Visit], mut visit: Visit, mut free: Slot) -> Slot {
         while let Some(&parent) = queue.get(usize::from(visit.parent)) {
             let from = parent.bucket * SLOTS_PER_BUCKET + u32::from(visit.parent_way);
-            let (bucket, way) = split(from);
-            self.put(free, self.slots.tags(bucket)[way], self.slots.position(bucket, way));
-            self.put(from, EMPTY, 0);
+            self.slots.put(free, self.slots.tag(from), self.slots.position(from));
+            self.slots.put(from, EMPTY, 0);
             (visit, free) = (parent, from);
         }
         free

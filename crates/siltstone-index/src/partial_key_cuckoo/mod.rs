@@ -101,8 +101,8 @@ impl PartialKeyCuckoo {
             .into_iter()
             .find_map(|bucket| self.free_slot(bucket))
             .or_else(|| self.make_room(homes))
-            .ok_or(CuckooFull { len: self.len, slots: self.slots() })?;
-        self.put(slot, tag, position);
+            .ok_or_else(|| CuckooFull { len: self.len, slots: self.slots() })?;
+        self.slots.put(slot, tag, position);
         self.len += 1;
         Ok(slot)
     }
@@ -120,23 +120,21 @@ impl PartialKeyCuckoo {
 
     /// Returns the position in a slot; `None` if it is empty or beyond the table.
     pub fn position(&self, slot: Slot) -> Option<u32> {
-        let (bucket, way) = split(slot);
-        let taken = slot < self.slots() && self.slots.tags(bucket)[way] != EMPTY;
-        taken.then(|| self.slots.position(bucket, way))
+        let taken = slot < self.slots() && self.slots.tag(slot) != EMPTY;
+        taken.then(|| self.slots.position(slot))
     }
 
     /// Replaces the position in an occupied slot and returns the old one. Does nothing if the slot is empty.
     pub fn set_position(&mut self, slot: Slot, position: u32) -> Option<u32> {
         let before = self.position(slot)?;
-        let (bucket, way) = split(slot);
-        self.slots.set_position(bucket, way, position);
+        self.slots.set_position(slot, position);
         Some(before)
     }
 
     /// Empties a slot and returns its position.
     pub fn remove(&mut self, slot: Slot) -> Option<u32> {
         let before = self.position(slot)?;
-        self.put(slot, EMPTY, 0);
+        self.slots.put(slot, EMPTY, 0);
         self.len -= 1;
         Some(before)
     }
@@ -185,9 +183,8 @@ impl PartialKeyCuckoo {
         let first = (u64::from(region) * slots).min(u64::from(self.slots()));
         let end = (first + slots).min(u64::from(self.slots()));
         (first as Slot..end as Slot).filter_map(|slot| {
-            let (bucket, way) = split(slot);
-            let tag = self.slots.tags(bucket)[way];
-            (tag != EMPTY).then(|| (slot, tag, self.slots.position(bucket, way)))
+            let tag = self.slots.tag(slot);
+            (tag != EMPTY).then(|| (slot, tag, self.slots.position(slot)))
         })
     }
 
@@ -200,16 +197,6 @@ impl PartialKeyCuckoo {
         let way = self.slots.tags(bucket).iter().position(|&tag| tag == EMPTY)?;
         Some(bucket * SLOTS_PER_BUCKET + way as u32)
     }
-
-    fn put(&mut self, slot: Slot, tag: u16, position: u32) {
-        let (bucket, way) = split(slot);
-        self.slots.put(bucket, way, tag, position);
-    }
-}
-
-/// Returns the bucket of a slot, and its place in the bucket.
-fn split(slot: Slot) -> (u32, usize) {
-    (slot / SLOTS_PER_BUCKET, (slot % SLOTS_PER_BUCKET) as usize)
 }
 
 /// The slots in the two buckets of a key that hold its tag.
@@ -258,7 +245,6 @@ impl Iterator for Candidates<'_> {
 
     fn next(&mut self) -> Option<Candidate> {
         let slot = self.slots.next()?;
-        let (bucket, way) = split(slot);
-        Some(Candidate { slot, position: self.index.slots.position(bucket, way) })
+        Some(Candidate { slot, position: self.index.slots.position(slot) })
     }
 }

@@ -1,6 +1,6 @@
 //! The slots in memory: per bucket its four tags, then its four positions, packed without gaps.
 
-use super::WAYS;
+use super::{SLOTS_PER_BUCKET, Slot, WAYS};
 
 /// The bytes of one read, at any offset.
 const WORD_BYTES: usize = size_of::<u64>();
@@ -30,28 +30,34 @@ impl Slots {
         std::array::from_fn(|way| (word >> (way as u32 * self.tag_bits) & low_ones(self.tag_bits)) as u16)
     }
 
-    pub(super) fn position(&self, bucket: u32, way: usize) -> u32 {
-        let (byte, shift) = self.place_of_position(bucket, way);
+    pub(super) fn tag(&self, slot: Slot) -> u16 {
+        self.tags(slot / SLOTS_PER_BUCKET)[(slot % SLOTS_PER_BUCKET) as usize]
+    }
+
+    pub(super) fn position(&self, slot: Slot) -> u32 {
+        let (byte, shift) = self.place_of_position(slot);
         (self.word(byte) >> shift & low_ones(self.position_bits)) as u32
     }
 
-    pub(super) fn set_position(&mut self, bucket: u32, way: usize, position: u32) {
-        let (byte, shift) = self.place_of_position(bucket, way);
+    pub(super) fn set_position(&mut self, slot: Slot, position: u32) {
+        let (byte, shift) = self.place_of_position(slot);
         self.set(byte, shift, self.position_bits, position.into());
     }
 
-    pub(super) fn put(&mut self, bucket: u32, way: usize, tag: u16, position: u32) {
-        let byte = bucket as usize * self.bucket_bytes;
-        self.set(byte, way as u32 * self.tag_bits, self.tag_bits, tag.into());
-        self.set_position(bucket, way, position);
+    pub(super) fn put(&mut self, slot: Slot, tag: u16, position: u32) {
+        let byte = (slot / SLOTS_PER_BUCKET) as usize * self.bucket_bytes;
+        self.set(byte, slot % SLOTS_PER_BUCKET * self.tag_bits, self.tag_bits, tag.into());
+        self.set_position(slot, position);
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    fn place_of_position(&self, bucket: u32, way: usize) -> (usize, u32) {
-        let bit = WAYS as u32 * self.tag_bits + way as u32 * self.position_bits;
+    /// Returns the byte in which the position of a slot begins, and the bits before it in that byte.
+    fn place_of_position(&self, slot: Slot) -> (usize, u32) {
+        let (bucket, way) = (slot / SLOTS_PER_BUCKET, slot % SLOTS_PER_BUCKET);
+        let bit = WAYS as u32 * self.tag_bits + way * self.position_bits;
         (bucket as usize * self.bucket_bytes + (bit / 8) as usize, bit % 8)
     }
 

@@ -151,15 +151,15 @@ impl AppendLog {
         // A failure is recorded before the lock is released, and refuses all later work under it.
         self.health.run(|| {
             if !writes.is_empty() {
-                let frame = encode_frame(writes.iter().map(HashedWrite::write));
+                let frame = encode_frame(writes.iter().map(|write| write.write));
                 writer.file.write(Purpose::Log, writer.end, &frame)?;
                 writer.end += frame.len() as u64;
                 self.writes.fetch_add(writes.len() as u64, SeqCst);
-                let user_bytes = writes.iter().map(|write| write.write().user_bytes() as u64).sum();
+                let user_bytes = writes.iter().map(|write| write.write.user_bytes() as u64).sum();
                 self.user_bytes.fetch_add(user_bytes, SeqCst);
                 let mut records = self.records.write();
                 let records = Arc::make_mut(&mut records);
-                writes.iter().for_each(|write| apply(&write.write(), records));
+                writes.iter().for_each(|write| apply(&write.write, records));
             }
             if durability == Durability::Synced { writer.sync() } else { Ok(()) }
         })
