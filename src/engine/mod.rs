@@ -194,7 +194,7 @@ pub(crate) fn pass(passed: u64, go_on: &mut GoOn<'_>) -> Result<()> {
 ///
 /// Keys come with their hash, which the database computes once per operation with the engine's
 /// [`hasher`](Engine::hasher). The database has checked keys and writes against the limits and the
-/// [`shape`](Engine::shape), and refuses writes if it was opened for reading only; an engine does not check that again.
+/// [`shape`](Engine::shape); an engine does not check them again.
 pub trait Engine: Send + Sync {
     /// Returns the name of the engine.
     fn name(&self) -> &'static str;

@@ -50,6 +50,7 @@ pub struct SiltEngine {
     pub(super) writer: Writer,
     pub(super) replayed_records: u64,
     lost_tail_bytes: u64,
+    is_read_only: bool,
 }
 
 impl SiltEngine {
@@ -86,6 +87,7 @@ impl SiltEngine {
         };
         let writer = Writer::new(parts);
         SiltEngine {
+            is_read_only: configuration.directory.is_read_only(),
             configuration,
             health: log.health().clone(),
             log,
@@ -174,7 +176,7 @@ impl Engine for SiltEngine {
     }
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: &Now<'_>) -> Result<()> {
-        self.writer.write(writes, durability)
+        if self.is_read_only { Err(Error::ReadOnly) } else { self.writer.write(writes, durability) }
     }
 
     fn update_many(
@@ -255,7 +257,7 @@ impl Engine for SiltEngine {
 
     fn check_writable(&self) -> Result<()> {
         self.check_open()?;
-        if self.configuration.directory.is_read_only() {
+        if self.is_read_only {
             return Err(Error::ReadOnly);
         }
         if self.configuration.settings.makes(Mistake::ChecksOnlyUnderLocks) {
