@@ -93,3 +93,9 @@ impl From<siltstone_device::Error> for Error {
         Error::Database(error.into())
     }
 }
+
+impl From<siltstone_mica::Error> for Error {
+    fn from(error: siltstone_mica::Error) -> Error {
+        Error::Database(error.into())
+    }
+}
