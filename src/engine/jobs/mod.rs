@@ -2,11 +2,13 @@
 //! space.
 
 mod job_slot;
+mod job_slots;
 mod locks;
 mod order;
 mod space;
 
 pub(in crate::engine) use job_slot::JobSlot;
+pub(in crate::engine) use job_slots::{FURTHER_PRESSURE, JobSlots};
 pub use locks::KEY_STRIPES_BYTES;
 pub(in crate::engine) use locks::{KeyStripes, with_locks};
 pub(in crate::engine) use order::{Due, step_furthest_behind};
