@@ -8,6 +8,14 @@ use std::sync::Arc;
 
 /// The pressure from which on a further job of a kind begins, unless its engine states another one.
 pub(in crate::engine) const FURTHER_PRESSURE: f64 = 0.6;
+/// The most jobs of a kind at once. More are not faster, and each takes memory and space.
+const JOBS_MAX: usize = 8;
+
+/// Returns how many jobs of a kind this many threads have in progress at once, at most: one thread is left for the
+/// other kinds.
+pub(in crate::engine) fn jobs_at_once(threads: usize) -> usize {
+    threads.saturating_sub(1).clamp(1, JOBS_MAX)
+}
 
 /// The jobs of one kind that are in progress.
 pub(in crate::engine) struct JobSlots<J> {

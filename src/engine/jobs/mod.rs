@@ -8,8 +8,8 @@ mod order;
 mod space;
 
 pub(in crate::engine) use job_slot::JobSlot;
-pub(in crate::engine) use job_slots::{FURTHER_PRESSURE, JobSlots};
+pub(in crate::engine) use job_slots::{FURTHER_PRESSURE, JobSlots, jobs_at_once};
 pub use locks::KEY_STRIPES_BYTES;
 pub(in crate::engine) use locks::{KeyStripes, with_locks};
 pub(in crate::engine) use order::{Due, step_furthest_behind};
-pub(in crate::engine) use space::{Space, is_short, reserve_bytes};
+pub(in crate::engine) use space::{Space, has_besides, is_short, reserve_bytes};
