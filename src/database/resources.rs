@@ -71,6 +71,11 @@ impl Resources {
         self
     }
 
+    /// Returns the number of threads.
+    pub(super) fn threads(&self) -> usize {
+        self.pool.thread_count
+    }
+
     /// Returns the shares of a database: bytes of memory, and open files.
     pub(super) fn shares(&self) -> (Option<u64>, Option<u64>) {
         let share = |all: u64| all / self.pool.databases as u64;

@@ -1,4 +1,4 @@
-//! The settings that every engine understands. All but the memory budget are fixed when a database is created.
+//! The settings that every engine understands. All but the last three are fixed when a database is created.
 
 use crate::compression::Compression;
 use crate::key::{HASH_LENGTH_MIN, KeyHasher, RecordLayout, check_key_length, check_value_length};
@@ -37,6 +37,9 @@ pub struct CommonSettings {
     pub memory_budget: Option<u64>,
     /// Decides which records stay when background work writes them again.
     pub compaction_filter: Option<CompactionFilter>,
+    /// How many threads execute steps of background work at the same time. A database has at least its own
+    /// background threads.
+    pub threads: usize,
 }
 
 fn refused<T>(name: &'static str, problem: String) -> Result<T> {

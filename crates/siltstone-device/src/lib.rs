@@ -11,8 +11,8 @@
 //! DirectoryBackend, FileBackend     pread or io_uring
 //! ```
 //!
-//! [`sync`] has the locks and atomics of the library, [`Pages`] memory that is mapped, [`in_parallel`] work on many things
-//! by several threads.
+//! [`sync`] has the locks and atomics of the library, [`Pages`] memory that is mapped, [`in_parallel`] work on many
+//! things by several threads.
 //!
 //! # Examples
 //!
@@ -35,7 +35,7 @@
 
 #[cfg(not(unix))]
 compile_error!(
-    "siltstone-device needs Linux, macOS, FreeBSD or another Unix, because it reads and writes files through POSIX calls"
+    "siltstone-device needs Linux, macOS, FreeBSD or another Unix, because it reads files through POSIX calls"
 );
 
 mod append;

@@ -113,6 +113,10 @@ impl<D: DirectoryBackend> DirectoryBackend for Intercepted<D> {
         self.directory.other(path, create)
     }
 
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        self.directory.free_bytes()
+    }
+
     fn path(&self) -> PathBuf {
         self.directory.path()
     }

@@ -30,6 +30,8 @@ fn no_guarantee_is_broken_whichever_call_fails_in_any_schedule() {
         assert!(sum.runs == SEEDS && is_enough, "{engine:?}: {sum:?}");
         let is_tested = |job: &Job| sum.jobs[job.name] as f64 > job.per_run * SEEDS as f64 / 2.0;
         assert!(engine.jobs.iter().all(is_tested), "{engine:?}: {sum:?}");
+        let is_further_tested = |name: &&str| sum.jobs[*name] > SEEDS / 100;
+        assert!(engine.further_jobs.iter().all(is_further_tested), "{engine:?}: {sum:?}");
     }
 }
 

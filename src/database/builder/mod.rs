@@ -184,8 +184,9 @@ impl Builder {
         self
     }
 
-    /// Sets the number of partitions (P), a power of two up to 1,024. Partitions are merged one at a time, so the
-    /// extra space during a merge is one P-th of the data. Default: 16.
+    /// Sets the number of partitions (P), a power of two up to 1,024. A merge takes one P-th of the data as extra space
+    /// until it ends. With up to two [`background_threads`](Self::background_threads) one partition is merged at a
+    /// time; with more of them several, as far as there is space. Default: 16.
     pub fn partitions(mut self, partitions: u32) -> Self {
         self.common.partitions = Some(partitions);
         self
@@ -265,6 +266,12 @@ impl Builder {
         self
     }
 
+    /// Returns how many threads do background work: those of the database, or those that it shares.
+    fn threads(&self) -> usize {
+        let own = self.resources.as_ref().map_or(self.background_threads, Resources::threads);
+        self.common.threads.max(own)
+    }
+
     /// Sets whether store files are read and written through the page cache. The log always is. Default: yes.
     pub fn access(mut self, access: Access) -> Self {
         self.access = access;
@@ -282,7 +289,8 @@ impl Builder {
 
     /// Sets the number of threads for background work. Without threads, the caller drives the work with
     /// [`Database::step`](crate::Database::step), and writers execute a step where they would have to wait. Default:
-    /// 2, so that a LogStore can be converted during a merge. At most 256.
+    /// 2, so that a LogStore can be converted during a merge. With more, up to one less than these of each kind of job,
+    /// and up to 8, are in progress at once while writes or a compaction wait for them. At most 256.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = threads;
         self
@@ -324,9 +332,10 @@ impl Builder {
     /// each, as long as no iterator holds merged stores: its stores, its log, and the files that background work
     /// writes. For planning. Returns 0 for an engine that keeps all data in memory.
     pub fn open_files(&self, keys: u64, record_bytes: u64) -> u64 {
+        let common = CommonSettings { threads: self.threads(), ..self.common.clone() };
         match &self.engine {
-            Some(engine) => engine.open_files(&self.common, keys, record_bytes),
-            None => EngineKind::default().settings().open_files(&self.common, keys, record_bytes),
+            Some(engine) => engine.open_files(&common, keys, record_bytes),
+            None => EngineKind::default().settings().open_files(&common, keys, record_bytes),
         }
     }
 

@@ -133,6 +133,7 @@ impl Builder {
             return Err(Error::Setting { name: "read_only", problem });
         }
         self.read_only = directory.is_read_only();
+        self.common.threads = self.threads();
         // Before the lock, which creates a file.
         match self.examine_place(&directory) {
             // Another process that creates a database here has removed a file that was listed.

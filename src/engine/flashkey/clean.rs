@@ -27,6 +27,8 @@ use crate::store::unit_index::Lookup;
 use siltstone_device::Purpose;
 use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// The number of segments that are cleaned at once.
+pub const CLEANINGS_MAX: usize = 2;
 /// The bytes that a step reads of a segment.
 pub const PIECE_BYTES: usize = 1 << 20;
 /// The minimum number of steps in which a segment is read, if no record is longer: writes continue in between.

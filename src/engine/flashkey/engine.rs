@@ -297,7 +297,7 @@ impl Engine for FlashKeyEngine {
             ("index_pages_on_flash", index.pages_on_flash as f64),
             ("index_changes_bytes", index.changes_bytes as f64),
             ("index_page_reads", logs.index_page_reads() as f64),
-            ("cleanings", jobs.cleaned() as f64),
+            ("cleanings", ended.cleaned as f64),
             ("confirmed", ended.confirmed as f64),
             ("confirmed_segments", ended.confirmed_segments as f64),
             ("saves", ended.saves as f64),

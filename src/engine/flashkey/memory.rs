@@ -1,6 +1,6 @@
 //! The memory account and its limit: the index and the buffers, and the record cache in what the budget leaves.
 
-use super::cleanings::CLEANINGS_MAX;
+use super::clean::CLEANINGS_MAX;
 use super::indexed_logs::IndexedLogs;
 use super::unconfirmed::NOTE_BYTES;
 use crate::cache::{RecordCache, cache_hash};

@@ -20,7 +20,7 @@
 //! | `put`, `get`, `groups` | puts and deletes; gets; entries of equal hashes in order | V-A |
 //! | `indexed_logs` | the logs with their index: locks of shards, lookups of one moment, live bytes | IV |
 //! | `unconfirmed`, `confirm`, `search` | notes of overwrites; resolving them; finding those without notes | |
-//! | `clean`, `cleanings`, `policy` | cleaning; how many segments at once; which ones, and where records go | V-B |
+//! | `clean`, `policy` | cleaning; which segments, and where records go | V-B |
 //! | `recycle`, `below`, `left` | the records that leave when the logs are full; the store to which they leave | |
 //! | `bound`, `excess` | the bytes that the logs may have, and when writes wait for cleaning | VI-B.1 |
 //! | `live`, `commits` | what is live, as the manifest has it; redo before release | |
@@ -115,7 +115,6 @@ mod bound;
 mod checkpoint;
 mod choice;
 mod clean;
-mod cleanings;
 mod commits;
 mod confirm;
 #[doc(hidden)]

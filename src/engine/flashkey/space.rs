@@ -1,6 +1,6 @@
 //! The free space that logs leave to deletes and background work.
 
-use super::cleanings::CLEANINGS_MAX;
+use super::clean::CLEANINGS_MAX;
 use super::commits::Commits;
 use super::indexed_logs::IndexedLogs;
 use crate::engine::jobs::{check_space, is_short, reserve_bytes};

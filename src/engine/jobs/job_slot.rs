@@ -1,4 +1,5 @@
-//! The slot of a background job: at most one job of a kind exists, and only one thread at a time runs its steps.
+//! The slot of a background job: it has at most one job, and only one thread at a time runs its steps. Kinds with one
+//! job at a time have one slot, others several (`job_slots`).
 
 use crate::error::Result;
 use crate::health::{FailStop, Health};

@@ -1,4 +1,6 @@
 //! The job that writes chains (BloomStore, III-A): the columns of the newest runs move from their files to the chain.
+//! One chain is written at a time: it is short work beside the conversions that made its runs, and takes the memory of
+//! all columns that it adds.
 //!
 //! 1. The job reads the columns of the runs that the chain does not have. If those of a run are damaged or have other
 //!    ranges, the partition is merged instead.
@@ -87,6 +89,11 @@ impl ChainJob {
         let name = Role::Chain.file_name(number);
         let writer = ChainWriter::create(&configuration.directory, &name, settings, ranges, kept, added)?;
         Ok(Some(ChainJob { partition, number, tag, replaced, writer, prefilter }))
+    }
+
+    /// Returns the partition.
+    pub fn partition(&self) -> usize {
+        self.partition
     }
 
     /// Reads some records for the prefilter, or writes some pages.

@@ -1,6 +1,7 @@
 //! The conversion of a full LogStore to a HashStore (SILT 3.2).
 //!
-//! 1. A background step takes the oldest frozen LogStore of all partitions. Lookups use it until step 4.
+//! 1. A background step takes the oldest frozen LogStore of all partitions of which none is being converted. Lookups
+//!    use it until step 4.
 //! 2. Each step reads records in hash order, one region of all its tables at a time (a region is one range of
 //!    placements, so a region sorted in memory continues the order of the file). Tags ascend with the placements of a
 //!    region, so the index alone gives the order: each record is read once, in that order, and only records with equal
@@ -76,6 +77,11 @@ impl ConvertJob {
             None => cursor,
         };
         Ok(ConvertJob { partition, number, tag, frozen, cursor, writer })
+    }
+
+    /// Returns the partition.
+    pub fn partition(&self) -> usize {
+        self.partition
     }
 
     /// Moves some records. Returns whether all were moved.

@@ -116,6 +116,8 @@ impl SiltEngine {
         stats.details.extend([
             ("conversions", self.scheduler.conversions.load(Relaxed) as f64),
             ("merges", self.scheduler.merges.load(Relaxed) as f64),
+            ("further_conversions", self.scheduler.further_conversions.load(Relaxed) as f64),
+            ("further_merges", self.scheduler.further_merges.load(Relaxed) as f64),
             ("full_tables", full.tables.load(Relaxed) as f64),
             ("full_table_occupancy", if slots > 0.0 { records / slots } else { 0.0 }),
             ("reserve_bytes", self.partitions.reserve_bytes() as f64),

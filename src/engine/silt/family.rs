@@ -84,6 +84,7 @@ pub(in crate::engine) trait SiltFamilySettings: SettingsTable + Default {
             to_keep: settings.to_keep(),
             memory_budget: common.memory_budget,
             compaction_filter: common.compaction_filter.clone(),
+            threads: common.threads,
         };
         SiltEngine::open(directory, manifest, opening, progress)
     }
@@ -111,7 +112,7 @@ impl<S: SiltFamilySettings + Clone + Debug + Send + Sync + 'static> EngineSettin
     }
 
     fn open_files(&self, common: &CommonSettings, keys: u64, record_bytes: u64) -> u64 {
-        open_files(&self.of_partitions(), common.partitions(), keys, record_bytes)
+        open_files(&self.of_partitions(), common, keys, record_bytes)
     }
 
     fn is_half_created(&self, directory: &Directory) -> Result<bool> {

@@ -2,12 +2,15 @@
 //! indexing).
 //!
 //! ```text
-//! budget = required memory                   LogStores' indexes, buffers, the peak of a conversion and of a merge,
-//!                                            0.75 KiB per store
+//! budget = required memory                   LogStores' indexes, buffers, the peak of a conversion and of a merge, and
+//!                                            of each further one that is in progress, 0.75 KiB per store
 //!        + pieces that are also on flash     1. indexes of HashStores    2. indexes of SortedStores
 //!                                            3. filters of HashStores    4. filters of SortedStores, 5. prefilters
 //!        + record cache                      the rest
 //! ```
+//!
+//! A further conversion or merge begins only if the budget has place for it besides all indexes and filters: it may
+//! take memory from the record cache, but more reads by lookups would cost more than it gains.
 //!
 //! When the required memory grows, the cache shrinks and pieces are dropped, in the opposite order, before the memory
 //! is taken; when it shrinks, pieces are read back, one per step. A database is opened with all pieces on flash, and
@@ -21,6 +24,7 @@
 //! The LogStores' indexes take at most an eighth of the budget, so with a small budget LogStores are small.
 
 use super::configuration::Configuration;
+use super::job_bytes::JobBytes;
 use super::partition::Partitions;
 use super::partition_settings::check_budget;
 use super::policy::piece_bytes;
@@ -97,13 +101,11 @@ pub(super) struct MemoryBudget {
     read_bytes: AtomicUsize,
     /// The memory of the reads of `get_many` in progress, in bytes.
     pub batch_bytes: AtomicU64,
-    /// The memory of the conversion and of the merge in progress, in bytes, and their peaks since the budget was set.
-    pub convert_bytes: AtomicU64,
-    pub merge_bytes: AtomicU64,
+    /// The memory of the conversions and of the merges in progress.
+    pub conversions: JobBytes,
+    pub merges: JobBytes,
     /// The memory of the chain that is being written, in bytes.
     pub chain_bytes: AtomicU64,
-    convert_peak: AtomicU64,
-    merge_peak: AtomicU64,
     /// The number of keys, about.
     keys: AtomicU64,
     /// The memory report at its peak.
@@ -134,11 +136,9 @@ impl MemoryBudget {
             unreadable: Mutex::default(),
             read_bytes: AtomicUsize::new(0),
             batch_bytes: AtomicU64::new(0),
-            convert_bytes: AtomicU64::new(0),
-            merge_bytes: AtomicU64::new(0),
+            conversions: JobBytes::new(configuration.conversions_max()),
+            merges: JobBytes::new(configuration.merges_max()),
             chain_bytes: AtomicU64::new(0),
-            convert_peak: AtomicU64::new(0),
-            merge_peak: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             peak: Mutex::default(),
         };
@@ -159,8 +159,8 @@ impl MemoryBudget {
             self.partitions.with_all_writers(|| self.cache.enable());
         }
         self.budget.store(budget.unwrap_or(UNLIMITED), Relaxed);
-        self.convert_peak.store(0, Relaxed);
-        self.merge_peak.store(0, Relaxed);
+        self.conversions.reset_peak();
+        self.merges.reset_peak();
         // A larger budget may have space for pieces that were dropped.
         self.has_missing.store(true, Relaxed);
         // Tables cannot shrink: the next step freezes LogStores that are too large now.
@@ -214,11 +214,6 @@ impl MemoryBudget {
         bytes.min((self.transfer_bytes_max() / shared).max(TRANSFER_BYTES_MIN as usize))
     }
 
-    /// Returns whether a filter of this size may be built.
-    pub fn leaves_room_for(&self, bytes: u64) -> bool {
-        bytes <= self.budget.load(Relaxed) / FILTER_SHARE
-    }
-
     /// Returns the maximum number of keys that are looked up together, if each has a buffer of this size.
     pub fn batch_keys_max(&self, buffer_bytes: usize) -> usize {
         let keys = self.budget.load(Relaxed) / BATCH_SHARE / buffer_bytes.max(1) as u64;
@@ -257,8 +252,8 @@ impl MemoryBudget {
         }
         ram.add("locks", KEY_STRIPES_BYTES as u64);
         ram.add("log_buffer", self.log.heap_bytes() as u64);
-        ram.add("convert_buffers", self.convert_bytes.load(Relaxed));
-        ram.add("merge_buffers", self.merge_bytes.load(Relaxed));
+        ram.add("convert_buffers", self.conversions.sum());
+        ram.add("merge_buffers", self.merges.sum());
         if self.configuration.settings.chain.is_some() {
             ram.add("chain_buffers", self.chain_bytes.load(Relaxed));
         }
@@ -312,14 +307,29 @@ impl MemoryBudget {
         }
     }
 
-    /// Returns the memory that the engine requires now and at the peak of the work that it may start, in bytes.
-    fn required_bytes(&self) -> u64 {
-        let (converting, merging) = (self.convert_bytes.load(Relaxed), self.merge_bytes.load(Relaxed));
+    /// Returns whether the budget has place for a further conversion.
+    pub fn has_room_for_conversion(&self) -> bool {
+        self.has_room_for(|required| required.convert)
+    }
+
+    /// Returns whether the budget has place for a further merge.
+    pub fn has_room_for_merge(&self) -> bool {
+        self.has_room_for(|required| required.further_merge)
+    }
+
+    fn has_room_for(&self, job: fn(&Required) -> u64) -> bool {
+        self.budget().is_none_or(|budget| {
+            let required = self.required();
+            required.bytes + required.pieces + job(&required) <= budget
+        })
+    }
+
+    /// Returns the memory that the engine requires now and at the peak of the work that it may start.
+    fn required(&self) -> Required {
+        let (converting, merging) = (self.conversions.sum(), self.merges.sum());
         let chaining = self.chain_bytes.load(Relaxed);
-        // The next job may take as much as the largest one so far.
-        self.convert_peak.fetch_max(converting, Relaxed);
-        self.merge_peak.fetch_max(merging, Relaxed);
         let (mut pieces, mut sorted_bytes, mut stores, mut records) = (0, 0, 0, 0);
+        let (mut all_pieces, mut filter_bytes) = (0, 0);
         let (mut table_bytes, mut growth, mut prefilter_bytes, mut columns_bytes) = (0, 0, 0, 0);
         for partition in self.partitions.iter() {
             let view = partition.read(|state| {
@@ -329,8 +339,12 @@ impl MemoryBudget {
                 records = records.max(u64::from(state.active.slots()));
                 state.view.clone()
             });
-            let resident = view.pieces().filter(|piece| piece.resident).map(|piece| piece.bytes);
-            pieces += resident.sum::<u64>();
+            for piece in view.pieces() {
+                pieces += if piece.resident { piece.bytes } else { 0 };
+                all_pieces += if piece.resident { piece.bytes } else { 2 * decoded_bytes(piece.bytes) };
+            }
+            let merged = view.sorted_records() + view.hash_records();
+            filter_bytes = filter_bytes.max(self.last_filter_bytes(merged).unwrap_or(0));
             sorted_bytes =
                 sorted_bytes.max(view.sorted.as_ref().map_or(0, |(_, store)| store.saved_bytes().0));
             stores = stores.max(view.hash_stores.len() as u64);
@@ -363,13 +377,28 @@ impl MemoryBudget {
             self.account().total_bytes().saturating_sub(pieces + cached + converting + merging + chaining);
         // Buffers that grow by less than this need no new decision.
         self.read_bytes.store(scratch_bytes() + SLACK_BYTES as usize / 2, Relaxed);
-        fixed
+        // The next job may take as much as the largest one so far.
+        let (convert, merge) = (self.conversions.of_one(convert), self.merges.of_one(merge));
+        // It builds a filter, and freezes a LogStore, which another one follows.
+        let further_merge = merge + filter_bytes + table_bytes;
+        let bytes = fixed
             + SLACK_BYTES
             + growth
             + table_bytes
-            + convert.max(self.convert_peak.load(Relaxed))
-            + merge.max(self.merge_peak.load(Relaxed))
-            + columns_bytes.max(chaining)
+            + convert * (1 + self.conversions.further())
+            + merge
+            + further_merge * self.merges.further()
+            + columns_bytes.max(chaining);
+        Required { bytes, pieces: all_pieces, convert, further_merge }
+    }
+
+    /// Returns the most memory of building the filter of a SortedStore with this many records, in bytes; `None` if it
+    /// gets none.
+    pub fn last_filter_bytes(&self, records: u64) -> Option<u64> {
+        let bits = self.configuration.settings.filter_last_store;
+        // While it is saved, it is in memory twice.
+        let bytes = records * u64::from(bits) / 4;
+        (bits > 0 && bytes <= self.budget.load(Relaxed) / FILTER_SHARE).then_some(bytes)
     }
 
     /// Decides what is in memory when `extra` more bytes are about to be taken. Returns the piece to read back next, if
@@ -381,7 +410,7 @@ impl MemoryBudget {
         };
         // Two threads at a time would both count on the memory that is left.
         let _change = self.change.lock();
-        let mut left = budget.saturating_sub(self.required_bytes() + extra);
+        let mut left = budget.saturating_sub(self.required().bytes + extra);
         let mut pieces: Vec<(usize, Piece)> = Vec::new();
         for (number, partition) in self.partitions.iter().enumerate() {
             pieces.extend(partition.view().pieces().map(|piece| (number, piece)));
@@ -467,6 +496,17 @@ impl MemoryBudget {
         });
         missing.min_by_key(|(number, piece)| (piece.kind, *number, piece.store))
     }
+}
+
+/// The memory that the engine requires, in bytes.
+struct Required {
+    /// Now, and at the peak of the jobs in progress and of one more of each kind that has none.
+    bytes: u64,
+    /// Of all indexes and filters, also of those on flash.
+    pieces: u64,
+    /// Of a further conversion, and of a further merge.
+    convert: u64,
+    further_merge: u64,
 }
 
 fn decoded_bytes(saved: u64) -> u64 {

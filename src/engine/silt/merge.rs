@@ -43,8 +43,6 @@ use std::sync::Arc;
 
 /// A step ends after this many bytes, however few records they are.
 const BYTES_PER_STEP: usize = 1 << 20;
-/// The weight of a new measurement in the smoothed share of new keys.
-const NEW_KEYS_WEIGHT: f64 = 0.5;
 /// A merge shows its records to lookups in about this many parts.
 pub const PARTS: u64 = 16;
 
@@ -72,8 +70,6 @@ pub(super) struct MergeJob {
     sorted_records: u64,
     /// The records of all that is merged.
     records: u64,
-    /// The share of new keys among young records that was expected.
-    new_key_ratio: f64,
     cursor: MergeCursor,
     output: Output,
     /// The chain that the merged one replaces.
@@ -200,13 +196,12 @@ impl MergeJob {
             records: young + view.sorted_records(),
             next_part: 0,
             loads_over,
-            new_key_ratio,
             // No older store remains, so a tombstone that is dropped uncovers nothing.
             cursor: MergeCursor::new(sources, Some(now_ms))
                 .with_compaction_filter(configuration.compaction_filter.clone()),
             filter: last_filter(context, settings.expected_records)?,
             prefilter: prefilter(context, settings.expected_records),
-            // It stays the chain until the end: no job writes one for a partition that is merged (`next_chain`).
+            // It stays the chain until the end: no job writes one for a partition that is merged (`choose_chain`).
             replaced: view.chain.clone(),
             output: Output::Store(Box::new(OrderedTableWriter::create(
                 &configuration.directory,
@@ -296,6 +291,11 @@ impl MergeJob {
         }
     }
 
+    /// Returns the partition.
+    pub fn partition(&self) -> usize {
+        self.partition
+    }
+
     /// Returns the number of HashStore records that it has passed, about: it passes all sources at the same pace.
     pub fn merged_records(&self) -> u64 {
         let share = self.cursor.taken() as f64 / self.records.max(1) as f64;
@@ -325,8 +325,8 @@ impl MergeJob {
         Ok(names.into_iter().try_for_each(|name| directory.remove(&name))?)
     }
 
-    /// Replaces everything that was merged by the new SortedStore. Returns the smoothed share of new keys, if there
-    /// were any young records.
+    /// Replaces everything that was merged by the new SortedStore. Returns the share of new keys, if there were any
+    /// young records.
     pub fn finish(self, context: &JobContext) -> Result<Option<f64>> {
         let JobContext { configuration, partitions, commits, .. } = context;
         let taken = self.cursor.taken().saturating_sub(self.sorted_records);
@@ -377,8 +377,7 @@ impl MergeJob {
         if taken == 0 || self.loads_over.is_some() {
             return Ok(None);
         }
-        let measured = new as f64 / taken as f64;
-        Ok(Some(self.new_key_ratio + NEW_KEYS_WEIGHT * (measured - self.new_key_ratio)))
+        Ok(Some(new as f64 / taken as f64))
     }
 }
 
@@ -392,9 +391,6 @@ fn prefilter(context: &JobContext, records: u64) -> Option<PrefilterBuilder> {
 /// budget.
 fn last_filter(context: &JobContext, records: u64) -> Result<Option<RangedFilterBuilder>> {
     let bits = context.configuration.settings.filter_last_store;
-    // While it is saved, it is in memory twice.
-    if bits == 0 || !context.memory.leaves_room_for(records * u64::from(bits) / 4) {
-        return Ok(None);
-    }
-    Ok(Some(RangedFilterBuilder::new(records, bits)?))
+    let is_built = context.memory.last_filter_bytes(records).is_some();
+    Ok(if is_built { Some(RangedFilterBuilder::new(records, bits)?) } else { None })
 }

@@ -52,6 +52,7 @@ mod engine;
 mod family;
 mod get;
 mod get_many;
+mod job_bytes;
 mod job_context;
 #[doc(hidden)]
 pub mod live;
@@ -67,6 +68,7 @@ mod rate;
 mod recovery;
 mod repair;
 mod scan;
+mod schedule;
 mod scheduler;
 mod settings;
 mod snapshot;

@@ -2,17 +2,17 @@
 
 use super::configuration::Configuration;
 use super::partition_settings::ChainSettings;
-use super::policy::{self, OCCUPANCY, PartitionCounts, log_store_settings};
+use super::policy::{self, OCCUPANCY, PartitionCounts, Work, log_store_settings};
 use super::ranges;
 use super::stores::Stores;
 use super::view::{InstalledChain, PartitionSnapshot, View};
-use crate::engine::jobs::{is_short, reserve_bytes, with_locks};
+use crate::engine::jobs::{has_besides, is_short, reserve_bytes, with_locks};
 use crate::error::{Error, Result};
 use crate::key::{Key, Route};
 use crate::store::log::{Log, LogView};
 use crate::store::log_store::{FrozenLog, LogStore, LogStoreSettings};
 use crate::store::table::OrderedTable;
-use siltstone_device::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use siltstone_device::sync::{Mutex, MutexGuard, RwLock};
 use siltstone_device::{Purpose, with_scratch};
 use siltstone_index::run_columns::RunColumnsSettings;
@@ -27,6 +27,8 @@ pub(super) struct Partition {
     state: RwLock<PartitionState>,
     /// The ranges of the columns of new runs; 0 before the first.
     ranges: AtomicU32,
+    /// Whether a merge is in progress: the reserve of free space has place for what it writes.
+    is_merging: AtomicBool,
 }
 
 /// What a lookup searches.
@@ -63,7 +65,13 @@ impl Partition {
     pub fn new(active: LogStore, view: View, ranges: u32) -> Partition {
         let (freeze_at, log_reach_bytes) = (u32::MAX, u64::MAX);
         let state = PartitionState { active, freeze_at, log_reach_bytes, view: Arc::new(view) };
-        Partition { writer: Mutex::new(()), state: RwLock::new(state), ranges: AtomicU32::new(ranges) }
+        let is_merging = AtomicBool::new(false);
+        Partition {
+            writer: Mutex::new(()),
+            state: RwLock::new(state),
+            ranges: AtomicU32::new(ranges),
+            is_merging,
+        }
     }
 
     /// Returns the number of ranges of the columns of new runs; 0 before the first.
@@ -74,6 +82,11 @@ impl Partition {
     /// Sets the number of ranges of the columns of runs from now on.
     pub fn set_ranges(&self, ranges: u32) {
         self.ranges.store(ranges, Relaxed);
+    }
+
+    /// Notes whether a merge is in progress.
+    pub fn set_merging(&self, is_merging: bool) {
+        self.is_merging.store(is_merging, Relaxed);
     }
 
     /// Reads the state.
@@ -96,17 +109,19 @@ impl Partition {
     }
 
     /// Returns the counts that the policy decides by.
-    pub fn counts(&self, compact: bool) -> PartitionCounts {
+    pub fn counts(&self, compact: bool, work: Work) -> PartitionCounts {
         let view = self.view();
         PartitionCounts {
             frozen: view.frozen.len(),
             frozen_records: view.frozen_records(),
+            oldest_frozen: view.frozen.last().map(|frozen| frozen.start()),
             hash_stores: view.hash_stores.len(),
             hash_records: view.hash_records(),
             sorted_records: view.sorted_records(),
             unchained: view.unchained(),
             chain_is_damaged: view.chain.as_ref().is_some_and(|(_, chain)| chain.is_damaged()),
             compact,
+            work,
         }
     }
 }
@@ -419,18 +434,29 @@ impl Partitions {
         most.min(data_bytes.max(full + full / 2).max(policy::LOG_REACH_MIN))
     }
 
-    /// Returns how many bytes puts leave free. A merge writes a partition before it frees what it replaces, and the log
-    /// is freed after all of its records were written to stores.
+    /// Returns how many bytes puts leave free. A merge writes a partition before it frees what it replaces: one of the
+    /// largest partition, or all that are in progress. The log is freed after all of its records were written to stores.
     pub fn reserve_bytes(&self) -> u64 {
-        let sizes = || self.partitions.iter().map(|partition| partition.view().disk_bytes());
+        let (mut all, mut largest, mut merging) = (0, 0, 0);
+        for partition in &self.partitions {
+            let bytes = partition.view().disk_bytes();
+            all += bytes;
+            largest = largest.max(bytes);
+            merging += if partition.is_merging.load(Relaxed) { bytes } else { 0 };
+        }
         let log_bytes = self.log.end() - self.log.start();
-        let merged = sizes().max().unwrap_or(0);
-        reserve_bytes(sizes().sum::<u64>() + log_bytes, merged + log_bytes)
+        reserve_bytes(all + log_bytes, largest.max(merging) + log_bytes)
     }
 
     /// Returns whether the file system has less than the reserve.
     pub fn is_short(&self) -> bool {
         is_short(&self.configuration.directory, self.reserve_bytes())
+    }
+
+    /// Returns whether the file system has space for a merge of a partition beside those in progress.
+    pub fn has_space_for_merge(&self, number: usize) -> bool {
+        let bytes = self.partitions[number].view().disk_bytes();
+        has_besides(&self.configuration.directory, self.reserve_bytes(), bytes)
     }
 
     /// Returns the end of the log, if all records of the partition in the log are in these LogStores; then the

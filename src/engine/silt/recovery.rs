@@ -59,6 +59,8 @@ pub(super) struct SiltOpening {
     pub to_keep: KeptSettings,
     pub memory_budget: Option<u64>,
     pub compaction_filter: Option<CompactionFilter>,
+    /// How many threads execute steps at the same time.
+    pub threads: usize,
 }
 
 impl SiltEngine {
@@ -69,8 +71,15 @@ impl SiltEngine {
         opening: SiltOpening,
         progress: &mut Progress<'_>,
     ) -> Result<SiltEngine> {
-        let SiltOpening { info, named_settings, settings, to_keep, memory_budget, compaction_filter } =
-            opening;
+        let SiltOpening {
+            info,
+            named_settings,
+            settings,
+            to_keep,
+            memory_budget,
+            compaction_filter,
+            threads,
+        } = opening;
         let mut manifest = manifest.rewrite_beyond(settings.manifest_bytes_max);
         let header = *manifest.header();
         let settings = with_expected_keys(settings, 1 << header.partitions_log2);
@@ -119,6 +128,7 @@ impl SiltEngine {
             header,
             hasher: header.records().hasher,
             compaction_filter,
+            threads,
         });
         let partitions = Partitions::new(&configuration, &log, partitions, slots_max);
         let lost_tail_bytes = recovered.lost_tail_bytes;

@@ -1,10 +1,19 @@
 //! Background work: which job runs next, one bounded step at a time.
 //!
-//! The two jobs, one conversion and one merge, run concurrently if two threads drive them. Only one partition is
-//! merged at a time, so the extra space is that of one partition.
+//! A conversion and a merge run concurrently if two threads drive them. With more threads, *further* conversions and
+//! merges begin, of other partitions, up to one less of each kind than there are threads. They begin if other threads
+//! work on all that have begun, and
 //!
-//! The records that a merge has passed count as merged, both for the pressure on writers and for its own pace. While a
-//! merge is ahead of schedule and no LogStore is queued, the worker sleeps after each step in proportion to its
+//! - work is so far behind that writers are delayed or soon will be, or a compaction was requested (`policy`),
+//! - the memory budget has place for their buffers besides all indexes and filters (`memory_budget`),
+//! - the file system has place for what each merge writes before it frees what it replaces (`partition`), besides the
+//!   reserve of free space, and
+//! - no rate is set: it limits what all jobs of a kind read and write.
+//!
+//! So without pressure one partition is merged at a time, and the extra space is that of one partition.
+//!
+//! The records that merges have passed count as merged, both for the pressure on writers and for their own pace. While
+//! merges are ahead of schedule and no LogStore is queued, the worker sleeps after each step in proportion to the
 //! *slack*, leaving drive bandwidth to gets. It resumes full speed as soon as writes need it.
 
 use super::chain::{ChainJob, ChainStep};
@@ -14,8 +23,9 @@ use super::live::Edit;
 use super::merge::{Loaded, MergeJob};
 use super::policy::{Counts, Job, Pressure};
 use super::rate::Rate;
+use super::schedule::Schedule;
 use crate::batch::TimestampMs;
-use crate::engine::jobs::{JobSlot, step_furthest_behind};
+use crate::engine::jobs::{JobSlot, JobSlots, step_furthest_behind};
 use crate::engine::{Background, Backpressure, Step};
 use crate::error::{Error, Result};
 use siltstone_device::Purpose;
@@ -26,12 +36,12 @@ use std::cell::Cell;
 /// The slack while the only work is to free the space of removed files.
 const FREEING_SLACK: f64 = 8.0;
 
-/// The jobs in progress, at most one of each kind, and the state of the queued work.
+/// The jobs in progress, and the state of the queued work.
 pub(super) struct Scheduler {
     context: JobContext,
-    converting: JobSlot<ConvertJob>,
+    converting: JobSlots<ConvertJob>,
     chaining: JobSlot<ChainJob>,
-    merging: JobSlot<MergeJob>,
+    merging: JobSlots<MergeJob>,
     schedule: Mutex<Schedule>,
     /// The state of the background work, for threads that do not lock the schedule.
     pressure: AtomicU64,
@@ -45,49 +55,33 @@ pub(super) struct Scheduler {
     /// How many conversions and merges have ended.
     pub conversions: AtomicU64,
     pub merges: AtomicU64,
+    /// How many of them have begun while others of their kind were in progress.
+    pub further_conversions: AtomicU64,
+    pub further_merges: AtomicU64,
     /// How many chains were written, except by merges.
     pub chains: AtomicU64,
 }
 
-/// The partitions that jobs work on, and those whose compaction was requested.
-struct Schedule {
-    converting: Option<usize>,
-    chaining: Option<usize>,
-    merging: Option<usize>,
-    /// The merge in progress includes the partition's frozen LogStores, so they are not converted.
-    merging_frozen: bool,
-    compact: Vec<bool>,
-    new_key_ratio: f64,
-    /// How many HashStore records the merge in progress has passed.
-    merged_records: u64,
-}
-
 impl Scheduler {
     pub fn new(context: JobContext) -> Scheduler {
-        let health = context.log.health();
-        let settings = &context.configuration.settings;
+        let (health, configuration) = (context.log.health(), &context.configuration);
+        let settings = &configuration.settings;
         Scheduler {
             convert_rate: Rate::new(settings.convert_bytes_per_s),
             merge_rate: Rate::new(settings.merge_bytes_per_s),
             is_limited: AtomicBool::new(false),
-            converting: JobSlot::new("conversion", health),
+            converting: JobSlots::new("conversion", health, configuration.conversions_max()),
             chaining: JobSlot::new("chain", health),
-            merging: JobSlot::new("merge", health),
-            schedule: Mutex::new(Schedule {
-                converting: None,
-                chaining: None,
-                merging: None,
-                merging_frozen: false,
-                compact: vec![false; context.partitions.len()],
-                new_key_ratio: 1.0,
-                merged_records: 0,
-            }),
+            merging: JobSlots::new("merge", health, configuration.merges_max()),
+            schedule: Mutex::new(Schedule::new(context.partitions.len())),
             pressure: AtomicU64::new(0),
             slack: AtomicU64::new(0),
             has_work: AtomicBool::new(false),
             wants_thread: AtomicBool::new(false),
             conversions: AtomicU64::new(0),
             merges: AtomicU64::new(0),
+            further_conversions: AtomicU64::new(0),
+            further_merges: AtomicU64::new(0),
             chains: AtomicU64::new(0),
             context,
         }
@@ -119,14 +113,7 @@ impl Scheduler {
     }
 
     fn counts(&self, schedule: &Schedule) -> Counts {
-        let partitions = self.context.partitions.iter().zip(&schedule.compact);
-        Counts {
-            partitions: partitions.map(|(partition, compact)| partition.counts(*compact)).collect(),
-            new_key_ratio: schedule.new_key_ratio,
-            merged_records: schedule.merged_records,
-            record_bytes: self.context.partitions.record_bytes(),
-            is_short: self.context.partitions.is_short(),
-        }
+        schedule.counts(&self.context)
     }
 
     /// Updates the state of the background work, after a LogStore was frozen or a job has ended.
@@ -142,16 +129,15 @@ impl Scheduler {
         let is_writable = !configuration.directory.is_read_only();
         let has_commits = commits.pending() > 0;
         let has_merge = counts.choose_merge(settings).is_some();
-        let has_chain = self.next_chain(schedule).is_some();
-        let is_active =
-            schedule.converting.is_some() || schedule.chaining.is_some() || schedule.merging.is_some();
+        let has_chain = self.next_chain(&counts).is_some();
         let has_frozen = counts.partitions.iter().any(|partition| partition.frozen > 0);
         let wants_thread = has_commits
-            || schedule.converting.is_none() && self.oldest_frozen(schedule).is_some()
-            || schedule.chaining.is_none() && has_chain
-            || schedule.merging.is_none() && has_merge;
-        let has_work = is_active || has_commits || has_frozen || has_chain || has_merge;
-        let slack = if schedule.merging.is_some() { counts.slack(settings) } else { 0.0 };
+            || self.next_conversion(&counts).is_some()
+            || !schedule.is_chaining() && has_chain
+            || self.next_merge(&counts).is_some();
+        let has_work = schedule.is_active() || has_commits || has_frozen || has_chain || has_merge;
+        let is_merging = counts.merges().next().is_some();
+        let slack = if is_merging { counts.slack(settings) } else { 0.0 };
         memory.set_keys(counts.keys() as u64);
         self.wants_thread.store(wants_thread && is_writable, Ordering::Release);
         self.pressure.store(convert.max(merge).to_bits(), Ordering::Release);
@@ -160,18 +146,20 @@ impl Scheduler {
         memory.keep_within_budget();
     }
 
-    /// Executes one bounded piece of work: of the job that is further behind, or of the other if a thread is at that
+    /// Executes one bounded piece of work: of the job that is further behind, or of another one if threads are at that
     /// one.
     pub fn step(&self, now_ms: TimestampMs) -> Result<Step> {
         self.context.log.health().run(|| {
             let JobContext { configuration, partitions, commits, memory, .. } = &self.context;
-            let due = self.counts(&self.schedule.lock()).due(&configuration.settings);
+            let settings = &configuration.settings;
+            let counts = self.counts(&self.schedule.lock());
+            let (due, urgent) = (counts.due(settings), counts.urgent(settings));
             // In every step: a LogStore with few writes would keep the whole log since its first record.
             self.freeze_idle_log_stores()?;
             partitions.shrink_log_stores()?;
             let worked = step_furthest_behind(due, |job| match job {
-                Job::Convert => self.step_convert(now_ms),
-                Job::Merge => self.step_merge(now_ms),
+                Job::Convert => self.step_convert(urgent.convert, now_ms),
+                Job::Merge => self.step_merge(urgent.merge, now_ms),
                 Job::Load => Ok(memory.step_load()? == Step::Worked),
             })?;
             let is_limited = !worked && self.has_limited_work(now_ms);
@@ -195,16 +183,17 @@ impl Scheduler {
     /// Returns whether there is a conversion or a merge that waits for its rate.
     fn has_limited_work(&self, now_ms: TimestampMs) -> bool {
         let schedule = self.schedule.lock();
-        let converts = || schedule.converting.is_some() || self.oldest_frozen(&schedule).is_some();
+        let counts = self.counts(&schedule);
+        let converts = || counts.conversions() > 0 || counts.choose_conversion().is_some();
         let settings = &self.context.configuration.settings;
-        let chains = || schedule.chaining.is_some() || self.next_chain(&schedule).is_some();
-        let merges = || schedule.merging.is_some() || self.counts(&schedule).choose_merge(settings).is_some();
+        let chains = || schedule.is_chaining() || self.next_chain(&counts).is_some();
+        let merges = || counts.merges().next().is_some() || counts.choose_merge(settings).is_some();
         !self.convert_rate.allows(now_ms) && (converts() || chains())
             || !self.merge_rate.allows(now_ms) && merges()
     }
 
-    /// Runs a step of a job, unless it has to wait for its rate, and charges what it reads and writes. One thread at a
-    /// time runs the jobs of a purpose.
+    /// Runs a step of a job, unless it has to wait for its rate, and charges what it reads and writes. With a rate one
+    /// thread at a time runs the jobs of a purpose.
     fn limited(
         &self,
         rate: &Rate,
@@ -227,44 +216,83 @@ impl Scheduler {
         Ok(worked)
     }
 
-    fn step_convert(&self, now_ms: TimestampMs) -> Result<bool> {
+    fn step_convert(&self, is_urgent: bool, now_ms: TimestampMs) -> Result<bool> {
         self.limited(&self.convert_rate, Purpose::Convert, now_ms, || {
             let chained = self.chain()?;
-            Ok(self.convert()? || chained)
+            Ok(self.convert(is_urgent)? || chained)
         })
     }
 
-    fn step_merge(&self, now_ms: TimestampMs) -> Result<bool> {
-        self.limited(&self.merge_rate, Purpose::Merge, now_ms, || self.merge(now_ms))
+    fn step_merge(&self, is_urgent: bool, now_ms: TimestampMs) -> Result<bool> {
+        let start = |slot| self.start_merge(slot, now_ms);
+        self.limited(&self.merge_rate, Purpose::Merge, now_ms, || {
+            self.merging.step(is_urgent, start, |job, slot| self.continue_merge(job, slot))
+        })
     }
 
-    fn convert(&self) -> Result<bool> {
+    /// Returns the partition whose LogStore is converted next, if a conversion may begin now.
+    fn next_conversion(&self, counts: &Counts) -> Option<usize> {
+        let JobContext { configuration, memory, .. } = &self.context;
+        let number = counts.choose_conversion()?;
+        let begun = counts.conversions();
+        let may_begin = begun == 0
+            || begun < configuration.conversions_max()
+                && counts.urgent(&configuration.settings).convert
+                && memory.has_room_for_conversion();
+        may_begin.then_some(number)
+    }
+
+    /// Returns the partition that is merged next, if a merge may begin now.
+    fn next_merge(&self, counts: &Counts) -> Option<usize> {
+        let settings = &self.context.configuration.settings;
+        let number = counts.choose_merge(settings)?;
+        let is_first = counts.merges().next().is_none();
+        let may_begin = is_first || counts.urgent(settings).merge && self.may_merge_further(counts, number);
+        may_begin.then_some(number)
+    }
+
+    /// Returns whether there is a slot, memory and space for a merge of this partition beside those in progress.
+    fn may_merge_further(&self, counts: &Counts, number: usize) -> bool {
+        let JobContext { configuration, partitions, memory, .. } = &self.context;
+        counts.merges().count() < configuration.merges_max()
+            && memory.has_room_for_merge()
+            && partitions.has_space_for_merge(number)
+    }
+
+    fn convert(&self, is_urgent: bool) -> Result<bool> {
         let memory = &self.context.memory;
-        let start = || {
+        let start = |_| {
             let mut schedule = self.schedule.lock();
-            // The lock is held until `converting` is set: a merge that starts meanwhile would include the same
+            let counts = self.counts(&schedule);
+            // The lock is held until the conversion is noted: a merge that starts meanwhile would include the same
             // LogStore.
-            let Some(number) = self.oldest_frozen(&schedule) else { return Ok(None) };
-            let settings = &self.context.configuration.settings;
-            let hash_stores = self.counts(&schedule).hash_stores_mean(settings);
+            let Some(number) = self.next_conversion(&counts) else { return Ok(None) };
+            memory.conversions.begin();
+            if counts.conversions() > 0 {
+                self.further_conversions.fetch_add(1, Ordering::Relaxed);
+                // The record cache gives back what the job will take.
+                memory.rebalance(0);
+            }
+            let hash_stores = counts.hash_stores_mean(&self.context.configuration.settings);
             let job = ConvertJob::start(&self.context, number, hash_stores)?;
-            schedule.converting = Some(number);
+            schedule.works[number].converts = true;
             Ok(Some(job))
         };
-        self.converting.step(start, |mut job| {
+        self.converting.step(is_urgent, start, |mut job, slot| {
             let done = job.step(&self.context)?;
-            memory.convert_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
+            memory.conversions.set(slot, job.heap_bytes());
             memory.keep_within_budget();
             if !done {
                 return Ok(Some(job));
             }
+            let number = job.partition();
             job.finish(&self.context)?;
             self.conversions.fetch_add(1, Ordering::Relaxed);
-            memory.convert_bytes.store(0, Ordering::Relaxed);
+            memory.conversions.end(slot);
             {
                 let mut schedule = self.schedule.lock();
                 // After `finish`: a merge must not include the LogStore before the HashStore has replaced it.
-                schedule.converting = None;
+                schedule.works[number].converts = false;
                 self.refresh_locked(&schedule);
             }
             memory.rebalance(0);
@@ -273,9 +301,8 @@ impl Scheduler {
     }
 
     /// Returns the partition whose chain is written next, if chains are configured.
-    fn next_chain(&self, schedule: &Schedule) -> Option<usize> {
-        let chain = self.context.configuration.settings.chain.as_ref()?;
-        self.counts(schedule).choose_chain(chain, &[schedule.merging])
+    fn next_chain(&self, counts: &Counts) -> Option<usize> {
+        counts.choose_chain(self.context.configuration.settings.chain.as_ref()?)
     }
 
     /// Runs a step of the job that writes a chain.
@@ -286,10 +313,10 @@ impl Scheduler {
         let memory = &self.context.memory;
         let start = || {
             let mut schedule = self.schedule.lock();
-            let Some(number) = self.next_chain(&schedule) else { return Ok(None) };
+            let Some(number) = self.next_chain(&self.counts(&schedule)) else { return Ok(None) };
             let job = ChainJob::start(&self.context, number)?;
             match job {
-                Some(_) => schedule.chaining = Some(number),
+                Some(_) => schedule.works[number].chains = true,
                 // Its runs have other columns. A merge makes columns and a chain of their records.
                 None => schedule.compact[number] = true,
             }
@@ -297,6 +324,7 @@ impl Scheduler {
             Ok(job)
         };
         self.chaining.step(start, |job| {
+            let number = job.partition();
             let complete = match job.step(&self.context)? {
                 ChainStep::Working(job) => {
                     memory.chain_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
@@ -314,7 +342,7 @@ impl Scheduler {
             {
                 let mut schedule = self.schedule.lock();
                 // After `finish`: a merge takes the chain that it will replace from the view when it starts.
-                schedule.chaining = None;
+                schedule.works[number].chains = false;
                 self.refresh_locked(&schedule);
             }
             memory.rebalance(0);
@@ -322,76 +350,66 @@ impl Scheduler {
         })
     }
 
-    /// Returns the partition with the LogStore that was frozen first, of those that are to be converted.
-    fn oldest_frozen(&self, schedule: &Schedule) -> Option<usize> {
-        let partitions = self.context.partitions.iter().enumerate();
-        let is_merged = |number| schedule.merging_frozen && schedule.merging == Some(number);
-        // A compaction merges frozen LogStores without a conversion.
-        let convertible = partitions.filter(|(number, _)| !schedule.compact[*number] && !is_merged(*number));
-        // By its start in the log: the oldest LogStore keeps most of the log from being released.
-        let oldest = convertible.filter_map(|(number, partition)| {
-            partition.read(|state| state.view.frozen.last().map(|frozen| (frozen.start(), number)))
-        });
-        oldest.min().map(|(_, number)| number)
-    }
-
-    fn merge(&self, now_ms: TimestampMs) -> Result<bool> {
-        self.merging.step(|| self.start_merge(now_ms), |job| self.continue_merge(job))
-    }
-
-    /// Runs a step of a merge. Returns it if it has more.
-    fn continue_merge(&self, mut job: MergeJob) -> Result<Option<MergeJob>> {
+    /// Runs a step of the merge in a slot. Returns it if it has more.
+    fn continue_merge(&self, mut job: MergeJob, slot: usize) -> Result<Option<MergeJob>> {
         let memory = &self.context.memory;
-
+        let number = job.partition();
         let done = job.step(&self.context)?;
-        memory.merge_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
+        memory.merges.set(slot, job.heap_bytes());
         memory.keep_within_budget();
         if !done {
             let mut schedule = self.schedule.lock();
-            schedule.merged_records = job.merged_records();
+            schedule.pass(number, job.merged_records());
             self.refresh_locked(&schedule);
             return Ok(Some(job));
         }
-        let new_key_ratio = job.finish(&self.context)?;
+        let new_keys = job.finish(&self.context)?;
         self.merges.fetch_add(1, Ordering::Relaxed);
-        memory.merge_bytes.store(0, Ordering::Relaxed);
-        {
-            let mut schedule = self.schedule.lock();
-            schedule.new_key_ratio = new_key_ratio.unwrap_or(schedule.new_key_ratio);
-            schedule.merging = None;
-            schedule.merged_records = 0;
-            self.refresh_locked(&schedule);
-        }
+        self.end_merge(number, slot, new_keys);
         memory.rebalance(0);
         Ok(None)
     }
 
-    fn start_merge(&self, now_ms: TimestampMs) -> Result<Option<MergeJob>> {
-        let JobContext { configuration, partitions, .. } = &self.context;
-        let (number, merging_frozen, new_key_ratio) = {
+    /// Notes that a merge does not go on: it has ended or was abandoned.
+    fn end_merge(&self, number: usize, slot: usize, new_keys: Option<f64>) {
+        self.context.memory.merges.end(slot);
+        self.context.partitions.get(number).set_merging(false);
+        let mut schedule = self.schedule.lock();
+        schedule.end_merge(number, new_keys);
+        self.refresh_locked(&schedule);
+    }
+
+    /// Notes that a merge of a partition begins, and makes place for its memory and what it writes. Returns whether it includes the frozen
+    /// LogStores.
+    fn begin_merge(&self, schedule: &mut Schedule, counts: &Counts, number: usize) -> bool {
+        let memory = &self.context.memory;
+        memory.merges.begin();
+        self.context.partitions.get(number).set_merging(true);
+        if counts.merges().next().is_some() {
+            self.further_merges.fetch_add(1, Ordering::Relaxed);
+            // The record cache gives back what the job will take.
+            memory.rebalance(0);
+        }
+        schedule.begin_merge(number)
+    }
+
+    fn start_merge(&self, slot: usize, now_ms: TimestampMs) -> Result<Option<MergeJob>> {
+        let (number, with_frozen, new_key_ratio) = {
             let mut schedule = self.schedule.lock();
-            let chosen = self.counts(&schedule).choose_merge(&configuration.settings);
-            let Some(number) = chosen else { return Ok(None) };
-            // Chains are written, and runs of chains converted, with the columns that the partition has.
-            let is_chained = configuration.settings.chain.is_some();
-            if is_chained && [schedule.chaining, schedule.converting].contains(&Some(number)) {
-                return Ok(None);
-            }
-            schedule.merging_frozen = schedule.converting != Some(number);
-            schedule.merging = Some(number);
+            let counts = self.counts(&schedule);
+            let Some(number) = self.next_merge(&counts) else { return Ok(None) };
+            let with_frozen = self.begin_merge(&mut schedule, &counts, number);
             // A compaction that is requested from here on needs another merge: its records may be too young for this
             // one. So does one whose records are being converted.
-            schedule.compact[number] &= !schedule.merging_frozen;
-            (number, schedule.merging_frozen, schedule.new_key_ratio)
+            schedule.compact[number] &= !with_frozen;
+            (number, with_frozen, schedule.new_key_ratio())
         };
         // The active LogStore is merged too, which saves its conversion.
-        partitions.freeze_early(number)?;
-        // The schedule is not locked for this: `merging` and `merging_frozen` keep other jobs off what is merged.
-        let job = MergeJob::start(&self.context, number, merging_frozen, new_key_ratio, now_ms, None)?;
+        self.context.partitions.freeze_early(number)?;
+        // The schedule is not locked for this: what it notes keeps other jobs off what is merged.
+        let job = MergeJob::start(&self.context, number, with_frozen, new_key_ratio, now_ms, None)?;
         if job.is_none() {
-            let mut schedule = self.schedule.lock();
-            schedule.merging = None;
-            self.refresh_locked(&schedule);
+            self.end_merge(number, slot, None);
         }
         Ok(job)
     }
@@ -411,25 +429,28 @@ impl Scheduler {
         let mut loaded = Some(loaded);
         while loaded.is_some() {
             let is_mine = Cell::new(false);
-            let start = || {
+            let start = |_| {
                 let job = self.start_load(number, &mut loaded, now_ms)?;
                 is_mine.set(job.is_some());
                 Ok(job)
             };
-            let worked = self.merging.step(start, |job| match is_mine.get() {
-                true => self.run_load(job, go_on),
+            // A caller waits for it.
+            let is_urgent = true;
+            let worked = self.merging.step(is_urgent, start, |job, slot| match is_mine.get() {
+                true => self.run_load(job, slot, go_on),
                 // A merge that was in progress.
-                false => self.continue_merge(job),
+                false => self.continue_merge(job, slot),
             })?;
             // Another job has the partition.
-            if !worked && !self.convert()? && !self.chain()? {
+            if !worked && !self.convert(false)? && !self.chain()? {
                 yield_now();
             }
         }
         Ok(())
     }
 
-    /// Starts the merge of a load, unless another job works on the partition, which may have older records.
+    /// Starts the merge of a load, unless another job works on the partition, which may have older records, or there is
+    /// no place for it beside other merges.
     fn start_load(
         &self,
         number: usize,
@@ -438,30 +459,33 @@ impl Scheduler {
     ) -> Result<Option<MergeJob>> {
         {
             let mut schedule = self.schedule.lock();
-            if [schedule.chaining, schedule.converting].contains(&Some(number)) {
+            let counts = self.counts(&schedule);
+            let is_first = counts.merges().next().is_none();
+            if schedule.works[number].is_any() || !is_first && !self.may_merge_further(&counts, number) {
                 return Ok(None);
             }
-            schedule.merging_frozen = true;
-            schedule.merging = Some(number);
+            self.begin_merge(&mut schedule, &counts, number);
         }
         self.context.partitions.freeze_early(number)?;
         MergeJob::start(&self.context, number, true, 1.0, now_ms, loaded.take())
     }
 
-    fn run_load(&self, job: MergeJob, go_on: &mut dyn FnMut() -> bool) -> Result<Option<MergeJob>> {
+    fn run_load(
+        &self,
+        job: MergeJob,
+        slot: usize,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<MergeJob>> {
+        let number = job.partition();
         let mut next = Some(job);
         while let Some(job) = next.take() {
             if !go_on() {
                 // Nothing of the load is visible yet: it shows no part before its commit.
                 job.abandon(&self.context)?;
-                self.context.memory.merge_bytes.store(0, Ordering::Relaxed);
-                let mut schedule = self.schedule.lock();
-                schedule.merging = None;
-                schedule.merged_records = 0;
-                self.refresh_locked(&schedule);
+                self.end_merge(number, slot, None);
                 return Err(Error::Interrupted);
             }
-            next = self.continue_merge(job)?;
+            next = self.continue_merge(job, slot)?;
         }
         Ok(None)
     }

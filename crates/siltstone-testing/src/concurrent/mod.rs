@@ -2,7 +2,7 @@
 //! determines what the threads do, which call fails, and the schedule of the threads, which Shuttle decides at every
 //! lock, atomic and device call. So a seed that fails repeats exactly. Needs `--cfg shuttle`.
 //!
-//! Two threads do background work; some write, others read. After the run, what each thread saw is checked for
+//! Two to four threads do background work; some write, others read. After the run, what each thread saw is checked for
 //! linearizability. The database is closed, killed or loses its power, and the records left are compared with what was
 //! guaranteed to each thread.
 
@@ -39,7 +39,7 @@ pub struct Counts {
     pub power_losses: u64,
     /// Operations of all threads that were acknowledged.
     pub operations: u64,
-    /// Background jobs, by the names of [`TestEngine::jobs`].
+    /// Background jobs, by the names of [`TestEngine::jobs`] and [`TestEngine::further_jobs`].
     pub jobs: BTreeMap<&'static str, u64>,
 }
 

@@ -77,8 +77,6 @@ pub struct Plan {
     pub(super) own_keys: u32,
     /// The operations of each thread, the writers first.
     pub(super) threads: Vec<Vec<Action>>,
-    /// Threads that do background work.
-    pub(super) workers: usize,
     pub(super) failing: Option<FailingCall>,
     /// The power fails at this change of the device.
     pub(super) power_off: Option<u64>,
@@ -115,20 +113,23 @@ impl Plan {
         let mut common = common_settings(random, fixed.then_some((KEY_BYTES, longest)));
         // Removes the settings that the engine does not have.
         (engine.draw_tiny)(&mut fastrand::Rng::with_seed(settings_seed), &mut common);
+        let durability = [Durability::Written, Durability::Synced][random.usize(..2)];
+        let ending = (random.u8(..4) > 0).then(|| Crash::random(random));
+        // With more than two, several conversions and merges are in progress at once.
+        common.threads = random.usize(2..=4);
         Plan {
             seed,
             engine: engine.clone(),
             settings_seed,
             common,
             value_bytes,
-            durability: [Durability::Written, Durability::Synced][random.usize(..2)],
+            durability,
             writers,
             own_keys,
             threads,
-            workers: 2,
             failing,
             power_off,
-            ending: (random.u8(..4) > 0).then(|| Crash::random(random)),
+            ending,
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) fn run(plan: Plan) -> Outcome {
         thread::spawn(move || bed.work_in_background())
     };
     let threads: Vec<_> = (0..bed.plan.threads.len()).map(user).collect();
-    let workers: Vec<_> = (0..bed.plan.workers).map(worker).collect();
+    let workers: Vec<_> = (0..bed.plan.common.threads).map(worker).collect();
     for thread in threads.into_iter().chain(workers) {
         thread.join().map_err(|_| "a thread panicked")?;
     }
@@ -191,12 +191,13 @@ impl TestBed {
             let found = stats.details.iter().find(|(name, _)| *name == job);
             (job, found.map_or(0, |(_, count)| *count as u64))
         };
+        let further = self.plan.engine.further_jobs.iter().copied();
         let counts = Counts {
             runs: 1,
             failed_calls: u64::from(self.device.fault_count() > 0),
             power_losses: u64::from(off),
             operations: self.witness().acknowledged,
-            jobs: self.plan.engine.jobs.iter().map(|job| count(job.name)).collect(),
+            jobs: self.plan.engine.jobs.iter().map(|job| job.name).chain(further).map(count).collect(),
         };
         self.witness().check_order();
         let TestBed { plan, device, database, witness, .. } = self;

@@ -43,6 +43,7 @@ impl TestEngine {
             draw: Arc::new(|random, common| random_bloomstore(random, common).into()),
             draw_tiny: Arc::new(|random, _| tiny_bloomstore(random).into()),
             jobs: &JOBS,
+            further_jobs: &["further_conversions", "further_merges"],
             job_buffers: &["convert_buffers", "merge_buffers", "chain_buffers"],
             store_suffixes: &[".hash", ".sorted", ".chain"],
             file_kinds: &FILE_KINDS,

@@ -56,6 +56,7 @@ impl TestEngine {
             draw: Arc::new(|random, common| random_flashkey(random, common).into()),
             draw_tiny: Arc::new(|random, common| tiny_flashkey(random, common).into()),
             jobs: &JOBS,
+            further_jobs: &[],
             job_buffers: &["clean_buffers", "key_merge_buffers"],
             store_suffixes: &[],
             file_kinds: &FILE_KINDS,

@@ -74,6 +74,9 @@ pub struct TestEngine {
     pub draw_tiny: Draw,
     /// The kinds of its background jobs.
     pub jobs: &'static [Job],
+    /// The counters in `Stats::details` of jobs that began while others of their kind were in progress, if several
+    /// threads do background work.
+    pub further_jobs: &'static [&'static str],
     /// The items of the RAM account that are zero while no background job runs.
     pub job_buffers: &'static [&'static str],
     /// How the names of its store files end: immutable files that belong to one database, with checksums of everything.
@@ -143,6 +146,7 @@ impl TestEngine {
                 MicaSettings::default().into()
             }),
             jobs: &[],
+            further_jobs: &[],
             job_buffers: &[],
             store_suffixes: &[],
             file_kinds: &[],
@@ -161,6 +165,7 @@ impl TestEngine {
             draw: Arc::new(draw_append_log),
             draw_tiny: Arc::new(draw_append_log),
             jobs: &[],
+            further_jobs: &[],
             job_buffers: &[],
             store_suffixes: &[],
             file_kinds: &[],

@@ -82,6 +82,7 @@ impl TestEngine {
             draw: Arc::new(|random, common| random_silt(random, common).into()),
             draw_tiny: Arc::new(|random, common| tiny_silt(random, common).into()),
             jobs: &JOBS,
+            further_jobs: &["further_conversions", "further_merges"],
             job_buffers: &["convert_buffers", "merge_buffers"],
             store_suffixes: &[".hash", ".sorted"],
             file_kinds: &FILE_KINDS,

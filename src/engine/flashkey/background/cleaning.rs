@@ -4,13 +4,14 @@ use super::{CleanCounts, Jobs, Look};
 use crate::batch::TimestampMs;
 use crate::engine::flashkey::choice::Choice;
 use crate::engine::flashkey::clean::Cleaning;
+use crate::engine::jobs::FURTHER_PRESSURE;
 use crate::error::Result;
 
 impl Jobs {
     pub(super) fn clean_counts(&self, look: &Look) -> CleanCounts {
         let logs = &self.logs;
         CleanCounts {
-            is_begun: self.cleanings.is_any_begun(),
+            is_begun: self.cleanings.begun() > 0,
             is_any: look.must_clean,
             is_any_dirty: look.is_any_dirty,
             live: look.live,
@@ -24,10 +25,10 @@ impl Jobs {
         }
     }
 
-    /// Returns how far behind cleaning is, if two segments may be cleaned at once. Records leave one segment at a time.
-    pub(super) fn pressure_of_second_cleaning(&self, counts: &CleanCounts) -> f64 {
+    /// Returns whether a second segment may be cleaned besides the first one. Records leave one segment at a time.
+    pub(super) fn takes_second_cleaning(&self, counts: &CleanCounts) -> bool {
         let may_begin = (counts.is_any || counts.is_any_dirty) && self.logs.may_move(counts.live);
-        if may_begin && !counts.recycles { counts.pressure() } else { 0.0 }
+        may_begin && !counts.recycles && counts.pressure() >= FURTHER_PRESSURE
     }
 
     pub(super) fn step_clean(&self, now_ms: TimestampMs) -> Result<bool> {
@@ -35,27 +36,31 @@ impl Jobs {
         if self.logs.below.as_ref().is_some_and(|below| below.pressure() >= 1.0) {
             return Ok(false);
         }
-        let start = || {
+        let start = |_| {
             let Choice { victim, live, fate, .. } = self.choose();
             // A second cleaning writes its copies before the first one frees its segment.
-            let is_possible = !self.cleanings.is_any_begun() || self.logs.may_move(live);
-            victim
-                .filter(|segment| is_possible && self.logs.hold(segment))
-                .map(|segment| Cleaning::begin(&self.logs, segment, live, fate))
+            let is_possible = self.cleanings.begun() == 0 || self.logs.may_move(live);
+            let victim = victim.filter(|segment| is_possible && self.logs.hold(segment));
+            Ok(victim.map(|segment| Cleaning::begin(&self.logs, segment, live, fate)))
         };
         let compacts = self.is_compacting();
-        let pressure = self.pressure_of_second_cleaning(&self.clean_counts(&self.look()));
-        self.cleanings.step(pressure, start, |mut cleaning, number| {
+        let is_urgent = self.takes_second_cleaning(&self.clean_counts(&self.look()));
+        self.cleanings.step(is_urgent, start, |mut cleaning, number| {
             cleaning.compacts |= compacts;
             let buffered = &self.memory.clean_bytes[number];
             let moves = cleaning.moves_what_may_leave(&self.logs);
             let piece_bytes = self.memory.transfer_bytes() as usize;
             let step = cleaning.step(&self.logs, &self.commits, now_ms, piece_bytes, buffered)?;
-            self.ended.lock().confirmed += step.confirmed;
-            if moves && step.next.is_none() {
+            let is_done = step.next.is_none();
+            {
+                let mut ended = self.ended.lock();
+                ended.confirmed += step.confirmed;
+                ended.cleaned += u64::from(is_done);
+            }
+            if moves && is_done {
                 self.extend_compaction()?;
             }
-            if step.next.is_none() {
+            if is_done {
                 self.changes.require_look();
             }
             Ok(step.next)

@@ -7,13 +7,13 @@
 //!    Everything else is counted after each step.
 
 use super::choice::{Choice, Compaction};
-use super::cleanings::Cleanings;
+use super::clean::{CLEANINGS_MAX, Cleaning};
 use super::commits::Commits;
 use super::indexed_logs::IndexedLogs;
 use super::memory::Memory;
 use super::search::IndexSearch;
 use crate::batch::TimestampMs;
-use crate::engine::jobs::{JobSlot, step_furthest_behind};
+use crate::engine::jobs::{JobSlot, JobSlots, step_furthest_behind};
 use crate::error::Result;
 use crate::store::ordered_keys::KeyMerge;
 use siltstone_device::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -67,7 +67,7 @@ pub(crate) struct Jobs {
     commits: Arc<Commits>,
     memory: Arc<Memory>,
     finishing: JobSlot<()>,
-    cleanings: Cleanings,
+    cleanings: JobSlots<Cleaning>,
     searching: JobSlot<IndexSearch>,
     confirming: JobSlot<ConfirmingOf>,
     saving: JobSlot<Saving>,
@@ -82,6 +82,8 @@ pub(crate) struct Jobs {
 /// How much work has ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ended {
+    /// The number of segments that were cleaned.
+    pub cleaned: u64,
     /// The number of entries that were removed because a newer one replaces them.
     pub confirmed: u64,
     /// The number of segments that were confirmed without being cleaned.
@@ -197,7 +199,7 @@ impl Jobs {
             commits: commits.clone(),
             memory: memory.clone(),
             finishing: JobSlot::new("end of a segment", health),
-            cleanings: Cleanings::new(health),
+            cleanings: JobSlots::new("cleaning", health, CLEANINGS_MAX),
             searching: JobSlot::new("search of overwrites", health),
             confirming: JobSlot::new("confirmation of overwrites", health),
             saving: JobSlot::new("save of the index", health),
@@ -235,7 +237,7 @@ impl Jobs {
             Job::Finish => self.finishing.is_running(),
             Job::Confirm => self.confirming.is_running(),
             Job::Search => self.searching.is_running(),
-            Job::Clean => self.cleanings.are_running(self.pressure_of_second_cleaning(&counts.clean)),
+            Job::Clean => self.cleanings.are_running(self.takes_second_cleaning(&counts.clean)),
             Job::MergeKeys => self.merging.is_running(),
             Job::Save => self.saving.is_running(),
         }
@@ -264,11 +266,6 @@ impl Jobs {
     pub fn has_space(&self) -> bool {
         let look = self.look();
         look.has_space && look.has_index_space
-    }
-
-    /// Returns how many segments were cleaned.
-    pub fn cleaned(&self) -> u64 {
-        self.cleanings.ended.load(Relaxed)
     }
 
     /// Returns how much other work has ended.

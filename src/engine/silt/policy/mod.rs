@@ -12,7 +12,8 @@
 //!                      #...   partition 3
 //!  ```
 
-use crate::engine::jobs::Due;
+use crate::engine::CommonSettings;
+use crate::engine::jobs::{Due, FURTHER_PRESSURE, jobs_at_once};
 use crate::engine::silt::partition_settings::{ChainSettings, PartitionSettings};
 use crate::store::log_store::{LOG_TABLES_MAX, LogStore, LogStoreSettings};
 use siltstone_device::Access;
@@ -69,6 +70,10 @@ const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
 /// Below this pressure of other work, indexes and filters are read back first. No write waits for them.
 const LOAD_PRESSURE: f64 = 0.5;
 
+/// From this pressure on, a further LogStore is converted beside the others. With few partitions the pressure is 0,
+/// 0.5 or 1: with a higher limit, it would begin only when writers wait.
+const FURTHER_CONVERT_PRESSURE: f64 = 0.5;
+
 /// If the file system is short of space, a partition is merged when its young records are more than this share of the
 /// others, and writers wait when they are twice as many.
 const YOUNG_SHARE_IF_SHORT: f64 = 0.25;
@@ -78,11 +83,39 @@ const RUNS_EXCESS_MAX: u32 = 8;
 /// From this share of all runs on that partitions may have, the fullest one is merged.
 pub const RUNS_SHARE_MAX: f64 = 0.5;
 
+/// The jobs in progress of one partition: at most one of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Work {
+    pub converts: bool,
+    /// Writes a chain.
+    pub chains: bool,
+    pub merge: Option<Merging>,
+}
+
+impl Work {
+    /// Returns whether any job is in progress.
+    pub fn is_any(&self) -> bool {
+        self.converts || self.chains || self.merge.is_some()
+    }
+}
+
+/// A merge in progress.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Merging {
+    /// It includes the partition's frozen LogStores, so they are not converted.
+    pub with_frozen: bool,
+    /// The number of HashStore records that it has passed. They exist until it ends, but writers that are as slow as
+    /// the merges should not be delayed.
+    pub passed_records: u64,
+}
+
 /// The counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PartitionCounts {
     pub frozen: usize,
     pub frozen_records: u64,
+    /// The start in the log of the LogStore that was frozen first.
+    pub oldest_frozen: Option<u64>,
     pub hash_stores: usize,
     pub hash_records: u64,
     pub sorted_records: u64,
@@ -92,11 +125,18 @@ pub(super) struct PartitionCounts {
     pub chain_is_damaged: bool,
     /// Whether everything in it should be merged.
     pub compact: bool,
+    pub work: Work,
 }
 
 impl PartitionCounts {
     fn mergeable(&self) -> u64 {
         self.hash_records + self.frozen_records
+    }
+
+    /// Returns whether a merge may begin. Chains are written, and runs of chains converted, with the columns that the
+    /// partition has, and a merge may change these.
+    fn may_merge(&self, has_chains: bool) -> bool {
+        self.work.merge.is_none() && !(has_chains && (self.work.chains || self.work.converts))
     }
 
     /// Returns whether there are many small HashStores. The number of regular ones is limited only by d: with a fixed
@@ -124,13 +164,17 @@ pub(super) struct Counts {
     pub partitions: Vec<PartitionCounts>,
     /// The share of records in the last merges whose keys were new.
     pub new_key_ratio: f64,
-    /// The number of HashStore records that the running merge has passed. They exist until it ends, but writers that
-    /// are as slow as the merge should not be delayed.
-    pub merged_records: u64,
     /// The mean size of a record in bytes, 0 if it is unknown.
     pub record_bytes: u64,
     /// The file system has less free space than the reserve.
     pub is_short: bool,
+}
+
+/// Of which kinds a further job begins beside those in progress.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Urgent {
+    pub convert: bool,
+    pub merge: bool,
 }
 
 /// How far background work is behind: 0 for not at all, 1 if writers must wait.
@@ -178,40 +222,90 @@ impl Counts {
 
     /// Returns the number of HashStore records that are not merged yet.
     fn hash_records(&self) -> f64 {
-        let records = self.partitions.iter().map(|partition| partition.hash_records).sum::<u64>();
-        records.saturating_sub(self.merged_records) as f64
+        let passed = |counts: &PartitionCounts| counts.work.merge.map_or(0, |merging| merging.passed_records);
+        // A merge that has just ended has removed the records that it has passed.
+        let left = |counts: &PartitionCounts| counts.hash_records.saturating_sub(passed(counts));
+        self.partitions.iter().map(left).sum::<u64>() as f64
     }
 
-    /// Returns the partition to merge next, if any.
+    /// Returns the partition to merge next, if any, of those without a job that keeps it from a merge.
     pub fn choose_merge(&self, settings: &PartitionSettings) -> Option<usize> {
-        let numbered = || self.partitions.iter().enumerate();
+        let has_chains = settings.chain.is_some();
+        let free = || self.partitions.iter().enumerate().filter(|(_, counts)| counts.may_merge(has_chains));
         let fullest = |candidates: &mut dyn Iterator<Item = (usize, &PartitionCounts)>| {
             candidates.max_by_key(|(_, counts)| counts.mergeable()).map(|(number, _)| number)
         };
-        if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| counts.compact)) {
+        if let Some(number) = fullest(&mut free().filter(|(_, counts)| counts.compact)) {
             return Some(number);
         }
-        if let Some(number) = fullest(&mut numbered().filter(|(_, counts)| self.frees_space(counts, 1.0))) {
+        if let Some(number) = fullest(&mut free().filter(|(_, counts)| self.frees_space(counts, 1.0))) {
             return Some(number);
         }
+        let is_merged = |counts: &PartitionCounts| counts.work.merge.is_some();
+        let is_further = self.partitions.iter().any(is_merged);
+        // The first merge is of the fullest partition, also if it has to wait for a short job. A further one is worth
+        // its writes only if the partition has its share of what all may have: else those in progress reach the bound.
+        let of_all = |is_worth: &dyn Fn(&PartitionCounts) -> bool| {
+            let all = || self.partitions.iter().enumerate().filter(|(_, counts)| !is_merged(counts));
+            fullest(&mut all().filter(|(_, counts)| !is_further || is_worth(counts)))
+                .filter(|number| self.partitions[*number].may_merge(has_chains))
+        };
         if let Some(chain) = &settings.chain {
-            let is_due = self.runs() > self.runs_max(chain);
+            if self.runs() > self.runs_max(chain) {
+                let share = RUNS_SHARE_MAX * f64::from(chain.chain_length);
+                return of_all(&|counts| counts.hash_stores as f64 >= share);
+            }
             let due = |counts: &PartitionCounts| {
-                is_due
-                    || counts.hash_stores > chain.chain_length as usize
+                counts.hash_stores > chain.chain_length as usize
                     || counts.has_garbage(self.new_key_ratio, chain.space)
             };
-            return fullest(&mut numbered().filter(|(_, counts)| due(counts)));
+            return fullest(&mut free().filter(|(_, counts)| due(counts)));
         }
         if let Some(number) =
-            fullest(&mut numbered().filter(|(_, counts)| counts.is_splintered(settings, self.record_bytes)))
+            fullest(&mut free().filter(|(_, counts)| counts.is_splintered(settings, self.record_bytes)))
         {
             return Some(number);
         }
-        if self.hash_records() > self.hash_records_max(settings) {
-            return fullest(&mut numbered());
+        let most = self.hash_records_max(settings);
+        if self.hash_records() > most {
+            let share = most / self.partitions.len() as f64;
+            return of_all(&|counts| counts.mergeable() as f64 >= share);
         }
         None
+    }
+
+    /// Returns the partition whose LogStore is converted next, if any: the one that was frozen first keeps most of the
+    /// log from being released. A partition is not converted if it is already, so that its LogStores are in the order of
+    /// their freezing; nor if a merge includes its LogStores, as a compaction does.
+    pub fn choose_conversion(&self) -> Option<usize> {
+        let numbered = self.partitions.iter().enumerate().filter(|(_, counts)| {
+            let is_merged = counts.work.merge.is_some_and(|merging| merging.with_frozen);
+            !counts.compact && !counts.work.converts && !is_merged
+        });
+        let oldest =
+            numbered.filter_map(|(number, counts)| counts.oldest_frozen.map(|start| (start, number)));
+        oldest.min().map(|(_, number)| number)
+    }
+
+    /// Returns how many conversions are in progress.
+    pub fn conversions(&self) -> usize {
+        self.partitions.iter().filter(|counts| counts.work.converts).count()
+    }
+
+    /// Returns the numbers of the partitions that are merged.
+    pub fn merges(&self) -> impl Iterator<Item = usize> {
+        let numbered = self.partitions.iter().enumerate();
+        numbered.filter(|(_, counts)| counts.work.merge.is_some()).map(|(number, _)| number)
+    }
+
+    /// Returns of which kinds a further job begins beside those in progress.
+    pub fn urgent(&self, settings: &PartitionSettings) -> Urgent {
+        let Pressure { convert, merge } = self.pressure(settings);
+        let waits = |counts: &PartitionCounts| counts.compact && counts.work.merge.is_none();
+        Urgent {
+            convert: convert >= FURTHER_CONVERT_PRESSURE,
+            merge: merge >= FURTHER_PRESSURE || self.partitions.iter().any(waits),
+        }
     }
 
     /// Returns whether a partition is merged because the file system is short of space: its young records may replace
@@ -221,7 +315,7 @@ impl Counts {
         self.is_short && counts.hash_records > 0 && counts.mergeable() as f64 > least
     }
 
-    /// Returns how far the running merge is ahead of its bound, in LogStores; 0 if other work is waiting.
+    /// Returns how far the merges in progress are ahead of their bound, in LogStores; 0 if other work is waiting.
     pub fn slack(&self, settings: &PartitionSettings) -> f64 {
         if self.partitions.iter().any(|partition| partition.frozen > 0 || partition.compact) {
             return 0.0;
@@ -242,7 +336,11 @@ impl Counts {
     /// Returns how far background work is behind.
     pub fn pressure(&self, settings: &PartitionSettings) -> Pressure {
         let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
-        let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(1);
+        let with_frozen =
+            |counts: &&PartitionCounts| counts.work.merge.is_some_and(|merge| merge.with_frozen);
+        let merged = self.partitions.iter().filter(with_frozen).count();
+        // One LogStore is in work, and so is one of each partition that is merged.
+        let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(merged.max(1));
         let frozen_max = (self.partitions.len() / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN);
         let convert = frozen as f64 / frozen_max as f64;
         let merge = match &settings.chain {
@@ -285,14 +383,14 @@ impl Counts {
         }
     }
 
-    /// Returns the partition whose chain is written next, except for these: one whose chain is damaged, or the one with
-    /// most runs that are in no chain, if these are as many as may be.
-    pub fn choose_chain(&self, chain: &ChainSettings, except: &[Option<usize>]) -> Option<usize> {
+    /// Returns the partition whose chain is written next, of those that are not merged: one whose chain is damaged, or
+    /// the one with most runs that are in no chain, if these are as many as may be.
+    pub fn choose_chain(&self, chain: &ChainSettings) -> Option<usize> {
         let numbered = self.partitions.iter().enumerate();
-        let due = numbered.filter(|(number, counts)| {
+        let due = numbered.filter(|(_, counts)| {
             let is_due =
                 counts.unchained >= chain.buffered_filters.max(1) as usize || counts.chain_is_damaged;
-            is_due && !counts.compact && !except.contains(&Some(*number))
+            is_due && !counts.compact && counts.work.merge.is_none()
         });
         due.max_by_key(|(_, counts)| (counts.chain_is_damaged, counts.unchained)).map(|(number, _)| number)
     }
@@ -317,13 +415,22 @@ pub(super) fn log_reach_bytes(settings: &PartitionSettings, data_bytes: u64) -> 
     (settings.log_bytes_max / 2).max(data_bytes / LOG_PART_OF_DATA)
 }
 
-/// The open files besides stores and the log: manifest and mirror, the directory and its lock, `USAGE`, and a store
-/// written by each job.
+/// The open files besides stores and the log: manifest and mirror, the directory and its lock, `USAGE`, and what one job
+/// of each kind writes.
 const OTHER_FILES: u64 = 9;
+/// What a further job of each kind writes: two HashStores or SortedStores, and a chain.
+const FILES_OF_FURTHER_JOBS: u64 = 3;
 
 /// Returns the maximum number of open files if LogStores are converted when they are full: the stores just before the
 /// end of a merge that delays writers, and the log.
-pub(super) fn open_files(settings: &PartitionSettings, partitions: u32, keys: u64, record_bytes: u64) -> u64 {
+pub(super) fn open_files(
+    settings: &PartitionSettings,
+    common: &CommonSettings,
+    keys: u64,
+    record_bytes: u64,
+) -> u64 {
+    let partitions = common.partitions();
+    let further_jobs = jobs_at_once(common.threads) as u64 - 1;
     let partition_keys = keys / u64::from(partitions);
     let partition = PartitionCounts { sorted_records: partition_keys, ..PartitionCounts::default() };
     let partition_counts = vec![partition; partitions as usize];
@@ -339,7 +446,7 @@ pub(super) fn open_files(settings: &PartitionSettings, partitions: u32, keys: u6
     let log_store_bytes = slots as u64 * record_bytes * u64::from(partitions);
     let log_bytes = 2 * log_store_bytes.min(log_reach_bytes(settings, keys.saturating_mul(record_bytes)));
     let segments = log_bytes / settings.log_segment_bytes + 2;
-    u64::from(partitions) + hash_stores + segments + OTHER_FILES
+    u64::from(partitions) + hash_stores + segments + OTHER_FILES + FILES_OF_FURTHER_JOBS * further_jobs
 }
 
 /// Returns the number of slots of the smallest LogStore, for records of this size.

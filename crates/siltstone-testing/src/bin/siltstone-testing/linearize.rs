@@ -81,10 +81,10 @@ pub fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens a database with two background threads, and with settings so small that these are always busy.
+/// Opens a database with four background threads, and with settings so small that these are always busy.
 fn open(engine: &TestEngine, place: Place, fixed: bool, path: &Path) -> siltstone::Result<Database> {
     let fixed = fixed.then_some((Load::KEY_BYTES, VALUE_BYTES));
-    let builder = engine.builder(path, fixed).background_threads(2);
+    let builder = engine.builder(path, fixed).background_threads(4);
     match place {
         Place::Memory => builder.open_in(Directory::new(MemoryDirectory::default(), Access::Buffered)),
         Place::Buffered => builder.access(Access::Buffered).open(),

@@ -1,5 +1,6 @@
 //! The SILT engine on devices that lose power, fail or return damaged bytes, and the repair of what is damaged.
 
+mod at_once;
 mod background;
 mod copies;
 mod failures;
