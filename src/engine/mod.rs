@@ -12,12 +12,14 @@ mod jobs;
 pub mod mica;
 mod ordered;
 mod scan;
+mod setting_value;
 mod settings;
 pub mod silt;
 
 pub use common::CommonSettings;
 pub use family::EngineKind;
-pub(crate) use settings::{DISK_FILTER_BITS, SettingValue, budget_of_disk};
+pub(crate) use setting_value::SettingValue;
+pub(crate) use settings::{DISK_FILTER_BITS, budget_of_disk};
 pub use settings::{Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo};
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};

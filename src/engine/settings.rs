@@ -7,6 +7,7 @@
 
 use super::Engine;
 use super::common::CommonSettings;
+use super::setting_value::SettingValue;
 use crate::batch::TimestampMs;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::error::{Error, Result};
@@ -14,7 +15,6 @@ use crate::progress::Progress;
 use crate::store::manifest::KeptSettings;
 use siltstone_device::Directory;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -321,97 +321,6 @@ macro_rules! by_table {
 }
 pub(super) use by_table;
 
-/// A type that a setting can have.
-pub trait SettingValue: Clone {
-    /// What limits it.
-    type Limits;
-
-    /// Parses a value.
-    fn parse(text: &str) -> Option<Self>;
-
-    /// Returns the value as [`parse`](Self::parse) takes it.
-    fn text(self) -> String;
-
-    /// Returns whether the value is within its limits.
-    fn is_within(&self, limits: Self::Limits) -> bool;
-
-    /// Returns the limits, for users.
-    fn limits_text(limits: Self::Limits) -> String;
-}
-
-/// Multiplies a number by the unit after it.
-fn parse_whole(text: &str) -> Option<u64> {
-    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
-    let unit = units.into_iter().find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
-    let (digits, bits) = unit.unwrap_or((text, 0));
-    digits.trim().replace(['_', ','], "").parse::<u64>().ok()?.checked_mul(1 << bits)
-}
-
-macro_rules! numbers {
-    ($($number:ty: $parse:expr;)*) => {$(
-        impl SettingValue for $number {
-            type Limits = RangeInclusive<$number>;
-
-            fn parse(text: &str) -> Option<Self> {
-                let parse: fn(&str) -> Option<$number> = $parse;
-                parse(text)
-            }
-
-            fn text(self) -> String {
-                self.to_string()
-            }
-
-            fn is_within(&self, limits: Self::Limits) -> bool {
-                limits.contains(self)
-            }
-
-            fn limits_text(limits: Self::Limits) -> String {
-                format!("{} to {}", limits.start(), limits.end())
-            }
-        }
-    )*};
-}
-
-numbers! {
-    f64: |text| text.parse().ok();
-    u8: |text| parse_whole(text)?.try_into().ok();
-    u32: |text| parse_whole(text)?.try_into().ok();
-    u64: |text| parse_whole(text);
-    usize: |text| parse_whole(text)?.try_into().ok();
-}
-
-/// Implements [`SettingValue`] for a type with few values: from a list of names and values, or from an iterator of
-/// pairs.
-macro_rules! named_values {
-    ($kind:ty { $($name:literal => $value:expr,)* }) => {
-        $crate::engine::settings::named_values!($kind, [$(($name, $value)),*]);
-    };
-    ($kind:ty, $values:expr) => {
-        impl $crate::engine::settings::SettingValue for $kind {
-            type Limits = ();
-
-            fn parse(text: &str) -> Option<Self> {
-                let text = text.replace('-', "_");
-                $values.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value)
-            }
-
-            fn text(self) -> String {
-                let named = $values.into_iter().find(|(_, value)| *value == self);
-                named.map_or_else(String::new, |(name, _)| name.to_owned())
-            }
-
-            fn is_within(&self, (): ()) -> bool {
-                true
-            }
-
-            fn limits_text((): ()) -> String {
-                $values.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
-            }
-        }
-    };
-}
-pub(super) use named_values;
-
 /// The setting by name that says which engine a new disk has.
 const ENGINE: &str = "engine";
 /// The filter of a new disk whose settings are not stated, in bits per key.
@@ -609,7 +518,8 @@ macro_rules! settings {
 
         impl $crate::engine::settings::SettingsTable for $settings {
             const TABLE: &'static [$crate::engine::settings::Setting<Self>] = &[$({
-                use $crate::engine::settings::{SettingValue, Setting};
+                use $crate::engine::setting_value::SettingValue;
+                use $crate::engine::settings::Setting;
                 Setting {
                     name: stringify!($name),
                     doc: &[$($doc),+],

@@ -7,9 +7,8 @@ use super::log_settings::Mistake;
 use super::policy::Victim;
 use super::{recovery, survey};
 use crate::damage::{RepairReport, VerifyReport};
-use crate::engine::settings::{
-    EngineInfo, EngineSettings, Opening, SettingsTable, by_table, named_values, settings,
-};
+use crate::engine::setting_value::named_values;
+use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingsTable, by_table, settings};
 use crate::engine::{CommonSettings, Engine};
 use crate::error::Result;
 use crate::names::FileName;

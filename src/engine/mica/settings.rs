@@ -3,9 +3,8 @@
 use super::Mica;
 use crate::engine::CommonSettings;
 use crate::engine::Engine;
-use crate::engine::settings::{
-    EngineInfo, EngineSettings, Opening, SettingsTable, by_table, named_values, settings,
-};
+use crate::engine::setting_value::named_values;
+use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingsTable, by_table, settings};
 use crate::error::{Error, Result};
 use crate::key::VALUE_LENGTH_MAX;
 use siltstone_mica::{CacheSettings, CircularLog, Eviction, ItemLayout, SegregatedFits, StoreSettings};

@@ -1,7 +1,8 @@
 //! The settings of a SILT engine.
 
 use crate::engine::CommonSettings;
-use crate::engine::settings::{EngineInfo, named_values, settings};
+use crate::engine::setting_value::named_values;
+use crate::engine::settings::{EngineInfo, settings};
 #[cfg(feature = "mistakes")]
 use crate::engine::silt::Mistake;
 use crate::engine::silt::{HashStoreKind, PartitionSettings, SiltFamilySettings};

@@ -1,0 +1,94 @@
+//! The types that settings of engines can have: how their values are read, written and limited.
+
+use std::ops::RangeInclusive;
+
+/// A type that a setting can have.
+pub trait SettingValue: Clone {
+    /// What limits it.
+    type Limits;
+
+    /// Parses a value.
+    fn parse(text: &str) -> Option<Self>;
+
+    /// Returns the value as [`parse`](Self::parse) takes it.
+    fn text(self) -> String;
+
+    /// Returns whether the value is within its limits.
+    fn is_within(&self, limits: Self::Limits) -> bool;
+
+    /// Returns the limits, for users.
+    fn limits_text(limits: Self::Limits) -> String;
+}
+
+/// Multiplies a number by the unit after it.
+fn parse_whole(text: &str) -> Option<u64> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let unit = units.into_iter().find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
+    let (digits, bits) = unit.unwrap_or((text, 0));
+    digits.trim().replace(['_', ','], "").parse::<u64>().ok()?.checked_mul(1 << bits)
+}
+
+macro_rules! numbers {
+    ($($number:ty: $parse:expr;)*) => {$(
+        impl SettingValue for $number {
+            type Limits = RangeInclusive<$number>;
+
+            fn parse(text: &str) -> Option<Self> {
+                let parse: fn(&str) -> Option<$number> = $parse;
+                parse(text)
+            }
+
+            fn text(self) -> String {
+                self.to_string()
+            }
+
+            fn is_within(&self, limits: Self::Limits) -> bool {
+                limits.contains(self)
+            }
+
+            fn limits_text(limits: Self::Limits) -> String {
+                format!("{} to {}", limits.start(), limits.end())
+            }
+        }
+    )*};
+}
+
+numbers! {
+    f64: |text| text.parse().ok();
+    u8: |text| parse_whole(text)?.try_into().ok();
+    u32: |text| parse_whole(text)?.try_into().ok();
+    u64: |text| parse_whole(text);
+    usize: |text| parse_whole(text)?.try_into().ok();
+}
+
+/// Implements [`SettingValue`] for a type with few values: from a list of names and values, or from an iterator of
+/// pairs.
+macro_rules! named_values {
+    ($kind:ty { $($name:literal => $value:expr,)* }) => {
+        $crate::engine::setting_value::named_values!($kind, [$(($name, $value)),*]);
+    };
+    ($kind:ty, $values:expr) => {
+        impl $crate::engine::setting_value::SettingValue for $kind {
+            type Limits = ();
+
+            fn parse(text: &str) -> Option<Self> {
+                let text = text.replace('-', "_");
+                $values.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value)
+            }
+
+            fn text(self) -> String {
+                let named = $values.into_iter().find(|(_, value)| *value == self);
+                named.map_or_else(String::new, |(name, _)| name.to_owned())
+            }
+
+            fn is_within(&self, (): ()) -> bool {
+                true
+            }
+
+            fn limits_text((): ()) -> String {
+                $values.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
+            }
+        }
+    };
+}
+pub(super) use named_values;
