@@ -435,7 +435,8 @@ impl Partitions {
     }
 
     /// Returns how many bytes puts leave free. A merge writes a partition before it frees what it replaces: one of the
-    /// largest partition, or all that are in progress. The log is freed after all of its records were written to stores.
+    /// largest partition, or all that are in progress. The log is freed after all of its records were written to
+    /// stores.
     pub fn reserve_bytes(&self) -> u64 {
         let (mut all, mut largest, mut merging) = (0, 0, 0);
         for partition in &self.partitions {

@@ -379,8 +379,8 @@ impl Scheduler {
         self.refresh_locked(&schedule);
     }
 
-    /// Notes that a merge of a partition begins, and makes place for its memory and what it writes. Returns whether it includes the frozen
-    /// LogStores.
+    /// Notes that a merge of a partition begins, and makes place for its memory and what it writes. Returns whether it
+    /// includes the frozen LogStores.
     fn begin_merge(&self, schedule: &mut Schedule, counts: &Counts, number: usize) -> bool {
         let memory = &self.context.memory;
         memory.merges.begin();

@@ -275,8 +275,8 @@ impl Counts {
     }
 
     /// Returns the partition whose LogStore is converted next, if any: the one that was frozen first keeps most of the
-    /// log from being released. A partition is not converted if it is already, so that its LogStores are in the order of
-    /// their freezing; nor if a merge includes its LogStores, as a compaction does.
+    /// log from being released. A partition is not converted if it is already, so that its LogStores are in the order
+    /// of their freezing; nor if a merge includes its LogStores, as a compaction does.
     pub fn choose_conversion(&self) -> Option<usize> {
         let numbered = self.partitions.iter().enumerate().filter(|(_, counts)| {
             let is_merged = counts.work.merge.is_some_and(|merging| merging.with_frozen);
@@ -415,8 +415,8 @@ pub(super) fn log_reach_bytes(settings: &PartitionSettings, data_bytes: u64) -> 
     (settings.log_bytes_max / 2).max(data_bytes / LOG_PART_OF_DATA)
 }
 
-/// The open files besides stores and the log: manifest and mirror, the directory and its lock, `USAGE`, and what one job
-/// of each kind writes.
+/// The open files besides stores and the log: manifest and mirror, the directory and its lock, `USAGE`, and what one
+/// job of each kind writes.
 const OTHER_FILES: u64 = 9;
 /// What a further job of each kind writes: two HashStores or SortedStores, and a chain.
 const FILES_OF_FURTHER_JOBS: u64 = 3;
