@@ -6,10 +6,10 @@
 //! ```
 //!
 //! A directory has a queue for each purpose of background work, so that merges and conversions do not wait for each
-//! other. Those of one purpose share it: who waits for a piece takes over what ends meanwhile for the others. A piece owns its buffer and keeps its file open until it has completed, also
-//! if its user has dropped it. A [`PieceExecutor`] of the directory's backend executes pieces, in any order: `io_uring`
-//! for real files, or threads where the system has none; a random order in tests. Without one, a piece is executed when
-//! it begins.
+//! other. Those of one purpose share it: who waits for a piece takes over what ends meanwhile for the others. A piece
+//! owns its buffer and keeps its file open until it has completed, also if its user has dropped it. A
+//! [`PieceExecutor`] of the directory's backend executes pieces, in any order: `io_uring` for real files, or threads
+//! where the system has none; a random order in tests. Without one, a piece is executed when it begins.
 //!
 //! A get queues behind what the drive was given before. So pieces are small while gets read from the directory. The
 //! queue learns this from the counter of gets. A piece is then at most 32 KiB, and is executed when it begins: a job

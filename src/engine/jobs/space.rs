@@ -55,8 +55,8 @@ impl Space {
     }
 }
 
-/// Returns whether the file system has this many bytes besides the reserve, for work that adds them to the reserve. What
-/// cannot be measured is enough.
+/// Returns whether the file system has this many bytes besides the reserve, for work that adds them to the reserve.
+/// What cannot be measured is enough.
 pub(in crate::engine) fn has_besides(directory: &Directory, reserve: u64, bytes: u64) -> bool {
     // Puts that were checked against the smaller reserve may still use so much.
     !is_short(directory, reserve.saturating_add(bytes).saturating_add(PUT_BYTES_MAX))

@@ -424,7 +424,8 @@ impl Partitions {
     }
 
     /// Returns how many bytes puts leave free. A merge writes a partition before it frees what it replaces: one of the
-    /// largest partition, or all that are in progress. The log is freed after all of its records were written to stores.
+    /// largest partition, or all that are in progress. The log is freed after all of its records were written to
+    /// stores.
     pub fn reserve_bytes(&self) -> u64 {
         let (mut all, mut largest, mut merging) = (0, 0, 0);
         for partition in &self.partitions {
@@ -442,7 +443,7 @@ impl Partitions {
         is_short(&self.configuration.directory, self.reserve_bytes())
     }
 
-    /// Returns whether the file system has space for a merge of a partition beside those in progress.
+    /// Returns whether the file system has space for a merge of a partition besides those in progress.
     pub fn has_space_for_merge(&self, number: usize) -> bool {
         let bytes = self.partitions[number].view().disk_bytes();
         has_besides(&self.configuration.directory, self.reserve_bytes(), bytes)
