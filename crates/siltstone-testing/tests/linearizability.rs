@@ -8,6 +8,9 @@ use siltstone_testing::TestEngine;
 use siltstone_testing::linearizability::Load;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// Compactions in the last round, at most.
+const COMPACTIONS_MAX: usize = 20;
+
 fn check(engine: &TestEngine, access: Access, value_length: Option<usize>) {
     let directory = tempfile::tempdir().unwrap();
     let fixed = value_length.map(|value_length| (Load::KEY_BYTES, value_length));
@@ -17,8 +20,10 @@ fn check(engine: &TestEngine, access: Access, value_length: Option<usize>) {
     let (mut rounds, is_done) = (0..4, AtomicBool::new(false));
     let outcome = std::thread::scope(|scope| {
         let compact = || {
-            while !is_done.load(Relaxed) {
-                database.compact().unwrap();
+            for _ in 0..COMPACTIONS_MAX {
+                if !is_done.load(Relaxed) {
+                    database.compact().unwrap();
+                }
             }
         };
         let outcome = load.run(&database, |_| {

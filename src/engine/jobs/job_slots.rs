@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_in_a_later_slot_ends_and_none_begins_beside_it_unless_it_is_urgent() {
+    fn a_job_in_a_later_slot_ends_and_none_begins_besides_it_unless_it_is_urgent() {
         let slots = slots(2);
         step(&slots, URGENT, 1, &mut |_| {
             step(&slots, URGENT, 3, &mut |number| assert_eq!(number, 1));
@@ -128,7 +128,7 @@ mod tests {
         step(&slots, LOW, 9, &mut |number| {
             assert_eq!(number, 1);
             assert!(slots.are_running(LOW) && !slots.are_running(URGENT));
-            assert!(!step(&slots, LOW, 9, &mut |_| panic!("a job began beside the other one")));
+            assert!(!step(&slots, LOW, 9, &mut |_| panic!("a job began besides the other one")));
             assert!(step(&slots, URGENT, 1, &mut |number| assert_eq!(number, 0)));
         });
         step(&slots, LOW, 9, &mut |number| assert_eq!(number, 1));

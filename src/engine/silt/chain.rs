@@ -1,6 +1,6 @@
 //! The job that writes chains (BloomStore, III-A): the columns of the newest runs move from their files to the chain.
-//! One chain is written at a time: it is short work beside the conversions that made its runs, and takes the memory of
-//! all columns that it adds.
+//! One chain is written at a time: it is short work compared with the conversions that made its runs, and takes the
+//! memory of all columns that it adds.
 //!
 //! 1. The job reads the columns of the runs that the chain does not have. If those of a run are damaged or have other
 //!    ranges, the partition is merged instead.

@@ -308,16 +308,16 @@ impl MemoryBudget {
     }
 
     /// Returns whether the budget has place for a further conversion.
-    pub fn has_room_for_conversion(&self) -> bool {
-        self.has_room_for(|required| required.convert)
+    pub fn has_place_for_conversion(&self) -> bool {
+        self.has_place_for(|required| required.convert)
     }
 
     /// Returns whether the budget has place for a further merge.
-    pub fn has_room_for_merge(&self) -> bool {
-        self.has_room_for(|required| required.further_merge)
+    pub fn has_place_for_merge(&self) -> bool {
+        self.has_place_for(|required| required.further_merge)
     }
 
-    fn has_room_for(&self, job: fn(&Required) -> u64) -> bool {
+    fn has_place_for(&self, job: fn(&Required) -> u64) -> bool {
         self.budget().is_none_or(|budget| {
             let required = self.required();
             required.bytes + required.pieces + job(&required) <= budget

@@ -454,7 +454,7 @@ impl Partitions {
         is_short(&self.configuration.directory, self.reserve_bytes())
     }
 
-    /// Returns whether the file system has space for a merge of a partition beside those in progress.
+    /// Returns whether the file system has space for a merge of a partition besides those in progress.
     pub fn has_space_for_merge(&self, number: usize) -> bool {
         let bytes = self.partitions[number].view().disk_bytes();
         has_besides(&self.configuration.directory, self.reserve_bytes(), bytes)

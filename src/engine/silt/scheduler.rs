@@ -238,7 +238,7 @@ impl Scheduler {
         let may_begin = begun == 0
             || begun < configuration.conversions_max()
                 && counts.urgent(&configuration.settings).convert
-                && memory.has_room_for_conversion();
+                && memory.has_place_for_conversion();
         may_begin.then_some(number)
     }
 
@@ -251,11 +251,11 @@ impl Scheduler {
         may_begin.then_some(number)
     }
 
-    /// Returns whether there is a slot, memory and space for a merge of this partition beside those in progress.
+    /// Returns whether there is a slot, memory and space for a merge of this partition besides those in progress.
     fn may_merge_further(&self, counts: &Counts, number: usize) -> bool {
         let JobContext { configuration, partitions, memory, .. } = &self.context;
         counts.merges().count() < configuration.merges_max()
-            && memory.has_room_for_merge()
+            && memory.has_place_for_merge()
             && partitions.has_space_for_merge(number)
     }
 
@@ -370,7 +370,7 @@ impl Scheduler {
         Ok(None)
     }
 
-    /// Notes that a merge does not go on: it has ended or was abandoned.
+    /// Notes that a merge has ended or was abandoned.
     fn end_merge(&self, number: usize, slot: usize, new_keys: Option<f64>) {
         self.context.memory.merges.end(slot);
         self.context.partitions.get(number).set_merging(false);
@@ -450,7 +450,7 @@ impl Scheduler {
     }
 
     /// Starts the merge of a load, unless another job works on the partition, which may have older records, or there is
-    /// no place for it beside other merges.
+    /// no place for it besides other merges.
     fn start_load(
         &self,
         number: usize,

@@ -70,7 +70,7 @@ const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
 /// Below this pressure of other work, indexes and filters are read back first. No write waits for them.
 const LOAD_PRESSURE: f64 = 0.5;
 
-/// From this pressure on, a further LogStore is converted beside the others. With few partitions the pressure is 0,
+/// From this pressure on, a further LogStore is converted next to the others. With few partitions the pressure is 0,
 /// 0.5 or 1: with a higher limit, it would begin only when writers wait.
 const FURTHER_CONVERT_PRESSURE: f64 = 0.5;
 
@@ -170,7 +170,7 @@ pub(super) struct Counts {
     pub is_short: bool,
 }
 
-/// Of which kinds a further job begins beside those in progress.
+/// Of which kinds a further job begins besides those in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Urgent {
     pub convert: bool,
@@ -275,8 +275,8 @@ impl Counts {
     }
 
     /// Returns the partition whose LogStore is converted next, if any: the one that was frozen first keeps most of the
-    /// log from being released. A partition is not converted if it is already, so that its LogStores are in the order
-    /// of their freezing; nor if a merge includes its LogStores, as a compaction does.
+    /// log from being released. LogStores of a partition are converted one by one, in the order of their freezing, and
+    /// not if a merge includes them, as a compaction does.
     pub fn choose_conversion(&self) -> Option<usize> {
         let numbered = self.partitions.iter().enumerate().filter(|(_, counts)| {
             let is_merged = counts.work.merge.is_some_and(|merging| merging.with_frozen);
@@ -298,7 +298,7 @@ impl Counts {
         numbered.filter(|(_, counts)| counts.work.merge.is_some()).map(|(number, _)| number)
     }
 
-    /// Returns of which kinds a further job begins beside those in progress.
+    /// Returns of which kinds a further job begins besides those in progress.
     pub fn urgent(&self, settings: &PartitionSettings) -> Urgent {
         let Pressure { convert, merge } = self.pressure(settings);
         let waits = |counts: &PartitionCounts| counts.compact && counts.work.merge.is_none();
