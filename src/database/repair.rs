@@ -64,10 +64,10 @@ impl Database {
         progress: &mut Progress<'_>,
     ) -> Result<RepairReport> {
         let path = path.as_ref();
-        match Database::repair_in(&existing(Ok(Directory::system(path, options.access)?), path)?, progress) {
+        match Database::repair_in(&existing(Directory::system(path, options.access), path)?, progress) {
             // Only a repair needs to write: an intact database is examined on a read-only medium too.
             Err(Error::Io { source, .. }) if is_refused(&source) => Database::repair_in(
-                &existing(Ok(Directory::system_read_only(path, options.access)?), path)?,
+                &existing(Directory::system_read_only(path, options.access), path)?,
                 progress,
             ),
             outcome => outcome,

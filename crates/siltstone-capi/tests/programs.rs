@@ -216,6 +216,8 @@ fn the_example_in_go_runs() {
     go.args(["build", "-o"]).arg(&program).arg(".").current_dir(crate_root().join("examples/go"));
     go.env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig")).env("CGO_ENABLED", "1");
     go.env("GOFLAGS", "-buildvcs=false").env("GOTOOLCHAIN", "local");
+    // Go's own cache keeps the flags of pkg-config, also of a library that was installed elsewhere.
+    go.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go"));
     run(&mut go);
     let mut command = Command::new(program);
     command.env("LD_LIBRARY_PATH", installed().join("lib"));
