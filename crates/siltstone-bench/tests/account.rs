@@ -13,7 +13,7 @@ static HEAP: PeakAlloc = PeakAlloc;
 /// A single test, so that nothing else allocates.
 #[test]
 fn the_account_is_what_the_heap_has() {
-    for (fixed, num, value_size) in [(true, 2_000_000, 44), (false, 300_000, 200)] {
+    for (fixed, num, value_size) in [(true, 1_000_000, 44), (false, 150_000, 200)] {
         let settings = Settings {
             benchmarks: vec![Benchmark::FillRandom, Benchmark::Stats, Benchmark::Compact, Benchmark::Stats],
             num,

@@ -373,25 +373,29 @@ pub mod synced {
     use std::path::Path;
 
     thread_local! {
-        static SYNCED: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+        /// `None` until a test of this thread asks: other threads would only fill their memory.
+        static SYNCED: RefCell<Option<Vec<(u64, u64)>>> = const { RefCell::new(None) };
     }
 
     pub(super) fn note(directory: &File) {
-        let metadata = directory.metadata();
         SYNCED.with_borrow_mut(|synced| {
-            synced.extend(metadata.map(|metadata| (metadata.dev(), metadata.ino())))
+            let metadata = synced.as_ref().and_then(|_| directory.metadata().ok());
+            synced
+                .iter_mut()
+                .for_each(|synced| synced.extend(metadata.iter().map(|of| (of.dev(), of.ino()))));
         });
     }
 
-    /// Forgets what this thread has synced.
+    /// Notes from now on what this thread syncs, and forgets what it has synced.
     pub fn forget() {
-        SYNCED.with_borrow_mut(Vec::clear);
+        SYNCED.set(Some(Vec::new()));
     }
 
     /// Returns whether this thread has synced the entries of the directory since.
     pub fn has(path: &Path) -> bool {
         let is_synced = |metadata: std::fs::Metadata| {
-            SYNCED.with_borrow(|synced| synced.contains(&(metadata.dev(), metadata.ino())))
+            let id = (metadata.dev(), metadata.ino());
+            SYNCED.with_borrow(|synced| synced.as_ref().is_some_and(|synced| synced.contains(&id)))
         };
         std::fs::metadata(path).is_ok_and(is_synced)
     }
