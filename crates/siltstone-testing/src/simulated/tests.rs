@@ -301,7 +301,7 @@ fn a_full_disk_takes_a_part_of_the_write_and_space_returns_when_a_file_is_closed
     let (first, second) = (create(&backend, "first"), create(&backend, "second"));
     backend.set_faults(Faults { capacity_bytes: Some(4096), ..Faults::default() });
     write(&first, 0, &[1; 3000]);
-    let error = second.write(Purpose::Log, 0, &[2; 2000]).unwrap_err();
+    let error = siltstone::Error::from(second.write(Purpose::Log, 0, &[2; 2000]).unwrap_err());
     assert!(error.to_string().contains("free some space"), "{error}");
     assert_eq!(second.length().unwrap(), 1024);
     write(&first, 0, &[3; 3000]);
