@@ -261,7 +261,7 @@ impl Scheduler {
 
     fn convert(&self, is_urgent: bool) -> Result<bool> {
         let memory = &self.context.memory;
-        let start = |_| {
+        let start = |slot| {
             let mut schedule = self.schedule.lock();
             let counts = self.counts(&schedule);
             // The lock is held until the conversion is noted: a merge that starts meanwhile would include the same
@@ -274,30 +274,41 @@ impl Scheduler {
                 memory.rebalance(0);
             }
             let hash_stores = counts.hash_stores_mean(&self.context.configuration.settings);
-            let job = ConvertJob::start(&self.context, number, hash_stores)?;
+            let job = ConvertJob::start(&self.context, number, hash_stores);
+            let job = job.inspect_err(|_| memory.conversions.end(slot))?;
             schedule.works[number].converts = true;
             Ok(Some(job))
         };
-        self.converting.step(is_urgent, start, |mut job, slot| {
-            let done = job.step(&self.context)?;
-            memory.conversions.set(slot, job.heap_bytes());
-            memory.keep_within_budget();
-            if !done {
-                return Ok(Some(job));
-            }
+        self.converting.step(is_urgent, start, |job, slot| {
             let number = job.partition();
-            job.finish(&self.context)?;
-            self.conversions.fetch_add(1, Ordering::Relaxed);
-            memory.conversions.end(slot);
-            {
-                let mut schedule = self.schedule.lock();
-                // After `finish`: a merge must not include the LogStore before the HashStore has replaced it.
-                schedule.works[number].converts = false;
-                self.refresh_locked(&schedule);
-            }
-            memory.rebalance(0);
-            Ok(None)
+            self.continue_conversion(job, slot).inspect_err(|_| self.end_conversion(number, slot))
         })
+    }
+
+    /// Runs a step of the conversion in a slot. Returns it if it has more.
+    fn continue_conversion(&self, mut job: ConvertJob, slot: usize) -> Result<Option<ConvertJob>> {
+        let memory = &self.context.memory;
+        let done = job.step(&self.context)?;
+        memory.conversions.set(slot, job.heap_bytes());
+        memory.keep_within_budget();
+        if !done {
+            return Ok(Some(job));
+        }
+        let number = job.partition();
+        job.finish(&self.context)?;
+        self.conversions.fetch_add(1, Ordering::Relaxed);
+        // After `finish`: a merge must not include the LogStore before the HashStore has replaced it.
+        self.end_conversion(number, slot);
+        memory.rebalance(0);
+        Ok(None)
+    }
+
+    /// Notes that a conversion does not go on: it has ended or failed.
+    fn end_conversion(&self, number: usize, slot: usize) {
+        self.context.memory.conversions.end(slot);
+        let mut schedule = self.schedule.lock();
+        schedule.works[number].converts = false;
+        self.refresh_locked(&schedule);
     }
 
     /// Returns the partition whose chain is written next, if chains are configured.
@@ -310,7 +321,6 @@ impl Scheduler {
         if self.context.configuration.settings.chain.is_none() {
             return Ok(false);
         }
-        let memory = &self.context.memory;
         let start = || {
             let mut schedule = self.schedule.lock();
             let Some(number) = self.next_chain(&self.counts(&schedule)) else { return Ok(None) };
@@ -325,33 +335,48 @@ impl Scheduler {
         };
         self.chaining.step(start, |job| {
             let number = job.partition();
-            let complete = match job.step(&self.context)? {
-                ChainStep::Working(job) => {
-                    memory.chain_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
-                    memory.keep_within_budget();
-                    return Ok(Some(job));
-                }
-                ChainStep::Complete(job) => Some(job),
-                ChainStep::Damaged => None,
-            };
-            if let Some(job) = complete {
-                job.finish(&self.context)?;
-                self.chains.fetch_add(1, Ordering::Relaxed);
-            }
-            memory.chain_bytes.store(0, Ordering::Relaxed);
-            {
-                let mut schedule = self.schedule.lock();
-                // After `finish`: a merge takes the chain that it will replace from the view when it starts.
-                schedule.works[number].chains = false;
-                self.refresh_locked(&schedule);
-            }
-            memory.rebalance(0);
-            Ok(None)
+            self.continue_chain(job).inspect_err(|_| self.end_chain(number))
         })
     }
 
+    /// Runs a step of a chain. Returns it if it has more.
+    fn continue_chain(&self, job: ChainJob) -> Result<Option<ChainJob>> {
+        let memory = &self.context.memory;
+        let number = job.partition();
+        let complete = match job.step(&self.context)? {
+            ChainStep::Working(job) => {
+                memory.chain_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
+                memory.keep_within_budget();
+                return Ok(Some(job));
+            }
+            ChainStep::Complete(job) => Some(job),
+            ChainStep::Damaged => None,
+        };
+        if let Some(job) = complete {
+            job.finish(&self.context)?;
+            self.chains.fetch_add(1, Ordering::Relaxed);
+        }
+        // After `finish`: a merge takes the chain that it will replace from the view when it starts.
+        self.end_chain(number);
+        memory.rebalance(0);
+        Ok(None)
+    }
+
+    /// Notes that a chain does not go on: it has ended or failed.
+    fn end_chain(&self, number: usize) {
+        self.context.memory.chain_bytes.store(0, Ordering::Relaxed);
+        let mut schedule = self.schedule.lock();
+        schedule.works[number].chains = false;
+        self.refresh_locked(&schedule);
+    }
+
     /// Runs a step of the merge in a slot. Returns it if it has more.
-    fn continue_merge(&self, mut job: MergeJob, slot: usize) -> Result<Option<MergeJob>> {
+    fn continue_merge(&self, job: MergeJob, slot: usize) -> Result<Option<MergeJob>> {
+        let number = job.partition();
+        self.merge(job, slot).inspect_err(|_| self.end_merge(number, slot, None))
+    }
+
+    fn merge(&self, mut job: MergeJob, slot: usize) -> Result<Option<MergeJob>> {
         let memory = &self.context.memory;
         let number = job.partition();
         let done = job.step(&self.context)?;
@@ -405,13 +430,14 @@ impl Scheduler {
             (number, with_frozen, schedule.new_key_ratio())
         };
         // The active LogStore is merged too, which saves its conversion.
-        self.context.partitions.freeze_early(number)?;
+        let frozen = self.context.partitions.freeze_early(number);
         // The schedule is not locked for this: what it notes keeps other jobs off what is merged.
-        let job = MergeJob::start(&self.context, number, with_frozen, new_key_ratio, now_ms, None)?;
-        if job.is_none() {
+        let job = frozen
+            .and_then(|_| MergeJob::start(&self.context, number, with_frozen, new_key_ratio, now_ms, None));
+        if !matches!(job, Ok(Some(_))) {
             self.end_merge(number, slot, None);
         }
-        Ok(job)
+        job
     }
 
     /// Merges records from outside into a partition, in the calling thread. They are newer than everything that was
@@ -429,8 +455,8 @@ impl Scheduler {
         let mut loaded = Some(loaded);
         while loaded.is_some() {
             let is_mine = Cell::new(false);
-            let start = |_| {
-                let job = self.start_load(number, &mut loaded, now_ms)?;
+            let start = |slot| {
+                let job = self.start_load(number, slot, &mut loaded, now_ms)?;
                 is_mine.set(job.is_some());
                 Ok(job)
             };
@@ -454,6 +480,7 @@ impl Scheduler {
     fn start_load(
         &self,
         number: usize,
+        slot: usize,
         loaded: &mut Option<Loaded>,
         now_ms: TimestampMs,
     ) -> Result<Option<MergeJob>> {
@@ -466,8 +493,13 @@ impl Scheduler {
             }
             self.begin_merge(&mut schedule, &counts, number);
         }
-        self.context.partitions.freeze_early(number)?;
-        MergeJob::start(&self.context, number, true, 1.0, now_ms, loaded.take())
+        let frozen = self.context.partitions.freeze_early(number);
+        let job =
+            frozen.and_then(|_| MergeJob::start(&self.context, number, true, 1.0, now_ms, loaded.take()));
+        if !matches!(job, Ok(Some(_))) {
+            self.end_merge(number, slot, None);
+        }
+        job
     }
 
     fn run_load(
