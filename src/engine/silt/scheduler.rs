@@ -303,7 +303,7 @@ impl Scheduler {
         Ok(None)
     }
 
-    /// Notes that a conversion does not go on: it has ended or failed.
+    /// Notes that a conversion does not continue: it has ended or failed.
     fn end_conversion(&self, number: usize, slot: usize) {
         self.context.memory.conversions.end(slot);
         let mut schedule = self.schedule.lock();
@@ -362,7 +362,7 @@ impl Scheduler {
         Ok(None)
     }
 
-    /// Notes that a chain does not go on: it has ended or failed.
+    /// Notes that a chain does not continue: it has ended or failed.
     fn end_chain(&self, number: usize) {
         self.context.memory.chain_bytes.store(0, Ordering::Relaxed);
         let mut schedule = self.schedule.lock();
