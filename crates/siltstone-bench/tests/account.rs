@@ -31,9 +31,7 @@ fn the_account_is_what_the_heap_has() {
                 report.benchmark, report.costs.ram_bytes
             );
             let is_quiet = report.benchmark == Benchmark::Stats.name();
-            let uncounted = (heap - report.costs.ram_bytes as f64).abs();
-            let is_equal = uncounted < (0.05 * heap).max(UNCOUNTED_FIXED_BYTES_MAX);
-            assert!(!is_quiet || is_equal, "{ratio}: {:?}", report.costs.ram_account);
+            assert!(!is_quiet || (0.95..1.05).contains(&ratio), "{ratio}: {:?}", report.costs.ram_account);
             Ok(())
         })
         .unwrap();
@@ -43,8 +41,6 @@ fn the_account_is_what_the_heap_has() {
     }
 }
 
-/// The structures of a database, such as its counters, that the memory report does not include: 8 KB of any database.
-const UNCOUNTED_FIXED_BYTES_MAX: f64 = 10e3;
 /// The allocations of conversions, merges and threads that the memory report does not include.
 const UNCOUNTED_BYTES_MAX: u64 = 192 << 10;
 

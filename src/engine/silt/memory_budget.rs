@@ -71,8 +71,9 @@ const PREFILTERS_IN_THE_MAKING: u64 = 3;
 const SLACK_BYTES: u64 = 32 << 10;
 /// The memory of an open store besides its index and filter, in bytes: handle, name, entries in lists.
 pub const STORE_BYTES: u64 = 768;
-/// The memory of a partition besides its stores, in bytes: locks, lists, the state of its LogStore.
-pub const PARTITION_BYTES: u64 = 1024;
+/// The memory of a partition besides its stores, in bytes: locks, lists, the state of its LogStore and of its jobs, and
+/// of 16 partitions its share of what a database has once, such as counters.
+pub const PARTITION_BYTES: u64 = 1280;
 
 /// Returns the maximum number of slots of a LogStore under a budget.
 pub(super) fn log_slots_max(budget: Option<u64>, partitions: usize) -> u32 {
