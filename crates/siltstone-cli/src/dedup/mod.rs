@@ -231,7 +231,7 @@ pub fn check(directory: &Path) -> anyhow::Result<()> {
 pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
     let chunking = parameters::read(directory)?
         .with_context(|| format!("{}: {PARAMETERS} is missing", directory.display()))?;
-    SystemDirectory::create(target)?;
+    SystemDirectory::create(target).map_err(siltstone::Error::from)?;
     let taken = fs::read_dir(target).with_context(|| format!("cannot list {}", target.display()))?.next();
     ensure!(
         taken.is_none(),
@@ -253,7 +253,7 @@ pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
 /// Creates the directory of the index unless it exists, and returns the parameters of the index.
 fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
     let asked = args.chunking()?;
-    SystemDirectory::create(directory)?;
+    SystemDirectory::create(directory).map_err(siltstone::Error::from)?;
     check_repaired(directory)?;
     let entries = fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
     let partial = parameters::partial_name();
