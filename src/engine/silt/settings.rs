@@ -155,7 +155,7 @@ impl SiltFamilySettings for SiltSettings {
                 IndexKind::BlockPerfect => "of which 2 to 256 fit in a block",
                 _ => "smaller than a block",
             };
-            return Err(unsuited("index", &format!("{index:?}"), needed, layout, block_bytes));
+            return Err(unsuited("index", index.name(), needed, layout, block_bytes));
         }
         let is_given = |name| self.given.contains(&name);
         if self.hash_store == HashStoreKind::HashOrdered {
@@ -165,7 +165,7 @@ impl SiltFamilySettings for SiltSettings {
             return Ok(());
         }
         if !HashStoreFormat::CuckooTable.suits(layout, block_bytes) {
-            return Err(unsuited("hash_store", "CuckooTable", "smaller than a block", layout, block_bytes));
+            return Err(unsuited("hash_store", "cuckoo_table", "smaller than a block", layout, block_bytes));
         }
         let ignored = [("filter", self.filter == FilterKind::Ribbon), ("filter_bits", true)];
         match ignored.into_iter().find(|(name, is_ignored)| *is_ignored && is_given(name)) {
@@ -206,7 +206,7 @@ fn unsuited(name: &'static str, kind: &str, needed: &str, layout: &RecordLayout,
     };
     let problem = format!(
         "{kind} requires records of a fixed size, {needed}, but these are {records} in blocks of {block_bytes} bytes; \
-         create the database with `fixed` or with other `block_bytes`, or leave `{name}` out"
+         create the database with `fixed` or with other `block_bytes`, or leave `{name}`, or the preset that sets it, out"
     );
     Error::Setting { name, problem }
 }
