@@ -206,7 +206,7 @@ fn unsuited(name: &'static str, kind: &str, needed: &str, layout: &RecordLayout,
     };
     let problem = format!(
         "{kind} requires records of a fixed size, {needed}, but these are {records} in blocks of {block_bytes} bytes; \
-         create the database with `fixed` or with other `block_bytes`, or leave `{name}`, or the preset that sets it, out"
+         create the database with `fixed` or with other `block_bytes`, or leave out `{name}` or the preset that sets it"
     );
     Error::Setting { name, problem }
 }
