@@ -307,6 +307,7 @@ impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for Batch {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, records: I) {
         for (key, value) in records {
             if let Err(error) = self.put(key, value) {
+                // `extend` returns no error, so this one waits for the write.
                 self.refused.get_or_insert(error);
             }
         }

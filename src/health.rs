@@ -114,6 +114,7 @@ impl Health {
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         // Under the lock of the caller: the thread that held it before has recorded its failure before it released it.
         self.check()?;
+        // A panic of `work` poisons when this is dropped.
         let mut unwinding = Unwinding { health: Some(self) };
         let outcome = work();
         unwinding.health = None;
@@ -131,6 +132,7 @@ impl Health {
     /// Runs the part of a [`run`](Health::run) that makes several changes in memory which readers must see together. If
     /// it fails or panics, nothing is read any more either: gets, snapshots and iterators would show a part of them.
     pub fn apply<T>(&self, changes: impl FnOnce() -> Result<T>) -> Result<T> {
+        // Before the first change: a panic leaves a part of them as an error does.
         let mut tearing = Tearing { health: Some(self) };
         let outcome = changes();
         if outcome.is_ok() {

@@ -92,6 +92,7 @@ impl KeyHash {
     pub fn route(self, partitions_log2: u32) -> Route {
         let KeyHash { placement, fingerprint } = self;
         match partitions_log2 {
+            // On its own, because a shift by 64 bits overflows.
             0 => Route { partition: 0, hash: self },
             bits => Route {
                 partition: (placement >> (64 - bits)) as usize,

@@ -116,6 +116,7 @@ impl RecordCache {
     /// Allows the cache to have a size. No write may be in progress: the cache does not know writes that were announced
     /// before.
     pub fn enable(&self) {
+        // Once: guards of writes refer to the shards, so these are never replaced.
         self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect());
     }
 
@@ -137,6 +138,7 @@ impl RecordCache {
     /// alone.
     #[inline]
     pub fn get(&self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<TimestampMs, Ticket> {
+        // Relaxed: the capacity that decides is that of the shard, under its lock.
         let shard = self.shard(hash).filter(|_| self.capacity.load(Relaxed) > 0);
         let Some(shard) = shard else { return Err(Ticket { hash, version: None }) };
         shard.lock().get(hash, key, value).map_err(|version| Ticket { hash, version })
@@ -166,6 +168,7 @@ impl RecordCache {
                     if numbers.is_empty() {
                         continue;
                     }
+                    // Locked per stage. A writer that removes an item between two stages makes it a miss.
                     let mut shard = shard.lock();
                     for number in numbers {
                         let key = batch[*number];
@@ -176,6 +179,7 @@ impl RecordCache {
                                 let mut value = Vec::new();
                                 let got = shard.get(key.hash, key.bytes, &mut value);
                                 let ticket = |version| Ticket { hash: key.hash, version };
+                                // Under the lock of the shard, so `show` must not use the cache.
                                 show(first + number, got.map(|at_ms| (value, at_ms)).map_err(ticket));
                             }
                         }
@@ -189,6 +193,7 @@ impl RecordCache {
     /// has begun or ended since. A full cache also needs a second recent miss of the key. A record of more than a
     /// quarter of a shard, a 64th of the cache, is never inserted.
     pub fn insert(&self, ticket: Ticket, key: &[u8], value: &[u8], expires_at_ms: u64) {
+        // Without the lock, so that a record that is too large costs little.
         let capacity = self.capacity.load(Relaxed) / SHARDS;
         let fits = Shard::fits(key.len() + value.len(), capacity);
         let (Some(version), Some(shard)) = (ticket.version.filter(|_| fits), self.shard(ticket.hash)) else {
@@ -212,6 +217,7 @@ impl RecordCache {
         if let Some(value) = value {
             shard.insert(hash, key, value, expires_at_ms, false);
         }
+        // Under the same lock as the insertion: no thread finds the write in progress.
         shard.end_write(hash);
     }
 
@@ -219,6 +225,7 @@ impl RecordCache {
     pub fn write(&self, hash: u64, key: &[u8]) -> WriteGuard<'_> {
         let shard = self.shard(hash);
         if let Some(shard) = shard {
+            // Before the store changes: from here on, no read of this stripe that began earlier may insert.
             shard.lock().begin_write(hash, key);
         }
         WriteGuard { shard, hash }
@@ -228,6 +235,7 @@ impl RecordCache {
     /// written.
     pub fn write_all(&self) -> WriteAllGuard<'_> {
         let shards = self.shards();
+        // A read may still insert into a shard that follows. Its announcement, which is next, removes that too.
         shards.iter().for_each(|shard| shard.lock().begin_write_all());
         WriteAllGuard { cache: self, is_announced: !shards.is_empty() }
     }
@@ -293,6 +301,7 @@ pub struct WriteGuard<'a> {
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         if let Some(shard) = self.shard {
+            // The version changes only now, so tickets from before the write stay void after it.
             shard.lock().end_write(self.hash);
         }
     }

@@ -132,13 +132,16 @@ impl Shard {
 
     pub fn end_write(&mut self, hash: u64) {
         let stripe = &mut self.stripes[stripe_of(hash)];
+        // The guard of this write has counted it, so this is never negative.
         stripe.under_way -= 1;
+        // A ticket would match by chance only after 2^32 writes to its stripe.
         stripe.version = stripe.version.wrapping_add(1);
     }
 
     /// Begins a write to all keys.
     pub fn begin_write_all(&mut self) {
         self.stripes.iter_mut().for_each(|stripe| stripe.under_way += 1);
+        // All records, because the keys of the write are unknown.
         self.log = None;
     }
 

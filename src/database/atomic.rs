@@ -102,6 +102,7 @@ impl Database {
         };
         let keys = records.iter().map(|(key, _)| self.inner.key(key.as_ref()));
         let keys = keys.collect::<Result<Vec<_>>>()?;
+        // All of them, as above: whether a record is refused must not depend on the data.
         for (_, value) in records {
             self.inner.layout.check_value(value.as_ref(), options.expires_at_ms != NEVER)?;
         }
@@ -110,6 +111,7 @@ impl Database {
         self.apply_changes(&keys, options, &mut |found, changes| {
             let mut seen = HashSet::new();
             for (at, (key, value)) in records.iter().enumerate() {
+                // A second record of a key stays `Keep`: of two changes of a key the later one would win.
                 inserted[at] = found[at].is_none() && seen.insert(key.as_ref());
                 if inserted[at] {
                     changes[at] = put(value.as_ref(), NEVER);
@@ -260,6 +262,7 @@ impl Database {
     ) -> std::result::Result<T, E> {
         let (mut change, mut outcome) = (Some(change), None);
         let updated = self.update(key, |found| {
+            // The function is gone after the first call, so a second one would have to keep the record.
             let Some(change) = change.take() else { return Ok(Change::Keep) };
             match change(found) {
                 Ok((change, result)) => {
@@ -274,6 +277,7 @@ impl Database {
             }
         });
         match (updated, outcome) {
+            // The caller's own error first: `updated` has only the `Interrupted` in its place.
             (_, Some(Err(error))) => Err(error),
             (Err(error), _) => Err(error.into()),
             (Ok(()), Some(Ok(result))) => Ok(result),
@@ -363,11 +367,14 @@ impl Database {
         }
         let locked = inner.lock.to_write()?;
         let durability = options.durability.unwrap_or(inner.durability);
+        // In a removed directory the sync would succeed, and the data be lost with the last open file.
         if durability == Durability::Synced {
             inner.check_present()?;
         }
+        // Outside of the closure: the keys stay hidden until the engine has the writes.
         let (mut in_flight, mut counts) = (None, WriteCounts::NONE);
         let updated =
+            // The time is from before the locks: a record that expires while this call waits still counts.
             self.engine().update_many(keys, durability, inner.clock.now_ms(), &mut |found, changes| {
                 change(found, changes)?;
                 // Before the check, which refuses an expiry time where records have none.
@@ -399,6 +406,7 @@ impl Database {
                     let keys: Vec<&[u8]> = writes().map(|write| write.key.bytes()).collect();
                     in_flight = Some(feed.append(keys.into_iter(), durability)?);
                 }
+                // Counted as lookups, also if no record changes.
                 inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
                 counts = changed;
                 Ok(())

@@ -211,6 +211,7 @@ impl<'a> BulkLoader<'a> {
         let inner = &self.database.inner;
         let hashed = inner.key(key)?;
         inner.layout.check_value(value, expires_at_ms != NEVER)?;
+        // Not earlier: the memory may be set after the loader was made.
         if self.way.is_none() {
             self.way = Some(self.begin()?);
         }
@@ -243,6 +244,7 @@ impl<'a> BulkLoader<'a> {
                     }
                 }
             }
+            // Not reached: `way` was set above.
             None => return Err(Error::Closed),
         }
         self.records += 1;
@@ -252,6 +254,7 @@ impl<'a> BulkLoader<'a> {
     }
 
     fn begin(&self) -> Result<Way<'a>> {
+        // Refuses a closed or read-only database before the first record is sorted.
         let _locked = self.database.inner.lock.to_write()?;
         let written = || Way::Written { batch: Batch::new(), bytes: 0, written_bytes: 0 };
         let load = self.database.engine().bulk_load(self.memory_bytes)?;
@@ -285,6 +288,7 @@ impl<'a> BulkLoader<'a> {
             }
             Some(Way::Written { batch, bytes, written_bytes }) => {
                 database.write(&batch)?;
+                // This covers the buffered batches as well.
                 database.sync()?;
                 let all_bytes = written_bytes + bytes as u64;
                 if !(self.progress)(all_bytes, all_bytes) {

@@ -18,6 +18,7 @@ impl Clock {
     pub fn now_ms(&self) -> TimestampMs {
         match self {
             Clock::System => {
+                // A clock before 1970 is at 0, where nothing has expired.
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
             }
             Clock::Simulated(now_ms) => now_ms.load(Relaxed),

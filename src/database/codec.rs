@@ -53,6 +53,7 @@ macro_rules! integers {
             }
 
             fn decode(bytes: &[u8]) -> Option<$unsigned> {
+                // Exactly as many bytes: others are a value of another type.
                 Some(<$unsigned>::from_be_bytes(bytes.try_into().ok()?))
             }
         }
@@ -86,6 +87,8 @@ macro_rules! floating_point_numbers {
 
         impl OrderedBits for $signed {
             fn ordered(self) -> $signed {
+                // The bits of negative numbers ascend as the numbers descend, so all but the sign are flipped, here and
+                // back.
                 if self < 0 { self ^ <$signed>::MAX } else { self }
             }
         }
@@ -108,6 +111,7 @@ impl Codec for bool {
         match bytes {
             [0] => Some(false),
             [1] => Some(true),
+            // A type of keys must have one form per value.
             _ => None,
         }
     }

@@ -53,6 +53,7 @@ impl Database {
 
 fn destroy_in(directory: &Directory) -> Result<()> {
     let engine = engine_of(directory)?;
+    // Before the disk is touched: a database that is open here still writes to it.
     let lock = directory.lock()?;
     match disk::of_closed(&*engine, directory) {
         Ok(Some(disk)) => {
@@ -87,6 +88,7 @@ fn destroy_in(directory: &Directory) -> Result<()> {
     // The database is still locked: where the system can lock a directory, the lock is not that of this file.
     directory.remove(LOCK)?;
     directory.sync(Purpose::Maintain)?;
+    // Only now: until here no other process may create a database in this directory.
     drop(lock);
     remove_empty_directory(&directory.path())
 }

@@ -40,6 +40,7 @@ pub(super) fn open(
     let memory_budget = common.memory_budget.map(budget_of_disk);
     let (compaction_filter, threads) = (common.compaction_filter.clone(), common.threads);
     let common_of_disk = match number {
+        // An existing disk keeps its own settings. Only what the process may use is passed on.
         Some(_) => CommonSettings { memory_budget, compaction_filter, threads, ..CommonSettings::default() },
         None => CommonSettings { memory_budget, block_bytes: None, ..common.clone() },
     };
@@ -79,6 +80,7 @@ fn directory_of(directory: &Directory, disk: &Disk, creates: bool) -> Result<(Di
             format!("{} is the disk of the database in {}: {found}", path.display(), flash.display());
         Error::Setting { name: "disk", problem }
     };
+    // Only for a new database: instead of a disk that is missing, an empty one would seem to have lost all records.
     let at = match directory.other(disk.path(), creates && !directory.is_read_only()) {
         Err(error) if error.is_not_found() => {
             return Err(missing("there is no such directory"));

@@ -89,6 +89,7 @@ pub(super) struct Measured<'a> {
 
 impl Drop for Measured<'_> {
     fn drop(&mut self) {
+        // First, so that the time is that of the operation alone.
         let elapsed = self.began.elapsed();
         if let Some(histograms) = &self.latencies.histograms {
             let histogram = &histograms[self.operation as usize];

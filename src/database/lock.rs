@@ -50,6 +50,7 @@ impl DirectoryLock {
             return Err(Error::ReadOnly);
         }
         self.check_process()?;
+        // Without waiting: callers have another way, which needs no more than the shared lock.
         match self.held.try_write() {
             Some(held) if held.is_none() => Err(Error::Closed),
             held => Ok(held),
@@ -61,12 +62,14 @@ impl DirectoryLock {
     pub fn to_work(&self) -> Result<impl Sized + '_> {
         self.check_process()?;
         let held = self.held.read();
+        // Checked after the wait, during which the database may have been closed.
         if held.is_some() { Ok(held) } else { Err(Error::Closed) }
     }
 
     /// Waits for running changes, runs `last` and releases the lock. The argument of `last` is whether the lock was
     /// held.
     pub fn release(&self, last: impl FnOnce(bool) -> Result<()>) -> Result<()> {
+        // Before the wait: the threads that hold the lock are not in a forked process, and never release it.
         self.check_process()?;
         let mut held = self.held.write();
         // Dropped after `last`: until it has returned, no other handle or process opens the directory.

@@ -91,8 +91,10 @@ impl Database {
     /// # Ok::<(), siltstone::Error>(())
     /// ```
     pub fn step(&self) -> Result<Step> {
+        // Also in a read-only database, whose steps load indexes and filters.
         let _locked = self.inner.lock.to_work()?;
         let outcome = self.engine().step(self.inner.clock.now_ms());
+        // After a failure the next open may not find what followers have read.
         if let (Some(feed), Err(_)) = (&self.inner.feed, &outcome) {
             feed.give_up_if_failed(self.engine());
         }
@@ -147,6 +149,7 @@ impl Database {
     /// ```
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let _locked = self.inner.lock.to_write()?;
+        // Before the directory is created: a checkpoint that is refused leaves nothing.
         self.check_target(target.as_ref())?;
         let target = builder::create_empty_directory(target.as_ref())?;
         // Before the engine's files, whose manifest completes the copy.
@@ -214,6 +217,7 @@ impl Database {
     pub fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
         self.inner.lock.check_process()?;
         self.engine().set_memory_budget(bytes)?;
+        // Background work loads what fits again.
         self.inner.workers.wake();
         Ok(())
     }

@@ -378,6 +378,7 @@ impl Database {
         batch.check()?;
         check_batch(batch.writes())?;
         let writes = batch.writes().map(|write| self.inner.hashed(options.expiring(write)));
+        // All are checked before the first one is written.
         let writes = writes.collect::<Result<Vec<_>>>()?;
         if writes.is_empty() { Ok(()) } else { self.apply(&writes, options.durability) }
     }
@@ -406,6 +407,7 @@ impl Database {
     /// ```
     pub fn close(&self) -> Result<()> {
         match self.inner.close() {
+            // Another handle has closed it, and got the errors.
             Err(Error::Closed) => Ok(()),
             outcome => outcome,
         }
@@ -463,9 +465,11 @@ impl Inner {
         durability: Option<Durability>,
     ) -> Result<()> {
         let durability = durability.unwrap_or(self.durability);
+        // In a removed directory the sync would succeed, and the data be lost with the last open file.
         if matches!(durability, Durability::Synced) {
             self.check_present()?;
         }
+        // The clock is a function: most engines do not need the time of a write.
         let write = || self.engine.write(writes, durability, &|| self.clock.now_ms());
         match &self.feed {
             None => write()?,
@@ -491,6 +495,8 @@ impl Inner {
     /// read, so it begins a new feed.
     fn end_in_feed(&self, in_flight: Option<InFlight<'_>>, outcome: Result<()>) -> Result<()> {
         match (&self.feed, in_flight, &outcome) {
+            // An error that is no failure has written nothing. The keys become visible when `in_flight` is dropped,
+            // without harm.
             (Some(feed), _, Err(_)) => feed.give_up_if_failed(&*self.engine),
             (_, Some(in_flight), Ok(())) => in_flight.succeed(),
             _ => {}
@@ -499,15 +505,18 @@ impl Inner {
     }
 
     fn close(&self) -> Result<()> {
+        // A forked process has no threads to stop, and must not unlock the directory.
         self.lock.check_process()?;
         // The threads work without the lock of the directory, so they end before it is released.
         self.workers.stop();
         self.lock.release(|was_open| {
             if was_open {
                 let now_ms = self.clock.now_ms();
+                // Before the engine is closed, because the keys are counted by reads.
                 self.usage.save(now_ms, || self.engine.approximate_len(now_ms));
                 event!(info, path = %self.path.display(), "closing");
             }
+            // Before `close`: a closed engine does not say any more whether it has failed.
             let failed = matches!(self.engine.check_writable(), Err(Error::Poisoned { .. }));
             let closed = self.engine.close();
             match self.feed.as_deref().filter(|_| was_open) {
@@ -516,6 +525,7 @@ impl Inner {
                 Some(feed) => feed.close()?,
                 None => {}
             }
+            // Last: if the directory was removed meanwhile, all of this was written in vain.
             let is_written = was_open && !self.lock.is_read_only();
             closed.and_then(|()| if is_written { self.check_present() } else { Ok(()) })
         })

@@ -94,6 +94,7 @@ impl OrderedDatabase<'_> {
     pub(super) fn prefix_keys_after(&self, prefix: &[u8], after: Option<&[u8]>) -> Result<KeyIter> {
         let end = prefix_end(prefix);
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        // After the key, not from it on: it would be found a second time if it is still there.
         self.keys_within((after.map_or(Bound::Included(prefix), Bound::Excluded), end))
     }
 

@@ -24,17 +24,20 @@ pub(super) enum Contents {
 impl Contents {
     /// Reads what is in a directory. `stated` is the engine that the user chose, which may be none of the table.
     pub fn read(directory: &Directory, stated: Option<&dyn EngineSettings>) -> Result<Contents> {
+        // First: a database has the files of its engine as well.
         if let Some(header) = Header::read(directory)? {
             return Ok(Contents::Database(header.engine));
         }
         let table: Vec<_> = EngineKind::ALL.iter().map(|kind| kind.settings()).collect();
         let engines = || table.iter().map(|engine| &**engine).chain(stated);
+        // Before the names: these files have the names of an engine's data, but no record.
         for engine in engines() {
             if engine.is_half_created(directory)? {
                 return Ok(Contents::Free);
             }
         }
         let names = directory.list()?;
+        // A database that has lost its manifest must not pass for an empty directory.
         if let Some(file) = names.iter().find(|name| engines().any(|engine| engine.owns(name))) {
             return Ok(Contents::Occupied { file: file.clone(), is_data: true });
         }

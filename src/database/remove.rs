@@ -217,6 +217,7 @@ impl Database {
             // Before the lock is taken alone: no other write should wait for this delay.
             let counts = WriteCounts::of(deletes.iter().map(|delete| delete.write));
             self.inner.workers.admit(&counts)?;
+            // With the lock alone no write runs, and if none was counted since, the records are as they were read.
             if let Some(alone) = self.inner.lock.to_write_alone()?
                 && self.inner.usage.writes() == writes_before
             {
@@ -278,12 +279,14 @@ impl Database {
         let mut removed = 0;
         self.transact_with(&keys, options, |found, changes| {
             for ((record, found), change) in records.iter().zip(found).zip(changes) {
+                // Deleted or expired since it was read.
                 let Some(found) = found else { continue };
                 let now = Record {
                     key: record.key.clone(),
                     value: found.value.clone(),
                     expires_at_ms: found.expires_at_ms,
                 };
+                // Equal with its expiry time: with another one it is another record, which `keep` has not seen.
                 if now == **record || !keep(&now) {
                     *change = Change::Delete;
                     removed += 1;

@@ -91,15 +91,17 @@ impl Database {
     #[doc(hidden)]
     pub fn repair_in(directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
         let engine = engine_of(directory)?;
+        // Shared on a read-only medium: others may read there too, and none can write.
         let _lock = if directory.is_read_only() { directory.lock_shared()? } else { directory.lock()? };
         let mut bytes = 0;
         let mut report = engine.repair(directory, &mut |done, all| {
             bytes = all;
             progress(done, all)
         })?;
+        // After the engine: both copies must have the secret in the header, which may have been damaged.
         compressed::file::repair(directory, &mut report)?;
         if !report.found.damage.is_empty() && !directory.is_read_only() {
-            // Records are lost whose keys are not all known.
+            // Not all keys of lost records are known, so followers have to read all records again.
             changes::end(directory)?;
         }
         // After the repair here, which may have restored the setting that names the disk.

@@ -159,6 +159,7 @@ impl Pool {
             let shared = pool.shared.clone();
             let thread = thread::Builder::new().name(format!("siltstone-all-{number}"));
             let handle = thread.spawn(move || shared.run());
+            // An error drops the pool, which ends the threads that were started.
             pool.threads.lock().push(handle.map_err(Error::io("start", "a worker thread"))?);
         }
         Ok(pool)
@@ -186,6 +187,7 @@ impl Pool {
     /// Wakes a sleeping thread, or all.
     pub fn wake(&self, all: bool) {
         let mut sleep = self.shared.sleep.lock();
+        // Also without a sleeper: a thread that is looking for work compares this before it sleeps.
         sleep.wakes += 1;
         match all {
             _ if sleep.sleepers == 0 => {}
@@ -202,6 +204,7 @@ impl Drop for Pool {
             std::mem::take(self.threads.get_mut()).into_iter().for_each(std::mem::forget);
             return;
         }
+        // Before the wake: a thread that is about to sleep checks this under the lock that `wake` takes.
         self.shared.stopping.store(true, Relaxed);
         self.wake(true);
         for thread in self.threads.get_mut().drain(..) {
@@ -220,9 +223,11 @@ impl Shared {
             let wakes = self.sleep.lock().wakes;
             // A handle of the list, so that `add` and `remove` need not wait for a turn.
             let members = self.members.lock().list.clone();
+            // Each thread begins with another member, so that none is always the last.
             let first = self.next.fetch_add(1, Relaxed);
             let (mut worked, mut rest) = (false, PATIENCE);
             for at in 0..members.len() {
+                // Before each turn, because a turn may take long.
                 if self.stopping.load(Relaxed) {
                     return;
                 }

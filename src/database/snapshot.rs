@@ -47,6 +47,7 @@ impl Database {
     /// # Errors
     /// [`Error::Closed`](crate::Error::Closed).
     pub fn snapshot(&self) -> Result<Snapshot> {
+        // The records are those that have not expired now, whenever they are read.
         let snapshot = self.engine().snapshot(self.inner.clock.now_ms())?;
         Ok(Snapshot { snapshot, database: self.clone() })
     }
@@ -120,6 +121,7 @@ impl Snapshot {
     /// # Errors
     /// See [`Database::get_many`].
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
+        // After `close` the files may belong to another handle.
         self.database.engine().check_open()?;
         let inner = &self.database.inner;
         let found = self.snapshot.get_many(&inner.keys(keys)?)?;
@@ -129,6 +131,7 @@ impl Snapshot {
 
     /// Returns an iterator over all records, in the engine's order.
     pub fn iter(&self) -> Iter {
+        // The clone keeps the database open as long as the iterator.
         Iter::new(self.snapshot.records(), self.database.clone())
     }
 }

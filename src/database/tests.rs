@@ -1,4 +1,4 @@
-//! Claims about opening, closing and what they leave behind.
+//! Claims about an open and a close, and what they leave behind.
 
 use super::*;
 use crate::engine::EngineKind;

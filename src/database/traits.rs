@@ -70,6 +70,7 @@ impl Found {
     /// Returns the time when the record expires; `None` if it never does.
     pub fn expires_at(&self) -> Option<SystemTime> {
         let after = Duration::from_millis(self.expires_at_ms);
+        // A time that the system cannot represent counts as never.
         if self.expires_at_ms == NEVER { None } else { UNIX_EPOCH.checked_add(after) }
     }
 }

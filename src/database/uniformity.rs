@@ -30,7 +30,9 @@ impl Uniformity {
     /// Notes a key that is put.
     #[inline]
     pub fn note(&self, hash: KeyHash) {
+        // Mixed, so that the choice of the sample does not depend on the bits that are compared.
         let mixed = mix(hash.placement ^ mix(hash.fingerprint));
+        // It may be an old limit, which is higher: `add` drops a key too many.
         let limit = self.limit.load(Relaxed);
         if limit == 0 || mixed < limit {
             self.add(mixed, hash.placement);
@@ -40,12 +42,14 @@ impl Uniformity {
     #[cold]
     fn add(&self, mixed: u64, placement: u64) {
         let mut sample = self.sample.lock();
+        // A key that is put again adds nothing to the sample.
         if sample.insert(mixed, placement).is_some() || sample.len() <= SAMPLED {
             return;
         }
         sample.pop_last();
         self.limit.store(sample.last_key_value().map_or(0, |(last, _)| *last), Relaxed);
         let is_clustered = is_clustered(sample.values().copied().collect());
+        // The event is emitted without the lock, which other puts may wait for.
         drop(sample);
         if is_clustered && !self.is_clustered.swap(true, Relaxed) {
             event!(

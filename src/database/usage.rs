@@ -121,6 +121,7 @@ impl UsageCounters {
     /// [`Error::Io`](crate::Error::Io) if the directory cannot be listed or changed.
     pub fn open(directory: Option<Directory>, now_ms: u64) -> Result<UsageCounters> {
         let file_bytes = directory.as_ref().map_or(Ok(0), usage_file::tidy)?;
+        // A file that is missing or damaged counts as zeros: no operation depends on it.
         let before = directory.as_ref().and_then(usage_file::read).unwrap_or_default();
         Ok(UsageCounters {
             stripes: Default::default(),
@@ -172,6 +173,7 @@ impl UsageCounters {
         let saved_at_ms = self.saved_at_ms.load(Relaxed);
         let mut usage = Usage { records, counted_writes, saved_at_ms, ..self.before };
         usage.open_ms = usage.open_ms.saturating_add(now_ms.saturating_sub(self.opened_at_ms));
+        // One after the other: an operation meanwhile may be in one count and not in another.
         for stripe in &self.stripes {
             let add = |sum: &mut u64, count: &AtomicU64| *sum = sum.saturating_add(count.load(Relaxed));
             add(&mut usage.gets, &stripe.gets);
@@ -199,6 +201,7 @@ impl UsageCounters {
         let Usage { puts, deletes, records, counted_writes, .. } = self.until(0);
         let writes = puts.saturating_add(deletes);
         if writes.saturating_sub(counted_writes) > records / KEYS_PER_UNCOUNTED_WRITE
+            // Without a count the old one stays, and the next save tries again.
             && let Ok(records) = count()
         {
             *self.counted.lock() = (records, writes);
@@ -211,6 +214,7 @@ impl UsageCounters {
         // Before the counts are read: an operation that comes later is left to the next save.
         let operations = self.operations();
         if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_read_only())
+            // Swapped: of two callers at once, the second one finds nothing new.
             && self.saved_operations.swap(operations, Relaxed) != operations
         {
             self.saved_at_ms.store(now_ms, Relaxed);

@@ -91,6 +91,7 @@ pub fn tidy(directory: &Directory) -> Result<u64> {
 /// Reads the file of a directory. Returns `None` if it does not exist or is damaged.
 pub fn read(directory: &Directory) -> Option<Usage> {
     let file = directory.open(USAGE_NAME, Access::Buffered).ok()?;
+    // Before the read, because the length is not trusted.
     if file.length().ok()? != USAGE_BYTES as u64 {
         return None;
     }
@@ -100,6 +101,7 @@ pub fn read(directory: &Directory) -> Option<Usage> {
 
 /// Replaces the file by one with these counts. Readers in other processes see the old counts or the new ones.
 pub fn write(directory: &Directory, usage: &Usage) -> Result<()> {
+    // Left by a crash: `create` refuses a name that exists.
     if directory.list()?.iter().any(|name| name == NEW_NAME) {
         directory.remove(NEW_NAME)?;
     }

@@ -105,6 +105,7 @@ impl Database {
     /// Returns the exact number of keys at one moment.
     pub(super) fn count_keys(&self, go_on: &mut GoOn<'_>) -> Result<u64> {
         let engine = self.engine();
+        // A count takes long. It ends when another handle closes the database.
         let mut go_on = |passed| engine.check_open().is_ok() && go_on(passed);
         let counted = engine.count_keys(self.inner.clock.now_ms(), &mut go_on);
         // The files may belong to another handle when the database is closed.
@@ -125,6 +126,7 @@ fn verify_and_count(
     })?;
     if report.damage.is_empty() {
         let record_bytes = half as f64 / report.checked_records.max(1) as f64;
+        // The count has no total in bytes, so it is scaled, and stays within its half.
         let counted_bytes = |passed: u64| half.min((passed as f64 * record_bytes) as u64);
         let keys = count(&mut |passed| progress(half.saturating_add(counted_bytes(passed)), total))?;
         report.live_records = Some(keys);
@@ -144,6 +146,7 @@ fn count_closed(settings: &dyn EngineSettings, directory: &Directory, go_on: &mu
         progress: &mut |_, _| go_on(0),
         disk: None,
     };
+    // The locks are held until the count ends.
     let (engine, _locks_of_disks) = disk::open(settings, opening)?;
     engine.count_keys(now_ms, go_on)
 }

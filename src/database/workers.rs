@@ -148,6 +148,7 @@ impl Workers {
     pub fn admit(&self, counts: &WriteCounts) -> Result<()> {
         self.delay(counts.key_bytes + counts.value_bytes + counts.deleted_bytes)?;
         let bytes = counts.put_bytes();
+        // Mostly one atomic operation: the space is measured when the credit is used up.
         if bytes == 0 || self.takes_credit(bytes) { Ok(()) } else { self.wait_for_space(bytes) }
     }
 
@@ -176,6 +177,7 @@ impl Workers {
             return Ok(());
         }
         let measured = self.shared.engine.check_space(bytes, 0);
+        // After an error there is no credit, so the next put measures again.
         self.space_credit.store(*measured.as_ref().unwrap_or(&0), Relaxed);
         measured.map(drop)
     }
@@ -195,6 +197,7 @@ impl Workers {
             if !had_work || outcome.is_ok() {
                 break;
             }
+            // In a forked process no thread would ever finish the work.
             shared.lock.check_process()?;
             shared.wait_for_progress()?;
         }
@@ -226,6 +229,7 @@ impl Workers {
             shared.wake_all();
         }
         while shared.engine.background().has_work {
+            // Threads that stop do no more of it: this one does it, or finds the database closed.
             if shared.threads == 0 || shared.stopping.load(Relaxed) {
                 shared.step_or_yield()?;
                 continue;
@@ -241,6 +245,7 @@ impl Workers {
                 shared.progressed.wait_for(progress, PATIENCE);
             }
         }
+        // A failure also leaves no work, but not all of it was done.
         shared.engine.check_writable()
     }
 
@@ -251,6 +256,7 @@ impl Workers {
 
     /// Stops the threads after their current steps.
     pub fn stop(&self) {
+        // Before the wake: a thread that is about to sleep checks this under the lock that `wake_all` takes.
         self.shared.stopping.store(true, Relaxed);
         self.shared.wake_all();
         for thread in self.threads.lock().drain(..) {
@@ -340,6 +346,7 @@ impl Shared {
         let began = Instant::now();
         let outcome = self.step();
         let worked = outcome.as_ref().ok().map(|step| *step == Step::Worked);
+        // Under the lock with which waiting callers check for work, so none misses the notification.
         *self.progress.lock() = outcome.err();
         self.progressed.notify_all();
         (worked, began.elapsed())
@@ -348,6 +355,7 @@ impl Shared {
     fn work_until_stopped(&self) {
         while !self.stopping.load(Relaxed) {
             let (worked, time) = self.work();
+            // Only after work: a thread that found none sleeps until it is woken.
             if worked == Some(true) {
                 self.rest(time);
             } else {
@@ -384,6 +392,7 @@ impl Shared {
 
     fn wake_sleeper(&self) {
         if let Some(pool) = &self.pool {
+            // Otherwise a thread of the pool would find the database at rest, and sleep again.
             *self.rests_until.lock() = None;
             return pool.wake(false);
         }
@@ -394,9 +403,11 @@ impl Shared {
 
     fn wake_all(&self) {
         if let Some(pool) = &self.pool {
+            // Otherwise the threads of the pool would find the database at rest, and sleep again.
             *self.rests_until.lock() = None;
             return pool.wake(true);
         }
+        // A thread that decides to sleep holds this lock: it has seen why it is woken, or is notified.
         let _sleepers = self.sleepers.lock();
         self.work.notify_all();
     }
@@ -428,6 +439,7 @@ impl Shared {
         }
         let excess = ((pressure - PRESSURE_SLOW) / (1.0 - PRESSURE_SLOW)).clamp(0.0, 1.0);
         let owed = (bytes.max(DELAY_BYTES_MIN) as f64 * DELAY_NS_PER_BYTE_MAX * excess.powi(3)) as u64;
+        // Without threads a sleep would give time to no other thread: this one has executed a step.
         if self.threads > 0 && self.owed_ns.fetch_add(owed, Relaxed) + owed >= SLEEP_NS_MIN {
             // All of it at once: another thread must not pay the same debt.
             let pay = self.owed_ns.swap(0, Relaxed).min(SLEEP_NS_MAX);

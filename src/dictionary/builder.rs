@@ -160,7 +160,7 @@ impl DictionaryBuilder {
     /// existing file, when [`finish`](DictionaryWriter::finish) returns.
     ///
     /// # Errors
-    /// [`Error::Setting`] for settings that contradict each other; errors of opening the directories.
+    /// [`Error::Setting`] for settings that contradict each other; errors if the directories cannot be opened.
     pub fn create(self, path: impl AsRef<Path>) -> Result<DictionaryWriter> {
         let (directory, name) = split(path.as_ref())?;
         self.create_in(Directory::system(&directory, Access::Buffered)?, name)
@@ -174,6 +174,7 @@ impl DictionaryBuilder {
     pub fn create_in(self, directory: Directory, name: &str) -> Result<DictionaryWriter> {
         let [seed0, seed1, tag] = (self.random)()?;
         let hasher = if self.hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed([seed0, seed1]) };
+        // An update keeps the hasher of its base: both are merged in the order of their hashes.
         let hasher = self.base.as_ref().map_or(hasher, |base| base.header().shape.hasher.key_hasher);
         let header = Header {
             shape: Header::shape_of(self.fixed, hasher),
@@ -306,6 +307,7 @@ impl DictionaryWriter {
     }
 
     fn push(&mut self, record: &RecordView<'_>) -> Result<()> {
+        // Before the sort, so a refused record leaves the writer as it was.
         self.header.shape.layout.check_key(record.key)?;
         self.header.shape.hasher.key_hasher.check_key(record.key)?;
         self.sort.push(record, &mut *self.progress)
@@ -320,12 +322,15 @@ impl DictionaryWriter {
         let DictionaryWriter { directory, name, base, block_bytes, index, mut header, sort, mut progress } =
             self;
         let sorted = sort.finish(&mut *progress)?;
+        // After the sort, so that a build which is given up before leaves no partial file.
         let partial = PartialFile::new(directory.clone(), &name)?;
         let settings = store_settings(&header, block_bytes, &sorted, base.as_ref());
+        // At most as many: duplicates and deletes leave fewer, so the last report is made with this number.
         let all_bytes = settings.expected_bytes;
         let form = TableForm::for_index(&header.shape.layout, block_bytes, index.kind());
         let form = TableForm { fill_blocks: true, ..form };
         let mut writer = OrderedTableWriter::create(&directory, &partial.name, form, settings)?;
+        // The newest source first: of equal keys its record applies.
         let mut sources: Vec<Box<dyn Cursor>> = vec![Box::new(sorted)];
         if let Some(base) = &base {
             sources.push(Box::new(base.cursor(Purpose::Maintain)));
@@ -336,6 +341,7 @@ impl DictionaryWriter {
         while records.advance()? {
             let Some(entry) = records.entry() else { break };
             writer.push(&entry)?;
+            // Counted after the merge, in which replaced and deleted records are dropped.
             header.key_bytes += entry.record.key.len() as u64;
             header.value_bytes += entry.record.value.map_or(0, <[u8]>::len) as u64;
             let done_bytes = header.key_bytes + header.value_bytes;
@@ -407,11 +413,13 @@ impl PartialFile {
     /// Renames the file to its final name, and replaces an existing dictionary. Fails if that one is being given
     /// another index.
     fn complete(mut self, name: &str) -> Result<()> {
+        // Held until the name is durable: a change of the index must not go to a file that has lost its name.
         let _locked = match self.directory.lock_file(name) {
             Err(error) if error.is_not_found() => None,
             outcome => Some(outcome?),
         };
         self.directory.rename(&self.name, name)?;
+        // Before the sync: if that fails, the file has the final name and must not be removed.
         self.is_complete = true;
         Ok(self.directory.sync(Purpose::Maintain)?)
     }

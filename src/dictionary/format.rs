@@ -86,6 +86,7 @@ impl Header {
     /// Reads the header of a dictionary.
     pub fn read(file: &File) -> Result<Header> {
         let length = file.length()?;
+        // Before the read, which fails for a shorter file: that is another file, and no damaged dictionary.
         if length < HEADER_BLOCK_BYTES as u64 {
             return Err(no_dictionary(file, format!("it has {length} bytes")));
         }
@@ -98,6 +99,7 @@ impl Header {
     /// counts.
     pub fn check_against(&self, file: &StoreFile) -> Result<()> {
         let footer = file.footer();
+        // Saturating: these numbers are not trusted, and a product that wraps around could be small.
         let all_bytes = footer.blocks.saturating_mul(footer.block_bytes.into());
         let record_bytes = self.key_bytes.saturating_add(self.value_bytes);
         if footer.records > all_bytes || record_bytes > all_bytes || footer.deleted > 0 {
@@ -120,6 +122,7 @@ impl Header {
             return Err(no_dictionary(file, "the header has another magic number".into()));
         }
         let found = fields.u32().ok_or_else(short)?;
+        // Before the checksum, too: another version may have it at another place.
         if found != DICTIONARY_VERSION {
             let file = file.path().to_owned();
             return Err(Error::Version { file, found, supported: DICTIONARY_VERSION });
@@ -138,6 +141,7 @@ impl Header {
     /// Parses the fields after the version; `None` if they are invalid.
     fn parse(fields: &mut Reader<'_>) -> Option<Header> {
         let (hasher, fixed) = (fields.u8()?, fields.u8()?);
+        // Reserved. The checksum covers them, and this version ignores them.
         fields.bytes(2)?;
         let lengths = (fields.u32()? as usize, fields.u32()? as usize);
         let seed = [fields.u64()?, fields.u64()?];
@@ -151,6 +155,7 @@ impl Header {
             1 => Some(lengths),
             _ => return None,
         };
+        // The checksum shows damage, not bad intent: impossible lengths must not reach the code that uses them.
         if let Some((key_length, value_length)) = fixed {
             check_key_length(key_length).and(check_value_length(value_length)).ok()?;
         }

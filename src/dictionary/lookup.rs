@@ -99,6 +99,7 @@ impl Dictionary {
         let groups: Vec<&[LocatedKey]> = located.chunk_by(|one, next| one.span == next.span).collect();
         let mut values: Vec<Option<T>> = keys.iter().map(|_| None).collect();
         let mut requests = Vec::new();
+        // In batches: all buffers of a batch are in memory at once.
         let mut rest = &groups[..];
         while !rest.is_empty() {
             let (batch, later) = rest.split_at(self.batch_len(rest));
@@ -153,6 +154,7 @@ impl Dictionary {
     /// Reads the bytes of each group.
     fn read(&self, groups: &[&[LocatedKey]], requests: &mut Vec<ReadRequest>) -> Result<()> {
         let file = self.store().file();
+        // The requests keep their buffers from one batch to the next.
         requests.resize_with(groups.len(), || ReadRequest::new(0, 0));
         for (one, request) in groups.iter().filter_map(|group| group.first()).zip(requests.iter_mut()) {
             let (offset, length) = self.store().extent_of(&one.span);

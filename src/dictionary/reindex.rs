@@ -73,6 +73,7 @@ impl Dictionary {
         let store = dictionary.store();
         check_index(index, store.form())?;
         let settings = index.kind().map(|kind| store.index_settings(kind));
+        // In memory, so that the file is written only when the index is complete.
         let mut builder = settings.as_ref().map(StoreIndexBuilder::new).transpose()?;
         let mut cursor = dictionary.cursor(Purpose::Maintain);
         let mut done = 0;
@@ -82,6 +83,7 @@ impl Dictionary {
                 builder.push(entry.hash.placement, cursor.blocks())?;
             }
             done += 1;
+            // Nothing is written before the loop ends, so an interruption changes nothing.
             if done % PROGRESS_RECORDS == 0 && !progress(done, store.records()) {
                 return Err(Error::Interrupted);
             }
@@ -98,6 +100,7 @@ impl Dictionary {
         // The new index follows the first one, so until its footer is complete the file opens with the first one.
         let first = StoreFile::open_until(file, header.tag, header.first_end)?;
         first.append_index(Purpose::Maintain, PIECE_BYTES, (kind, &bytes))?;
+        // Opened as any reader does it, which checks the new index and its footer.
         options.open_in(directory, name)
     }
 }

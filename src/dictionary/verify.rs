@@ -38,6 +38,7 @@ pub(super) fn verify(dictionary: &Dictionary, progress: &mut Progress<'_>) -> Re
         Ok(())
     })?;
     let Examined { mut damage, .. } = examined;
+    // Without the records of damaged blocks, the counts would be wrong as well, and say nothing new.
     if damage.is_empty() {
         damage.extend(records.damage(dictionary));
     }
@@ -72,6 +73,7 @@ impl Records {
                 last
             }
         };
+        // Into the same memory: this runs for each record.
         *last_hash = hash;
         last_key.clear();
         last_key.extend_from_slice(record.key);

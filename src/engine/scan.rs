@@ -77,6 +77,7 @@ impl PageBuilder {
 
     /// Returns the page, which continues at `next` unless a record was refused before.
     pub fn finish(self, next: Option<u64>) -> ScanPage {
+        // A record that was refused says where the next page begins, whatever else the caller knows.
         ScanPage { next: self.page.next.or(next), records: self.page.records }
     }
 }

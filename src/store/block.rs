@@ -21,6 +21,7 @@ const NO_RECORD_BEGINS: u16 = u16::MAX;
 
 /// Returns the checksum of a block, from the bytes after the checksum.
 fn checksum(store_tag: u64, block_number: u64, rest: &[u8]) -> u32 {
+    // First, so that the checksum differs for another block, and for the same block of another store.
     let place = (u128::from(store_tag) << 64 | u128::from(block_number)).to_le_bytes();
     checksum::crc32c_append(checksum::crc32c(&place), rest)
 }
@@ -69,6 +70,7 @@ impl BlockBuilder {
     /// Notes that a record begins at the next byte.
     pub fn begin_record(&mut self) {
         let at = self.used() as u16;
+        // Only the first: readers that enter the stream here skip the rest of an earlier record.
         self.first_record.get_or_insert(at);
     }
 
@@ -81,7 +83,9 @@ impl BlockBuilder {
 
     /// Pads and seals the block, passes its bytes to `write`, and starts the next block.
     pub fn seal(&mut self, block_number: u64, write: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
+        // Fits, because the header leaves at most 65,528 bytes. Without a header it is not stored.
         let used = self.used() as u16;
+        // The padding is in the checksum too: a reader verifies the whole block.
         self.bytes.resize(self.block_bytes, 0);
         if self.header_bytes > 0 {
             self.bytes[4..6].copy_from_slice(&used.to_le_bytes());
@@ -89,6 +93,7 @@ impl BlockBuilder {
             let crc = checksum(self.store_tag, block_number, &self.bytes[4..]);
             self.bytes[0..4].copy_from_slice(&crc.to_le_bytes());
         }
+        // The block is emptied even after an error, when the caller gives up the file.
         let outcome = write(&self.bytes);
         self.bytes.clear();
         self.bytes.resize(self.header_bytes, 0);
@@ -121,6 +126,7 @@ impl<'a> Block<'a> {
         bytes: &'a [u8],
         verify: bool,
     ) -> Result<Block<'a>> {
+        // The header of the file takes the first block.
         let offset = || block_number.saturating_add(1).saturating_mul(bytes.len() as u64);
         let Some((header, rest)) = bytes.split_first_chunk::<BLOCK_HEADER_BYTES>() else {
             return Err(file.corrupt(offset(), "a block", format!("{} bytes", bytes.len())));

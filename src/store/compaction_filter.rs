@@ -28,6 +28,7 @@ impl CompactionFilter {
 
     /// Returns whether a record stays. A tombstone does.
     pub fn keeps(&self, record: &RecordView<'_>) -> bool {
+        // A tombstone hides older versions. Only what has all versions may drop it.
         record.value.is_none_or(|value| self.keeps_value(record.key, value))
     }
 }

@@ -277,6 +277,7 @@ fn finish(
     let end = (appender.position() + 2 * FOOTER_BYTES as u64).next_multiple_of(FILE_ALIGNMENT);
     let padding = end - 2 * FOOTER_BYTES as u64 - appender.position();
     appender.append(&vec![0; padding as usize])?;
+    // At the end of the file: one that was cut off has no footer there, and is refused.
     appender.append(&footer.encode().repeat(2))?;
     let (file, length) = appender.finish()?;
     Ok(StoreFile { file, footer, length })
@@ -433,6 +434,7 @@ impl StoreFile {
     /// Returns the position of some blocks in the file: offset and length in bytes.
     pub fn extent_of(&self, blocks: &Range<u64>) -> (u64, usize) {
         let block_bytes = u64::from(self.footer.block_bytes);
+        // An index may locate blocks that do not exist. They are left out, and no product overflows.
         let blocks = blocks.start.min(self.footer.blocks)..blocks.end.min(self.footer.blocks);
         let count = blocks.end.saturating_sub(blocks.start);
         ((blocks.start + 1) * block_bytes, (count * block_bytes) as usize)

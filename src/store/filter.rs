@@ -42,6 +42,7 @@ impl FilterKind {
     pub(in crate::store) fn of_section(section: u8) -> Option<FilterKind> {
         match section {
             SECTION_CUCKOO => Some(FilterKind::CuckooTags),
+            // A ranged filter is a list of ribbon filters. For users it is one kind.
             SECTION_RIBBON | SECTION_RANGED => Some(FilterKind::Ribbon),
             _ => None,
         }
@@ -110,6 +111,7 @@ impl StoreFilter {
     /// such key.
     pub fn without_before(&self, placement: u64) -> Option<StoreFilter> {
         match self {
+            // The first layer is in the order of placements, so lower keys have the first rows.
             StoreFilter::Ribbon(filter) => Some(filter.without_before(placement).into()),
             StoreFilter::Cuckoo(_) | StoreFilter::Ranged(_) => None,
         }
@@ -118,6 +120,7 @@ impl StoreFilter {
     /// Returns an error if the kind of the saved filter is unknown.
     pub(in crate::store) fn check_kind(file: &StoreFile) -> Result<()> {
         let section = &file.footer().filter;
+        // Only the kind, which the footer has: an open that leaves the filter on flash reads no more.
         if section.kind == SECTION_NONE || FilterKind::of_section(section.kind).is_some() {
             return Ok(());
         }
@@ -132,6 +135,7 @@ impl StoreFilter {
         if section.kind == SECTION_NONE {
             return Ok(None);
         }
+        // The checksum in the footer is verified here: filters have none.
         let bytes = file.read_section(section, Purpose::Recover)?;
         let filter = match section.kind {
             SECTION_CUCKOO => CuckooFilter::decode(&bytes).map(StoreFilter::from),
@@ -147,10 +151,12 @@ impl StoreFilter {
     pub(in crate::store) fn load_tags(file: &StoreFile) -> Result<CuckooFilter> {
         let records = file.footer().records;
         let got = match StoreFilter::load(file)? {
+            // The rank of a slot is the number of a record, so the counts must be equal.
             Some(StoreFilter::Cuckoo(tags)) if tags.len() == records => return Ok(tags),
             Some(filter) => format!("a filter of {} records", filter.len()),
             None => "no filter".to_owned(),
         };
+        // The checksum was right, so the footer and this section do not belong together.
         let offset = StoreFile::section_offset(&file.footer().filter);
         Err(file.file().corrupt(offset, format!("the tags of {records} records"), got))
     }

@@ -75,6 +75,7 @@ impl HashStoreFormat {
     /// Returns whether blocks can hold records of this layout: for a cuckoo table, they must have a fixed size below a
     /// block's.
     pub fn suits(self, layout: &RecordLayout, block_bytes: u32) -> bool {
+        // In hash order any record fits, because it may continue in the next block.
         !self.is_in_slot_order() || BlockForm::CuckooSlots.slots_in(layout, block_bytes).is_some()
     }
 }
@@ -97,6 +98,7 @@ impl HashStoreWriter {
         settings: OrderedTableSettings,
     ) -> Result<Self> {
         let expected_records = settings.expected_records;
+        // Before the file is created, so that a refused format leaves nothing.
         if !format.suits(&settings.shape.layout, settings.block_bytes) {
             let problem =
                 "a cuckoo table requires records of a fixed size, smaller than a block; leave this out";
@@ -109,12 +111,14 @@ impl HashStoreWriter {
             HashStoreFormat::Run(columns) => Some(columns.filter_bits.min(RUN_FILTER_BITS_MAX)),
         };
         let filter = ribbon_bits.map(|bits| RibbonBuilder::new(expected_records, bits)).transpose()?;
+        // For the memory account, before the filter exists: a copied tag counts as 16 bits.
         let filter_bytes = (expected_records * ribbon_bits.map_or(TAG_BITS_MAX, u64::from) / 8) as usize;
         Ok(HashStoreWriter { writer, filter: filter.map(Box::new), filter_bytes })
     }
 
     /// Adds the next record, in the order of the format.
     pub fn push(&mut self, entry: &PlacedRecord<'_>) -> Result<()> {
+        // Tombstones are in the filter too: a lookup must find them before older records.
         if let Some(filter) = &mut self.filter {
             filter.push(entry.hash.placement, entry.hash.fingerprint)?;
         }
@@ -126,6 +130,7 @@ impl HashStoreWriter {
     pub fn finish(self, tables: &[Arc<PartialKeyCuckoo>]) -> Result<OrderedTable> {
         let filter = match (self.filter, tables) {
             (Some(filter), _) => StoreFilter::from(filter.finish()),
+            // Ranks count the slots of one table, so the records of a cuckoo table have one order only.
             (None, [table]) => CuckooFilter::from_index(table).into(),
             (None, tables) => {
                 let problem =
@@ -134,6 +139,7 @@ impl HashStoreWriter {
             }
         };
         // The file has the columns. Until a chain has them, lookups use filter and fences.
+        // Not synced: until the commit of the conversion, the log has these records.
         Ok(self.writer.finish(Some(filter))?.without_columns())
     }
 

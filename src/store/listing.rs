@@ -6,6 +6,7 @@ use siltstone_device::Directory;
 
 /// Returns the files of a database in a directory, in the order of [`FileName`]: segments and stores by number.
 pub(crate) fn list_files(directory: &Directory) -> Result<Vec<FileName>> {
+    // Other files are not those of a database, and nothing removes them.
     let mut files: Vec<_> = directory.list()?.iter().filter_map(|name| FileName::parse(name)).collect();
     files.sort_unstable();
     Ok(files)

@@ -63,6 +63,7 @@ impl LogBatch {
                 mean + mean / SPARE_SHARE
             }
         };
+        // No pass: the records are so far apart that one would read more per record than the limit.
         let bytes = usize::try_from(bytes).ok().filter(|bytes| passes > 0 && *bytes <= bytes_max)?;
         Some(LogBatch {
             records: records as usize,
@@ -83,6 +84,7 @@ impl LogBatch {
     /// Forgets all records.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        // Exactly, and once: a vector that grows would take up to twice the memory that the batch may have.
         self.bytes.reserve_exact(self.bytes_max);
         self.places.clear();
         self.places.reserve_exact(self.records);
@@ -94,6 +96,7 @@ impl LogBatch {
     pub fn take(&mut self, view: &LogView, purpose: Purpose, number: u32, position: u64) {
         let mut has_read = false;
         loop {
+            // Positions ascend, so no piece is needed a second time.
             if !self.held.contains(&position) {
                 if !self.read(view, purpose, position) {
                     return;
@@ -123,6 +126,7 @@ impl LogBatch {
         self.held = 0..0;
         // The error is not lost: the record is read alone then, which returns it.
         if let Ok(read) = view.read_bytes(purpose, position, piece_bytes, &mut self.window) {
+            // Maybe less than a piece: at the end of a segment, where the next record begins in another file.
             self.held = position..position + read.len() as u64;
             self.skip = read.start;
         }

@@ -110,6 +110,7 @@ impl LogCursor {
             loaded.extend(
                 slots.map(|(_, tag, packed)| Ordered { rank: region << 16 | u32::from(tag), packed }),
             );
+            // A seek bounds the first region only: all tags of later ones are behind its placement.
             (self.next_region, first_tag) = (self.next_region + 1, 0);
         }
         match self.in_slot_order {
@@ -139,6 +140,7 @@ impl LogCursor {
             // In the order of the log: each piece is read once for the batch.
             records.sort_unstable_by_key(|ordered| ordered.packed);
             for &Ordered { packed, .. } in &*records {
+                // Numbers ascend with the positions, as `take` requires: `packed` is a distance in the log.
                 batch.take(&self.view, self.purpose, packed, self.frozen.position(packed));
             }
             records.sort_unstable_by(|one, two| two.cmp(one));
@@ -217,6 +219,7 @@ impl Cursor for LogCursor {
     /// Reads nothing.
     fn seek(&mut self, placement: u64) -> Result<()> {
         let settings = self.frozen.settings();
+        // Before the first `advance`, so nothing is loaded that would have to be dropped.
         self.next_region = settings.region_of(placement);
         // Tags ascend with placements, so records of lower tags are before this placement.
         self.load_regions(settings.tag_of(placement));

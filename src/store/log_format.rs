@@ -79,6 +79,7 @@ impl SegmentHeader {
         header[..8].copy_from_slice(MAGIC);
         header[8..12].copy_from_slice(&LOG_VERSION.to_le_bytes());
         header[12] = self.class.number();
+        // 1 to 65,536 bytes fit into 16 bits as one less.
         header[14..16].copy_from_slice(&(self.unit_bytes.saturating_sub(1) as u16).to_le_bytes());
         header[16..24].copy_from_slice(&self.database_id.to_le_bytes());
         header[24..32].copy_from_slice(&self.base.to_le_bytes());
@@ -95,8 +96,10 @@ impl SegmentHeader {
         if fields.bytes(8)? != MAGIC {
             return None;
         }
+        // Also if the rest is damaged: a later version may have another header.
         let version = fields.u32()?;
         let class = LogClass::from_number(fields.u8()?);
+        // Zero: the comparison below refuses anything else.
         fields.u8()?;
         let unit_bytes = u32::from(fields.u16()?) + 1;
         let (database_id, base) = (fields.u64()?, fields.u64()?);
@@ -207,6 +210,7 @@ impl LogFormat {
     /// Ends the frame that begins at `start`, for `position`: pads it and sets its checksum.
     fn end(&self, position: u64, start: usize, out: &mut Vec<u8>) {
         let length = self.padded(out.len() - start);
+        // Before the checksum, which covers the padding: a changed byte there is damage.
         out.resize(start + length, 0);
         let (crc, body) = out[start..].split_at_mut(FRAME_CRC_BYTES);
         crc.copy_from_slice(&self.secret.checksum(self.place(position), body).to_le_bytes());
@@ -221,6 +225,7 @@ impl LogFormat {
         out: &mut Vec<u8>,
     ) {
         let start = self.begin(out);
+        // A batch whose last frame is missing never ends: recovery drops all of it.
         let more = if batch_goes_on { FLAG_BATCH_GOES_ON } else { 0 };
         self.layout.encode_stream(record, FLAG_FRAME | more, out);
         self.end(position, start, out);
@@ -261,6 +266,7 @@ impl LogFormat {
             Frame::SyncMarker(synced) if synced > position => {
                 Err(RecordProblem::Malformed("a sync marker with a position up to its own"))
             }
+            // Positions are added to lengths, and such sums must not overflow.
             Frame::OrderMarker(order) if order > POSITION_MAX => {
                 Err(RecordProblem::Malformed("an order marker with a position"))
             }
@@ -272,10 +278,12 @@ impl LogFormat {
     pub fn parse_frame<'a>(&self, bytes: &'a [u8]) -> Result<(Frame<'a>, usize), RecordProblem> {
         let flags =
             *bytes.get(FRAME_CRC_BYTES).ok_or(RecordProblem::Short(self.padded(FRAME_CRC_BYTES + 1)))?;
+        // Nothing is verified here: every length below is checked against the bytes that there are.
         let body = bytes.get(FRAME_CRC_BYTES..).unwrap_or_default();
         if flags & FLAG_FRAME == 0 {
             return Err(RecordProblem::Malformed("a frame flag"));
         }
+        // Before the lengths of a record: a marker has none.
         let (frame, length) = if flags & FLAG_SYNC_MARKER != 0 {
             let mut fields = Reader::new(body.get(1..).unwrap_or_default());
             let stated = fields.u64().ok_or(RecordProblem::Short(self.marker_bytes()))?;
@@ -293,6 +301,7 @@ impl LogFormat {
             (frame, FRAME_CRC_BYTES + length)
         };
         let padded = self.padded(length);
+        // A frame without its padding is not whole: its checksum covers that.
         if padded > bytes.len() { Err(RecordProblem::Short(padded)) } else { Ok((frame, padded)) }
     }
 }

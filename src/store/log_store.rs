@@ -104,6 +104,7 @@ impl LogCandidates {
             *place = candidate;
         } else {
             if self.many.is_empty() {
+                // All of them from now on, so that `sort` orders one list.
                 self.many.extend(self.few);
             }
             self.many.push(candidate);
@@ -126,6 +127,7 @@ fn candidates_of(tables: &[Arc<PartialKeyCuckoo>], start: u64, hash: KeyHash) ->
             found.push(LogCandidate { slot, position: start + u64::from(candidate.position) });
         }
     }
+    // The newest record of a key has the highest position, in any of the tables.
     if found.len > 1 {
         found.sort();
     }
@@ -152,6 +154,7 @@ impl LogStore {
 
     /// Returns whether the LogStore can hold a record at this position.
     pub fn reaches(&self, position: u64) -> bool {
+        // A position before the start is not of this LogStore. It must not wrap to a distance.
         position.checked_sub(self.start).is_some_and(|distance| distance >> self.settings.position_bits == 0)
     }
 
@@ -171,11 +174,13 @@ impl LogStore {
         if !self.reaches(position) {
             return Ok(false);
         }
+        // Fits: `reaches` allows at most 32 bits.
         let distance = (position - self.start) as u32;
         let insert = |table: &mut Arc<PartialKeyCuckoo>| -> std::result::Result<Slot, CuckooFull> {
             // A snapshot that shares the table keeps it as it is: the LogStore continues with a copy.
             Arc::make_mut(table).insert(hash.placement, hash.fingerprint, distance)
         };
+        // Only the last one: the others were full. A failed insertion leaves a table unchanged.
         if self.tables.last_mut().is_some_and(|table| insert(table).is_ok()) {
             return Ok(true);
         }
@@ -192,8 +197,10 @@ impl LogStore {
     /// Makes the slot of a key refer to its newer record. Returns false, without a change, if the LogStore does not
     /// reach the position.
     pub fn replace(&mut self, slot: LogSlot, position: u64) -> bool {
+        // Otherwise the record gets an entry in the next LogStore, which lookups search first.
         let reaches = self.reaches(position);
         if reaches && let Some(table) = self.tables.get_mut(slot.table as usize) {
+            // The slot was looked up under the same lock, so no insertion has moved its entry since.
             Arc::make_mut(table).set_position(slot.slot, (position - self.start) as u32);
         }
         reaches
@@ -287,6 +294,7 @@ impl FrozenLog {
 
     /// Returns the position in the log of the record in a slot.
     pub fn position(&self, packed: u32) -> u64 {
+        // The same start as when the position was packed: a LogStore with records never moves its start.
         self.start + u64::from(packed)
     }
 

@@ -132,6 +132,7 @@ impl MergeCursor {
         last_key.clear();
         last_key.extend_from_slice(record.key);
         self.last_key = last_key;
+        // The current record was returned, so it does not count as hidden.
         self.advance_first()?;
         // Older records of the key follow at once, since hash and key order the heap before the age.
         while self.entry().is_some_and(|entry| entry.hash == hash && entry.record.key == self.last_key) {
@@ -142,6 +143,7 @@ impl MergeCursor {
     }
 
     fn start(&mut self) -> Result<()> {
+        // All sources first, because a comparison reads the current record of both.
         for source in 0..self.sources.len() {
             if let Some(head) = self.advance_source(source)? {
                 self.heap.push(head);
@@ -169,6 +171,7 @@ impl MergeCursor {
         let Some(&Head { source, .. }) = self.heap.first() else { return Ok(()) };
         match self.advance_source(source)? {
             Some(head) => self.heap[0] = head,
+            // The source stays in the list: heads refer to sources by their numbers.
             None => drop(self.heap.swap_remove(0)),
         }
         self.sift_down(0);
@@ -195,6 +198,7 @@ impl MergeCursor {
     /// Returns whether the record at one place of the heap precedes that at another; of equal keys the newest does.
     fn is_before(&self, one: usize, other: usize) -> bool {
         let (one, other) = (self.heap[one], self.heap[other]);
+        // Keys are compared only if both hashes are equal, which is rare.
         let key = |head: Head| self.sources[head.source].entry().map(|entry| entry.record.key);
         let order = one.hash.cmp(&other.hash).then_with(|| key(one).cmp(&key(other)));
         // The newest source first, so the record that `leave` keeps of equal keys is the newest.
@@ -209,6 +213,7 @@ impl Cursor for MergeCursor {
             let Some(entry) = self.entry() else { return Ok(false) };
             // All older records of the key are skipped with it, so a tombstone that is dropped uncovers none.
             let is_gone = self.drop_gone_at_ms.is_some_and(|now_ms| entry.record.is_gone(now_ms));
+            // The filter of the user gets the newest version only, and no tombstone.
             if !is_gone && self.compaction_filter.as_ref().is_none_or(|filter| filter.keeps(&entry.record)) {
                 return Ok(true);
             }
@@ -216,6 +221,7 @@ impl Cursor for MergeCursor {
     }
 
     fn seek(&mut self, placement: u64) -> Result<()> {
+        // Also for sources that stay at their first record: their earlier records are skipped.
         self.first_placement = placement;
         self.sources.iter_mut().try_for_each(|source| source.seek(placement))
     }

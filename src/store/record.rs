@@ -66,6 +66,8 @@ impl RecordSpan {
     /// Makes the span of a record whose parts are slices of `buffer`.
     pub fn within(buffer: &[u8], record: &RecordView<'_>) -> RecordSpan {
         let range = |part: &[u8]| {
+            // The difference of two addresses. For a part of another buffer the range is wrong, and `view` returns
+            // nothing.
             let start = (part.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
             start..start.wrapping_add(part.len())
         };
@@ -124,6 +126,7 @@ impl RecordLayout {
         if record.value.is_none() {
             flags |= FLAG_DELETED;
         }
+        // Per record: in stream form, records that never expire do not pay 8 bytes.
         if record.expires_at_ms != NEVER {
             flags |= FLAG_EXPIRES;
         }
@@ -148,9 +151,11 @@ impl RecordLayout {
         let deleted = flags & FLAG_DELETED != 0;
         // `decode_head` has limited both lengths, so this does not overflow.
         let end = head.at + expiry_bytes + key_length + value_length.unwrap_or(0);
+        // With the length that is needed, so that a cursor reads as many blocks at once.
         let body = bytes.get(head.at..end).ok_or(RecordProblem::Short(end))?;
         let (expiry, body) = body.split_at(expiry_bytes);
         let (key, value) = body.split_at(key_length);
+        // Without an expiry time the slice is empty, and the record never expires.
         let expires_at_ms = expiry.try_into().map_or(NEVER, u64::from_le_bytes);
         Ok((flags, RecordView { key, value: (!deleted).then_some(value), expires_at_ms }, end))
     }
@@ -170,6 +175,7 @@ impl RecordLayout {
         let (key_length, value_length) = match self.fixed {
             Some((key_length, value_length)) => (key_length, (!deleted).then_some(value_length)),
             None => {
+                // Any number of 32 bits. It is checked below, before it is used.
                 let key_length = read_varint(bytes, &mut at)? as usize;
                 let value_length = if deleted { None } else { Some(read_varint(bytes, &mut at)? as usize) };
                 (key_length, value_length)
@@ -213,6 +219,7 @@ impl RecordLayout {
     pub fn bytes_min(&self) -> usize {
         match self.fixed {
             Some((key_length, _)) => key_length,
+            // Flags, a length of one byte, and a key of one byte.
             None => 3,
         }
     }
@@ -237,6 +244,7 @@ impl RecordLayout {
             out.extend_from_slice(&record.expires_at_ms.to_le_bytes());
         }
         out.extend_from_slice(record.key);
+        // A tombstone fills its slot, so that all slots have one size and are found by their numbers.
         match (record.value, self.fixed) {
             (Some(value), _) => out.extend_from_slice(value),
             (None, fixed) => out.resize(out.len() + fixed.map_or(0, |(_, value_length)| value_length), 0),
@@ -249,6 +257,7 @@ impl RecordLayout {
         let (flags, rest) = if with_flags { slot.split_at_checked(1)? } else { (&[0u8][..], slot) };
         let (expiry, rest) = rest.split_at_checked(if self.expiring { EXPIRY_BYTES } else { 0 })?;
         let (key, value) = rest.split_at_checked(key_length)?;
+        // Exactly, because bytes of another length would be those of two slots.
         if value.len() != value_length {
             return None;
         }
@@ -264,6 +273,7 @@ fn varint_bytes(number: usize) -> usize {
 
 fn read_varint(bytes: &[u8], at: &mut usize) -> Result<u32, RecordProblem> {
     let mut number = 0u64;
+    // At most five bytes, so 64 bits hold any number that is read. A number of more than 32 bits is refused below.
     for shift in (0..35).step_by(7) {
         let byte = *bytes.get(*at).ok_or(RecordProblem::Short(*at + 1))?;
         *at += 1;

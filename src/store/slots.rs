@@ -30,6 +30,7 @@ pub fn checked_slots_per_block(slot_bytes: usize, block_bytes: usize) -> usize {
 
 /// Returns the checksum of a slot.
 pub fn slot_checksum(store_tag: u64, slot_number: u64, slot: &[u8]) -> [u8; SLOT_CHECKSUM_BYTES] {
+    // So a slot of another store, or of another number, is damage.
     let place = (u128::from(store_tag) << 64 | u128::from(slot_number)).to_le_bytes();
     checksum::crc32c_append(checksum::crc32c(&place), slot).to_le_bytes()
 }
@@ -78,6 +79,7 @@ impl CheckedSlots {
             return damaged(format!("a slot of {} bytes", self.stride()), format!("{} bytes", bytes.len()));
         };
         let computed = slot_checksum(self.store_tag, slot_number, slot);
+        // Also if the bytes are too many or too few: then what is stated has another length.
         if stated != computed {
             let expected = format!("a slot with checksum {stated:02x?}");
             return damaged(expected, format!("{computed:02x?}"));
@@ -112,6 +114,7 @@ impl CheckedSlots {
     pub fn least_in_block(&self, file: &File, block_number: u64, bytes: &[u8]) -> u64 {
         let numbers = block_number.saturating_mul(self.per_block())..;
         let slots = (1..).zip(numbers.zip(bytes.chunks_exact(self.stride())));
+        // Padding has no right checksum, and damaged slots before an intact one were slots, too.
         let sound = slots.filter(|(_, (number, slot))| self.open(file, *number, slot).is_ok());
         sound.map(|(count, _)| count).last().unwrap_or(0)
     }

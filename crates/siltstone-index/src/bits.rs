@@ -23,6 +23,7 @@ impl BitWriter {
         match self.words.last_mut() {
             Some(last) if used > 0 => {
                 *last |= value << used;
+                // `used` is not 0 here, so the shift is below 64.
                 if used + width > 64 {
                     self.words.push(value >> (64 - used));
                 }
@@ -41,6 +42,7 @@ impl BitWriter {
     pub(crate) fn get(&self, start: u64, width: u32) -> u64 {
         let (word, shift) = ((start / 64) as usize, (start % 64) as u32);
         let at = |word: usize| self.words.get(word).copied().unwrap_or(0);
+        // In two shifts, because `shift` may be 0 and a shift by 64 is not allowed.
         let both = (at(word) >> shift) | ((at(word + 1) << 1) << (63 - shift));
         if width == 0 { 0 } else { both & (u64::MAX >> (64 - width)) }
     }
@@ -79,6 +81,7 @@ impl Bits {
     #[inline(always)]
     pub(crate) fn get(&self, start: u64, width: u32) -> u64 {
         let (word, shift) = ((start / 64) as usize, (start % 64) as u32);
+        // Damaged numbers may lead behind the words. They read zeros there.
         let Some(&[low, high]) = self.words.get(word..).and_then(|words| words.first_chunk()) else {
             return 0;
         };
@@ -112,6 +115,7 @@ impl Bits {
         len: u64,
         expected: &'static str,
     ) -> Result<Self, DecodeError> {
+        // `words` takes the bytes before it allocates, so a damaged length reserves no memory.
         let words = reader.words(len.div_ceil(64).try_into().unwrap_or(usize::MAX), expected)?;
         // Ones behind the end would count as numbers of an Elias-Fano sequence.
         let unused = (64 - len % 64) % 64;

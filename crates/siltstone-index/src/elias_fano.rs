@@ -58,6 +58,7 @@ impl EliasFanoBuilder {
     /// there are [`LEN_MAX`] numbers already.
     #[must_use]
     pub(crate) fn push(&mut self, value: u64) -> bool {
+        // The high bits have no place for a lower number: they only grow at their end.
         if value < self.last || value >= self.end || self.len == LEN_MAX {
             return false;
         }
@@ -106,6 +107,7 @@ impl EliasFano {
         let mut zeros = 0;
         for (at, &word) in highs.words().iter().enumerate() {
             let zeros_here = u64::from((!word).count_ones());
+            // At most one per word, because a word has fewer zeros than there are from one sample to the next.
             let next = samples.len() as u64 * ZEROS_PER_SAMPLE;
             if next < zeros + zeros_here {
                 let place = at as u64 * 64 + u64::from(select_in_word(!word, (next - zeros) as u32));
@@ -138,6 +140,7 @@ impl EliasFano {
     /// Computes the same with instructions that every processor of the architecture has.
     #[inline(always)]
     fn equal_range_portably(&self, value: u64) -> Range<u64> {
+        // There is no zero for its high part.
         if value >= self.end {
             return self.len..self.len;
         }
@@ -213,6 +216,7 @@ impl EliasFano {
         reader.check(0, ones == len, || format!("{len} ones in the high bits"), || ones.to_string())?;
         let last_is_zero = highs.len() == 0 || highs.get(highs.len() - 1, 1) == 0;
         reader.check(0, last_is_zero, || "a zero as the last high bit".into(), || "a one".into())?;
+        // The order is checked after the counts, on which `iter` relies.
         let sequence = Self::new(low_bits, len, end, lows, highs);
         let ascending = sequence.iter().is_sorted() && sequence.iter().last().is_none_or(|last| last < end);
         reader.check(0, ascending, || format!("ascending values below {end}"), || "other values".into())?;
@@ -222,6 +226,7 @@ impl EliasFano {
     /// Returns the position of the zero that has `rank` zeros before it. It must exist.
     #[inline(always)]
     fn place_of_zero(&self, rank: u64) -> u64 {
+        // There is a sample at or before each zero: `decode` has checked the number of zeros.
         let sample = self.samples[(rank / ZEROS_PER_SAMPLE) as usize];
         let mut rank = (rank % ZEROS_PER_SAMPLE) as u32;
         let words = self.highs.words();

@@ -122,6 +122,7 @@ impl FencesBuilder {
             // Never refused: cells ascend with placements and are below the end.
             let taken = self.fences.push(cell);
             debug_assert!(taken, "cells ascend with placements");
+            // Shared if the block before has bytes of this cell: those of the last record or of this one.
             self.shared.push((splits_cell || blocks.start < block).into(), 1);
         }
         self.last = Some(Last { placement, cell, blocks_end: blocks_end.max(blocks.end) });
@@ -212,6 +213,7 @@ impl Fences {
         reader.check(1, mostly_shared <= 1, || "0 or 1".into(), || mostly_shared.to_string())?;
         let blocks = reader.u64("a number of blocks")?;
         let fences = EliasFano::decode(&mut reader)?;
+        // `locate` takes numbers of fences for numbers of blocks, so both must agree.
         let count = fences.len();
         reader.check(
             0,
@@ -219,6 +221,7 @@ impl Fences {
             || format!("fences of {blocks} blocks"),
             || count.to_string(),
         )?;
+        // A placement is multiplied by the number of cells. Without any, all keys would be in the last block.
         reader.check(0, fences.end() > 0, || "at least one cell".into(), || "none".into())?;
         let exceptions = EliasFano::decode(&mut reader)?;
         let end = exceptions.end();
@@ -243,6 +246,7 @@ impl PlacementIndex for Fences {
     fn locate(&self, placement: u64) -> Range<u64> {
         let cell = cell_of(self.cells, placement);
         let equal = self.fences.equal_range(cell);
+        // The last block with a lower fence. Limited, because there may be no blocks.
         if equal.is_empty() {
             return equal.start.min(self.blocks)..(equal.start + 1).min(self.blocks);
         }

@@ -76,6 +76,7 @@ impl PrefilterBuilder {
 }
 
 fn prefix_of(placement: u64, prefixes: u64) -> u64 {
+    // Ascends with the placement, so a chain in the order of placements pushes its prefixes in order.
     ((u128::from(placement) * u128::from(prefixes)) >> 64) as u64
 }
 
@@ -93,11 +94,13 @@ impl Prefilter {
 
     /// Returns the prefilter of the keys of both. `None` if the prefixes have different lengths.
     pub fn merged(&self, other: &Prefilter) -> Option<Prefilter> {
+        // Prefixes of different lengths are of different placements: together they would exclude keys that exist.
         if self.prefixes() != other.prefixes() {
             return None;
         }
         let mut merged = PrefilterBuilder::new(self.prefixes.len() + other.prefixes.len(), self.prefixes());
         let mut others = other.prefixes.iter().peekable();
+        // Both lists ascend. A prefix in both is taken once.
         for prefix in self.prefixes.iter() {
             while let Some(other) = others.next_if(|other| *other < prefix) {
                 merged.push_prefix(other);

@@ -154,6 +154,7 @@ impl RunColumnsBuilder {
         if placement < self.last {
             return Err(BuildError::OutOfOrder { last: self.last, got: placement });
         }
+        // Without a gap, so that every block but the first gets a fence.
         let first_blocks_allowed = (fences.len() as u64).saturating_sub(1)..=fences.len() as u64;
         if blocks.is_empty() || !first_blocks_allowed.contains(&blocks.start) || blocks.end > 1 << 32 {
             let limit = "the last block of the preceding record or the next one";
@@ -176,6 +177,7 @@ impl RunColumnsBuilder {
                 _ => prefix,
             });
         }
+        // The filter of a range has whole words, so a chain copies it without a shift.
         let filter = words.get_mut(range as usize * row_words(*rows)..).unwrap_or_default();
         for row in rows_of(*rows, *functions, placement) {
             if let Some(word) = filter.get_mut((row / 64) as usize) {
@@ -278,6 +280,7 @@ impl RunColumns {
         let rows = reader.u32("a number of rows")?;
         reader.check(4, (1..=ROWS_MAX).contains(&rows), limit(ROWS_MAX), || rows.to_string())?;
         let blocks = reader.u32("a number of blocks")?;
+        // Both factors are limited, and the bytes are taken before memory is allocated.
         let words = reader.words((ranges as usize).saturating_mul(row_words(rows)), "filters")?;
         let first_blocks = reader.arrays::<4>(u64::from(ranges) + 1, "first blocks")?;
         let first_blocks: Vec<u32> = first_blocks.iter().map(|block| u32::from_le_bytes(*block)).collect();
@@ -286,6 +289,7 @@ impl RunColumns {
             && first_blocks.last().is_some_and(|last| u64::from(*last) + 1 == u64::from(blocks.max(1)));
         let wanted = || format!("ascending blocks up to the last of {blocks}");
         reader.check(4, ends, wanted, || "other blocks".into())?;
+        // Their order is not checked here. `RunFences::of` checks it, and `locate` limits what wrong fences return.
         let fences = reader.arrays::<2>(blocks.into(), "fences")?;
         let fences = fences.iter().map(|fence| u16::from_le_bytes(*fence)).collect();
         reader.end()?;
@@ -312,9 +316,11 @@ impl PlacementIndex for RunColumns {
     fn locate(&self, placement: u64) -> Range<u64> {
         let (range, position) = range_of(placement, self.ranges);
         let column = self.column(range);
+        // The filter first, because most lookups are of keys that other runs have.
         if !column.may_contain(self.rows, self.functions, placement) {
             return 0..0;
         }
+        // Limited, because a run without records has no blocks.
         let Range { start, end } = column.blocks_at(position);
         start.min(self.blocks())..end.min(self.blocks())
     }

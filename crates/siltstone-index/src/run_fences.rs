@@ -35,6 +35,7 @@ impl RunFences {
         for range in 0..ranges {
             let of_range = columns.column(range).fences.iter();
             let mut numbers = of_range.map(|fence| u64::from(range) << PREFIX_BITS | u64::from(*fence));
+            // `push` refuses a number below the last one.
             if !numbers.all(|number| fences.push(number)) {
                 return None;
             }
@@ -53,6 +54,7 @@ impl PlacementIndex for RunFences {
     fn locate(&self, placement: u64) -> Range<u64> {
         let (range, position) = range_of(placement, self.settings.ranges);
         let number = u64::from(range) << PREFIX_BITS | u64::from(prefix_of(position));
+        // Fence *i* is that of block *i* + 1, so the number of lower fences is the number of the first block.
         let Range { start, end } = self.fences.equal_range(number);
         start.min(self.blocks)..(end + 1).min(self.blocks)
     }

@@ -70,6 +70,7 @@ impl<S: Space, M: Mode> Table<S, M> {
     /// request's key, and the bytes of its item.
     #[inline]
     fn fetch_ahead(&self, step: usize, count: usize, need: impl Fn(usize) -> (u64, usize)) {
+        // `STAGE` steps before `fetch_items`, which reads the bucket.
         if step < count {
             self.fetch_bucket(need(step).0);
         }
@@ -96,6 +97,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             (key.hash, key.bytes.len() + FETCHED_VALUE_BYTES)
         };
         let mut value = Vec::new();
+        // The last steps fetch nothing: they execute what is on its way.
         for step in 0..count + 2 * STAGE {
             self.fetch_ahead(step, count, need);
             if let Some(at) = step.checked_sub(2 * STAGE) {
@@ -150,6 +152,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         let table = self.table.clone();
         let mut value_bytes = Vec::new();
         for step in 0..requests.len() + 2 * STAGE {
+            // Only a hint: an earlier request of the batch may still replace the item.
             table.fetch_ahead(step, requests.len(), need);
             if let Some(at) = step.checked_sub(2 * STAGE) {
                 answer(at, self.carry_out(&table, &requests[at], now_ms, &mut value_bytes));

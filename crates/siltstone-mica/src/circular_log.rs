@@ -94,6 +94,7 @@ impl CircularLog {
     /// Makes a log of `log_words`, at most 2^31 and complete pages, with offsets of `offset_bits`: 32, fewer in tests.
     pub fn new(log_words: u64, offset_bits: u32, buckets: u32, eviction: Eviction) -> crate::Result<Self> {
         let pages = Pages::circular(log_words as usize, TWICE_WORDS)?;
+        // A multiple of the length, so an offset keeps its place in the log when the wide space wraps around.
         let wide = (1 << offset_bits) / log_words * log_words;
         let (log_words, buckets) = (log_words as u32, u64::from(buckets));
         Ok(CircularLog { pages, log_words, wide, tail: AtomicU64::new(0), eviction, buckets })
@@ -123,6 +124,7 @@ impl Space for CircularLog {
 
     #[inline]
     fn is_live(&self, offset: u32) -> bool {
+        // An age of 0 is the tail, which has no item: less 1 it becomes the highest number.
         self.age(offset).wrapping_sub(1) < self.log_words
     }
 
@@ -143,14 +145,17 @@ impl Space for CircularLog {
         if words > self.log_words {
             return Err(Full::Item);
         }
+        // The caller has the state of the writers, so no other thread moves the tail.
         let tail = self.tail.load(Ordering::Relaxed);
         let first = self.first_word(tail as u32);
+        // An item is contiguous. The rest of the log is skipped if the item does not fit there.
         let skipped =
             if first + words as usize > self.pages.len() { self.log_words as usize - first } else { 0 };
         let place = (tail + skipped as u64) % self.wide;
         self.tail.store((place + u64::from(words)) % self.wide, Ordering::Relaxed);
         // Orders the new tail before the words of the item, for the second look of a reader at the tail.
         fence(Ordering::Release);
+        // What is skipped makes offsets dangle, too.
         sweep.owed += (u64::from(words) + skipped as u64) * self.buckets;
         let end = if skipped > 0 { self.log_words } else { (first as u32).saturating_add(words) };
         sweep.touched = sweep.touched.max(end.min(self.log_words));
@@ -165,6 +170,7 @@ impl Space for CircularLog {
             return first..first;
         }
         let count = (sweep.owed / span).min(self.buckets) as u32;
+        // The span is not 0: the settings allow a log at most half of the offsets.
         sweep.owed %= span;
         sweep.next_bucket = ((u64::from(first) + u64::from(count)) % self.buckets) as u32;
         first..first + count

@@ -1,6 +1,6 @@
 //! The errors of the crate.
 
-/// The result of opening a store or a cache.
+/// The result when a store or a cache is opened.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a store or a cache could not be opened.

@@ -87,6 +87,7 @@ impl ItemLayout {
         let end = head + (key_length + value_length).div_ceil(8);
         // After a torn read the lengths may be anything.
         let payload = words.get(head..end)?;
+        // Only writers use the capacity. They hold the bucket, and in a cache they check that the item is live.
         Some(Item { key_length, value_length, expires_at_ms, capacity: end as u32 + slack, payload })
     }
 
@@ -100,6 +101,7 @@ impl ItemLayout {
     #[inline]
     pub(super) fn write(&self, words: &[AtomicU64], capacity: u32, record: &Record<'_>) {
         let mut words = words.iter();
+        // The caller has allocated the words, so there is a next one.
         let mut put = |word: u64| {
             if let Some(to) = words.next() {
                 to.store(word, Relaxed);
@@ -109,6 +111,7 @@ impl ItemLayout {
         let mut expires = self.expiring;
         if self.fixed.is_none() {
             expires = expires_at_ms != NEVER;
+            // `capacity` is not less: the caller has allocated as many words, or checked it with `may_stand_in`.
             let slack = capacity - self.words_of(record);
             let lengths = key.len() as u64 | (value.len() as u64) << VALUE_SHIFT;
             put(lengths | u64::from(expires) << EXPIRES_SHIFT | u64::from(slack) << SLACK_SHIFT);
@@ -147,10 +150,12 @@ impl Item<'_> {
     /// Returns whether this is the item of `key`.
     #[inline]
     pub fn has_key(&self, key: &[u8]) -> bool {
+        // First: after a torn read, the payload is long enough only for its own lengths.
         if key.len() != self.key_length {
             return false;
         }
         let whole = key.len() / 8;
+        // The payload has `key_length` bytes, so it has these words.
         let (words, tail) = (&self.payload[..whole], &key[whole * 8..]);
         let same =
             words.iter().zip(key.chunks_exact(8)).all(|(word, bytes)| word.load(Relaxed) == word_of(bytes));
@@ -204,6 +209,7 @@ fn copy(words: &[AtomicU64], start: usize, length: usize, to: &mut Vec<u8>) {
         for (bytes, word) in chunk.iter_mut().zip(words) {
             *bytes = word.load(Relaxed).to_le_bytes();
         }
+        // Only the first chunk begins within a word.
         let bytes = &chunk.as_flattened()[skip..];
         let count = left.min(bytes.len());
         to.extend_from_slice(&bytes[..count]);

@@ -152,9 +152,11 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
     fn append_again(&mut self, key: HashedKey<'_>) {
         let Partition { table, state } = self;
         let locked = table.lock(key.hash);
+        // After the bucket, as in `put`: all writers take both in this order.
         let mut state = Self::enter(state);
         // Looked up only now, under both locks: since the get the item may have been overwritten or moved.
         let Some((entry, item)) = table.find_locked(&locked, key.bytes) else { return };
+        // With its slack, so that the item may still grow in place.
         let Ok(offset) = table.space.reserve(&mut state.space, item.capacity) else { return };
         // Copies forward: if the new place overlaps the old one, it begins before it.
         let (from, to) = (table.words_at(entry.offset), table.words_at(offset));
@@ -190,6 +192,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         {
             // The items of a cache belong to the log, not to the bucket: other writers may overwrite them by appending.
             let _state = S::LOSSY.then(|| Self::enter(state));
+            // Live under the lock: it was not overwritten when its capacity was read either, as the tail only moves on.
             if table.space.is_live(entry.offset) {
                 table.layout.write(table.words_at(entry.offset), capacity, &record);
                 return Ok(());
@@ -238,6 +241,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         full: Full,
         mut work: impl FnMut(&mut Self) -> Result<T, Full>,
     ) -> Result<T, Full> {
+        // The access ends with this statement: `collect` accesses the state for each item.
         let is_due = self.state.access().timer.is_due(now_ms);
         if is_due && self.collect(now_ms) > 0 { work(self) } else { Err(full) }
     }
@@ -369,6 +373,7 @@ impl<S: Space, M: Mode, A: StateAccess<WriterState<S>>> Partition<S, M, A> {
         capacity: u32,
     ) {
         locked.remove(entry);
+        // A cache keeps no count, because its log overwrites items without their buckets.
         if !S::LOSSY {
             M::add(&table.items, 1u64.wrapping_neg());
         }

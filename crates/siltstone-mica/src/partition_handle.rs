@@ -58,6 +58,7 @@ pub(super) fn open_handles<S: Space>(
     let mut all: Vec<Handles> = (0..threads).map(|_| Vec::new()).collect();
     // `parts` refuses more bits.
     for number in 0..1usize << partition_bits.min(PARTITION_BITS_MAX) {
+        // Once per partition: the handles of the other threads share its memory, or there are none.
         let own = AnyMode::open(parts()?, mode);
         all.iter_mut().for_each(|handles| handles.push(own.of_another_thread().map(handle)));
         all[number % threads][number] = Some(handle(own));

@@ -106,12 +106,14 @@ impl SegregatedFits {
 
     /// Makes a range of words a free block. Its neighbours must not be free.
     fn free(&self, free: &mut FreeLists, block: u32, length: u32) {
+        // The rest of a block that fits exactly.
         if length == 0 {
             return;
         }
         free.free_words += u64::from(length);
         free.set_boundary(block, true);
         free.set_boundary(block + length - 1, true);
+        // Before the first word, which is the same one in a block of one word.
         self.word(block + length - 1).store(u64::from(length) | u64::from(NONE) << 32, Relaxed);
         // It has no space for both tags of a list. A neighbour that is released absorbs it.
         if length < BLOCK_WORDS_MIN {
@@ -178,6 +180,7 @@ impl FreeLists {
 
     #[inline]
     fn is_boundary(&self, word: u32) -> bool {
+        // The word after the memory is no boundary, so a block at the end has no next one.
         self.boundaries.get(word as usize / 64).is_some_and(|bits| bits >> (word % 64) & 1 == 1)
     }
 
@@ -241,6 +244,7 @@ impl Space for SegregatedFits {
             self.take(free, end, length);
             end += length;
         }
+        // As one block: no two free blocks are neighbours, so the tags next to an item are all that has to be read.
         self.free(free, first, end - first);
     }
 

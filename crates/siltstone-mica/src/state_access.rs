@@ -34,6 +34,7 @@ impl<T> StateAccess<T> for OwnedState<T> {
 
     #[inline]
     fn access(&mut self) -> &mut T {
+        // `&mut self` of the owner, which cannot be cloned, is the proof that it is alone.
         &mut self.0
     }
 }

@@ -103,6 +103,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             }
             None => 1 + bytes.div_ceil(8),
         };
+        // An item may begin within a line, so the last line is that of its last word.
         let further = words.clamp(1, WORDS_MAX) - 1;
         for offset in self.buckets.candidates(self.buckets.home(hash)) {
             let first = self.space.first_word(offset);
@@ -117,6 +118,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         if !self.space.is_live(offset) {
             return None;
         }
+        // Up to the end of the memory, because the item itself says how long it is.
         self.layout.read(self.space.pages().get(self.space.first_word(offset)..)?)
     }
 
@@ -163,6 +165,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         });
         match (search, found) {
             (SearchResult::Found(entry), Some(item)) => {
+                // `get` compares the version for this outcome as well: a torn time changes nothing.
                 if item.is_expired(now_ms) {
                     return Some(None);
                 }

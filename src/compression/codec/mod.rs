@@ -135,7 +135,10 @@ impl Codec {
 
     fn encode_zstd(&self, value: &[u8], level: u8, out: &mut Vec<u8>) -> Option<()> {
         let dictionary = self.dictionary.get();
+        // By the dictionary that was read once: another thread may set it meanwhile, and context and number must fit
+        // together.
         let idle = if dictionary.is_some() { &self.encoders_with_dictionary } else { &self.encoders };
+        // The lock ends with this statement, so others compress at the same time.
         let popped = idle.lock().pop();
         let mut encoder = match popped {
             Some(encoder) => encoder,

@@ -389,6 +389,7 @@ impl Builder {
 /// Creates the directory durably if it does not exist, and refuses one with contents.
 pub(super) fn create_empty_directory(path: &Path) -> Result<Directory> {
     let directory = Directory::create_system(path, Access::Buffered)?;
+    // Not by `list`, which leaves out subdirectories.
     let mut entries = std::fs::read_dir(path).map_err(Error::io("list", path))?;
     match entries.next() {
         Some(Ok(entry)) => Err(Error::NotEmpty {
@@ -402,6 +403,7 @@ pub(super) fn create_empty_directory(path: &Path) -> Result<Directory> {
 /// Removes a directory if it is empty.
 pub(super) fn remove_empty_directory(path: &Path) -> Result<()> {
     match std::fs::remove_dir(path) {
+        // Files that are not of the database stay, and so does their directory.
         Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => Err(Error::io("remove", path)(error)),
         _ => Ok(()),
     }

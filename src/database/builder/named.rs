@@ -20,6 +20,7 @@ const COMMON: [(&str, &str, Set); 16] = [
         Some(to.fixed(key_length.trim().parse().ok()?, value_length.trim().parse().ok()?))
     }),
     ("hashed_keys", "true or false", |mut to, text| {
+        // Not by the method, which cannot set `false`.
         to.common.hashed_keys = Some(text.parse().ok()?);
         Some(to)
     }),
@@ -54,6 +55,7 @@ impl Builder {
     pub(super) fn with_common_settings(mut self) -> Result<Builder> {
         for (name, value) in std::mem::take(&mut self.named_settings) {
             let Some((name, values, set)) = COMMON.iter().find(|(common, ..)| *common == name) else {
+                // For the engine, which is chosen later.
                 self.named_settings.push((name, value));
                 continue;
             };

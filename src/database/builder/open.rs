@@ -36,6 +36,7 @@ impl Builder {
     /// Invalid settings leave nothing behind. A database that never held a record is created again if it was created
     /// with other settings.
     pub fn open(mut self) -> Result<Database> {
+        // The names first: a limit that was set by its name must not contradict that of the resources either.
         self = self.with_common_settings()?.with_shares()?;
         self.common.check()?;
         check_threads("background_threads", self.background_threads)?;
@@ -47,6 +48,7 @@ impl Builder {
             (false, true) => {
                 // The settings of an existing database are checked when it is opened.
                 if !path.exists() {
+                    // Before the directory is created, which a refused open must not leave.
                     let engine = self.choose_engine(None)?;
                     self.check_effects(engine.info())?;
                     engine.check(&self.common, true)?;
@@ -56,6 +58,7 @@ impl Builder {
             }
         };
         let directory = opened.map_err(|error| not_opened(path, error.into()))?;
+        // Before the first file is opened.
         if let Some(max) = self.open_files_max {
             directory.limit_open_files(max);
         }
@@ -144,6 +147,7 @@ impl Builder {
         // Checked again: another process may have created a database before the lock was taken.
         let settings = self.examine_place(&directory)?;
         if !self.read_only {
+            // Under the lock, which another database takes before it writes its claim here.
             refuse_disk(&directory)?;
         }
         let decoding = compressed::Decoding::default();
@@ -170,6 +174,7 @@ impl Builder {
         let is_persistent = engine.capabilities().persistent;
         let compression = match is_persistent {
             true => engine.shape().compression,
+            // An engine in memory has no header that could keep it.
             false => self.common.compression.unwrap_or_default(),
         };
         let place = compressed::CodingContext {
@@ -180,6 +185,7 @@ impl Builder {
             decoding,
         };
         let engine = compressed::over(engine, place)?;
+        // Without files there is no feed, and no place for the counters.
         let directory = is_persistent.then_some(directory);
         let (disks, locks_of_disks): (Vec<_>, Vec<_>) = disks.into_iter().unzip();
         // One lock for all directories, so that none is unlocked before the engines are closed.
@@ -254,6 +260,7 @@ impl Builder {
             );
             return Err(Error::Setting { name: "engine", problem });
         }
+        // Again: `open_in` comes here without the check of `open`.
         self.common.check()?;
         compressed::check(directory)?;
         self.check_effects(engine.info())?;
@@ -267,10 +274,12 @@ impl Builder {
         found: Option<Result<Box<dyn EngineSettings>>>,
     ) -> Result<Box<dyn EngineSettings>> {
         let mut engine = match (self.engine.take(), found) {
+            // Also if another one was found: `examine_place` compares them, and its error names both.
             (Some(stated), _) => stated,
             (None, Some(found)) => found?,
             (None, None) => EngineKind::default().settings(),
         };
+        // Taken: this runs twice, and the engine that it returns has these settings already.
         for (name, value) in std::mem::take(&mut self.named_settings) {
             engine.set(&name, &value)?;
         }
@@ -288,6 +297,7 @@ impl Builder {
             return Ok(());
         }
         if self.read_only {
+            // There would be nothing to read: such a database begins empty.
             return Err(Error::Unsupported { engine: engine.name, operation: "opening for reading only" });
         }
         let of_files = [

@@ -53,6 +53,7 @@ impl FromStr for ChangePosition {
             let number = |digits| u64::from_str_radix(digits, 16).ok();
             Some(ChangePosition { opening: number(opening)?, offset: number(offset)? })
         });
+        // Only the text that `Display` writes: the parser of numbers also takes signs and capital letters.
         parsed.filter(|position| position.to_string() == text).ok_or_else(|| Error::Setting {
             name: "position",
             problem: format!("`{text}` is not a position in a change feed; use one that it returned"),

@@ -94,6 +94,7 @@ impl FeedState {
             file => file?,
         };
         let length = file.length()?;
+        // A damaged length must not decide how much memory is taken.
         if length > FILE_BYTES_MAX {
             return Ok(Some(None));
         }

@@ -64,6 +64,7 @@ pub fn decode<'a>(bytes: &'a [u8]) -> Option<(u32, Option<OwnedDictionary<'a>>)>
     let dictionary = owner.zip(dictionary(&mut fields));
     let is_whole = fields.u32() == Some(crc32c(&bytes[..bytes.len().saturating_sub(CRC_BYTES)]));
     let ends = fields.at() == bytes.len();
+    // The version also without the rest: the file of a newer program is no damage.
     Some((version, dictionary.filter(|_| version == VERSION && is_whole && ends)))
 }
 
@@ -111,6 +112,7 @@ pub fn read(directory: &Directory, owner: Secret) -> Result<Option<Vec<u8>>> {
     let mut first_error = None;
     for (_, copy) in read_all(directory, owner)? {
         match copy {
+            // Any intact copy is enough, because all have the same bytes.
             Ok(dictionary) => return Ok(Some(dictionary)),
             Err(error) => first_error = first_error.or(Some(error)),
         }
@@ -137,6 +139,7 @@ pub fn complete(directory: &Directory, owner: Secret, dictionary: &[u8]) -> Resu
     for name in &missing {
         write_copy(directory, owner, name, dictionary)?;
     }
+    // One sync of the directory for both names: no value needs the dictionary before this returns.
     if missing.is_empty() { Ok(()) } else { Ok(directory.sync(Purpose::Maintain)?) }
 }
 
@@ -189,11 +192,13 @@ pub fn repair(directory: &Directory, report: &mut RepairReport) -> Result<()> {
         return Ok(());
     }
     if directory.is_read_only() {
+        // Only here: an intact database may be on a read-only medium.
         return Err(Error::io("repair", directory.path())(ErrorKind::ReadOnlyFilesystem.into()));
     }
     let copies = read_all(directory, owner)?;
     let intact = copies.iter().find_map(|(_, copy)| copy.as_ref().ok()).cloned();
     let is_damaged = |copy: &Result<Vec<u8>>| copy.as_ref().ok() != intact.as_ref();
+    // Without an intact copy no copy differs from it, and all are damaged.
     let damaged = copies.iter().filter(|(_, copy)| is_damaged(copy) || intact.is_none());
     let damaged: Vec<&str> = damaged.map(|(name, _)| *name).collect();
     // Durably, before the first copy is replaced: a crash must not lose the only bytes there are.

@@ -45,8 +45,10 @@ pub(super) type Decoding = Arc<OnceLock<Option<Box<Decode>>>>;
 pub(super) fn filter_of_stored(filter: CompactionFilter, decoding: &Decoding) -> CompactionFilter {
     let decoding = decoding.clone();
     CompactionFilter::new(move |key, stored| match decoding.get() {
+        // Until the open has read the dictionary. What the filter refuses can go later.
         None => true,
         Some(None) => filter.keeps_value(key, stored),
+        // A damaged value stays, so that reads and verification report it.
         Some(Some(decode)) => decode(key, stored).is_none_or(|value| filter.keeps_value(key, &value)),
     })
 }

@@ -121,6 +121,7 @@ impl Engine for Compressed {
                 Write::Delete { .. } => *write,
             });
             self.engine.write(&coded.collect::<Vec<_>>(), durability, now_ms)?;
+            // Only now: a write that fails is not counted.
             self.values.count(sizes);
             Ok(())
         })
@@ -139,6 +140,7 @@ impl Engine for Compressed {
             for change in changes {
                 if let Change::Put { value, .. } = change {
                     let mut stored = Vec::new();
+                    // Before the engine writes: a value that is too long ends the update, and no record changes.
                     self.values.encode(value, &mut sizes, &mut stored)?;
                     *value = stored.into();
                 }
@@ -198,6 +200,7 @@ impl Engine for Compressed {
     }
 
     fn step(&self, now_ms: TimestampMs) -> Result<Step> {
+        // Before the engine's step: until there is a dictionary, values are stored without one.
         if self.values.wants_training() {
             // After a failure nothing is written to the directory, and so no dictionary.
             self.engine.check_writable()?;

@@ -63,6 +63,7 @@ impl Training {
         samples.bytes.extend_from_slice(value);
         samples.lengths.push(value.len());
         if samples.bytes.len() >= self.sample_bytes {
+            // Relaxed: the samples themselves are read under the lock.
             self.state.store(FULL, Ordering::Relaxed);
         }
     }
@@ -70,6 +71,7 @@ impl Training {
     /// Ends collecting, and returns the samples.
     pub fn end(&self) -> Samples {
         let mut samples = self.samples.lock();
+        // Under the lock, so that no sample is added after they were taken.
         self.state.store(ENDED, Ordering::Relaxed);
         std::mem::take(&mut *samples)
     }

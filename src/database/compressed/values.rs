@@ -55,6 +55,7 @@ impl Values {
         let codec = Codec::new(compression);
         let owner = directory.as_ref().map_or(Ok(Secret::new(0)), file::owner_of)?;
         let is_read_only = directory.as_ref().is_some_and(Directory::is_read_only);
+        // A read-only database gets no values, and could not write a dictionary.
         let mut collects = compression.has_dictionary() && !is_read_only;
         if let Some(directory) = directory.as_ref().filter(|_| collects) {
             file::tidy(directory)?;
@@ -63,6 +64,7 @@ impl Values {
             && let Some(dictionary) = file::read(directory, owner)?
         {
             if !is_read_only {
+                // While one copy is intact: without any, values are lost.
                 file::complete(directory, owner, &dictionary)?;
             }
             if !codec.set_dictionary(dictionary) {
@@ -146,6 +148,7 @@ impl Values {
     /// Appends the value of its stored form.
     pub fn decode_into(&self, key: &[u8], stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.codec.decode(stored, out).map_err(|got| {
+            // A key may have 64 KiB. Its beginning is enough in an error.
             let key = key[..key.len().min(64)].escape_ascii();
             let expected = format!("the compressed value of the key \"{key}\"");
             Error::Corrupt { file: self.path.clone(), offset: 0, expected, got }
@@ -192,6 +195,7 @@ impl Values {
         if !self.training.is_full() {
             return Ok(false);
         }
+        // Taken in any case: samples that make no dictionary are not tried again.
         let samples = self.training.end();
         if let Some(dictionary) = train(&samples.bytes, &samples.lengths) {
             if let Some(directory) = &self.directory {
@@ -210,6 +214,8 @@ impl Values {
     pub fn checkpoint(&self, target: &Directory, checkpoint: impl FnOnce() -> Result<()>) -> Result<()> {
         let _locked = self.dictionary.lock();
         if let Some(dictionary) = self.codec.dictionary() {
+            // Before the engine's files: with its manifest the copy is a database, whose values may need the
+            // dictionary.
             file::complete(target, self.owner, dictionary)?;
         }
         checkpoint()

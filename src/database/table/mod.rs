@@ -179,6 +179,7 @@ impl<K: Codec + ?Sized, V: Codec + ?Sized> Table<K, V> {
     ) -> Result<()> {
         let key = self.key(key);
         self.database.update(&key, |found| {
+            // A value of another type ends the update, and the record stays.
             let value = found.map(|found| self.value(&key, &found.value)).transpose()?;
             let expires_at_ms = found.map_or(NEVER, |found| found.expires_at_ms);
             Ok(match change(value)? {
@@ -259,11 +260,13 @@ impl<K: Codec + ?Sized, V: Codec + ?Sized> Table<K, V> {
             return Err(Error::Unsupported { engine, operation: "ranges of keys without the order of keys" });
         };
         let ordered = if descending { ordered.descending() } else { ordered };
+        // Bounds of the table: beyond them are the keys of others.
         let first = match keys.start_bound().map(|key| self.key(key)) {
             Bound::Unbounded => Bound::Included(self.prefix.to_vec()),
             bound => bound,
         };
         let last = match keys.end_bound().map(|key| self.key(key)) {
+            // There is an end: the prefix ends with a byte 0.
             Bound::Unbounded => prefix_end(&self.prefix).map_or(Bound::Unbounded, Bound::Excluded),
             bound => bound,
         };
@@ -299,6 +302,7 @@ impl<K: Codec + ?Sized, V: Codec + ?Sized> Table<K, V> {
 
     fn type_error(&self, key: &[u8], part: &'static str, expected: &'static str) -> Error {
         let key = key.get(self.prefix.len()..).unwrap_or_default();
+        // A key may have 64 KiB. Its beginning is enough in an error.
         let key = key[..key.len().min(64)].escape_ascii().to_string();
         Error::TableType { table: self.name().to_owned(), key, part, expected }
     }

@@ -38,6 +38,7 @@ fn copy_live(
     let live = ledger.manifest.state();
     // The copy has an id of its own: once either database has been written to, its logs do not fit the other.
     let database_id = random_number()?;
+    // A saved index and a run of keys never change, so both databases may have the file.
     if let Some(saved) = live.index {
         logs.directory.share(&saved.file_name(), target)?;
     }

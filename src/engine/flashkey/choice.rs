@@ -179,6 +179,7 @@ impl Choice {
     fn choose_victim(&mut self, logs: &IndexedLogs, segments: &[Finished], compaction: &Compaction) {
         let bytes: u64 = segments.iter().map(|finished| finished.counts.bytes).sum();
         let dead: u64 = segments.iter().map(|finished| finished.counts.dead).sum();
+        // This does not underflow: the dead bytes of a segment are at most its bytes.
         logs.note_finished(bytes, bytes - dead);
         // The same count decides whether work is pending.
         let is_excess = logs.excess() > 0.0;
@@ -193,6 +194,7 @@ impl Choice {
         if let Some(chosen) = choose(logs.settings.victim, &counts) {
             self.victim = Some(possible[chosen].segment);
             self.live = counts[chosen].bytes - counts[chosen].dead;
+        // Not while a complete segment waits: once that is finished, it may be one to clean.
         } else if logs.bound_pressure() >= 1.0 && logs.data.unfinished() == 0 {
             self.must_end = last_to_end(logs).is_some();
         }
@@ -252,6 +254,7 @@ impl Choice {
             self.victim = oldest(&is_compacted);
         }
         let is_dirty = self.victim.is_some_and(|segment| segment.class != CLEAN);
+        // A segment that is mostly dead is cleaned for its space. Its live records move, whether they were read or not.
         let leave = deadest.is_none() && (is_excess || logs.settings.has_below && is_dirty);
         self.fate = if leave { Fate::Leave } else { Fate::Move };
         // Without a segment to recycle, there is nothing to wait for.

@@ -191,6 +191,7 @@ impl Cleaning {
         // No entry points into the segment any more. The release waits until this is durable.
         let (class, base) = self.id();
         commits.run(|ledger| ledger.release(class, base))?;
+        // After the release: in between, its bytes are subtracted twice, so a write may be admitted a moment early.
         logs.bound.end(std::mem::take(&mut self.moving));
         // Ends the reservation, so it is the last: a job that reserves the segment after this finds that it is gone.
         logs.unconfirmed.forget((class, base));
@@ -251,6 +252,7 @@ impl Cleaning {
                     units.iter().position(|other| *other == unit).map(|rank| rank > 0)
                 }
             };
+            // Without an entry it is dead: a put or another job has removed the entry since the piece was read.
             if let Some(has_newer) = has_newer {
                 have_newer.push(has_newer);
                 live.push(Live { lookup, unit, bytes, record });
@@ -268,6 +270,7 @@ impl Cleaning {
                 if verdict.is_dead {
                     dead.push(of_hash);
                 }
+                // Without a note, only the index says that there is a newer record, which may be of another key.
                 if verdict.must_compare || notes.is_empty() {
                     unclear.push(of_hash);
                 }
@@ -275,9 +278,11 @@ impl Cleaning {
         }
         // Those that are removed stay in `live`: without an entry they are not moved.
         *confirmed += compare(logs, &unclear)? + remove_dead(logs, self.id(), dead)?;
+        // Of these notes, each record was compared, removed or had no entry. A later note is kept for a later piece.
         let reached = self.notes.partition_point(|note| note.number() < end);
         self.notes.drain(..reached);
         logs.unconfirmed.resolve(self.id(), reached as u64);
+        // The records of a shard must be adjacent, because `step` locks the writer of each shard once.
         live.sort_by_key(|live| logs.index.shard_of(live.lookup.hash()));
         Ok(live)
     }
@@ -300,6 +305,7 @@ impl Cleaning {
             let is_dropped = is_gone && (hides_nothing || logs.settings.makes(Mistake::DropsDeletes));
             let is_replaced = !is_dropped && rank > 0 && self.is_replaced(logs, live);
             if is_dropped || is_replaced {
+                // Only redo has this. A crash before redo is durable brings the entry back, and the segment is there.
                 logs.index.remove(hash, live.unit);
                 logs.add_dead(live.unit, live.bytes);
                 confirmed += u64::from(is_replaced);

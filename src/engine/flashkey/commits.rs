@@ -63,6 +63,7 @@ struct CommitCounts {
 impl CommitCounts {
     /// Returns a number for a new file.
     fn take_number(&self) -> u64 {
+        // Relaxed: a number has to be unique, and says nothing of other memory.
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -120,6 +121,7 @@ impl Ledger {
 
     /// Commits an edit, and how much of the user log and of redo is synced: a missing end of either is found then.
     fn commit(&mut self, edit: Option<Edit>) -> Result<()> {
+        // Read before the commit: what is synced meanwhile is stated by the next one.
         let (synced, redo_synced) = (self.logs.data.synced(USER), self.logs.index.redo().synced());
         let is_later = redo_synced > self.manifest.state().redo_synced;
         let stated = is_later.then_some(Edit::RedoSynced(redo_synced));
@@ -153,6 +155,7 @@ impl Ledger {
         let flushed = keys.write_sealed(self.counts.new_run()?)?;
         self.logs.data.sync_to(USER, flushed_to)?;
         let added = flushed.as_ref().and_then(|flushed| flushed.added());
+        // Otherwise nothing was put since the last run, so there is no new run either.
         if flushed_to > self.manifest.state().keys_flushed_to {
             self.commit(Some(Edit::Keys { added, replaced: None, flushed_to }))?;
         }
@@ -307,6 +310,7 @@ impl Commits {
 
     /// Returns the end of the user log: all records that are appended from now on are behind it.
     pub fn user_end(&self) -> u64 {
+        // This may lag behind an append that is not noted yet. A ticket that is too low only voids a promotion.
         self.counts.end.load(Ordering::Relaxed)
     }
 

@@ -210,16 +210,19 @@ fn remove_replaced(
                 logs.add_dead(gone.unit, gone.bytes);
                 removed.push(gone.unit);
             }
+            // It was removed, or moved by a cleaning, which compares it itself or takes its notes along.
             (_, None) => {}
             // The newer one was moved or replaced since. Without its entry, the older one may be the only one of the
             // key.
             _ => has_moved = true,
         }
     }
+    // A tombstone hides what the store below has, so it goes only when it leaves.
     if logs.settings.has_below {
         return Ok(has_moved);
     }
     // Without an older entry that may be of its key, a tombstone hides nothing.
+    // The oldest first: without it, a newer tombstone of the same key may be the oldest.
     for (number, tombstone) in group.iter().enumerate().filter(|(_, record)| record.is_tombstone).rev() {
         let is_other = |unit: &Unit| {
             let mut older = group[number + 1..].iter();

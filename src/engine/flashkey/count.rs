@@ -77,6 +77,7 @@ fn read(logs: &IndexedLogs, part: &mut Part, sample: &mut Sample, now_ms: Timest
     let entries = if logs.below.is_some() { ENTRIES_AT_ONCE_OVER } else { ENTRIES_AT_ONCE };
     let groups = Groups::read(logs, part.next, entries)?;
     let within = part.next..=part.last;
+    // Equal hashes are not divided, so some entries may belong to the part before, which counts them.
     sample.entries += groups.hashes.iter().filter(|hash| within.contains(hash)).count() as u64;
     let records = groups.records.iter().filter(|(placement, _)| *placement <= part.last);
     let records: Vec<_> = records.map(|(_, record)| record).collect();

@@ -84,6 +84,7 @@ impl FlashKeyEngine {
         let mut places = vec![None; keys.len()];
         let place = &mut |number: usize, place| places[number] = Some(place);
         let mut sought = self.parts.reader.find_places(keys, now_ms, place)?;
+        // Still with the stripes held: what the store below has must be from before any other write to these keys.
         look_below(&mut sought)?;
         let found = to_found(sought);
         let mut changes = vec![Change::Keep; keys.len()];
@@ -192,6 +193,7 @@ impl Engine for FlashKeyEngine {
     fn sync(&self) -> Result<()> {
         self.check_writable()?;
         self.parts.writer.make_found_durable(Durability::Synced)?;
+        // So that an open finds out if this end of the log is missing.
         self.parts.commits.state_synced_now_and_then(true)
     }
 
@@ -330,6 +332,7 @@ impl Engine for FlashKeyEngine {
 
     fn close(&self) -> Result<()> {
         let Opened { logs, commits, .. } = &self.parts;
+        // First: writes that still wait for a writer are refused, and the flush finds the last ones in the index.
         logs.health().close()?;
         if self.is_read_only() {
             return Ok(());

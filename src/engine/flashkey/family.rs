@@ -120,12 +120,14 @@ pub(in crate::engine) trait FlashKeyFamilySettings: SettingsTable {
         settings.adopt_kept(manifest.settings())?;
         settings.check_limits()?;
         settings.check_filter(common)?;
+        // Before anything is changed. The number of entries is not known yet: `open` checks again with it.
         if let Some(budget) = common.memory_budget {
             super::check_budget(budget, 1 << header.partitions_log2, 0)?;
         }
         let (of_logs, to_keep) = (settings.of_logs(), settings.to_keep());
         let budget = common.memory_budget;
         let parts = super::open(directory, manifest, of_logs, &to_keep, budget, below, progress)?;
+        // No step has run yet, so no record was moved without the filter.
         if let Some(filter) = &common.compaction_filter {
             parts.logs.set_compaction_filter(filter.clone());
         }

@@ -206,6 +206,7 @@ pub(super) fn find_many(
     show: &mut dyn FnMut(&Wanted<'_>, Unit, &RecordView<'_>),
 ) -> Result<()> {
     for round in 0.. {
+        // The newest entries come first. An older one is read only if all newer ones are of other keys.
         wanted.retain(|wanted| wanted.units.len() > round);
         if wanted.is_empty() {
             break;

@@ -19,6 +19,7 @@ impl Groups {
     /// Reads the records of about `entries` entries from the placement `from` on. Those of keys with equal hashes are
     /// not divided, and some before `from` may be among them. The reads overlap.
     pub fn read(logs: &IndexedLogs, from: u64, entries: usize) -> Result<Groups> {
+        // Of one moment: the view can read the record of each entry, also if segments are released meanwhile.
         let (range, view) = logs.look(|index| index.range(from, entries))?;
         let units: Vec<Unit> = range.entries.iter().map(|(_, unit)| *unit).collect();
         let mut read: Vec<Option<OwnedRecord>> = vec![None; units.len()];

@@ -185,6 +185,7 @@ impl IndexedLogs {
     /// Returns the number of entries without those that are probably of a key that has a newer one. Reads nothing,
     /// and counts tombstones and what has expired.
     pub fn probable_keys(&self) -> u64 {
+        // The counts are of different moments, so the difference may be negative for a moment.
         self.index.len().saturating_sub(self.unconfirmed() + self.clean())
     }
 

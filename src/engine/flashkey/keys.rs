@@ -1,4 +1,9 @@
 //! The keys in order at an open: what is not in runs of keys is found in the logs.
+//!
+//! 1. The manifest says up to which position the keys of the user log are in runs.
+//! 2. If the user log has everything after that, its keys are noted in the order of the log.
+//! 3. Otherwise a repair has left no runs. The keys of all records are written to new ones, and one commit names all
+//!    of them. After a crash before it, the next open does this again.
 
 use super::commits::Commits;
 use super::indexed_logs::IndexedLogs;
@@ -48,6 +53,7 @@ pub(super) fn recover_keys(logs: &IndexedLogs, commits: &Commits) -> Result<()> 
     for record in LogSnapshot::take(logs, 0)?.records() {
         let (key, value, expires_at_ms) = record?;
         logs.note_key(&RecordView { key: &key, value: Some(&value), expires_at_ms });
+        // In a read-only directory all of them stay in memory.
         if may_write && keys.fullness() >= 1.0 {
             runs.extend(write(keys)?);
         }

@@ -78,6 +78,7 @@ impl LiveLogs {
 
     fn finish(&mut self, segment: &FinishedSegment) -> Option<()> {
         let finished_to = self.finished_to.get_mut(usize::from(segment.class))?;
+        // In the order of the log, without an overlap: an open reads only what follows the last finished segment.
         let is_possible = *finished_to <= segment.base
             && segment.base < segment.end
             && segment.end <= POSITION_MAX
@@ -140,6 +141,7 @@ impl LiveState for LiveLogs {
             }
             Edit::FinishedTo { class, position } => {
                 let finished_to = self.finished_to.get_mut(usize::from(*class))?;
+                // Positions only grow. A lower one is damage: an open would look for segments that were released.
                 if *position < *finished_to || *position > POSITION_MAX {
                     return None;
                 }
@@ -205,6 +207,7 @@ impl LiveState for LiveLogs {
     }
 
     fn decode(fields: &mut Reader<'_>) -> Option<Edit> {
+        // Only the fields are read here: `apply` checks that the edit is possible.
         Some(match fields.u8()? {
             KIND_FINISHED => {
                 let (base, end, records) = (fields.u64()?, fields.u64()?, fields.u64()?);
@@ -264,6 +267,7 @@ impl LiveState for LiveLogs {
             (state.keys_flushed_to, Reverse(state.key_runs.len()), last)
         };
         let is_released = |segment: &FinishedSegment| {
+            // The remainder only avoids a panic: `finish` refuses other classes.
             segment.end <= other.finished_to[usize::from(segment.class) % CLASSES]
                 && other.find(segment.class, segment.base).is_err()
         };

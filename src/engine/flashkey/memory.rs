@@ -104,6 +104,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub fn new(logs: &Arc<IndexedLogs>, cache: &Arc<RecordCache>, budget: Option<u64>) -> Memory {
+        // At an open no write is in progress, so the cache misses no announcement.
         if budget.is_some() {
             cache.enable();
         }
@@ -155,6 +156,7 @@ impl Memory {
             return false;
         }
         let bytes = keys * WRITE_BYTES + key_bytes;
+        // Several threads may pass the limit at once. Each then decides, which costs time and no more.
         self.written_bytes.fetch_add(bytes, Relaxed) + bytes >= self.slack_bytes()
     }
 

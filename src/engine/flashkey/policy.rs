@@ -44,6 +44,7 @@ pub fn choose(victim: Victim, segments: &[SegmentCounts]) -> Option<usize> {
             Victim::Oldest => segment.age as f64,
         }
     };
+    // A segment without dead bytes would be copied and free nothing.
     let dirty = segments.iter().enumerate().filter(|(_, segment)| segment.dead > 0);
     let best = dirty.max_by(|(_, one), (_, other)| score(one).total_cmp(&score(other)));
     best.map(|(number, _)| number)

@@ -113,6 +113,7 @@ impl Writer {
         }
         let keys: Vec<Key<'w>> = writes.iter().map(|write| write.key).collect();
         let hashes: Vec<u64> = keys.iter().map(|key| key.hash().placement).collect();
+        // The stripes are held, so these stay the newest records of their keys. A cleaning may still move them.
         let (units, view) = self.logs.look(|index| {
             let lookups = index.look_up(&hashes)?;
             lookups.iter().map(|lookup| index.candidates_of(lookup)).collect::<Result<Vec<_>>>()
@@ -294,6 +295,7 @@ impl Writer {
         buffer: &mut AlignedBuffer,
         plan: impl Fn(usize, &mut AlignedBuffer) -> Result<Plan>,
     ) -> Result<Vec<Option<Plan>>> {
+        // By the kept bits: keys that differ only in the others share entries, so their plans depend on each other.
         let dropped_bits = 64 - self.logs.index.settings().hash_bits;
         let mut order: Vec<(u64, usize)> = writes
             .iter()
@@ -479,6 +481,7 @@ impl Writer {
         record: &RecordView<'_>,
         buffer: &mut AlignedBuffer,
     ) -> Result<()> {
+        // Without locks: nothing else runs during an open.
         let key = self.logs.hasher().key(record.key);
         let new = Appended { unit, bytes: self.logs.data.frame_bytes(record) };
         let deleted = match record.value {

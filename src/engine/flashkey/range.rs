@@ -76,6 +76,7 @@ impl Iterator for RangeRecords {
     fn next(&mut self) -> Option<Self::Item> {
         while self.ready.is_empty() && self.ahead.has_more && self.ahead.left > 0 {
             if let Err(error) = self.read() {
+                // The keys of the failed read were passed, so going on would leave a gap.
                 self.ahead.has_more = false;
                 return Some(Err(error));
             }
@@ -116,6 +117,7 @@ impl Iterator for RangeKeys {
     fn next(&mut self) -> Option<Self::Item> {
         while self.ready.is_empty() && self.ahead.has_more && self.ahead.left > 0 {
             if let Err(error) = self.read() {
+                // The keys of the failed read were passed, so going on would leave a gap.
                 self.ahead.has_more = false;
                 return Some(Err(error));
             }

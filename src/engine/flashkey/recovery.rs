@@ -111,6 +111,7 @@ pub(crate) fn create(
         directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
     }
     DataLogs::create(directory, &data_settings(header, settings))?;
+    // Before the manifest: without this log `is_half_created` takes a new manifest for damage, not for a creation.
     Log::begin(directory, &redo_format(header), 0)?;
     directory.sync(Purpose::Recover)?;
     // Last: without a manifest, a crash leaves the remains of a creation, which the next one removes.
@@ -220,6 +221,7 @@ pub(crate) fn open(
     let writer = Writer::new(&logs, &cache, &commits);
     // After redo: a put finds the entries that its record replaces, which redo may have made.
     let replayed_records = replay(&logs, &writer, covered[usize::from(USER)])?;
+    // After replay: without the runs, as a repair leaves a database, this reads all records by their entries.
     recover_keys(&logs, &commits)?;
     let mut slots = redone.slots;
     // Replay has changed entries. The counts of the saved index and of redo do not have these changes.

@@ -168,6 +168,7 @@ impl Cleaning {
         records: impl Iterator<Item = &'r OwnedRecord>,
         now_ms: TimestampMs,
     ) -> Result<()> {
+        // What is clean is below already: the entry goes without a write.
         let Some(below) = logs.below.as_ref().filter(|_| self.segment.class != CLEAN) else { return Ok(()) };
         let hasher = logs.hasher();
         let writes: Vec<_> = records.filter_map(|record| write_below(logs, hasher, record, now_ms)).collect();

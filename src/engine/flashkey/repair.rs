@@ -168,6 +168,7 @@ impl Repairing<'_> {
         let sorted = sorts.into_iter().map(|sort| sort.finish(&mut |_, _| true));
         let mut last = LastVersions::new(sorted.collect::<Result<_>>()?)?;
         while let Some((hash, place)) = last.next()? {
+            // Here no older record of the key gets an entry, so without a store below a tombstone hides nothing.
             if !place.is_tombstone || has_below {
                 index.insert(hash, place.unit);
             }
@@ -222,6 +223,7 @@ impl Repairing<'_> {
             },
         );
         let names = &mut self.report.new_files;
+        // `repair` removes these files: nothing will ever name them.
         if moved.is_err() {
             names.extend(writer.files());
         }

@@ -109,6 +109,7 @@ impl LogSnapshot {
     fn has(&self, unit: Unit, units: &[Unit], key: &[u8]) -> Result<bool> {
         let key = self.hasher.key(key);
         let Some(rank) = units.iter().position(|other| *other == unit) else { return Ok(false) };
+        // The first entry of a hash is newer than all others of its key.
         if rank == 0 {
             return Ok(true);
         }

@@ -133,6 +133,7 @@ impl<'a> Survey<'a> {
             let chosen = chosen.and_then(|slot| u32::try_from(slot).ok());
             let ends = self.segments.iter().map(|segment| segment.slot.saturating_add(segment.slots));
             let free = ends.max().unwrap_or(0);
+            // With the slots of another segment, one unit would be the place of two records.
             let is_free = |slot: &u32| !self.segments.iter().any(|other| overlap(other, *slot, slots));
             let slot = chosen.filter(is_free).unwrap_or(free);
             self.data.set_slots(&unknown, slot, slots);
@@ -179,6 +180,7 @@ impl<'a> Survey<'a> {
         }
         let covered = self.index.covered[usize::from(USER)];
         for (part, (mut lost, mut may_be_older)) in self.data.damage.iter().zip(parts.lost) {
+            // Behind what redo covers no entry is known: a record of any key may have been there.
             if !part.positions.is_empty() && part.class == USER && part.positions.end > covered {
                 (lost, may_be_older) = (vec![KeyRange::ALL], true);
             } else if !part.positions.is_empty() && !self.index.unknown.is_empty() {

@@ -132,6 +132,7 @@ impl Unconfirmed {
         if let Some(segment) = segments.get_mut(&id).filter(|segment| !segment.notes.is_empty()) {
             let notes = std::mem::take(&mut segment.notes);
             self.heap_bytes.fetch_sub(notes.capacity() * NOTE_BYTES, Relaxed);
+            // The copy below needs no lock: puts note overwrites under it.
             drop(segments);
             match taken.is_empty() {
                 true => *taken = notes,
@@ -186,6 +187,7 @@ impl Unconfirmed {
         numbers.dedup();
         let mut segments = self.segments.lock();
         let segment = segments.entry(id).or_default();
+        // For the search below. The order does not matter otherwise: who takes the notes sorts them.
         segment.notes.sort_by_key(Overwrite::number);
         // A note with a key is better: it shows that the older record is dead without a comparison.
         let has_note = |number: &u32| segment.notes.binary_search_by_key(number, Overwrite::number).is_ok();

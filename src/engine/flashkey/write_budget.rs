@@ -71,6 +71,7 @@ impl WriteBudget {
 
     fn adjust(&self, now_ms: TimestampMs, written: u64) {
         let mut present = self.present.lock();
+        // Again under the lock: of several threads that came here, one changes the probability.
         if !has_passed(self.adjusted_ms.load(Relaxed), INTERVAL_MS, now_ms) {
             return;
         }

@@ -25,9 +25,11 @@ impl Admission {
 
     /// Notes a miss on flash. Returns whether it is the second one of the key.
     pub fn is_second(&self, hash: KeyHash) -> bool {
+        // The number of places is a power of two, or 0: then no place is found.
         let Some(place) = self.0.get(hash.fingerprint as usize & self.0.len().wrapping_sub(1)) else {
             return false;
         };
+        // Never 0, which is an empty place.
         let mark = (hash.fingerprint >> 48) as u16 | 1;
         let is_second = place.load(Relaxed) == mark;
         // After the second miss the key is on flash, or has to be missed twice again.

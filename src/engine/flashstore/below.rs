@@ -43,6 +43,7 @@ impl Below for DiskBelow {
         if position > claim.position {
             let later = Claim { position, ..*claim };
             later.write(&self.directory)?;
+            // Only after the write: if that fails, the claim in memory is not ahead of the file.
             *claim = later;
         }
         Ok(())

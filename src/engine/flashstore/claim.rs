@@ -132,6 +132,7 @@ pub(super) fn read(flash: &Directory, disk: &Directory) -> Result<Option<Claim>>
 pub(super) fn check(flash: &Directory, disk: &Directory, manifest: &Manifest) -> Result<Claim> {
     let owner = manifest.header();
     check_owner(flash, disk, Some(owner))?;
+    // A missing claim counts as number 0. If records have left, flash knows a higher one, and the disk is refused.
     let claim = read(flash, disk)?.unwrap_or(Claim::new(owner));
     match claim.problem_of_age(disk, flash, manifest) {
         Some(problem) => Err(Error::Setting { name: "disk", problem }),
@@ -164,6 +165,7 @@ pub(super) fn examine(flash: &Directory, disk: &Directory, manifest: &Manifest) 
 
 /// Writes a claim that fits both directories as they are.
 pub(super) fn repair(flash: &Directory, disk: &Directory, manifest: &Manifest) -> Result<()> {
+    // The numbers of a damaged claim are lost. Flash knows the number, and the position may be too low.
     let before = read(flash, disk).ok().flatten().unwrap_or(Claim::new(manifest.header()));
     // A repair may have lost the end of the log. With a later position, flash would count as an older copy.
     let position = before.position.min(manifest.log_synced());

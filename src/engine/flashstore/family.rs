@@ -151,6 +151,7 @@ impl FlashStoreSettings {
         common.check_against(&header)?;
         let settings = self.for_creation(common);
         let mut kept = settings.to_keep_at_creation();
+        // With the first manifest, so that no open takes another directory for the disk.
         kept.insert(DISK_ID.into(), id_of(&disk.directory)?);
         flashkey::create(directory, &header, &settings.of_logs(), &kept)
     }
@@ -177,6 +178,7 @@ impl FlashStoreSettings {
                 claim.write(&disk.directory)?;
             }
         }
+        // Read again: the open has stored the settings that were given.
         let (manifest, _) = Manifest::open_or_mirror(&directory)?;
         let mut settings = self.clone();
         settings.adopt_kept(manifest.settings())?;

@@ -79,6 +79,7 @@ impl BelowFlash {
     fn read(&mut self) -> Result<bool> {
         let records = self.disk.by_ref().take(RECORDS_AT_ONCE).collect::<Result<Vec<Record>>>()?;
         let keys: Vec<Key<'_>> = records.iter().map(|record| self.hasher.key(&record.key)).collect();
+        // In the snapshot, whose records were returned before: what it has must not be returned again.
         let sought = self.flash.seek_many(&keys)?;
         let is_end = records.is_empty();
         let of_disk = records.into_iter().zip(sought);

@@ -145,6 +145,7 @@ impl Engine for Tiered {
     }
 
     fn may_contain(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<bool> {
+        // Flash first: a record that leaves in between is on the disk before it is not on flash.
         Ok(self.logs.may_contain(key, now_ms)? || self.disk.engine.may_contain(key, now_ms)?)
     }
 
@@ -207,6 +208,7 @@ impl Engine for Tiered {
         }
         // Flash first: its compaction lets records leave, which are then compacted on the disk.
         let is_next = self.compacts_disk.load(Relaxed) && !self.logs.parts.jobs.is_compacting();
+        // The flag is swapped: of several threads that come here, one requests it.
         if is_next && self.check_writable().is_ok() && self.compacts_disk.swap(false, Relaxed) {
             self.disk.engine.request_compaction()?;
             return Ok(Step::Worked);
@@ -277,6 +279,7 @@ impl Engine for Tiered {
     fn request_compaction(&self) -> Result<()> {
         self.check_writable()?;
         self.logs.request_compaction()?;
+        // After the request: `step` acts on the flag once flash is not compacting.
         self.compacts_disk.store(true, Relaxed);
         Ok(())
     }
@@ -351,6 +354,7 @@ impl Engine for Tiered {
     fn close(&self) -> Result<()> {
         // Flash first: its last flush confirms what has left, and writes the claim of the disk.
         let closed = self.logs.close();
+        // The argument is evaluated in any case, so the disk is closed also if flash has failed.
         closed.and(self.disk.engine.close())
     }
 }

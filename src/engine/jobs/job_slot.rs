@@ -55,6 +55,7 @@ impl<J> JobSlot<J> {
     ) -> Result<bool> {
         let worked = self.job.try_run(|slot| {
             self.is_running.store(true, Relaxed);
+            // Resets both flags on each way out, also after a panic. The lock is still held then.
             let mut ends = Ends { slot: self, has_job: false };
             // A job whose step fails is not put back: it has passed what it could not read or write, and must never be
             // continued.
@@ -63,6 +64,7 @@ impl<J> JobSlot<J> {
                 None => start()?.inspect(|_| self.tell("begins")),
             };
             let Some(job) = job else { return Ok(false) };
+            // Also for a job that `start` has not announced.
             self.begin();
             *slot = step(job)?;
             ends.has_job = slot.is_some();

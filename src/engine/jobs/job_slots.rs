@@ -36,6 +36,7 @@ impl<J> JobSlots<J> {
     /// Returns whether as many threads as possible run a step now: another one would find nothing to do. `is_urgent` as
     /// for [`step`](Self::step).
     pub fn are_running(&self, is_urgent: bool) -> bool {
+        // It may be old: then a thread comes in vain, or a little later.
         let running = self.slots.iter().filter(|slot| slot.is_running()).count();
         let wanted = if is_urgent { self.slots.len() } else { 1 };
         running >= wanted.max(self.begun())

@@ -36,6 +36,7 @@ fn with_several_locks<'a, T>(
     // One bit per lock: iteration over the bits is in order and finds no number twice.
     let mut wanted = [0u64; LOCKS_MAX / 64];
     for number in numbers {
+        // The remainder only avoids a panic: no number is as high.
         wanted[number / 64 % wanted.len()] |= 1 << (number % 64);
     }
     let mut locked = Vec::with_capacity(count.min(LOCKS_MAX));

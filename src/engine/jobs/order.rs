@@ -23,6 +23,7 @@ pub(in crate::engine) fn step_furthest_behind<J: Copy, const N: usize>(
     mut due: [Due<J>; N],
     mut step: impl FnMut(J) -> Result<bool>,
 ) -> Result<bool> {
+    // Stable, so jobs that are equally far behind stay in their order.
     due.sort_by(|one, other| other.pressure.total_cmp(&one.pressure));
     for Due { job, .. } in due {
         if step(job)? {

@@ -31,6 +31,7 @@ pub(in crate::engine) fn check_space(
     bytes: u64,
     reserve: impl FnOnce() -> u64,
 ) -> Result<u64> {
+    // What cannot be measured is enough.
     let Some(free) = directory.free_bytes()? else { return Ok(PUT_BYTES_MAX) };
     let reserve = reserve();
     let Some(left) = free.checked_sub(reserve.saturating_add(bytes)) else {

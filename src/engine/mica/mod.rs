@@ -145,6 +145,7 @@ impl<S: Space> Engine for Mica<S> {
         if shard.reader.is_fading(value)
             && let Some(mut owner) = shard.owner.try_lock()
         {
+            // `keep` looks the item up again: since the get it may have been replaced or removed.
             owner.keep(key, value);
         }
         Ok(Some(value.expires_at_ms))
@@ -168,6 +169,7 @@ impl<S: Space> Engine for Mica<S> {
                     let (at, key) = asked[number];
                     found[at] = value.map(|(bytes, value)| {
                         if shard.reader.is_fading(value) {
+                            // Collected, so that the lock is tried once for all keys of the partition.
                             fading.push((key, value));
                         }
                         let expires_at_ms = value.expires_at_ms;
@@ -194,6 +196,7 @@ impl<S: Space> Engine for Mica<S> {
 
     fn write(&self, writes: &[HashedWrite<'_>], _durability: Durability, now_ms: &Now<'_>) -> Result<()> {
         self.check_writable()?;
+        // The database may be closed before the partitions are locked. The write is then lost as all others are.
         self.write_all(writes, now_ms())
     }
 
@@ -234,6 +237,7 @@ impl<S: Space> Engine for Mica<S> {
 
     fn approximate_len(&self, _now_ms: TimestampMs) -> Result<u64> {
         self.check_open()?;
+        // One after the other, so writers wait less, and the sum is of no single moment.
         Ok(self.partitions.iter().map(|shard| shard.owner.lock().len()).sum())
     }
 
@@ -273,6 +277,7 @@ impl<S: Space> Engine for Mica<S> {
         let mut report = VerifyReport::default();
         let count = self.partitions.len() as u64;
         for (number, shard) in (1..).zip(&self.partitions) {
+            // At the time 0 no item has expired, so all are checked.
             shard.owner.lock().for_each(0, |key, value, _| {
                 report.checked_records += 1;
                 report.checked_bytes += (key.len() + value.len()) as u64;

@@ -19,6 +19,7 @@ impl<S: Space> Mica<S> {
         let mut bucket_records: Vec<(u64, Record)> = Vec::new();
         for (number, positions) in by_partition(positions, self.partition_bits) {
             if page.is_full() {
+                // No record is passed by this: equal positions are all in one partition.
                 return page.finish(Some(*positions.start()));
             }
             // One partition at a time: a page need not be of one moment.
@@ -27,6 +28,7 @@ impl<S: Space> Mica<S> {
             for bucket in bucket_of(positions.start())..=bucket_of(positions.end()) {
                 owner.for_each_in_bucket(bucket, now_ms, |key, value, expires_at_ms| {
                     let position = self.hasher.hash(key).placement;
+                    // The first and the last bucket may also have records outside of the range.
                     if positions.contains(&position) {
                         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
                         bucket_records.push((position, Record { key, value, expires_at_ms }));
@@ -36,6 +38,7 @@ impl<S: Space> Mica<S> {
                     .sort_unstable_by(|one, other| (one.0, &one.1.key).cmp(&(other.0, &other.1.key)));
                 for (position, record) in bucket_records.drain(..) {
                     if !page.push(position, || record) {
+                        // What is left of the bucket is read again for the next page.
                         return page.finish(None);
                     }
                 }

@@ -17,6 +17,7 @@ pub(super) struct MicaSnapshot {
 impl Snapshot for MicaSnapshot {
     /// Returns the value that a key had. The first call reads all records once.
     fn get(&self, key: Key<'_>) -> Result<Option<Found>> {
+        // Only for lookups: an iteration needs no places, which take memory for each key.
         let places = self.places.get_or_init(|| {
             let keys = self.records.iter().map(|record| record.key.clone());
             keys.enumerate().map(|(at, key)| (key, at)).collect()

@@ -54,6 +54,7 @@ impl<S: Space> Mica<S> {
         for key in keys {
             let (partition, key) = self.place(*key);
             let mut value = Vec::new();
+            // There is one: the partitions of all keys are locked.
             let owner = owners.get_mut(&partition);
             let kept = owner.and_then(|owner| owner.get_and_keep(key, now_ms, &mut value));
             found.push(
@@ -71,6 +72,7 @@ impl<S: Space> Mica<S> {
         } else {
             self.write_several(&mut owners, &writes, now_ms)?;
         }
+        // Only now: an update that finds no space has changed nothing.
         self.count(&writes);
         Ok(())
     }
@@ -85,6 +87,7 @@ impl<S: Space> Mica<S> {
         let (_, key) = self.place(write.key);
         match write.write {
             Write::Put { value, expires_at_ms, .. } => {
+                // A full store may have expired items, whose space the put can take.
                 owner.with_room(now_ms, |owner| owner.put(key, value, expires_at_ms))?;
             }
             Write::Delete { .. } => {
@@ -135,6 +138,7 @@ impl<S: Space> Mica<S> {
             let (partition, key) = self.place(write.key);
             hashes.entry(partition).or_default().push(key.hash);
         }
+        // Before an item is written: once a part of the batch is visible, a full index could not be undone.
         for (partition, hashes) in &hashes {
             let Some(owner) = owners.get_mut(partition) else { continue };
             owner.with_room(now_ms, |owner| owner.check_index(hashes))?;
@@ -143,6 +147,7 @@ impl<S: Space> Mica<S> {
             let (partition, key) = self.place(write.key);
             prepared.push(match (write.write, owners.get_mut(&partition)) {
                 (Write::Put { value, expires_at_ms, .. }, Some(owner)) => {
+                    // This may remove expired items, which leaves the index at least as much space as was found above.
                     Some(owner.with_room(now_ms, |owner| owner.prepare(key, value, expires_at_ms))?)
                 }
                 _ => None,

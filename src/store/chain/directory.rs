@@ -30,6 +30,7 @@ pub(super) struct PageDirectory {
 impl PageDirectory {
     /// Returns the blocks of the page of a range.
     pub fn blocks_of(&self, range: u32) -> Range<u64> {
+        // For a range that does not exist, the blocks are empty.
         let block = |at: usize| u64::from(self.first_blocks.get(at).copied().unwrap_or(0));
         block(range as usize)..block(range as usize + 1)
     }
@@ -65,6 +66,7 @@ impl PageDirectory {
             let is_allowed = (1..=COLUMNS_MAX).contains(&run.columns);
             let wanted = || format!("1 to {COLUMNS_MAX} columns");
             reader.check(4, is_allowed, wanted, || run.columns.to_string())?;
+            // Both are at most 256, so the sum does not overflow before it is compared.
             columns += run.columns;
             reader.check(4, columns <= COLUMNS_MAX, wanted, || columns.to_string())?;
             runs.push(run);

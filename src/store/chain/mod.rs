@@ -79,6 +79,7 @@ impl Chain {
         let file = StoreFile::open(directory, name, tag)?;
         let footer = file.footer();
         let section = &footer.index;
+        // `StoreFile::open` has compared the tag. The kinds say that this number is a chain and not a store.
         let is_chain =
             (footer.kind, section.kind, footer.block_bytes) == (STORE_KIND, SECTION_KIND, BLOCK_BYTES);
         if !is_chain || ![0, PREFILTER_KIND].contains(&footer.filter.kind) {
@@ -87,6 +88,7 @@ impl Chain {
         }
         let bytes = file.read_section(section, Purpose::Recover)?;
         let damaged = Error::decode(file.file().path(), StoreFile::section_offset(section));
+        // The places of the pages are checked against the blocks of the file, so no lookup reads behind them.
         let directory = PageDirectory::decode(&bytes, footer.blocks).map_err(damaged)?;
         Ok(Chain::of(file, directory))
     }
@@ -142,6 +144,7 @@ impl Chain {
 
     /// Returns whether a page was found to be damaged since the chain was opened.
     pub fn is_damaged(&self) -> bool {
+        // Relaxed: a thread that does not see it yet reads the page and finds the damage itself.
         self.is_damaged.load(Relaxed)
     }
 
@@ -196,6 +199,8 @@ impl Chain {
             let (offset, length) = self.file.extent_of(&self.directory.blocks_of(range));
             let read = self.file.file().read(purpose, offset, length, &mut buffer);
             let read = read.map_err(Error::from);
+            // Verified also if lookups skip it. Damage is passed on and the check continues; an error of the device
+            // ends it.
             match read.and_then(|bytes| self.page(range, bytes, true).map(|_| length as u64)) {
                 Err(error) if !super::examine::is_damage(&error) => return Err(error),
                 outcome => take(outcome)?,
@@ -205,6 +210,7 @@ impl Chain {
             Err(error) if !super::examine::is_damage(&error) => return Err(error),
             outcome => take(outcome.map(|_| self.prefilter_bytes()))?,
         }
+        // An open reads only one of the two footers. The other one is compared here.
         take(self.file.check_copy(purpose).map(|()| 0))
     }
 
@@ -218,6 +224,7 @@ impl Chain {
         }
         // Lengths within the page are checked also where a lookup skips the checksum.
         let page = ChainPage::decode(bytes).map_err(Error::decode(self.file.file().path(), offset))?;
+        // The number of a column selects its run, so with other columns a lookup would read the wrong run.
         if page.columns() != self.columns() {
             return Err(damaged(&format!("{} columns", page.columns())));
         }
@@ -227,6 +234,7 @@ impl Chain {
 
 /// Returns the checksum of a page, from its bytes after the checksum.
 fn page_checksum(tag: u64, range: u32, rest: &[u8]) -> u32 {
+    // The tag and the range are in the checksum, so a page at a wrong place is detected.
     let place = (u128::from(tag) << 64 | u128::from(range)).to_le_bytes();
     checksum::crc32c_append(checksum::crc32c(&place), rest)
 }

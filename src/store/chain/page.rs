@@ -44,9 +44,11 @@ impl<'a> ChainPage<'a> {
         let length = reader.u32("a length")?;
         let filter_bytes = reader.take(length as usize, "filters")?;
         let filters = EncodedFilters::new(filter_bytes)?;
+        // The pointers follow the first of these numbers, the matches of a lookup the second.
         let agrees = u64::from(filters.columns()) == columns;
         reader.check(0, agrees, || format!("{columns} filters"), || filters.columns().to_string())?;
         let pointers = reader.arrays(columns, "pointers")?;
+        // At most 256 columns with less than 2^24 fences each, so the sum does not overflow.
         let fences: usize = pointers.iter().map(|bytes| pointer(*bytes).1).sum();
         let fences = reader.arrays(fences as u64, "fences")?;
         Ok(ChainPage { filters, filter_bytes, pointers, fences })
@@ -83,6 +85,7 @@ impl<'a> ChainPage<'a> {
     fn blocks(&self, column: usize, position: u64) -> Option<std::ops::Range<u64>> {
         let (before, rest) = self.pointers.split_at_checked(column)?;
         let (first_block, count) = pointer(*rest.first()?);
+        // A column stores only the number of its fences, so those of all columns before it are added up.
         let start: usize = before.iter().map(|bytes| pointer(*bytes).1).sum();
         let fences = self.fences.get(start..start + count)?;
         Some(blocks_at(first_block, position, |prefix| {
@@ -135,8 +138,10 @@ impl PageBuilder {
         self.filters.encode(out);
         out.extend_from_slice(&self.pointers);
         out.extend_from_slice(&self.fences);
+        // Whole blocks, because the directory counts in blocks.
         let length = (out.len() - start).next_multiple_of(BLOCK_BYTES as usize);
         out.resize(start + length, 0);
+        // The padding is in the checksum too: a reader verifies whole blocks.
         let sum = page_checksum(tag, range, &out[start + CHECKSUM_BYTES..]);
         out[start..start + CHECKSUM_BYTES].copy_from_slice(&sum.to_le_bytes());
     }

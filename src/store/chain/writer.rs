@@ -67,6 +67,7 @@ impl ChainWriter {
             runs.push(ChainRun { number: *number, columns: columns.ranges() / ranges.max(1) });
         }
         let columns: u32 = runs.iter().map(|run| run.columns).sum();
+        // A column of a run must not extend over two ranges: the page of a range has all that a lookup needs.
         let fits = added.iter().all(|run| run.columns.ranges().checked_rem(ranges) == Some(0))
             && old.as_ref().is_none_or(|old| old.ranges() == ranges)
             && columns <= COLUMNS_MAX;
@@ -75,6 +76,7 @@ impl ChainWriter {
             return Err(Error::Setting { name: "chain_length", problem });
         }
         let (tag, purpose) = (settings.tag, settings.purpose);
+        // No manifest names the file before it is complete and synced. After a crash the next open removes it.
         let file = directory.create_over_retired(name, 0)?;
         let file =
             StoreFileWriter::create(file, STORE_KIND, tag, BLOCK_BYTES, purpose, settings.piece_bytes)?;
@@ -91,6 +93,7 @@ impl ChainWriter {
         let mut buffer = AlignedBuffer::default();
         let mut written = 0;
         while written < bytes.max(1) {
+            // The next range is the number of pages that are written, so a step continues where the last one ended.
             let first = self.next_range();
             if first == self.directory.ranges {
                 return Ok(true);
@@ -104,10 +107,13 @@ impl ChainWriter {
             };
             let start = old.directory.blocks_of(first).start;
             let blocks = (self.settings.piece_bytes / BLOCK_BYTES as usize) as u64;
+            // At least one page, also if it is longer than a piece.
             while end < old.ranges() && old.directory.blocks_of(end).end - start <= blocks {
                 end += 1;
             }
             let blocks = start..old.directory.blocks_of(end - 1).end;
+            // Damage of the older chain is distinguished from errors of the new file. After the first, the chain is
+            // made of columns alone. After the second, nothing more is written.
             let read = old.file().read_blocks(self.settings.purpose, blocks, &mut buffer);
             let bytes = self.of_older(read)?;
             for range in first..end {
@@ -142,6 +148,7 @@ impl ChainWriter {
 
     /// Adds the columns of the newer runs to a page, and writes it.
     fn write_page(&mut self, range: u32, mut page: PageBuilder) -> Result<()> {
+        // Filters and blocks in the order of the runs: a column has one number in both.
         let mut filters = Vec::new();
         for AddedRun { columns, .. } in &self.added {
             let per_range = columns.ranges() / self.directory.ranges;
@@ -154,6 +161,7 @@ impl ChainWriter {
         page.push_filters(&filters)?;
         self.page.clear();
         page.encode(self.settings.tag, range, &mut self.page);
+        // Before its blocks are appended: the page begins at the next one.
         self.directory.first_blocks.push(self.file.next_block() as u32);
         let file = &mut self.file;
         self.page.chunks_exact(BLOCK_BYTES as usize).try_for_each(|block| file.append_block(block))
@@ -171,6 +179,7 @@ impl ChainWriter {
 
     /// Writes the rest of the file, with the prefilter of the keys of all runs if there is one, and syncs it.
     pub fn finish(mut self, prefilter: Option<&Prefilter>) -> Result<Chain> {
+        // The end of the last page.
         self.directory.first_blocks.push(self.file.next_block() as u32);
         let (mut directory, mut filter) = (Vec::new(), Vec::new());
         self.directory.encode(&mut directory);
@@ -179,6 +188,7 @@ impl ChainWriter {
             PREFILTER_KIND
         });
         let file = self.file.finish(0, 0, (SECTION_KIND, &directory), (filter_kind, &filter))?;
+        // Before the commit that names the chain: after a crash, the manifest names no incomplete file.
         file.sync(self.settings.purpose)?;
         Ok(Chain::of(file, self.directory))
     }

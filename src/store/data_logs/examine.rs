@@ -1,4 +1,9 @@
 //! Examines logs whose bytes may be damaged: finds the damage, the units that it affects, and every intact record.
+//!
+//! 1. Finished segments are read from the first to the last frame that the manifest states. They were synced, so
+//!    everything that is missing is damage.
+//! 2. The segments behind them are examined as by an open, which finds the torn end of each log.
+//! 3. These are read again to pass their records on: only now it is known which of them are torn.
 
 use super::{CLASSES, DataLogSettings, DataLogs, FinishedSegment, Unit};
 use crate::damage::{Damage, DamagedPart};
@@ -142,6 +147,7 @@ impl<'a> Finder<'a> {
         let record = match frame {
             Frame::Record { record, .. } => record,
             Frame::OrderMarker(position) => {
+                // For the records that follow in this segment: each segment of moved records begins with a marker.
                 self.order = position;
                 return Ok(());
             }
@@ -171,6 +177,7 @@ impl DataLogsToExamine<'_> {
             for (format, segment) in self.finished_of(&format) {
                 all.finished(self.directory, &slots, &format, &segment, advance, visit)?;
             }
+            // A segment is finished only when the next one is durable, so one must begin there.
             let log = LogToExamine { format, from, durable: synced.max(from), begins_durably: true };
             let examined = log.examine(self.directory, Unreadable::IsDamage, advance)?;
             all.unfinished(&slots, &format, examined);
@@ -234,6 +241,7 @@ impl DataLogsToExamine<'_> {
         let own = self.finished.iter().filter(move |segment| segment.class == format.class.number());
         own.map(move |segment| {
             let slots = Slots { first: segment.slot, count: segment.slots };
+            // A checkpoint shares files with the database that it was made of, and has another id.
             let format = LogFormat { database_id: segment.database_id, ..format };
             let (positions, order) = (segment.base..segment.end, segment.order);
             (format, WholeSegment { positions, slots, order, is_finished: true })
@@ -255,6 +263,7 @@ impl DataLogsToExamine<'_> {
         if header.is_some_and(|header| header != format.header(base, *slots)) {
             return Ok(());
         }
+        // What a shorter file lacks is damage that was found already. The rest counts.
         let positions = base..positions.end.min(end_of(&file, base)?);
         let mut see = |seen: Seen<'_>| match seen {
             Seen::Frame { frame, positions, .. } => finder.see(frame, positions.start, visit),
@@ -276,11 +285,14 @@ impl DataLogs {
         for log in &self.shared.logs {
             // While they are held, segments that are released are not truncated.
             let held = log.finished_segments();
+            // Behind the held segments the log is examined as a whole, with what is finished from now on.
             let mut from = 0;
             for segment in &held {
                 let Some(end) = segment.end() else { continue };
                 let (positions, slots) = (segment.base..end, segment.slots);
+                // Without an order: no record is passed on, so no version is needed.
                 let whole = WholeSegment { positions, slots, order: 0, is_finished: true };
+                // Apart from the others, until it is known whether the segment still exists.
                 let mut one = ExaminedLogs::default();
                 let format = LogFormat { database_id: segment.database_id, ..*log.format() };
                 one.finished(&self.directory, table, &format, &whole, advance, &mut |_| Ok(()))?;
@@ -307,6 +319,7 @@ impl ExaminedLogs {
     /// Returns the positions of a segment that is not finished, up to the torn end of its log.
     fn whole(&self, format: &LogFormat, segment: &ExaminedSegment) -> WholeSegment {
         let ExaminedSegment { base, end, slots, order, .. } = *segment;
+        // Records after the end are torn: recovery drops them, so they must not be passed on.
         let log_end = self.ends.get(usize::from(format.class.number())).copied().unwrap_or(end);
         let positions = base..end.min(log_end).max(base);
         WholeSegment { positions, slots, order: order.unwrap_or(0), is_finished: false }
@@ -350,6 +363,7 @@ impl ExaminedLogs {
         let mut finder = Finder::new(table, format.class.number(), segment);
         // After a failed sync the page cache may contain data that never reached the device.
         file.drop_cache();
+        // With the slots that the manifest states: with others, units would lead to other records.
         let wanted = format.header(base, *slots);
         let (header, ..) = read_segment_header(&file, Unreadable::IsDamage)?;
         let part = |part, length| Damage::new(file.path(), part, 0, length);
@@ -389,6 +403,7 @@ impl ExaminedLogs {
                 }
                 Ok(())
             })?;
+        // Also zeros: a finished segment was cut to its frames, so none of it is reserved space.
         if end < positions.end {
             lose(end..positions.end, gap(&(end..positions.end)));
         }
@@ -408,6 +423,7 @@ impl ExaminedLogs {
         }
         for (positions, damage) in examined.damage {
             let with_slots = examined.segments.iter().rfind(|segment| segment.base <= positions.start);
+            // Without its header, no unit of the segment is known.
             let units = with_slots.filter(|segment| segment.slots.count > 0).map(|segment| {
                 let unit_of = |position: u64| table.unit_in(segment.slots, position - segment.base);
                 unit_of(positions.start)..unit_of(positions.end)

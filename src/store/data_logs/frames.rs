@@ -65,6 +65,7 @@ impl Frames {
         visit: &mut dyn FnMut(Unit, &RecordView<'_>, u32) -> Result<()>,
     ) -> Result<bool> {
         let Some(source) = &mut self.source else { return Ok(false) };
+        // The table only computes here. The segment is that of a view, and may be released.
         let (start, table) = (source.position, &self.slots);
         let (slots, base) = (source.segment.slots, source.segment.base);
         while source.position < start + bytes as u64 {
@@ -137,11 +138,13 @@ impl Source {
                     self.position += length as u64;
                     return Ok(true);
                 }
+                // Up to `end_offset` there are only frames: an open has found where the torn end begins.
                 Err(RecordProblem::Malformed(_)) => return Err(self.damaged(self.position)),
                 Err(RecordProblem::Short(wanted)) => {
                     // More in each round, so the loop ends.
                     needed = wanted.max(needed + 1);
                     if !self.read(needed)? {
+                        // File and `unwritten` end with a whole frame, so one that is cut is damage.
                         let is_end = self.at == self.held.len();
                         return if is_end { Ok(false) } else { Err(self.damaged(self.position)) };
                     }
@@ -152,11 +155,13 @@ impl Source {
 
     /// Reads until at least `needed` bytes of the next frame are held. Returns whether there are more than before.
     fn read(&mut self, needed: usize) -> Result<bool> {
+        // What is to be skipped beyond the held bytes stays in `at`, for the bytes that follow.
         let passed = self.at.min(self.held.len());
         self.held.drain(..passed);
         self.at -= passed;
         let before = self.held.len();
         if self.offset < self.end_offset {
+            // The first read begins with the header, so that it begins at a sector.
             let header = SEGMENT_HEADER_BYTES.saturating_sub(self.offset as usize);
             let missing = header + (self.at + needed).saturating_sub(before);
             let (rest, held) = (self.offset..self.end_offset, &mut self.held);

@@ -178,6 +178,7 @@ impl DataLogs {
     pub fn ends(&self) -> [u64; CLASSES] {
         let mut ends = [0; CLASSES];
         for (end, log) in ends.iter_mut().zip(&self.shared.logs) {
+            // Each at its own moment: only with all writers locked do the ends belong together.
             *end = log.end();
         }
         ends
@@ -188,6 +189,7 @@ impl DataLogs {
     pub fn ends_of_records(&self) -> [u64; CLASSES] {
         let mut ends = [0; CLASSES];
         for (end, log) in ends.iter_mut().zip(&self.shared.logs) {
+            // The caller has locked the writers. A sync in between only moves `synced` on, past no record.
             *end = if log.is_synced() { log.synced() } else { log.end() };
         }
         ends
@@ -198,6 +200,7 @@ impl DataLogs {
     pub fn add_dead(&self, unit: Unit, bytes: u64) -> Option<u8> {
         let list = self.shared.slots.list();
         let (segment, _) = self.shared.slots.find(&list, unit)?;
+        // A count for the choice of segments. That nothing points to a segment is found by its entries.
         segment.dead_bytes.fetch_add(bytes, Relaxed);
         Some(segment.class.number())
     }
@@ -219,6 +222,7 @@ impl DataLogs {
     /// Finishes a complete segment, the oldest one of its class: syncs it, and makes the existence of the next one
     /// durable. Returns it; `None` if there is none.
     pub fn finish_step(&self) -> Result<Option<FinishedSegment>> {
+        // A look without a lock: a segment that becomes complete now is finished by a later step.
         if self.directory.is_read_only() || self.unfinished() == 0 {
             return Ok(None);
         }
@@ -232,6 +236,7 @@ impl DataLogs {
                     end,
                     slot,
                     slots,
+                    // Final: the segment is complete, and every record was counted before that.
                     records: segment.records.load(Relaxed),
                     order: segment.order.load(Relaxed),
                     database_id: segment.database_id,
@@ -291,6 +296,7 @@ impl DataLogs {
     ) -> Result<()> {
         let slots = &self.shared.slots;
         self.log(class).scan_segments(from, &mut |_, _| true, &mut |segment, position, record| {
+            // By the segment that is read, not by the list: this may have lost it since.
             visit(slots.unit_of(segment, position), record)
         })
     }
@@ -308,6 +314,7 @@ impl DataLogs {
         ends: &[u64; CLASSES],
     ) -> Result<()> {
         for segment in finished {
+            // The open has refused segments of other classes.
             let Some(format) = LogClass::from_number(segment.class).map(|class| self.format.of(class)) else {
                 continue;
             };

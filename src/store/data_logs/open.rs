@@ -77,6 +77,7 @@ impl DataLogs {
     /// Creates empty logs. They are durable once the directory is synced.
     pub fn create(directory: &Directory, settings: &DataLogSettings) -> Result<()> {
         for (format, first) in settings.formats().zip(0..) {
+            // A slot for each, because no two segments of a database share one.
             Log::begin_in(directory, &format, 0, Slots { first, count: 1 })?;
         }
         Ok(())

@@ -38,6 +38,7 @@ impl DataView {
     }
 
     fn find(&self, unit: Unit) -> Result<(&Log, &Segment, u64)> {
+        // In the list of the view: now another segment may have the slots.
         let found = self.shared.slots.find(&self.list, unit);
         let found = found.and_then(|(segment, position)| Some((self.log_of(segment)?, &**segment, position)));
         found.ok_or_else(|| no_segment(self.shared.logs[0].directory(), unit))
@@ -52,6 +53,7 @@ impl DataView {
     #[inline]
     pub fn read(&self, purpose: Purpose, unit: Unit, buffer: &mut AlignedBuffer) -> Result<RecordSpan> {
         let (log, segment, position) = self.find(unit)?;
+        // Only the last segment of a log has bytes in its buffer. A released one is read from its own file.
         log.read_record(segment, purpose, position, buffer)
     }
 
@@ -78,6 +80,7 @@ impl DataView {
                 }
             }
             while !wanted.is_empty() {
+                // Each round asks for more bytes of a record than the one before, so this ends.
                 wanted = read_round(purpose, wanted, &mut requests, visit)?;
             }
         }
@@ -149,8 +152,10 @@ fn read_round<'v>(
     requests: &mut Vec<ReadRequest>,
     visit: &mut dyn FnMut(usize, &RecordView<'_>) -> Result<()>,
 ) -> Result<Vec<Wanted<'v>>> {
+    // Never fewer: each keeps its buffer for the next round.
     requests.resize_with(requests.len().max(wanted.len()), || ReadRequest::new(0, 0));
     for (wanted, request) in wanted.iter().zip(&mut *requests) {
+        // May be fewer bytes than wanted, if the segment ends: `decode` then takes a short frame for damage.
         let (offset, length) = wanted.log.extent(wanted.segment, wanted.position, wanted.bytes)?;
         request.aim(offset, length);
     }

@@ -45,6 +45,7 @@ impl SegmentsWriter {
     ) -> SegmentsWriter {
         let slots = SlotTable::new(settings.unit_bytes, settings.segment_bytes);
         for segment in taken {
+            // Their units keep their meaning: the index has old and new units at once.
             slots.reserve(Slots { first: segment.slot, count: segment.slots });
         }
         SegmentsWriter {
@@ -75,6 +76,7 @@ impl SegmentsWriter {
             self.begin_segment(bytes)?;
         }
         let position = self.position;
+        // A batch of its own, which a segment may end after.
         self.format.encode_record(position, record, false, &mut self.buffer);
         self.position += bytes;
         let Some((_, segment)) = &mut self.current else { return Err(Error::Closed) };
@@ -88,6 +90,7 @@ impl SegmentsWriter {
     }
 
     fn begin_segment(&mut self, bytes: u64) -> Result<()> {
+        // With the order marker, which comes before the record.
         let slots = self.slots.take(bytes + self.format.marker_bytes() as u64)?;
         let base = self.position;
         let file = Log::create_segment(&self.directory, &self.format, base, slots)?;
@@ -149,6 +152,7 @@ impl SegmentsWriter {
         begins[usize::from(self.format.class.number())] = self.position;
         for (format, base) in self.settings.formats().zip(begins) {
             names.push(format.segment_name(base));
+            // An open requires a segment where the last finished one of each class ends.
             Log::begin_in(&self.directory, &format, base, self.slots.take(1)?)?;
         }
         Ok((self.finished, begins))

@@ -130,6 +130,7 @@ pub fn examine_frames(
             Some(length) => frames.bytes(position, length)?.unwrap_or_default(),
             None => &[],
         };
+        // `sound_at` has compared the checksum. Without a frame `bytes` is empty, and does not parse.
         let next = match format.parse_frame(bytes) {
             Ok((frame, length)) => {
                 let end = position + length as u64;
@@ -143,6 +144,7 @@ pub fn examine_frames(
                 position
             }
             Err(_) => {
+                // Reserved space, or zeros in place of frames: the caller knows how far frames must reach.
                 if frames.has_only_zeros_from(position)? {
                     return Ok(position);
                 }
@@ -171,6 +173,7 @@ impl Frames<'_> {
             self.held = 0..0;
             self.read_bytes += wanted;
             let mut got = self.read(offset, wanted)?;
+            // A sector that is lost further on in the window must not hide these bytes.
             if got.is_none() && wanted > length {
                 got = self.read(offset, length)?;
             }
@@ -197,6 +200,7 @@ impl Frames<'_> {
         }
         self.skip = (offset % self.file.alignment() as u64) as usize;
         if self.sums.is_some() {
+            // From here on bytes may be cut off or lost: one read is not enough for that.
             let read = self.window.get(self.skip..self.skip + length).unwrap_or_default();
             self.file.confirm(offset, read)?;
         }
@@ -231,6 +235,7 @@ impl Frames<'_> {
         let format = self.format;
         let Some(head) = self.bytes(position, head)? else { return Ok(None) };
         let Some(flags) = head.get(FRAME_CRC_BYTES) else { return Ok(None) };
+        // Not verified yet: whatever length is stated here, only a checksum makes a frame of it.
         let is_marker = flags & FLAG_SYNC_MARKER != 0;
         if flags & FLAG_FRAME == 0 || flags & FLAGS_UNUSED != 0 || flags & FLAG_ORDER != 0 && !is_marker {
             return Ok(None);
@@ -268,6 +273,7 @@ impl Frames<'_> {
                 return Ok((next, self.key_at(position, length)?));
             }
         }
+        // Frames begin at multiples of the unit, also after damage.
         let unit = u64::from(self.format.unit_bytes);
         let (mut next, mut is_guess) = (position + unit, false);
         while next < self.end {
@@ -275,6 +281,7 @@ impl Frames<'_> {
                 Some(length)
                     if !is_guess && next - position > GAP_BELIEVED_BYTES && !self.is_marker(next)? =>
                 {
+                    // It may be guessed. The frame that follows it would have to be guessed as well.
                     (next, is_guess) = (next + length, true);
                     continue;
                 }
@@ -283,6 +290,7 @@ impl Frames<'_> {
                     (next, is_guess) = (next + unit.max(self.no_frame_within(next)? / unit * unit), false)
                 }
             }
+            // A gap may be a whole segment: it can be interrupted, too.
             if self.read_bytes >= 16 * WINDOW_BYTES && !advance(std::mem::take(&mut self.read_bytes)) {
                 return Err(Error::Interrupted);
             }
@@ -314,6 +322,7 @@ impl Frames<'_> {
         let frame = self.bytes(position, wanted)?.unwrap_or_default();
         let is_marker = frame.get(FRAME_CRC_BYTES).is_none_or(|flags| flags & FLAG_SYNC_MARKER != 0);
         let record = frame.get(FRAME_CRC_BYTES..).filter(|_| !is_marker).unwrap_or_default();
+        // Not verified: the key is only reported, and no record is made of it.
         Ok(format.layout.decode_stream_key(record).ok().map(Bytes::copy_from_slice))
     }
 }

@@ -4,6 +4,14 @@
 //! Bytes that are not a frame may be the torn end of the log after a crash, or damage to data that was durable. They
 //! are distinguished by what is known to have been synced: the manifest states a position, and so do the sync markers
 //! in the log. Incomplete data before such a position is damage.
+//!
+//! 1. The needed segments are listed. A missing one is a gap.
+//! 2. Their frames are read in order. Each gap is noted with what was complete before it, because a batch is kept
+//!    completely or not at all. Sync markers raise the position that is known to be synced, also those after a gap.
+//! 3. At the end, when this position is final, the first gap that was never synced is the end of the log. Gaps before
+//!    it are damage. What follows it is torn, even if it is intact: it was written later.
+//!
+//! Nothing is changed here, so the same state is found again after a crash.
 
 use super::frames::{Seen, Unreadable, examine_frames};
 use super::{Advance, read_if_readable};
@@ -109,6 +117,7 @@ impl LogToExamine {
     ) -> Result<ExaminedLog> {
         let Needed { dead, bases, follows_another } = self.needed(directory)?;
         let mut examination = LogExamination::new(self, unreadable, dead);
+        // The first one must exist, unless the one before it is there to prove that a crash may have lost it.
         let is_certain = |number: usize| number == 0 && !follows_another;
         for (number, &base) in bases.iter().enumerate() {
             let file = self.open(directory, base)?;
@@ -148,12 +157,14 @@ impl LogToExamine {
         let mut examination = LogExamination::new(self, Unreadable::IsDamage, Vec::new());
         for &segment in segments {
             match find(segment)? {
+                // Nothing needs its records any more, so this is no gap.
                 Found::Released => examination.position = segment.end,
                 Found::Missing => examination.miss_segment(directory, segment.end, true),
                 Found::File(file) => {
                     if segment.base > examination.position {
                         examination.miss_segment(directory, segment.base, true);
                     }
+                    // The file may have grown since, or have reserved space.
                     let end = segment_end(&file, segment.base)?.min(segment.end);
                     let reach = Some(segment.end);
                     examination.segment(&file, ExaminedSegment { end, ..segment }, reach, true, advance)?;
@@ -176,6 +187,7 @@ impl LogToExamine {
     ) -> Result<()> {
         for base in self.needed(directory)?.bases {
             let file = self.open(directory, base)?;
+            // The torn end is left out: an open drops it.
             let until = segment_end(&file, base)?.min(end);
             let positions = base.max(self.from)..until;
             let header = read_segment_header(&file, Unreadable::IsDamage)?.0;
@@ -223,6 +235,7 @@ impl LogToExamine {
         let mut dead = segment_bases(directory, self.format.class)?;
         let end_of = |base: u64| segment_end(&self.open(directory, base)?, base);
         if self.begins_durably {
+            // What begins before is finished or released, and no part of this log.
             let bases = dead.split_off(dead.partition_point(|&base| base < self.from));
             return Ok(Needed { dead, bases, follows_another: false });
         }
@@ -253,6 +266,7 @@ pub(in crate::store) fn read_segment_header(
     };
     let (version, header) = SegmentHeader::decode(bytes).unwrap_or((LOG_VERSION, None));
     if header.is_none() && !bytes.is_empty() {
+        // A bit that flipped on its way must not make a durable segment look torn.
         file.confirm(0, bytes)?;
     }
     Ok((header, version, bytes.len() < wanted))
@@ -349,6 +363,7 @@ impl<'a> LogExamination<'a> {
     ) -> Result<()> {
         let ExaminedSegment { base, end, .. } = segment;
         let found = Damage::new(file.path(), DamagedPart::LogHeader, 0, SEGMENT_HEADER_BYTES as u64);
+        // First: from here on no sum of a position and a length overflows.
         if base > POSITION_MAX {
             let expected = format!("a position up to {POSITION_MAX}");
             self.gap(self.position..self.position, true, found.because(expected, format!("position {base}")));
@@ -370,6 +385,7 @@ impl<'a> LogExamination<'a> {
         }
         if header.is_none() {
             let found = found.because("the header of a log segment", "other bytes");
+            // A crash may have come before the header was written. It leaves no bytes that cannot be read.
             self.gap(start..start, is_certain || is_unreadable, found);
         } else if base < self.position && !self.examined.segments.is_empty() {
             // A crash cannot cause this: a segment begins where the previous one ends.
@@ -466,6 +482,7 @@ impl<'a> LogExamination<'a> {
         let end = positions.end;
         self.gap(positions, is_unreadable, Damage { keys: key.into_iter().collect(), ..damage });
         self.in_batch = 0;
+        // After the gap, which keeps what was complete before it.
         self.complete = CompletePart { until: end, records: self.examined.records };
     }
 
@@ -497,9 +514,11 @@ impl<'a> LogExamination<'a> {
         if is_gone {
             self.position = self.position.max(synced);
         } else if self.position < synced {
+            // Everything before `synced` was durable: a shorter log is damaged, however intact it is.
             self.miss_end(directory);
         }
         // Incomplete data from here on was never synced.
+        // Also what would be cut off before the gap, a part of a batch, must not have been synced.
         let is_torn =
             |gap: &Gap| !gap.is_certain && gap.positions.start >= synced && gap.before.until >= synced;
         let mut end = self.position;

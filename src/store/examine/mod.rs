@@ -43,6 +43,7 @@ const EIO: i32 = 5;
 /// Returns whether an error means damage: wrong bytes, or bytes that the device has lost.
 pub fn is_damage(error: &Error) -> bool {
     match error {
+        // A damaged byte may state another version.
         Error::Corrupt { .. } | Error::Version { .. } => true,
         Error::Io { source, .. } => is_lost(source),
         _ => false,
@@ -55,6 +56,7 @@ pub fn is_missing(error: &Error) -> bool {
 }
 
 fn is_lost(error: &std::io::Error) -> bool {
+    // No other error: without memory or access nothing is known of the bytes.
     error.raw_os_error() == Some(EIO)
 }
 
@@ -69,6 +71,7 @@ pub(in crate::store) fn read_if_readable<'a>(
     for _ in 0..2 {
         match file.read(Purpose::Maintain, offset, length, buffer) {
             Ok(_) => {
+                // With direct I/O the buffer begins with the sector.
                 let skip = (offset % file.alignment() as u64) as usize;
                 return Ok(buffer.get(skip..skip + length));
             }

@@ -79,6 +79,7 @@ impl OpenedStore {
             let damage = Damage::new(file.path(), DamagedPart::File, 0, length);
             return lost(damage.because(expected_tag(wanted.tag), found_tag(footer.tag)));
         }
+        // Else the footer was guessed, with the help of the header if that is intact.
         if end_is_known {
             check_header(&file, length, &footer, &mut damage)?;
         }
@@ -146,6 +147,7 @@ fn intact<T>(
     damage: &mut Vec<Damage>,
 ) -> Result<Option<T>> {
     loaded.or_else(|error| {
+        // Such as too little memory: it says nothing of the bytes, and a repair must not drop the section.
         if !is_damage(&error) {
             return Err(error);
         }
@@ -176,9 +178,11 @@ fn find_footer(file: &File, length: u64, tag: u64, damage: &mut Vec<Damage>) -> 
         let bytes = read_if_readable(file, at, FOOTER_BYTES, &mut buffer)?.unwrap_or_default();
         let error = match StoreFooter::decode(file, at, bytes) {
             Ok(footer) => return Ok(Some(footer)),
+            // A later version, and no damage: a repair must leave the store as it is.
             Err(error @ Error::Version { .. }) if has_right_checksum(bytes) => return Err(error),
             Err(error) => error,
         };
+        // Damage of the copy is found at the end of the pass.
         if copies == 1 {
             let found = Damage::of(&error, DamagedPart::StoreFooter, FOOTER_BYTES as u64);
             damage.push(Damage { offset: at, ..found });
@@ -207,11 +211,13 @@ fn guess_footer(file: &File, length: u64, wanted: &StoreToOpen<'_>) -> Result<St
     let form = BlockForm::from_kind(kind).filter(|form| form.is_checked());
     let checked = form.and_then(|form| form.slot_bytes(&wanted.scope.shape.layout)).map(|slot_bytes| {
         let block_bytes = block_bytes as usize;
+        // The number of slots is not known, so none is beyond the last.
         CheckedSlots { store_tag: wanted.tag, slot_bytes, block_bytes, slots: u64::MAX }
     });
     let mut records = 0;
     for number in 0..(length / each).saturating_sub(1) {
         let bytes = read_if_readable(file, (number + 1) * each, block_bytes as usize, &mut buffer)?;
+        // To the end of the file: intact blocks may follow any number of lost ones.
         let Some(bytes) = bytes else { continue };
         match &checked {
             Some(checked) => {
@@ -236,6 +242,7 @@ fn stated_in(header: &[u8], tag: u64) -> Option<(u8, u32)> {
     let kind = fields.u8()?;
     fields.bytes(3)?;
     let block_bytes = fields.u32()?;
+    // Equal to its own encoding, so checksum and tag are right.
     (header == encode_header(kind, tag, block_bytes)).then_some((kind, block_bytes))
 }
 

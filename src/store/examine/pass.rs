@@ -35,6 +35,7 @@ impl OpenedStore {
     /// returns false.
     pub fn examine(&self, advance: &mut Advance<'_>, visit: &mut Visit<'_>) -> Result<Examined> {
         let footer = self.file.footer();
+        // After a failed sync the page cache may contain bytes that never reached the device.
         self.file.file().drop_cache();
         let mut pass = Pass::new(self, visit);
         let block_bytes = u64::from(footer.block_bytes);
@@ -51,6 +52,7 @@ impl OpenedStore {
                     }
                 }
                 None => {
+                    // Block by block: only those that the device has lost are unusable.
                     for number in blocks.clone() {
                         let (offset, length) = self.file.extent_of(&(number..number + 1));
                         pass.take(number, read_if_readable(self.file.file(), offset, length, &mut buffer)?)?;
@@ -63,6 +65,7 @@ impl OpenedStore {
             }
         }
         let mut examined = pass.finish();
+        // In front: the lines below find the damage of the footer as the first one.
         examined.damage.splice(0..0, self.damage.iter().cloned());
         if !self.end_is_known
             && let Some(footer) = examined.damage.first_mut()
@@ -103,6 +106,7 @@ impl OpenedStore {
             return Err(DamagedPart::Filter);
         }
         match &self.index {
+            // There is no index, or its damage is in the report already.
             None => Ok(()),
             Some(index) => {
                 let found = index.locate_blocks(hash);
@@ -247,6 +251,7 @@ impl<'v, 'f> Pass<'v, 'f> {
     /// Records that a block is unusable, and with it a record that began before and continues in it.
     fn lose(&mut self, number: u64, damage: Damage) {
         let pending = std::mem::take(&mut self.pending);
+        // The record that continues in this block began in an intact one, and its key may be there.
         let cut_key = self.store.scope.shape.layout.decode_stream_key(&pending).ok();
         let cut_key = cut_key.map(bytes::Bytes::copy_from_slice);
         // Up to the first record that begins in a later block, bytes may be the rest of a lost one.
@@ -291,6 +296,7 @@ impl<'v, 'f> Pass<'v, 'f> {
     }
 
     fn take_slots(&mut self, number: u64, payload: &[u8]) -> Result<()> {
+        // The footer states a kind of blocks that these records do not have.
         let Some(slot_bytes) = self.slot_bytes else {
             self.lose_misplaced(number, "blocks of the database's records", "blocks of another kind");
             return Ok(());
@@ -335,6 +341,7 @@ impl<'v, 'f> Pass<'v, 'f> {
             }
         };
         self.pending = pending;
+        // What is left begins with a record that continues in the next block.
         self.pending.drain(..at);
         self.begins = Some(begins);
         if let RecordProblem::Malformed(expected) = problem {
@@ -388,6 +395,7 @@ impl<'v, 'f> Pass<'v, 'f> {
             let damage = damage.because(format!("{} records", footer.records), self.records.to_string());
             self.runs.push(Run { blocks: 0..footer.blocks, damage, before: None, after: None });
         }
+        // Without an order, lost records at the end may have any placement.
         let behind = self.highest.filter(|_| self.store.is_in_order()).unwrap_or(0);
         let mut damage: Vec<Damage> = self.runs.into_iter().map(|run| run.damage_of(self.store)).collect();
         if let Some((part, block)) = self.not_found {

@@ -39,12 +39,14 @@ impl<'a> RangeChecksums<'a> {
     /// Makes checksums of ranges within `offsets` of a file.
     pub fn new(file: &'a File, offsets: Range<u64>) -> Self {
         let (Range { start: first, end }, piece) = (offsets, AlignedBuffer::default());
+        // The sum of no bytes: each range is between two sums.
         RangeChecksums { file, end, first, sums: VecDeque::from([Sum { crc: 0, lost: 0 }]), piece }
     }
 
     /// Frees the checksums before `offset`; later ranges must not begin before it.
     pub fn forget_before(&mut self, offset: u64) {
         let steps = offset.saturating_sub(self.first) / STEP_BYTES;
+        // One sum stays, from which the next ones are computed.
         let steps = steps.min(self.sums.len() as u64 - 1);
         self.sums.drain(..steps as usize);
         self.first += steps * STEP_BYTES;
@@ -61,6 +63,7 @@ impl<'a> RangeChecksums<'a> {
             return Ok(None);
         };
         let length = range.end - range.start;
+        // Steps that were lost before the range are in neither sum, so they do not matter.
         Ok((front.lost == whole.lost).then(|| crc32c_behind(start, front.crc, whole.crc, length)))
     }
 
@@ -74,6 +77,7 @@ impl<'a> RangeChecksums<'a> {
             let wanted = PIECE_BYTES.min(self.end - from);
             match read_if_readable(self.file, from, wanted as usize, &mut self.piece)? {
                 Some(piece) => {
+                    // A frame that is not found because of a flipped bit would be lost in a repair.
                     self.file.confirm(from, piece)?;
                     for step in piece.chunks(STEP_BYTES as usize) {
                         sum.crc = crc32c_append(sum.crc, step);
@@ -81,6 +85,7 @@ impl<'a> RangeChecksums<'a> {
                     }
                 }
                 None => {
+                    // Step by step: only ranges with a lost step have no checksum.
                     for at in (from..from + wanted).step_by(STEP_BYTES as usize) {
                         let length = STEP_BYTES.min(self.end - at) as usize;
                         match read_if_readable(self.file, at, length, &mut self.piece)? {
@@ -102,6 +107,7 @@ impl<'a> RangeChecksums<'a> {
         if rest == 0 {
             return Ok(Some(sum));
         }
+        // The step in which the range begins or ends was lost.
         let Some(next) = self.sums.get(step as usize + 1).filter(|next| next.lost == sum.lost) else {
             return Ok(None);
         };
@@ -111,6 +117,7 @@ impl<'a> RangeChecksums<'a> {
             return Ok(None);
         };
         let part = crc32c_append(sum.crc, &bytes[..rest]);
+        // The step is read again here. It must be what was summed, or the result would be of other bytes.
         if crc32c_append(part, &bytes[rest..]) != next.crc {
             return Err(self.file.differs().into());
         }

@@ -1,4 +1,10 @@
 //! Copies a log while it is written to.
+//!
+//! 1. The list of segments is taken. The caller sees to it that none of them is released, and that all frames up to the
+//!    end are written.
+//! 2. Each frame is verified and copied to the same position. Its checksum has the secret and the position, which are
+//!    those of the copy, too; only the headers get its id.
+//! 3. Each file is synced. The caller writes the manifest of the copy last, so a crash leaves no database.
 
 use super::Log;
 use crate::error::Result;

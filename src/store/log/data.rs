@@ -1,5 +1,17 @@
 //! What a log of data does besides: it keeps segments within their slots, finishes them, and releases them in any
 //! order.
+//!
+//! A complete segment is finished by one thread at a time, under the lock of syncs:
+//!
+//! 1. What follows its last frame is cut off: reserved space, or the torn end of a crash.
+//! 2. The segment is synced, then the next one and the directory. An open reads the log from the end of the segment on,
+//!    and requires a durable segment there.
+//! 3. Only then does the segment count as finished. Later syncs skip it.
+//! 4. The caller commits it to the manifest. After a crash before that, an open examines the segment as one that is not
+//!    finished, and it is finished again.
+//!
+//! A release comes after the commit that drops the segment: it leaves the list, its file is removed, and its slots are
+//! free last. Views that have the segment still read it.
 
 use super::segment::{Segment, Segments};
 use super::{Log, Tail};

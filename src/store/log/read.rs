@@ -37,6 +37,7 @@ impl Log {
     #[inline]
     pub(super) fn note_frame(&self, length: usize) {
         let frame_bytes = length.min(READ_BYTES_GUESS);
+        // Mostly false, and a load leaves the word to the other threads as well.
         if frame_bytes > self.frame_bytes.load(Ordering::Relaxed) {
             self.frame_bytes.fetch_max(frame_bytes, Ordering::Relaxed);
         }
@@ -51,6 +52,7 @@ impl Log {
         position: u64,
         buffer: &mut AlignedBuffer,
     ) -> Result<RecordSpan> {
+        // Each round asks for more than the one before, so the loop ends.
         let mut wanted = self.first_read_bytes();
         loop {
             let held = self.fetch(segment, purpose, position, wanted, buffer)?;
@@ -100,6 +102,7 @@ impl Log {
             return Ok(0..buffer.len());
         }
         let (offset, length) = self.extent(segment, position, wanted)?;
+        // Taken once: when the segment is finished, another file may replace it, with another alignment.
         let file = segment.file();
         file.read(purpose, offset, length, buffer)?;
         // The buffer begins where the sector of the record does.

@@ -222,6 +222,7 @@ fn carry_out(directory: &Directory, format: &LogFormat, examined: &ExaminedLog) 
         directory.remove(&format.segment_name(torn.base))?;
     }
     if segments.is_empty() {
+        // Only for a log without slots: one of data without its first segment is damaged.
         segments.push(Log::create_segment(directory, format, examined.end, Slots::default())?);
     }
     if !examined.dead.is_empty() {

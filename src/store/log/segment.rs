@@ -62,6 +62,7 @@ impl Segment {
 
     /// Returns the file.
     pub fn file(&self) -> &File {
+        // Both stay open: a read that began with the first one ends with it.
         self.finished.get().and_then(Option::as_ref).unwrap_or(&self.file)
     }
 
@@ -78,6 +79,7 @@ impl Segment {
 
     /// Returns the position after its last frame; `None` for the last segment, which still grows.
     pub fn end(&self) -> Option<u64> {
+        // Pairs with `complete`: a thread that sees the end sees all records counted.
         Some(self.end.load(Ordering::Acquire)).filter(|&end| end != GROWS)
     }
 
@@ -99,6 +101,7 @@ impl Segment {
     /// Appends frames at `position`, after all others.
     pub fn append(&self, purpose: Purpose, position: u64, frames: &[u8]) -> Result<()> {
         let offset = position - self.base + SEGMENT_HEADER_BYTES as u64;
+        // Never to the file of `finished`: only the last segment is appended to.
         Ok(self.file.append(purpose, offset, frames)?)
     }
 
@@ -120,6 +123,7 @@ impl Segment {
         let until = positions.end;
         let mut see = |seen: Seen<'_>| match seen {
             Seen::Frame { positions, frame, bytes } => visit(positions.start, frame, bytes),
+            // An open has examined these bytes, or they were written since: nothing is torn here.
             Seen::Gap { positions, .. } => Err(self.damaged(positions.start, NO_FRAME)),
         };
         let file = self.file();
@@ -143,6 +147,7 @@ pub(super) struct Segments(pub Vec<Arc<Segment>>);
 impl Segments {
     /// Returns the segment of a position.
     pub fn at(&self, position: u64) -> Option<&Arc<Segment>> {
+        // The last one that begins at or before it. If it ends before, the read finds nothing there.
         let after = self.0.partition_point(|segment| segment.base <= position);
         after.checked_sub(1).and_then(|index| self.0.get(index))
     }
@@ -180,6 +185,7 @@ impl LogView {
         buffer: &mut AlignedBuffer,
     ) -> Result<Range<usize>> {
         match self.segments.at(position) {
+            // The segment of the view, which keeps its file readable after a release.
             Some(segment) => self.log.fetch(segment, purpose, position, wanted, buffer),
             None => Err(self.log.path_error(format!("position {position}, which was released"))),
         }

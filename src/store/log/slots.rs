@@ -96,6 +96,7 @@ impl SlotTable {
     /// Limits the length at which a segment is complete.
     pub fn limit_segments(&self, bytes: u64) {
         self.length_max.store(bytes, Ordering::Relaxed);
+        // At once for the segments that grow. `change` keeps to the limit later.
         self.segment_bytes.fetch_min(bytes, Ordering::Relaxed);
     }
 
@@ -150,10 +151,12 @@ impl SlotTable {
     /// [`Error::Setting`] if the number of a unit would exceed 40 bits.
     pub fn take(&self, bytes: u64) -> Result<Slots> {
         let count = bytes.div_ceil(self.capacity(1)).max(1);
+        // Locked from the search to the mark: the logs of all classes take slots.
         let mut taken = self.taken.lock();
         // The lowest free ones, because the list is as long as the highest slot.
         let mut first = 0;
         for slot in taken.iter().map(|&slot| u64::from(slot)) {
+            // Not negative: slots ascend, and `first` is at most the one after the last.
             if slot - first >= count {
                 break;
             }
@@ -192,6 +195,7 @@ impl SlotTable {
             }
             Self::mark(&mut taken, slots, true);
         }
+        // The list has a lock of its own, and no thread holds both.
         drop(taken);
         self.add_bytes(segments.iter().map(|segment| segment.file_bytes()).sum());
         self.change(segments.iter().map(|segment| (segment.slots, Some(segment))));
@@ -200,6 +204,7 @@ impl SlotTable {
 
     /// Returns whether all units of these slots have numbers, and none is beyond what the longest record needs.
     fn is_possible(&self, slots: Slots) -> bool {
+        // Slots may come from a damaged header. What is refused here could overflow in `unit_in`.
         let end = slots.first.checked_add(slots.count).map(u64::from);
         let units = end.and_then(|end| end.checked_mul(self.units_per_slot));
         let slots_max = SEGMENT_BYTES_MAX.div_ceil(self.capacity(1)).max(1);
@@ -227,6 +232,7 @@ impl SlotTable {
 
     /// Removes a segment. Its slots are free then.
     pub fn remove(&self, segment: &Segment) {
+        // Not below zero: the segment is complete, so its header and all of its frames were added.
         self.bytes.fetch_sub(segment.file_bytes(), Ordering::Relaxed);
         self.change([(segment.slots, None)].into_iter());
         // Last: the list must have lost the segment before another one can take its slots.
@@ -235,6 +241,7 @@ impl SlotTable {
 
     fn change<'a>(&self, changes: impl Iterator<Item = (Slots, Option<&'a Arc<Segment>>)>) {
         let mut list = self.list.write();
+        // Views keep the old list. Only the parts that change are copied.
         let mut parts = list.parts.clone();
         for (slots, segment) in changes {
             for slot in Self::range(slots) {
@@ -243,9 +250,11 @@ impl SlotTable {
         }
         let version = list.version + 1;
         *list = Arc::new(SlotList { version, parts });
+        // Those that grow are left out: their ends are under the locks of their logs.
         let lengths = list.segments().map(|segment| segment.end().map_or(0, |end| end - segment.base));
         let length = segment_length(lengths.sum()).min(self.length_max.load(Ordering::Relaxed));
         self.segment_bytes.store(length.min(self.capacity(1)), Ordering::Relaxed);
+        // Still under the lock of the list: versions only grow.
         self.version.store(version, Ordering::Release);
     }
 
@@ -279,7 +288,9 @@ impl SlotTable {
 
     /// Returns the segment that a unit is in, and its number among the units of the segment.
     pub fn locate<'a>(&self, list: &'a SlotList, unit: Unit) -> Option<(&'a Arc<Segment>, u64)> {
+        // A unit may be damaged, or older than the list: then no segment has its slot.
         let segment = list.get((unit / self.units_per_slot) as usize)?;
+        // Not negative: the list has a segment at none but its own slots.
         Some((segment, unit - u64::from(segment.slots.first) * self.units_per_slot))
     }
 

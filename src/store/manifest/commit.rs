@@ -49,6 +49,7 @@ impl<E> Commit<E> {
         if fields.u64()? != sequence || checksum::crc32c(&bytes[4..COMMIT_HEADER_BYTES + length]) != crc {
             return None;
         }
+        // After the checksum: these are the bytes of a whole commit.
         let log_synced = fields.u64()?;
         let mut settings = KeptSettings::new();
         for _ in 0..fields.u16()? {
@@ -58,6 +59,7 @@ impl<E> Commit<E> {
         for _ in 0..fields.u32()? {
             edits.push(S::decode(&mut fields)?);
         }
+        // Bytes that are left would be edits that this program does not know.
         let is_whole = fields.at() == length;
         is_whole.then_some((Commit { log_synced, settings, edits }, COMMIT_HEADER_BYTES + length))
     }
@@ -83,6 +85,7 @@ impl CommitClaim {
     pub fn of(bytes: &[u8]) -> Option<CommitClaim> {
         let mut fields = Reader::new(bytes);
         let (crc, length, sequence) = (fields.u32()?, fields.u32()?, fields.u64()?);
+        // The length may be any number: `RangeChecksums` has no checksum of a range beyond the file.
         Some(CommitClaim { crc, covered_bytes: u64::from(length) + 4, sequence })
     }
 }

@@ -65,6 +65,7 @@ impl Header {
                 let owner = owner_of_files(directory, [header.database_id, mirror.database_id])?;
                 Ok(Some(if owner == Some(mirror.database_id) { mirror } else { header }))
             }
+            // One is enough: both have the same header, each with its checksum.
             (Some(Ok(header)), _) | (_, Some(Ok(header))) => Ok(Some(header)),
             (Some(Err(error)), _) | (None, Some(Err(error))) => Err(error),
             (None, None) => Ok(None),
@@ -82,6 +83,7 @@ impl Header {
     pub(super) fn parse(file: &File, bytes: &[u8]) -> Result<Header> {
         match bytes.get(..HEADER_BYTES).and_then(Header::decode) {
             Some((FORMAT_VERSION, Some(header))) => Ok(header),
+            // The version first: of another one, the rest may be anything.
             Some((found, _)) if found != FORMAT_VERSION => {
                 Err(Error::Version { file: file.path().to_owned(), found, supported: FORMAT_VERSION })
             }
@@ -141,6 +143,7 @@ impl Header {
             hasher: if flags & FLAG_HASHED_KEYS != 0 { KeyHasher::Identity } else { KeyHasher::Keyed(seed) },
             partitions_log2,
             block_bytes,
+            // An unknown number becomes another one, and the comparison below refuses the header.
             compression: compression.unwrap_or_default(),
             database_id,
             secret,
@@ -180,6 +183,7 @@ impl Header {
         let block = self.block_bytes.is_power_of_two() && (512..=65_536).contains(&self.block_bytes);
         let is_coded = self.compression != Compression::None;
         let compressed = !is_coded || self.layout.fixed.is_none() && self.compression.is_possible();
+        // What follows divides by the size of a block, shifts by this, and allocates by the lengths.
         lengths && block && compressed && self.partitions_log2 <= PARTITIONS_LOG2_MAX
     }
 }

@@ -9,6 +9,21 @@
 //! What is live differs between engines: an engine implements [`LiveState`], and the manifest applies, writes and reads
 //! its edits. The manifest also keeps the engine's settings that outlast an open. The mirror has the same bytes. It
 //! is read only to detect damage and to repair it.
+//!
+//! A commit:
+//!
+//! 1. If it adds files, the directory is synced. The files were written and synced before.
+//! 2. It is appended to the manifest and synced, then to the mirror and synced. A crash leaves it in both, in the
+//!    manifest alone, or cut off at the end of one of them. A long manifest is replaced by a rename instead, then the
+//!    mirror.
+//! 3. It takes effect. Only now may files be removed that it no longer names.
+//!
+//! An open:
+//!
+//! 1. All commits are applied up to the first one that is not intact. If a later commit follows, that is damage.
+//! 2. A mirror that is ahead shows that the manifest has lost commits, which is an error.
+//! 3. [`make_durable`](Manifest::make_durable) truncates an incomplete commit, syncs the manifest, and makes the mirror
+//!    equal if there is one. Nothing that depends on a commit happens before.
 
 mod commit;
 mod header;
@@ -161,6 +176,7 @@ impl<S: LiveState> Manifest<S> {
     /// Returns an error if the files belong to the mirror's database and not to the manifest's, or if the mirror is
     /// ahead of the manifest. Then the manifest has lost commits: the mirror is written after the manifest is synced.
     fn refuse_loss_of_mirrored(&self, directory: &Directory) -> Result<()> {
+        // A damaged mirror says nothing of the manifest. `make_durable` writes it again.
         let Ok(mirror) = Manifest::<S>::read(directory, MIRROR_NAME) else { return Ok(()) };
         let (id, mirror_id) = (self.header.database_id, mirror.header.database_id);
         if id != mirror_id && owner_of_files(directory, [id, mirror_id])? == Some(mirror_id) {
@@ -408,6 +424,7 @@ impl<S: LiveState> Manifest<S> {
         settings: &KeptSettings,
     ) -> Result<()> {
         let mut state = ManifestState { log_synced, ..self.state.clone() };
+        // Over those of this database: the copy may have another store below.
         state.settings.extend(settings.clone());
         write_new(target, &Header { database_id, ..self.header }, &state).map(drop)
     }
@@ -531,6 +548,7 @@ fn write_new<S: LiveState>(
         return Err(Error::io("write", directory.path_of(MANIFEST_NAME))(problem));
     }
     let manifest = write_whole(directory, MANIFEST_NAME, &bytes)?;
+    // The manifest first: an open accepts a mirror that is behind, and refuses one that is ahead.
     let mirror = write_whole(directory, MIRROR_NAME, &bytes)?;
     Ok((vec![manifest, mirror], bytes.len() as u64, 1))
 }

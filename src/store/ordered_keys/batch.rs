@@ -37,6 +37,7 @@ impl Batch {
 
     /// Removes the first key.
     pub fn pop_first(&mut self) {
+        // The bytes stay until `clear`, because the other keys are addressed by their offsets.
         self.keys.pop_front();
     }
 
@@ -48,6 +49,7 @@ impl Batch {
 
     /// Brings ascending keys into the order of a direction, and keeps those for which `keep` returns true.
     pub fn arrange(&mut self, direction: Direction, keep: impl Fn(&[u8]) -> bool) {
+        // Only the places of keys move, not their bytes.
         let bytes = &self.bytes;
         self.keys.retain(|(at, _)| keep(&bytes[at.clone()]));
         if direction == Direction::Descending {

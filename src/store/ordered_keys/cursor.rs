@@ -21,6 +21,7 @@ fn borrowed((start, end): &OwnedBounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
 
 /// Returns whether no key can be within the bounds.
 fn is_empty(bounds: &OwnedBounds) -> bool {
+    // Such bounds get no source: `BTreeMap::range` panics for some of them.
     match borrowed(bounds) {
         (Bound::Included(start), Bound::Included(end)) => start > end,
         (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => {
@@ -146,6 +147,7 @@ impl Cursor {
     /// Reads the first pages of all runs. The reads overlap.
     fn begin(&mut self) -> Result<()> {
         self.is_begun = true;
+        // In one batch, so that a range waits for the slowest run instead of one run after the other.
         let mut reads = Vec::new();
         for source in &mut self.sources {
             if let Origin::Run(run) = &source.origin {
@@ -174,6 +176,7 @@ impl Cursor {
         for number in 0..self.sources.len() {
             self.sources[number].fill(&self.reading, &self.bounds)?;
             let Some((key, _)) = self.sources[number].batch.first() else { continue };
+            // Only a key that precedes the others replaces the choice, so of equal keys the newest source is chosen.
             let is_before = match first.and_then(|first| self.sources[first].batch.first()) {
                 None => true,
                 Some((other, _)) if self.reading.direction == Direction::Ascending => key < other,
@@ -186,8 +189,10 @@ impl Cursor {
         let Some(first) = first else { return Ok(None) };
         let mut state = KeyState::Unknown;
         self.key.clear();
+        // From `first` on: a newer source with this key would have been chosen.
         for source in &mut self.sources[first..] {
             let Some((key, own)) = source.batch.first() else { continue };
+            // No key is empty, so an empty one means that none was taken yet.
             if self.key.is_empty() {
                 self.key.extend_from_slice(key);
             } else if key != self.key {
@@ -197,6 +202,7 @@ impl Cursor {
             if state == KeyState::Unknown {
                 state = own;
             }
+            // From every source that has the key: an older state must not be returned after this one.
             source.batch.pop_first();
         }
         Ok(Some((&self.key, state)))

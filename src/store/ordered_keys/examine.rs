@@ -21,6 +21,7 @@ pub fn examine(directory: &Directory, runs: &[KeyRun], advance: &mut Advance<'_>
     for run in runs {
         match Run::open(directory, *run) {
             Ok(run) => examine_run(&run, advance, &mut damage)?,
+            // The other runs are still examined: each is opened and repaired by itself.
             Err(error) if is_damage(&error) || is_missing(&error) => {
                 let file = directory.path_of(&run.file_name());
                 damage.push(Damage { file, ..Damage::of(&error, DamagedPart::File, 0) });
@@ -39,6 +40,7 @@ fn examine_run(run: &Run, advance: &mut Advance<'_>, damage: &mut Vec<Damage>) -
         let blocks = run.blocks_of(&(page..page + 1));
         let length = (blocks.end - blocks.start) * block_bytes;
         match run.read(Purpose::Maintain, page..page + 1, &mut batch) {
+            // The next page is still examined, because it is decoded without this one.
             Err(error) if is_damage(&error) => {
                 let found = Damage::of(&error, DamagedPart::Blocks, length);
                 damage.push(Damage { file: run.file().file().path().into(), ..found });
@@ -54,10 +56,12 @@ fn examine_run(run: &Run, advance: &mut Advance<'_>, damage: &mut Vec<Damage>) -
             }
             last = end.to_vec();
         }
+        // After each page, so that an examination of a large run can be interrupted.
         if !advance(length) {
             return Err(Error::Interrupted);
         }
     }
+    // An open reads only one of the two footers. The other one is compared here.
     match run.file().check_copy(Purpose::Maintain) {
         Err(error) if is_damage(&error) => {
             damage.push(Damage::of(&error, DamagedPart::StoreFooter, FOOTER_BYTES as u64));

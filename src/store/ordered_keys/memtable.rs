@@ -31,6 +31,7 @@ impl Version {
     /// Returns the state at the end of an epoch, if the key had one.
     fn at(&self, epoch: u64) -> Option<KeyState> {
         let mut version = self;
+        // From the newest version back. A key that was put after the epoch has no state at it.
         while version.epoch > epoch {
             version = version.older.as_deref()?;
         }
@@ -46,8 +47,10 @@ impl Memtable {
         let Table { keys, heap_bytes, deleted } = &mut *table;
         let is_deleted = |state| usize::from(state == KeyState::Deleted);
         let before = keys.get(key).map_or(0, |version| is_deleted(version.state));
+        // Never negative: a key that was deleted before is in the count.
         *deleted = *deleted + is_deleted(state) - before;
         match keys.get_mut(key) {
+            // No new version: snapshots of before and after see the same state.
             Some(version) if version.state == state => {}
             // No snapshot was taken in between.
             Some(version) if version.epoch == epoch => version.state = state,
@@ -74,6 +77,7 @@ impl Memtable {
         limit: usize,
         batch: &mut Batch,
     ) -> bool {
+        // Locked for one batch only, so that writers do not wait for a whole range.
         let table = self.0.read();
         let mut range = table.keys.range::<[u8], _>(bounds);
         let mut read = 0;

@@ -38,6 +38,7 @@ fn newest_of(class: u32, keys: &[u64]) -> (usize, usize) {
 /// Returns which of the runs with these numbers of keys, the oldest first, to merge next: the newest ones up to a
 /// class that has four. What is merged is adjacent in age, so the order of operations remains.
 pub(super) fn choose(keys: &[u64]) -> Option<Range<usize>> {
+    // The lowest class first, because its merge costs least.
     (0..=u64::BITS / 2).find_map(|class| {
         let (all, of_class) = newest_of(class, keys);
         (of_class >= RUNS_PER_MERGE).then(|| keys.len() - all..keys.len())
@@ -79,6 +80,7 @@ impl KeyMerge {
             pages_max: pages,
             pages_min: pages,
         };
+        // The newest first: the cursor returns the state in the first origin that knows the key.
         let origins = runs.iter().rev().map(|run| Origin::Run(run.clone()));
         let number = |run: Option<&Arc<Run>>| run.map_or(0, |run| run.run.number);
         KeyMerge {
@@ -95,11 +97,15 @@ impl KeyMerge {
     /// Merges some keys. `is_gone` returns true only for keys that have no record any more. Returns `None` as long as
     /// keys are left. After an error the merge is to be dropped.
     pub fn step(&mut self, is_gone: &dyn Fn(&[u8]) -> bool) -> Result<Option<MergedRuns>> {
+        // Counts keys that are read, so a step is also bounded if it drops all of them.
         for _ in 0..STEP_KEYS {
             let Some((key, state)) = self.cursor.next()? else {
+                // Synced by `finish`, before the commit names it. `None` if no key is left: the commit then only
+                // removes runs.
                 let run = self.writer.take().map(|writer| writer.finish(Purpose::Merge)).transpose()?;
                 return Ok(Some(MergedRuns { replaced: self.replaced, run: run.map(Arc::new) }));
             };
+            // Compares with the ends of the older runs only. A delete that is kept in vain costs only its space.
             let is_older = |key: &[u8]| self.older.iter().any(|run| run.may_have(key));
             let is_dropped = match state {
                 KeyState::Live => false,

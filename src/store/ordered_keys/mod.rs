@@ -20,6 +20,16 @@
 //! in runs; at an open, those after that are noted again. Deletes are dropped when the oldest run is merged, and so
 //! are keys whose record expired and is gone.
 //!
+//! A flush of the table:
+//!
+//! 1. `seal` begins a new table, while the caller lets no operation happen and notes the end of the log. So the sealed
+//!    table and the runs have the keys of all records before that end.
+//! 2. `write_sealed` writes the sealed table to a new run and syncs it. Operations go to the new table meanwhile, and
+//!    ranges read both tables.
+//! 3. The caller syncs the log up to that end, and commits the run with it. Before the commit a crash loses no key: an
+//!    open notes the records of the log again. The file of the run is then removed, since no manifest names it.
+//! 4. `flushed` replaces the sealed table by the run in one change, so a range finds each operation in one of the two.
+//!
 //! The tree follows FlashKey V-A.3, which leaves the merging open: here runs are *tiered*, so a key is written about
 //! log4(N / table) times. Deviation: the paper enters new keys only, which it knows from its hash table.
 //!
@@ -188,7 +198,10 @@ impl OrderedKeys {
     pub fn insert(&self, key: &[u8], state: KeyState) {
         // Held until the key is in the table: a table that is sealed in between would be written without it.
         let tables = self.state.read();
+        // Snapshots begin while no operation is in progress, so the epoch is that of this operation.
         let (bytes, deleted) = tables.active.insert(key, state, self.epoch.load(Relaxed));
+        // Under the lock, so that counts of an older table never follow those of `seal`. Two inserts may store them in
+        // the wrong order; the next one corrects this.
         self.active_bytes.store(bytes, Relaxed);
         self.active_deleted.store(deleted, Relaxed);
     }
@@ -223,6 +236,7 @@ impl OrderedKeys {
     /// Begins a new table. The one before has all operations up to now: the caller lets no operation happen meanwhile.
     pub fn seal(&self) {
         let mut state = self.state.write();
+        // No other table is sealed: one flush runs at a time, and after one that failed nothing is written.
         if !state.active.is_empty() {
             state.sealed = Some(std::mem::take(&mut state.active));
         }
@@ -232,12 +246,14 @@ impl OrderedKeys {
 
     /// Writes the sealed table to a run, and syncs it. Returns `None` if there is nothing to write.
     pub fn write_sealed(&self, added: KeyRun) -> Result<Option<FlushedTable>> {
+        // Not locked below: operations go to the new table, and ranges read both tables meanwhile.
         let (sealed, older) = {
             let state = self.state.read();
             (state.sealed.clone(), state.runs.clone())
         };
         let Some(sealed) = sealed else { return Ok(None) };
         let purpose = Purpose::Convert;
+        // The last state of each key. Snapshots that need earlier states hold the table itself.
         let reading =
             Reading { direction: Direction::Ascending, epoch: u64::MAX, purpose, pages_max: 1, pages_min: 1 };
         let unbounded = (Bound::Unbounded, Bound::Unbounded);
@@ -251,6 +267,7 @@ impl OrderedKeys {
             let create = || RunWriter::create(&self.directory, added, purpose, self.piece_bytes());
             merge::begun(&mut writer, create)?.push(key, state)?;
         }
+        // `finish` syncs the run, so the commit that follows names a file that survives a power loss.
         let run = writer.map(|writer| writer.finish(purpose)).transpose()?;
         Ok(Some(FlushedTable(run.map(Arc::new))))
     }
@@ -277,6 +294,7 @@ impl OrderedKeys {
     /// several runs, compared with the number of records; otherwise as many as their sizes require.
     fn to_merge(&self, keys: &[u64], records: u64, all: bool) -> Option<Range<usize>> {
         let sum: u64 = keys.iter().sum();
+        // Keys that the last merge had to keep do not count: they would start the next merge at once.
         let after_last = sum.saturating_sub(self.merged_keys.load(Relaxed));
         let is_stale = sum > 2 * records + STALE_KEYS && after_last > STALE_KEYS;
         if is_stale || all && (keys.len() > 1 || sum > records) {
@@ -284,6 +302,7 @@ impl OrderedKeys {
         }
         let passed = self.newly_passed();
         if passed >= PASSED_MIN {
+            // From the newest run on, because merged runs must be adjacent in age.
             let mut left = MERGED_PER_PASSED * passed;
             let young = keys.iter().rev().take_while(|&&keys| {
                 let fits = keys <= left;
@@ -291,6 +310,7 @@ impl OrderedKeys {
                 fits
             });
             let count = young.count();
+            // Without deleted keys the merge would not make ranges faster.
             if count > 0 && self.has_deleted(keys.len() - count) {
                 return Some(keys.len() - count..keys.len());
             }
@@ -310,6 +330,7 @@ impl OrderedKeys {
 
     /// Begins a merge: of all runs with `all`, otherwise if [`must_merge`](Self::must_merge).
     pub fn start_merge(&self, all: bool, records: u64, added: KeyRun) -> Option<KeyMerge> {
+        // A copy. Runs that a flush adds meanwhile are newer than all of these.
         let runs = self.state.read().runs.clone();
         let keys: Vec<u64> = runs.iter().map(|run| run.keys()).collect();
         let range = self.to_merge(&keys, records, all)?;
@@ -324,6 +345,7 @@ impl OrderedKeys {
     /// Replaces merged runs by the new one, after a commit, and removes their files.
     pub fn merged(&self, merged: MergedRuns) -> Result<()> {
         let mut state = self.state.write();
+        // By number, because runs that were flushed during the merge follow these.
         let rank = |number| state.runs.iter().position(|run| run.run.number == number);
         let (Some(first), Some(last)) = (rank(merged.replaced.0), rank(merged.replaced.1)) else {
             return Ok(());
@@ -342,6 +364,7 @@ impl OrderedKeys {
     /// meanwhile.
     pub fn snapshot(&self) -> KeysSnapshot {
         let state = self.state.read();
+        // Under the lock, so that no table is sealed between the epoch and the list of origins.
         let (epoch, passed) = (self.epoch.fetch_add(1, Relaxed), self.passed.clone());
         KeysSnapshot { origins: state.origins(), epoch, passed }
     }
@@ -419,6 +442,7 @@ impl OrderedRange {
                 None => has_more = false,
             }
         }
+        // Once per call: all ranges write to this counter.
         self.passed.fetch_add(passed, Relaxed);
         Ok(has_more)
     }

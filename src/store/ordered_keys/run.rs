@@ -44,6 +44,7 @@ impl Separators {
 
     /// Returns the only page that may have a key.
     fn page_of(&self, key: &[u8]) -> usize {
+        // The last page whose separator is not above the key. The separator of the first page is empty.
         let (mut low, mut high) = (0, self.pages.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -68,11 +69,13 @@ impl Separators {
     fn decode(bytes: &[u8], blocks: u64) -> Option<Separators> {
         let mut reader = Reader::new(bytes);
         let mut separators = Separators::default();
+        // Each page takes two bytes or more, so with a damaged count the bytes end first.
         for page in 0..reader.varint()? {
             let block = reader.varint()?;
             let length = usize::try_from(reader.varint()?).ok()?;
             let separator = reader.bytes(length)?;
             let is_after = match separators.pages.last() {
+                // The first page has all keys below the second separator, so its own one is empty.
                 None => block == 0 && separator.is_empty(),
                 Some((_, before)) => {
                     *before < block && separators.get(separators.pages.len() - 1) < separator
@@ -148,8 +151,10 @@ impl RunWriter {
             }
         }
         if self.page.is_empty() {
+            // The bytes that the last key shares and one more: the separator is above that key and not above this one.
             let distinct = if self.keys == 0 { 0 } else { same + 1 };
             self.separators.push(&key[..distinct], self.file.next_block());
+            // The first key is stored whole, so that a page is decoded without the page before.
             self.encode(0, key, state);
         }
         if self.keys == 0 {
@@ -171,6 +176,7 @@ impl RunWriter {
 
     fn seal_page(&mut self) -> Result<()> {
         let mut rest = &self.page[..];
+        // Once: the further blocks of a long page begin within its key.
         self.block.begin_record();
         while !rest.is_empty() {
             let taken = self.block.fill(rest);
@@ -187,6 +193,7 @@ impl RunWriter {
         self.seal_page()?;
         let section = self.separators.encode();
         let file = self.file.finish(self.keys, self.deleted, (SECTION_KIND, &section), (0, &[]))?;
+        // Before the commit that names the run: after a crash, the manifest names no incomplete file.
         file.sync(purpose)?;
         self.separators.bytes.shrink_to_fit();
         self.separators.pages.shrink_to_fit();
@@ -243,6 +250,7 @@ impl Run {
         let mut batch = Batch::default();
         self.read(Purpose::Recover, 0..1, &mut batch)?;
         let first = batch.first().map(|(key, _)| key.to_vec());
+        // Into the same batch: the last key there is then the last key of the run.
         if self.pages() > 1 {
             self.read(Purpose::Recover, self.pages() - 1..self.pages(), &mut batch)?;
         }
@@ -251,6 +259,7 @@ impl Run {
 
     /// Returns false only if the run does not have the key.
     pub fn may_have(&self, key: &[u8]) -> bool {
+        // If the ends are unknown, any key may be here. Deletes are then kept, which is never wrong.
         self.ends.as_ref().is_none_or(|(first, last)| first[..] <= *key && *key <= last[..])
     }
 
@@ -291,6 +300,7 @@ impl Run {
             Bound::Included(key) | Bound::Excluded(key) => Some(self.separators.page_of(key)),
             Bound::Unbounded => None,
         };
+        // The page of an excluded end is included, because it may have keys below the bound.
         page_of(start).unwrap_or(0)..page_of(end).map_or(self.pages(), |last| last + 1)
     }
 
@@ -323,6 +333,7 @@ impl Run {
             let of_page = self.blocks_of(&(page..page + 1));
             let start = (of_page.start - blocks.start) as usize * BLOCK_BYTES;
             let end = (of_page.end - blocks.start) as usize * BLOCK_BYTES;
+            // Missing bytes give an error in `decode_page`: they are no block.
             let of_page_bytes = bytes.get(start..end).unwrap_or_default();
             self.decode_page(of_page.start, of_page_bytes, &mut long, batch)?;
         }
@@ -338,6 +349,7 @@ impl Run {
         batch: &mut Batch,
     ) -> Result<()> {
         let file = self.file.file();
+        // Verified also if gets skip it: a merge gives these keys a new checksum.
         let open = |number: u64, bytes| Block::open(file, self.run.tag, number, bytes, true);
         let payload = if bytes.len() <= BLOCK_BYTES {
             open(first_block, bytes)?.payload
@@ -370,6 +382,7 @@ fn decode_keys(payload: &[u8], batch: &mut Batch) -> Option<()> {
         let length = usize::try_from(head >> STATE_BITS).ok()?;
         let rest = reader.bytes(length)?;
         let begin = last.get(..same)?;
+        // Ascending, as cursors require. This also refuses empty keys, by which cursors mean none.
         let is_after = rest > &last[same..];
         if !is_after || same + length > KEY_LENGTH_MAX {
             return None;

@@ -38,21 +38,26 @@ impl SortBuffer {
 
     /// Returns whether a record of at most this many bytes in stream form fits within the limit.
     pub fn has_room(&self, record_bytes: usize) -> bool {
+        // The places count too: they take 16 bytes per record.
         let places = (self.places.len() + 1) * size_of::<BufferedRecord>();
         self.bytes.len() + record_bytes + places <= self.limit_bytes
     }
 
     pub fn push(&mut self, record: &RecordView<'_>, record_bytes_max: usize) {
+        // Before the record is encoded, because `Vec` would double the memory and exceed the limit.
         let step = self.limit_bytes / GROWTH_SHARE;
         grow(&mut self.bytes, record_bytes_max, step);
         grow(&mut self.places, 1, step / size_of::<BufferedRecord>());
+        // Only the placement is kept of the hash. For equal ones, `compare_keys` computes the hash again.
         self.places.push((self.shape.hasher.hash(record.key).placement, self.bytes.len()));
         self.shape.layout.encode_stream(record, 0, &mut self.bytes);
     }
 
     /// Sorts the records by hash, then by key, and those of a key from the newest on.
     pub fn sort(&mut self) {
+        // Taken, because the comparison reads the bytes of `self`.
         let mut places = std::mem::take(&mut self.places);
+        // Of equal keys the one that was pushed last comes first, because a merge keeps the first record of a key.
         places.sort_unstable_by(|one, other| {
             one.0.cmp(&other.0).then_with(|| self.compare_keys(one.1, other.1)).then(other.1.cmp(&one.1))
         });
@@ -83,6 +88,7 @@ impl SortBuffer {
 /// Reserves space for `more` elements, in steps.
 fn grow<T>(elements: &mut Vec<T>, more: usize, step: usize) {
     if elements.capacity() - elements.len() < more {
+        // At least a step, so that a push seldom copies the records.
         elements.reserve_exact(more.max(step));
     }
 }

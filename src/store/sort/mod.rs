@@ -7,9 +7,16 @@
 //!  finish    all remaining runs -> one sorted sequence
 //!  ```
 //!
-//! A run is an [`OrderedTable`] without an index. When a level has as many runs as can be merged at once, they are
-//! merged into one run of the next level, so few files are open however many records are sorted. Files are unlinked as
-//! soon as they are open: the system frees them however the process ends.
+//! A run is an [`OrderedTable`] without an index.
+//!
+//! 1. Records are added to a buffer. When it is full, they are sorted and written to a run of level 0, which is newer
+//!    than all runs before. A run is unlinked as soon as it is open, so the system frees it however the process ends,
+//!    and nothing is synced: the caller still has the input.
+//! 2. When a level has as many runs as can be merged at once, they are merged into one run of the next level, so few
+//!    files are open however many records are sorted. Merged runs are adjacent in age, so of each key the newest
+//!    record remains.
+//! 3. At the end the newest runs are merged until the rest can be merged at once. That last merge is not written: its
+//!    records are returned one after the other.
 //!
 //! Deviation: the paper leaves this to an external sort program. As a part of the library it needs no other program,
 //! keeps to one memory limit, and drops overwritten records as early as possible.
@@ -77,6 +84,7 @@ impl SortSettings {
 
     /// Returns the memory for records: the rest after that of writing a run and of growing buffers.
     fn buffer_bytes(&self) -> usize {
+        // Never negative: with the least memory, three pieces take 12 KiB of 64.
         self.memory_bytes - 3 * self.piece_bytes() - self.memory_bytes / 8
     }
 }
@@ -156,6 +164,7 @@ impl ExternalSort {
     /// See [`push`](ExternalSort::push).
     pub fn finish(mut self, progress: &mut Progress<'_>) -> Result<SortedRecords> {
         if self.runs.is_empty() {
+            // All records fit into memory, so no file is written.
             self.buffer.sort();
             let (records, record_bytes) = (self.buffer.len() as u64, self.buffer.record_bytes() as u64);
             let cursor = BufferCursor::new(Arc::new(self.buffer));
@@ -165,12 +174,14 @@ impl ExternalSort {
         if self.buffer.len() > 0 {
             self.spill(progress)?;
         }
+        // Before the merges, which take this memory.
         self.release_buffer();
         // Merges only as many runs as necessary, the newest and smallest ones, so that the rest fits one merge.
         while self.runs.len() > self.fan_in() {
             let surplus = self.runs.len() - self.fan_in() + 1;
             self.merge_newest(surplus.min(self.fan_in()), progress)?;
         }
+        // An upper bound, because a key may be in several runs.
         let records = self.runs.iter().map(|run| run.store.records()).sum();
         let record_bytes = self.runs.iter().map(|run| run.record_bytes).sum();
         Ok(SortedRecords { cursor: self.merged(&self.runs), records, record_bytes })
@@ -178,7 +189,9 @@ impl ExternalSort {
 
     /// Returns the number of runs that can be merged within the memory.
     fn fan_in(&self) -> usize {
+        // With the largest record, because each source holds its record whole.
         let source_bytes = PIECES_PER_SOURCE * self.settings.piece_bytes().max(self.largest_record_bytes);
+        // At least two, or a merge would not reduce the number of runs.
         (self.settings.memory_bytes / source_bytes).min(self.settings.fan_in_max).max(2)
     }
 
@@ -196,12 +209,14 @@ impl ExternalSort {
         let cursor = merge(vec![Box::new(BufferCursor::new(full.clone()))], duplicates);
         let run = self.write_run(cursor, 0, progress)?;
         self.runs.push(run);
+        // The cursor that shared the records has ended, so their memory is used for the next ones.
         if let Some(mut buffer) = Arc::into_inner(full) {
             buffer.clear();
             self.buffer = buffer;
         }
         loop {
             let level = self.runs.last().map_or(0, |run| run.level);
+            // Only runs of one level, so that each record is written once per level.
             let equal = self.runs.iter().rev().take_while(|run| run.level == level).count();
             if equal < self.fan_in() {
                 return Ok(());
@@ -214,6 +229,7 @@ impl ExternalSort {
 
     /// Merges the last `count` runs into one.
     fn merge_newest(&mut self, count: usize, progress: &mut Progress<'_>) -> Result<()> {
+        // Adjacent in age, so the newest record of a key still comes from the newest run.
         let inputs = self.runs.split_off(self.runs.len() - count);
         let level = inputs.iter().map(|run| run.level).max().unwrap_or(0) + 1;
         let cursor = self.merged(&inputs);
@@ -251,6 +267,7 @@ impl ExternalSort {
             piece_bytes,
         };
         let mut writer = OrderedTableWriter::create(&self.directory, &name, form, settings)?;
+        // As soon as the file is open, so that no end of the process leaves it.
         remove_run(&self.directory, &name)?;
         let mut record_bytes = 0;
         let mut reported_bytes = 0;
@@ -339,6 +356,7 @@ fn merge(sources: Vec<Box<dyn Cursor>>, duplicates: Duplicates) -> Checked {
 impl Cursor for Checked {
     fn advance(&mut self) -> Result<bool> {
         let is_there = self.records.advance()?;
+        // After each record: `hidden` counts the older records that this step has skipped.
         if self.duplicates == Duplicates::Refused && self.records.hidden() > 0 {
             return Err(Error::duplicate_key(self.records.last_key()));
         }

@@ -90,6 +90,7 @@ impl BucketCursor {
     fn is_bucket_complete(&self) -> bool {
         let bucket =
             |record: Option<&(KeyHash, u32)>| record.map(|(hash, _)| self.buckets.bucket_of(hash.placement));
+        // In descending order, so the last one comes next and the first is the highest that was read.
         bucket(self.pending.last()) < bucket(self.pending.first())
     }
 
@@ -104,9 +105,11 @@ impl BucketCursor {
         let BucketCursor { pending, slots, free, slot_bytes, .. } = self;
         self.next_block = file.read_blocks_ahead(&mut self.reader, self.next_block, 0, |first, bytes| {
             for (number, bytes) in (first..).zip(bytes.chunks_exact(block_bytes)) {
+                // Verified also if gets skip it: a merge gives these bytes a new checksum.
                 let payload = table.block(number, bytes, true)?.payload;
                 pending.reserve_exact(payload.len() / *slot_bytes);
                 let mut at = 0;
+                // Ends at the end of the payload, which has whole slots.
                 while let Ok((record, taken)) = table.decode(&payload[at..]) {
                     let hash = table.shape.hasher.hash(record.key);
                     let index = keep(slots, free, &payload[at..at + *slot_bytes]);
@@ -116,6 +119,7 @@ impl BucketCursor {
             }
             Ok(())
         })?;
+        // Taken, because the comparison reads keys of `self`.
         let mut pending = std::mem::take(&mut self.pending);
         let key = |index| self.record(index).map(|record| record.key);
         // With those of the piece before: a bucket may begin there.
@@ -135,6 +139,7 @@ impl BucketCursor {
 
 /// Copies a slot into the window and returns its index there.
 fn keep(slots: &mut Vec<u8>, free: &mut Vec<u32>, slot: &[u8]) -> u32 {
+    // Slots that were returned are used again, so the window stays at about a bucket and a piece.
     match free.pop() {
         Some(index) => {
             let at = index as usize * slot.len();
@@ -153,6 +158,7 @@ fn keep(slots: &mut Vec<u8>, free: &mut Vec<u32>, slot: &[u8]) -> u32 {
 
 impl Cursor for BucketCursor {
     fn advance(&mut self) -> Result<bool> {
+        // Only now: until here `entry` returned a reference to this slot.
         self.free.extend(self.current.take().map(|(_, index)| index));
         // A record that is still to be read may precede all others of its bucket.
         while !self.is_bucket_complete() && self.load()? {}
@@ -162,6 +168,7 @@ impl Cursor for BucketCursor {
 
     /// Moves to the first block of the placement's bucket. The next [`advance`](Cursor::advance) reads the bucket.
     fn seek(&mut self, placement: u64) -> Result<()> {
+        // The block may begin with records of the bucket before, which a caller of `seek` must expect.
         self.next_block = self.buckets.first_block_of_bucket(placement, self.table.slots_per_block());
         Ok(())
     }

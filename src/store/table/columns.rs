@@ -13,6 +13,7 @@ const FENCE_BYTES: u64 = 3;
 impl OrderedTable {
     /// Returns the same run with its fences in memory in place of its columns, which its file has.
     pub fn without_columns(&self) -> OrderedTable {
+        // Damaged columns have no fences. Lookups then use the columns.
         let fences = self.columns().and_then(|columns| StoreIndex::fences_of(columns)).map(Arc::new);
         OrderedTable { index: fences.or_else(|| self.index.clone()), ..self.handle() }
     }

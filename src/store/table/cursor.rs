@@ -61,6 +61,7 @@ impl OrderedCursor {
 
     /// Returns the blocks that contain bytes of the current record.
     pub(crate) fn blocks(&self) -> Range<u64> {
+        // The blocks in `block_ends` are those directly before `next_block`.
         let first = self.next_block - self.block_ends.len() as u64;
         let before_start = self.block_ends.partition_point(|end| *end <= self.start) as u64;
         let before_last = self.block_ends.partition_point(|end| *end < self.at) as u64;
@@ -83,14 +84,17 @@ impl OrderedCursor {
         if self.next_block >= file.footer().blocks {
             return Ok(false);
         }
+        // From the first read on, the cursor cannot seek, so its index may be released.
         self.indexed = None;
         let missing = needed.saturating_sub(self.payload.len() - self.at);
+        // Before the read, so that the payload grows by the piece only.
         self.drop_before(self.at);
         let OrderedCursor { table, payload, block_ends, skips_partial_record, .. } = self;
         self.next_block =
             table.file.read_blocks_ahead(&mut self.reader, self.next_block, missing, |first, bytes| {
                 payload.reserve_exact(bytes.len());
                 for (number, bytes) in (first..).zip(bytes.chunks_exact(block_bytes)) {
+                    // Verified also if gets skip it: a merge gives these bytes a new checksum.
                     let block = table.block(number, bytes, true)?;
                     let skipped = match block.first_record {
                         _ if !*skips_partial_record => 0,
@@ -129,6 +133,7 @@ impl Cursor for OrderedCursor {
                 Err(problem) => problem,
             };
             let got = match problem {
+                // The record continues in blocks that are not read yet.
                 RecordProblem::Short(needed) if self.load(needed)? => continue,
                 RecordProblem::Short(_) if self.at == self.payload.len() => return Ok(false),
                 RecordProblem::Short(_) => "the end of the store",
@@ -143,6 +148,7 @@ impl Cursor for OrderedCursor {
     fn seek(&mut self, placement: u64) -> Result<()> {
         if let Some(table) = &self.indexed {
             self.next_block = table.first_block_from(self.reader.purpose(), placement)?;
+            // That block may begin with the rest of an earlier record.
             self.skips_partial_record = self.next_block > 0;
         }
         Ok(())

@@ -41,9 +41,11 @@ impl BlockForm {
             return Err(file.file().corrupt(file.length(), expected, got));
         }
         let Some(form) = BlockForm::from_kind(footer.kind) else { return refused() };
+        // Slots need the fixed lengths of the layout, which the file does not state.
         if form != BlockForm::Stream && form.slots_in(layout, footer.block_bytes).is_none() {
             return refused();
         }
+        // Checked slots are located by their numbers, so the counts of records and blocks must agree.
         let blocks_of_slots = |checked: CheckedSlots| checked.slots.div_ceil(checked.per_block());
         match form.checked(file, layout).map(blocks_of_slots) {
             Some(blocks) if blocks != footer.blocks => {
@@ -71,6 +73,7 @@ impl BlockForm {
 
     /// Returns the number of records in a full block, if they are in slots and at least one fits.
     pub fn slots_in(self, layout: &RecordLayout, block_bytes: u32) -> Option<u32> {
+        // `None` for a slot longer than a block: then the records are a stream.
         let (slot_bytes, block_bytes) = (self.slot_bytes(layout)?, block_bytes as usize);
         let slots = match self.is_checked() {
             true => checked_slots_per_block(slot_bytes, block_bytes),

@@ -165,6 +165,7 @@ impl StoreIndexBuilder {
     /// Returns whether a lookup of either of two placements would read two blocks if a block ended between them.
     pub fn would_share(&self, placement: u64, next: u64) -> bool {
         match self {
+            // Records of one cell on both sides make the boundary shared: a lookup then reads both blocks.
             StoreIndexBuilder::Fences(fences) => fences.cell_of(placement) == fences.cell_of(next),
             StoreIndexBuilder::EntropyTrie(..) | StoreIndexBuilder::Columns(_) => false,
         }
@@ -174,6 +175,7 @@ impl StoreIndexBuilder {
     pub(super) fn so_far(&self) -> Option<StoreIndex> {
         match self {
             StoreIndexBuilder::EntropyTrie(..) | StoreIndexBuilder::Columns(_) => None,
+            // A copy, because the builder continues. Fences are small.
             StoreIndexBuilder::Fences(fences) => Some(StoreIndex::fences(fences.clone().finish())),
         }
     }
@@ -219,6 +221,7 @@ enum Structure {
 
 impl StoreIndex {
     fn trie(trie: EntropyTrie, slots_per_block: u32) -> StoreIndex {
+        // 1 for a pruned trie, which counts blocks already.
         let units_per_block = u64::from((slots_per_block / trie.settings().records_per_block.max(1)).max(1));
         StoreIndex { structure: Structure::EntropyTrie(Box::new(trie)), units_per_block }
     }
@@ -266,6 +269,7 @@ impl StoreIndex {
         if section.kind == SECTION_NONE {
             return Ok(None);
         }
+        // The checksum in the footer is verified before anything is decoded: the index itself has none.
         let bytes = file.read_section(section, Purpose::Recover)?;
         let offset = StoreFile::section_offset(section);
         let damaged = Error::decode(file.file().path(), offset);
@@ -284,14 +288,18 @@ impl StoreIndex {
                 StoreIndex::trie(trie, slots_per_block)
             }
             SECTION_PERFECT => {
+                // The checksums of the pages are for later reads of parts. The whole section was verified above.
                 let (pages, bytes) = Pages::split(file, section, &bytes)?;
                 let index = PerfectIndex::decode(bytes).map_err(damaged)?;
+                // Kept with the whole index too, so that dropping the index needs no read.
                 let paged = PagedIndex::new(index.outline().clone(), pages, slots_per_block);
                 return Ok(Some((StoreIndex::perfect(index, slots_per_block), Some(paged))));
             }
+            // The table limits what fences return to its blocks.
             SECTION_FENCES => StoreIndex::fences(Fences::decode(&bytes).map_err(damaged)?),
             SECTION_COLUMNS => {
                 let columns = decode_columns(file, &bytes)?;
+                // Only the fences stay in memory. The filters of the columns are read from the chain.
                 let unordered = || file.file().corrupt(offset, "ascending fences", "others");
                 StoreIndex::fences_of(&columns).ok_or_else(unordered)?
             }
@@ -316,6 +324,7 @@ impl StoreIndex {
             Structure::Perfect(index) => {
                 index.encode(&mut bytes);
                 let outline = index.outline().clone();
+                // The seeds are last, so the part that an open reads is contiguous.
                 let (bytes, pages) = Pages::encode(&bytes, bytes.len() as u64 - outline.seeds_bytes());
                 let paged = PagedIndex { outline, pages, units_per_block: self.units_per_block };
                 (SECTION_PERFECT, bytes, Some(paged))
@@ -346,6 +355,7 @@ impl StoreIndex {
     pub fn kind(&self) -> IndexKind {
         match &self.structure {
             Structure::EntropyTrie(trie) => {
+                // With one slot per block, a dense and a pruned trie are the same.
                 let dense = trie.settings().records_per_block == 1 && self.units_per_block > 1;
                 match trie.settings().coder {
                     Coder::Paper => IndexKind::PaperTrie,
@@ -378,6 +388,7 @@ impl StoreIndex {
     /// Returns a block such that all records from a placement on begin in it or in later blocks.
     pub(super) fn first_block_from(&self, placement: u64) -> u64 {
         match &self.structure {
+            // Not `locate`: the filter of a column may exclude the placement.
             Structure::Columns(columns) => columns.first_block_from(placement),
             _ => self.locate_blocks(KeyHash { placement, fingerprint: 0 }).start,
         }
@@ -421,6 +432,7 @@ pub(super) fn decode_columns(file: &StoreFile, bytes: &[u8]) -> Result<RunColumn
 
 /// Returns the number of units per block of a perfect index over blocks of this number of slots.
 fn units_per_block(outline: &PerfectOutline, slots_per_block: u32) -> u64 {
+    // With one record per unit, the units are slots.
     if outline.records_per_block() == 1 { u64::from(slots_per_block.max(1)) } else { 1 }
 }
 
@@ -430,6 +442,7 @@ pub(super) fn blocks_of(units: Range<u64>, units_per_block: u64) -> Range<u64> {
     if units_per_block == 1 {
         return units;
     }
+    // Rounded outward, since either end may be within a block.
     units.start / units_per_block..units.end.div_ceil(units_per_block)
 }
 
@@ -451,9 +464,11 @@ impl PagedIndex {
     /// Reads the outline and the checksums of the pages.
     pub(super) fn open(file: &StoreFile, slots_per_block: u32) -> Result<PagedIndex> {
         let section = &file.footer().index;
+        // Two reads, whatever the size: the table of pages, then the head that it delimits.
         let pages = Pages::open(file, section)?;
         let mut buffer = AlignedBuffer::default();
         let (_, bytes) = pages.read(file, Purpose::Recover, 0..pages.head_bytes, &mut buffer)?;
+        // The last page of the head may also have seeds.
         let head = bytes.get(..pages.head_bytes as usize).unwrap_or_default();
         let offset = StoreFile::section_offset(section);
         let outline = PerfectOutline::decode(head).map_err(Error::decode(file.file().path(), offset))?;
@@ -479,6 +494,7 @@ impl PagedIndex {
         buffer: &mut AlignedBuffer,
     ) -> Result<Range<u64>> {
         let Range { start, end } = self.outline.seeds_for(hash.placement);
+        // Without keys there are no seeds to read.
         if start >= end {
             return Ok(0..self.outline.blocks().min(1));
         }

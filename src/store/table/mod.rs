@@ -114,6 +114,7 @@ impl OrderedTable {
     ) -> Result<OrderedTable> {
         let file = StoreFile::open(directory, name, tag)?;
         let is_cuckoo_table = file.footer().kind == BlockForm::CuckooSlots as u8;
+        // Engines write no others. A cuckoo table is located by its tags, which `in_file` loads.
         let refused = |expected, got| Err(file.file().corrupt(file.length(), expected, got));
         match (is_cuckoo_table, file.footer().index.kind == 0) {
             (false, true) => refused("a store with an index", "no index"),
@@ -195,6 +196,7 @@ impl OrderedTable {
     /// Returns the same store without most of the filter's memory for keys of lower placements: it may contain every
     /// such key.
     pub fn without_filter_before(&self, placement: u64) -> OrderedTable {
+        // Filters that cannot be cut stay whole: they are correct for all placements.
         let part = self.filter.as_ref().and_then(|filter| filter.without_before(placement));
         OrderedTable { filter: part.map(Arc::new).or_else(|| self.filter.clone()), ..self.handle() }
     }
@@ -347,6 +349,7 @@ impl OrderedTable {
     #[inline]
     fn span(&self, units: Range<u64>, units_per_block: u64) -> Option<Span> {
         if units_per_block > 1 && self.checked.is_some() {
+            // Limited to the file: of perfect indexes and fences, an open does not compare the counts with the footer.
             let slots = units.start..units.end.min(self.records());
             return (slots.start < slots.end).then_some(Span::Slots(slots));
         }
@@ -369,6 +372,7 @@ impl OrderedTable {
     #[inline]
     pub fn locate(&self, query: &Query<'_>, buffer: &mut AlignedBuffer) -> Result<Located> {
         let Query { purpose, hash, .. } = *query;
+        // First, since the filter is in memory: a perfect index on flash takes a read.
         if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
             return Ok(Located::Nowhere);
         }
@@ -430,6 +434,7 @@ impl OrderedTable {
         if placement == 0 {
             return Ok(0);
         }
+        // No index locates by the fingerprint.
         let hash = KeyHash { placement, fingerprint: 0 };
         match self.index() {
             Some(index) => Ok(index.first_block_from(placement)),
@@ -529,6 +534,7 @@ impl OrderedTable {
             return layout.decode_stream(payload).map(|(_, record, taken)| (record, taken));
         };
         let stride = self.checked.as_ref().map_or(slot_bytes, |checked| checked.stride());
+        // With the checksum behind it, which `block` has verified.
         let slot = payload.get(..stride).ok_or(RecordProblem::Short(stride))?;
         let record = slot.get(..slot_bytes).and_then(|slot| layout.decode_slot(slot, self.form.has_flags()));
         Ok((record.ok_or(RecordProblem::Malformed("a record of the store's size"))?, stride))
@@ -566,6 +572,7 @@ impl OrderedTable {
                 (None, None) => {}
             }
         }
+        // If no record begins in the blocks, the range is empty.
         Ok(start.unwrap_or(0)..end)
     }
 

@@ -61,6 +61,7 @@ impl Pages {
         let (head, index) = numbers.split_at(8);
         let number = |bytes: &[u8]| bytes.try_into().map_or(u64::MAX, u64::from_le_bytes);
         let (head_bytes, index_bytes) = (number(head), number(index));
+        // Nothing here is verified yet. Wrong lengths saturate or differ from those computed below.
         let start = section.length.saturating_sub(index_bytes);
         let length = TABLE_HEAD_BYTES as u64 + index_bytes.div_ceil(PAGE_BYTES) * 4;
         let is_sound = u64::from(u32::from_le_bytes([p0, p1, p2, p3])) == PAGE_BYTES
@@ -89,6 +90,7 @@ impl Pages {
     pub fn open(file: &StoreFile, section: &Section) -> Result<Pages> {
         let offset = StoreFile::section_offset(section);
         let mut buffer = AlignedBuffer::default();
+        // The same check as in `read_section`, which would read the whole section.
         if offset.checked_add(section.length).is_none_or(|end| end > file.length()) {
             return Err(file.file().corrupt(
                 file.length(),
@@ -96,7 +98,7 @@ impl Pages {
                 "a section that ends after it",
             ));
         }
-        // A page more per 256 of the index and the table: the guess is rarely too short.
+        // 4 bytes per page are a 256th of the index, so for correct lengths the guess is never too short.
         let guess = (section.length / (PAGE_BYTES / 4) + 64).min(section.length) as usize;
         let bytes = file.file().read(Purpose::Recover, offset, guess, &mut buffer)?;
         Pages::decode(file, section, bytes)
@@ -111,12 +113,14 @@ impl Pages {
         wanted: Range<u64>,
         buffer: &'b mut AlignedBuffer,
     ) -> Result<(u64, &'b [u8])> {
+        // Whole pages, because only these have checksums.
         let first = wanted.start / PAGE_BYTES;
         let start = first * PAGE_BYTES;
         let end = (wanted.end.div_ceil(PAGE_BYTES) * PAGE_BYTES).min(self.index_bytes);
         let offset = StoreFile::section_offset(&file.footer().index) + self.start + start;
         let length = end.saturating_sub(start) as usize;
         let bytes = file.file().read(purpose, offset, length, buffer)?;
+        // `end` is within the index, so every page that was read has a checksum here.
         let checksums = self.checksums.get(first as usize..).unwrap_or_default();
         for (page, checksum) in bytes.chunks(PAGE_BYTES as usize).zip(checksums) {
             let got = checksum::crc32c(page);

@@ -81,6 +81,7 @@ impl TableSearch<'_> {
         let (mut low, mut high) = ((0, 0), (blocks, u64::MAX));
         let mut lowest = None;
         let mut guesses = 0;
+        // Each turn raises `low` or lowers `high`, whatever the blocks contain, so the search ends.
         while high.0 - low.0 > 1 {
             let guess = if guesses < INTERPOLATIONS_MAX {
                 interpolate(low, high, self.query.hash.placement)
@@ -99,6 +100,7 @@ impl TableSearch<'_> {
                     low = (probe.block, probe.placement);
                     lowest = Some(probe);
                 }
+                // The guess and not the block of the probe: no record begins between the two.
                 Comparison::Earlier => high = (guess, probe.placement),
             }
         }
@@ -121,6 +123,7 @@ impl TableSearch<'_> {
             }
             let bytes = self.table.file().read_blocks(self.query.purpose, blocks.clone(), &mut buffer)?;
             for bytes in bytes.chunks_exact(footer.block_bytes as usize) {
+                // Verified also if gets skip it: with one wrong comparison the search would miss a record that exists.
                 let opened = self.table.block(next, bytes, true)?;
                 next += 1;
                 if begins.is_some() {
@@ -135,12 +138,14 @@ impl TableSearch<'_> {
                         let placement = self.table.shape.hasher.hash(key).placement;
                         return Ok(Some(Probe { block, last_block: next - 1, payload, placement }));
                     }
+                    // The key continues in the next block.
                     Err(RecordProblem::Short(_)) => {}
                     Err(RecordProblem::Malformed(expected)) => return Err(self.damaged(block, expected)),
                 }
             }
             count = (2 * count).min(BLOCKS_PER_READ_MAX);
         }
+        // A record that has begun must end within the store. Otherwise none begins before `end`.
         match begins {
             Some(block) if next == footer.blocks => Err(self.damaged(block, "a complete record")),
             _ => Ok(None),
@@ -176,6 +181,7 @@ impl TableSearch<'_> {
             return Comparison::Earlier;
         }
         match last {
+            // A record of a lower placement and one of a higher placement surround the key, so it is absent.
             Some(last) if self.table.shape.hasher.hash(last).placement > self.query.hash.placement => {
                 Comparison::Known(None)
             }
@@ -187,6 +193,7 @@ impl TableSearch<'_> {
     fn scan<T>(&self, probe: Probe, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
         let block_bytes = self.table.file().footer().block_bytes as usize;
         let cursor = OrderedCursor::new(self.table, self.query.purpose, block_bytes);
+        // With the payload that was read: its first record begins in the middle of a block.
         let mut cursor = cursor.continue_after(&probe.payload, probe.last_block);
         while cursor.advance()? {
             let Some(entry) = cursor.entry() else { break };
@@ -207,5 +214,6 @@ fn interpolate(low: (u64, u64), high: (u64, u64), placement: u64) -> u64 {
     let blocks = high.0 - low.0;
     let width = u128::from(high.1.saturating_sub(low.1)).max(1);
     let share = u128::from(placement.saturating_sub(low.1)) * u128::from(blocks) / width;
+    // Strictly between the two, so that each guess excludes a block.
     low.0 + (share as u64).clamp(1, blocks - 1)
 }

@@ -186,6 +186,7 @@ impl Blocks {
     /// Writes the block and begins the next one.
     fn seal(&mut self) -> Result<()> {
         let file = &mut self.file;
+        // The number is in the checksum of the block: it must be that of the block's place in the file.
         self.block.seal(file.next_block(), |block| file.append_block(block))
     }
 
@@ -197,6 +198,7 @@ impl Blocks {
     /// Adds a slot to the block, or to the next one if it does not fit.
     fn place_slot(&mut self, slot: &[u8]) -> Result<()> {
         let checksum_bytes = if self.checked_per_block.is_some() { SLOT_CHECKSUM_BYTES } else { 0 };
+        // A slot never spans blocks, because readers compute its place from its number.
         if slot.len() + checksum_bytes > self.block.room() {
             self.seal()?;
         }
@@ -282,6 +284,7 @@ impl OrderedTableWriter {
         settings: OrderedTableSettings,
     ) -> Result<Self> {
         let index = IndexBuilder::new(form, &settings)?;
+        // No manifest names the file before it is complete and synced. After a crash the next open removes it.
         let file = StoreFileWriter::create(
             directory.create_over_retired(name, settings.expected_bytes)?,
             form.blocks as u8,
@@ -293,6 +296,7 @@ impl OrderedTableWriter {
         let (store_tag, block_bytes) = (settings.tag, settings.block_bytes as usize);
         let blocks = if form.blocks.is_checked() {
             let per_block = slots_per_block(&settings.shape.layout, form.blocks, settings.block_bytes);
+            // Slots have their own checksums. Lookups read no block header.
             let block = BlockBuilder::bare(store_tag, block_bytes);
             Blocks { file, block, store_tag, checked_per_block: Some(per_block.into()) }
         } else {
@@ -315,6 +319,7 @@ impl OrderedTableWriter {
     /// Returns the records in the blocks that are complete, or were at the first call since it last returned any.
     /// `None` until these are written, and for tries, which have no index before the last record.
     pub fn readable_part(&mut self) -> Option<ReadablePart> {
+        // Fixed at the first call: if it moved with each block, it would always be ahead of what is written.
         let Sealed { blocks, placement } = *self.wanted.get_or_insert(self.sealed);
         // They are complete, but still in the buffer of the file. A later call returns the same ones.
         if self.blocks.file.readable_blocks() < blocks {
@@ -327,10 +332,12 @@ impl OrderedTableWriter {
         let index = match &self.index {
             IndexBuilder::None => None,
             IndexBuilder::InOrder(index) => index.so_far(),
+            // Only finished buckets: the records of the current one have no blocks yet.
             IndexBuilder::Perfect { index, .. } => {
                 Some(StoreIndex::perfect(index.finished_buckets(), slots.unwrap_or(1)))
             }
         }?;
+        // For a stream an upper bound: the blocks that are not readable yet have some of these records.
         let records = slots.map_or(self.records, |slots| self.records.min(blocks * u64::from(slots)));
         let file = self.blocks.file.readable_part(blocks, records, self.deleted.min(records));
         let table = OrderedTable { index: Some(Arc::new(index)), ..OrderedTable::of(file, shape, form) };
@@ -358,6 +365,7 @@ impl OrderedTableWriter {
         // A perfect index assigns blocks only when a bucket is complete: its slots wait in memory.
         if let IndexBuilder::Perfect { index, bucket } = &mut self.index {
             let mut placed = None;
+            // Before this record is added: the slots that wait in memory are those of the bucket before.
             if let Some(blocks) = index.push(placement)? {
                 bucket.blocks.extend_from_slice(blocks);
                 bucket.place(&mut self.blocks)?;
@@ -367,10 +375,12 @@ impl OrderedTableWriter {
                 bucket.first = placement;
             }
             let slot_bytes = self.settings.shape.layout.slot_bytes(false).unwrap_or(0);
+            // In steps, because doubling would take memory that the account of the merge does not expect.
             if bucket.slots.capacity() - bucket.slots.len() < slot_bytes {
                 bucket.slots.reserve_exact(slot_bytes.max(GROWTH_BYTES));
             }
             self.settings.shape.layout.encode_slot(&entry.record, false, &mut bucket.slots);
+            // After the bucket is placed: the blocks that it has completed also have the records before it.
             placed.into_iter().for_each(|placement| self.note_sealed(placement));
             return Ok(());
         }
@@ -394,6 +404,7 @@ impl OrderedTableWriter {
     }
 
     fn place_group(&mut self) -> Result<()> {
+        // Taken, because placing a record borrows the writer. Its memory is put back below.
         let group = std::mem::take(&mut self.group);
         let mut start = 0;
         let room = self.blocks.block.room();
@@ -420,6 +431,7 @@ impl OrderedTableWriter {
     fn place_record(&mut self, placement: u64, mut record: &[u8]) -> Result<()> {
         let blocks = &mut self.blocks;
         let first = if self.form.blocks == BlockForm::Stream {
+            // With no byte left here, the record begins in the next block.
             if blocks.block.room() == 0 {
                 blocks.seal()?;
             }
@@ -441,12 +453,14 @@ impl OrderedTableWriter {
             // All blocks that have a byte of the record, so that one read fetches it.
             index.push(placement, first..blocks.file.next_block() + 1)?;
         }
+        // The record itself does not count, because its last bytes may be in the open block.
         self.note_sealed(placement);
         Ok(())
     }
 
     /// Writes the rest, and saves index and filter. Does not sync.
     pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<OrderedTable> {
+        // The last group still waits for a record of another cell.
         self.place_group()?;
         let index = match self.index {
             IndexBuilder::None => None,
@@ -460,6 +474,7 @@ impl OrderedTableWriter {
                 Some(StoreIndex::perfect(index, slots_per_block))
             }
         };
+        // Before the sections: they follow the last block, and the footer has the number of blocks.
         self.blocks.seal_last()?;
         let (index_kind, index_bytes, paged) =
             index.as_ref().map_or((0, Vec::new(), None), StoreIndex::encode);

@@ -21,6 +21,7 @@ impl Deref for Candidates {
 
     #[inline]
     fn deref(&self) -> &[Unit] {
+        // Not by `len`: it is `INLINE` for as many units and for more.
         if self.all.is_empty() { &self.inline[..self.len] } else { &self.all }
     }
 }
@@ -35,6 +36,7 @@ impl FromIterator<Unit> for Candidates {
                 candidates.len += 1;
             } else {
                 if candidates.all.is_empty() {
+                    // With the inline ones in front: callers rely on the newest being the first.
                     candidates.all.extend(candidates.inline);
                 }
                 candidates.all.push(unit);

@@ -117,6 +117,7 @@ impl ChangesOfHash for Vec<u64> {
     }
 
     fn take(&mut self, change: u64) -> bool {
+        // The oldest, as `HashPages::remove`: changes noted one by one and all at once must be the same.
         self.iter().rposition(|other| *other == change).map(|at| self.remove(at)).is_some()
     }
 
@@ -180,6 +181,7 @@ impl ShardChanges {
                 Kind::Replace => changes.note_replace(replaced.unwrap_or_default(), unit, false),
             }
         })?;
+        // After the pages: if they cannot be written again, the count still fits them.
         self.added += added;
         Ok(())
     }
@@ -241,6 +243,7 @@ pub(super) fn changed(on_flash: &[Unit], changes: &[u64]) -> Vec<Unit> {
             // No other change names this entry, so it is the one of `only`.
             (None, Some(only)) => (kind(*only) == ONLY_MOVED).then(|| unit(*only)),
             (Some(at), _) if kind(changes[at]) == REMOVED => None,
+            // `note_replace` has put `MOVED_TO` there, and both only change together.
             (Some(at), _) => at.checked_sub(1).map(|to| unit(changes[to])),
         }
     });
@@ -258,6 +261,7 @@ pub(super) fn merge(
     let mut changes = changes.peekable();
     let (mut units, mut of_hash) = (Vec::new(), Vec::new());
     while let Some((hash, _)) = changes.peek().copied() {
+        // Hashes without a change, which need no list of their own.
         while let Some(entry) = entries.next_if(|entry| entry.0 < hash) {
             merged.push(entry);
         }

@@ -55,6 +55,7 @@ impl Entries {
     /// Returns the pages in memory, if the entries are there.
     pub fn into_memory(self) -> Option<HashPages> {
         match self.place {
+            // With changes the pages alone are an old state.
             Pages::Memory(pages) if self.changes.is_none() => Some(pages),
             _ => None,
         }
@@ -75,6 +76,7 @@ impl Entries {
         let (unit, replaced) = operation.units();
         match (&mut self.changes, &mut self.place) {
             (None, Pages::Memory(pages)) => return operation.apply(pages),
+            // Cannot be: entries on flash have changes from the open, or from the `freeze` before the move.
             (None, Pages::Flash(_)) => return false,
             (Some(changes), _) => match operation.kind() {
                 Kind::Insert => changes.insert(hash, unit),
@@ -105,6 +107,7 @@ impl Entries {
     pub fn candidates(&self, hash: u64, on_flash: &[Unit]) -> Candidates {
         match &self.place {
             Pages::Memory(pages) if self.changes.is_none() => pages.candidates(hash).collect(),
+            // A save to flash has begun: the pages stay as they were then.
             Pages::Memory(pages) => self.over(hash, pages.candidates(hash).collect()),
             Pages::Flash(_) => self.over(hash, on_flash.to_vec()),
         }
@@ -144,6 +147,7 @@ impl Entries {
 
     /// Returns whether a hash may have an entry, without a read.
     pub fn may_contain(&self, hash: u64) -> bool {
+        // Every hash may be on flash. A change that removes an entry there does not say that it was the last.
         self.flash().is_some_and(|pages| pages.len() > 0) || !self.candidates(hash, &[]).is_empty()
     }
 
@@ -195,6 +199,7 @@ impl Entries {
         };
         let division = pages.division();
         let shift = 64 - division.hash_bits();
+        // The page of `from` may begin before it: `first` excludes its lower hashes.
         let mut reader = pages.read_from(division.home(from).0, purpose, PIECE_BYTES);
         let mut first = from >> shift << shift;
         while let Some(entries) = reader.next_entries()? {
@@ -204,6 +209,7 @@ impl Entries {
             if !visit_all(self.merged(entries, first, last), visit)? {
                 return Ok(());
             }
+            // Wraps only after the last page, and the reader has no further one then.
             first = last.wrapping_add(1);
         }
         Ok(())
@@ -241,6 +247,7 @@ impl Entries {
                     Some(frozen) => frozen.clone(),
                     None => (self.changes.replace(empty).unwrap_or(ShardChanges::new(18)?), lsn()),
                 };
+                // Kept until the new pages are in place: the old ones, which lookups read until then, lack these.
                 self.frozen = Some((changes.clone(), lsn));
                 Ok((Frozen::Flash(pages.clone(), changes), lsn))
             }

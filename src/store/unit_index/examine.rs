@@ -3,6 +3,11 @@
 //! The logs of data have everything that an index has, so it can be built again from them. But only the index says that
 //! the record of a deleted key is not live, once the tombstone was removed. So damage of an index loses no record, and
 //! deleted or older values of the affected keys may come back.
+//!
+//! 1. All pages of the saved index are read. The hashes of damaged ones are unknown.
+//! 2. The redo log is examined as by an open. If it is damaged, all hashes are unknown: the lost operations may have
+//!    changed any entry.
+//! 3. Otherwise its operations are applied, except those on unknown hashes, whose entries may be missing.
 
 use super::format::{Covered, RedoHeader};
 use super::known::KnownEntries;
@@ -77,6 +82,7 @@ impl IndexToExamine<'_> {
                 examine_saved(self.directory, self.settings, saved, advance, &mut |page| pages.push(page))?;
             shards = match file.map(|file| file.assemble(pages)) {
                 Some(Ok(shards)) => {
+                    // Damaged pages have no entries here, and no operation on their hashes, `unknown`, is applied.
                     let opened = |(pages, lsn)| OpenedShard::in_memory(pages, lsn, &self.settings);
                     Some(shards.into_iter().map(opened).collect())
                 }
@@ -88,7 +94,9 @@ impl IndexToExamine<'_> {
             };
         }
         let from = self.saved.map_or(0, |saved| saved.redo_from);
+        // The redo before a saved index was synced before the manifest named it.
         let durable = self.redo_synced.max(from);
+        // `from` may be within a segment: a flush may come between the new segment and the begin of a save.
         let log = LogToExamine { format: self.format, from, durable, begins_durably: false };
         let redo = log.examine(self.directory, Unreadable::IsDamage, advance)?;
         let unknown = KeyRange::united(damage.iter().flat_map(|damage| damage.lost.clone()).collect());
@@ -109,6 +117,7 @@ impl IndexToExamine<'_> {
         } else {
             (replay.covered(), replay.shards)
         };
+        // None is left out: all shards were made in memory.
         let shards = shards.into_iter().filter_map(|shard| shard.entries.into_memory()).collect();
         let index = KnownEntries::new(self.settings, shards);
         Ok(ExaminedIndex { damage, index, unknown, covered, torn_bytes, redo_end, files_end })
@@ -125,11 +134,13 @@ impl IndexToExamine<'_> {
     ) -> Result<Option<Damage>> {
         let mut refused = None;
         log.records(self.directory, redo.end, advance, &mut |position, record| {
+            // Later records follow from the refused one, so none of them is applied.
             if refused.is_none() {
                 refused = replay.record(position, record.value.unwrap_or_default()).err();
             }
             Ok(())
         })?;
+        // The last operations are applied only by `finish`, which may refuse them.
         let refused = refused.map_or_else(|| replay.finish(redo.end).err(), Some);
         Ok(refused.map(|Refused { position, expected, got }| {
             let bases = redo.segments.iter().map(|segment| segment.base);
@@ -157,6 +168,7 @@ impl IndexToExamine<'_> {
         let key = 0u64.to_le_bytes();
         let records = redo.iter().map(|value| RecordView { key: &key, value: Some(value), expires_at_ms: 0 });
         let end = Log::begin_with(self.directory, &self.format, saved.redo_from, records)?;
+        // In any order: neither file counts before a manifest names the saved index.
         write_whole(self.directory, &self.settings, saved, index.shards())?;
         Ok(end)
     }
@@ -232,6 +244,7 @@ fn examine_saved(
     }
     match file.check_copy(Purpose::Maintain) {
         Err(error) if is_damage(&error) => {
+            // Without keys: as long as the footer is intact, nothing depends on its copy.
             damage.push(Damage::of(&error, DamagedPart::StoreFooter, FOOTER_BYTES as u64));
         }
         checked => checked?,

@@ -37,6 +37,7 @@ pub(super) fn page_checksum(tag: u64, encoded: &[u8]) -> u32 {
 impl FlashPages {
     /// The pages of `len` entries at these places, at least one. `hash_bits` of each hash are kept.
     pub fn new(file: &Arc<File>, tag: u64, hash_bits: u32, len: u64, places: Vec<PagePlace>) -> FlashPages {
+        // The number of pages determines the division, so the file does not have to state it.
         let division = Division::new(hash_bits, places.len());
         FlashPages { file: file.clone(), tag, division, places: places.into(), len }
     }
@@ -96,6 +97,7 @@ impl FlashPages {
         let decoded =
             decode(bytes).map_err(|error| self.file.corrupt(place.offset, error.expected, error.got))?;
         let (wanted, got) = (self.division.tag_bits(page), decoded.tag_bits());
+        // With tags of another width, lookups would compare other bits of the hash.
         if wanted != got {
             let expected = format!("a page with tags of {wanted} bits");
             return Err(self.file.corrupt(place.offset, expected, format!("{got} bits")));
@@ -107,6 +109,7 @@ impl FlashPages {
     pub fn units(&self, purpose: Purpose, hash: u64, buffer: &mut AlignedBuffer) -> Result<Vec<Unit>> {
         let (page, tag) = self.division.home(hash);
         let place = self.places[page];
+        // No lock is held. If a save replaces the file meanwhile, this handle still reads the old one.
         let bytes = self.file.read(purpose, place.offset, place.length as usize, buffer)?;
         Ok(self.decode_intact(page, bytes)?.candidates(tag).collect())
     }
@@ -145,6 +148,7 @@ impl PagesReader {
     pub fn next_page(&mut self) -> Result<Option<(usize, HashPage)>> {
         let number = self.next;
         let Some(place) = self.pages.places.get(number).copied() else { return Ok(None) };
+        // The pages of a shard follow each other without gaps, so `at` is never behind the next one.
         let mut start = (place.offset - self.at) as usize;
         if self.bytes.len() < start + place.length as usize {
             self.bytes.drain(..start.min(self.bytes.len()));
@@ -161,6 +165,7 @@ impl PagesReader {
         let bytes = self.bytes.get(start..start + place.length as usize);
         // If the file has fewer bytes, the checksum fails.
         let page = self.pages.decode_intact(number, bytes.unwrap_or_default())?;
+        // After the decoding, so that a page which fails is not passed over by another call.
         self.next += 1;
         Ok(Some((number, page)))
     }

@@ -58,6 +58,7 @@ impl RedoHeader {
                 }
                 last => last,
             };
+            // Each record has the header, so an open decodes records independently of each other.
             let mut record = last.unwrap_or_else(|| self.encode(settings));
             push_varint(&mut record, shard as u64);
             push_varint(&mut record, runs.len() as u64);
@@ -88,6 +89,7 @@ fn encode_run(hash_bits: u32, mut run: Run, out: &mut Vec<u8>) {
         let (mut last, mut last_replaced) = (0, 0);
         for (.., operation) in list {
             let (unit, replaced) = operation.units();
+            // Not negative: within a list the units are sorted.
             push_varint(out, unit - last);
             last = unit;
             if let Some(replaced) = replaced {
@@ -122,6 +124,7 @@ pub(super) fn decode(
     let found: [u8; 2] = reader.array("bits of hashes and shards")?;
     let wanted = [settings.shard_hash_bits() as u8, settings.shards_log2 as u8];
     reader.check(2, found == wanted, || format!("{wanted:?} bits"), || format!("{found:?}"))?;
+    // From here on the shape is right: it says how many bytes a hash has, and which shards there are.
     let number = reader.u64("the number of a flush")?;
     let mut covered = Covered::default();
     for position in &mut covered {
@@ -148,6 +151,7 @@ fn decode_run(
     visit: &mut impl FnMut(Operation),
 ) -> Result<(), DecodeError> {
     let mut left = reader.varint("a number of operations")?;
+    // So each run takes bytes, and a damaged number of runs ends with them.
     reader.check(1, left > 0, || "one or more operations".into(), || "none".into())?;
     while left > 0 {
         let list = reader.varint("a list")?;
@@ -185,6 +189,7 @@ fn next_unit(
 ) -> Result<Unit, DecodeError> {
     let read = reader.varint("a unit")?;
     let unit = distance(read).and_then(|distance| before.checked_add_signed(distance));
+    // No open would read a saved page with a unit of more bits.
     let unit = unit.filter(|unit| unit >> UNIT_BITS_MAX == 0);
     unit.ok_or_else(|| reader.unexpected("a unit of at most 40 bits", format!("{before} and {read}")))
 }

@@ -43,6 +43,7 @@ impl KnownEntries {
     /// Removes all entries.
     pub(super) fn clear(&mut self) {
         for shard in &mut self.shards {
+            // Always so: the shard was made with as many bits.
             if let Ok(empty) = HashPages::new(shard.hash_bits()) {
                 *shard = empty;
             }
@@ -67,6 +68,7 @@ impl KnownEntries {
     /// Returns all entries: the kept bits of each hash, as the first bits of a number, with the unit. In the order of
     /// the hashes; of equal ones the newest first.
     pub fn entries(&self) -> impl Iterator<Item = (u64, Unit)> {
+        // The number of a shard is the first bits of its hashes, so all are in order.
         self.shards.iter().enumerate().flat_map(move |(number, pages)| {
             pages.entries().map(move |(hash, unit)| (self.settings.whole(number, hash), unit))
         })

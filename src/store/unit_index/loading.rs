@@ -59,6 +59,7 @@ impl LogIndex {
     pub fn load_step(&self, mut load: IndexLoad) -> Result<Option<IndexLoad>> {
         let mut bytes = 0;
         while bytes < STEP_BYTES {
+            // Hashes with several entries are not collected: after an open, a search goes over all of them.
             match load.merging.next_page(&mut |_| ())? {
                 Some(page) => {
                     bytes += page.heap_bytes();

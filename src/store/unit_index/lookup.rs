@@ -94,6 +94,8 @@ impl LogIndex {
 
     /// Like [`look_up`](LogIndex::look_up), with reads for this purpose.
     pub fn look_up_for(&self, purpose: Purpose, hashes: &[u64]) -> Result<Vec<Lookup>> {
+        // A shard may move to flash after this look. `candidates_of` then finds that the lookup lacks its pages,
+        // and reads them.
         if self.shards.iter().all(|shard| shard.read().entries.flash().is_none()) {
             return Ok(hashes.iter().map(|hash| Lookup { hash: *hash, on_flash: None }).collect());
         }
@@ -152,6 +154,7 @@ impl LogIndex {
     #[inline]
     pub fn known_candidates(&self, hash: u64) -> (Candidates, bool) {
         let shard = self.shards[self.shard_of(hash)].read();
+        // Both results under one lock: a save may move the shard to flash in between.
         let units = shard.entries.candidates(self.settings.within_shard(hash), &[]);
         (units, shard.entries.flash().is_none_or(|pages| pages.len() == 0))
     }

@@ -116,6 +116,7 @@ impl LogIndexSettings {
     /// # Errors
     /// [`Error::Setting`] with the limit that is not kept.
     pub fn check(&self) -> Result<()> {
+        // The pages of a shard keep the bits after those of its number, and limit these.
         let limits = HASH_BITS_MIN + self.shards_log2..=TAG_BITS_MAX + self.shards_log2;
         if self.shards_log2 > SHARDS_LOG2_MAX {
             let problem = format!("{} is more than {SHARDS_LOG2_MAX}", self.shards_log2);
@@ -138,6 +139,7 @@ impl LogIndexSettings {
     #[inline]
     pub fn shard_of(&self, hash: u64) -> usize {
         match self.shards_log2 {
+            // A shift by all 64 bits would overflow; so in `whole`.
             0 => 0,
             bits => (hash >> (64 - bits)) as usize,
         }
@@ -162,6 +164,7 @@ impl LogIndexSettings {
     #[inline]
     fn within_shard(&self, hash: u64) -> u64 {
         let shift = 64 - self.shard_hash_bits();
+        // The bits that are not kept are cleared: redo and pages lose them, and would give another hash back.
         hash << self.shards_log2 >> shift << shift
     }
 
@@ -236,6 +239,7 @@ impl LogIndex {
     /// Like [`replace`](LogIndex::replace), with less memory if the hash has no other entry, which a lookup shows
     /// unless the index was saved after it.
     pub fn replace_found(&self, lookup: &Lookup, from: Unit, to: Unit) -> bool {
+        // Called under the lock of the shard: a save may have replaced the pages of the lookup.
         let is_only = |entries: &Entries| lookup.is_only(entries, self.settings.within_shard(lookup.hash()));
         self.change(lookup.hash(), |hash| Operation::replace(hash, from, to), is_only)
     }
@@ -257,6 +261,7 @@ impl LogIndex {
         // Entry and operation change under one lock: a capture of the shard has both or none.
         let mut shard = self.shards[self.shard_of(hash)].write();
         let is_only = is_only(&shard.entries);
+        // If a snapshot shares the entries, this changes a copy.
         let is_changed = Arc::make_mut(&mut shard.entries).apply(&operation, is_only);
         if is_changed {
             shard.pending.push(operation);
@@ -266,6 +271,7 @@ impl LogIndex {
 
     /// Gives each entry in memory a mark from now on, a bit that [`mark`](LogIndex::mark) sets. Marks are not saved.
     pub fn keep_marks(&self) {
+        // First: a shard that a load puts into memory behind this loop gets marks by the load.
         self.keeps_marks.store(true, Ordering::Relaxed);
         self.shards.iter().for_each(|shard| Arc::make_mut(&mut shard.write().entries).keep_marks());
     }
@@ -287,6 +293,7 @@ impl LogIndex {
     /// not at all. Takes 8 bytes per shard. While it is held, a shard that changes takes 8 bytes per page in memory,
     /// some 0.015 per entry, and each page that changes is copied. Files that it reads keep their space.
     pub fn snapshot(&self) -> IndexSnapshot {
+        // One shard after another: only locked writers make this one moment.
         let shards = self.shards.iter().map(|shard| shard.read().entries.clone()).collect();
         IndexSnapshot::new(self.settings, shards)
     }
@@ -351,6 +358,7 @@ impl LogIndex {
             match shard.entries.flash() {
                 Some(pages) => {
                     residency.pages_on_flash += pages.places().len() as u64;
+                    // A load ends the changes of such a shard. They are no reason to save.
                     if !to_load.contains(&number) {
                         residency.changes_bytes += shard.entries.changes_bytes() as u64;
                         residency.is_moving |= number < to_memory;

@@ -110,6 +110,7 @@ struct Decoded {
 impl Decoded {
     fn of(record: &RedoRecord, replay: &Replay) -> std::result::Result<Decoded, Refused> {
         let Replay { shards, unknown, settings, .. } = replay;
+        // By the bytes that are there, and not by a number in them, which may be damaged.
         let mut operations = Vec::with_capacity(record.value.len() / settings.operation_bytes_min());
         let mut ends: Vec<(usize, usize)> = Vec::new();
         let mut visit = |header: RedoHeader, number: usize, run, operation: Operation| {
@@ -122,6 +123,7 @@ impl Decoded {
             }
             operations.push(operation);
             match ends.last_mut() {
+                // All operations of a shard are adjacent in a record, so this is one range per shard.
                 Some((last, end)) if *last == number => *end += 1,
                 _ => ends.push((number, operations.len())),
             }
@@ -204,6 +206,7 @@ impl Replay {
     fn decode(&mut self) -> std::result::Result<(), Refused> {
         let mut records = std::mem::take(&mut self.records);
         let entries = std::mem::take(&mut self.record_bytes) / self.settings.operation_bytes_min();
+        // In any order: what is left out depends on the saved states, which a replay does not change.
         in_parallel(entries as u64, records.iter_mut(), |record| record.decoded = Decoded::of(record, self));
         // In the order of the log again: operations of one hash depend on it.
         for RedoRecord { position, decoded, .. } in records {
@@ -227,7 +230,9 @@ impl Replay {
     fn follow(&mut self, position: u64, header: RedoHeader) -> std::result::Result<(), Refused> {
         let least = self.shards.iter().map(|shard| shard.lsn.record).min().unwrap_or(0);
         let allowed = match self.last {
+            // The same number again: a long flush has several records.
             Some(last) => last.number..=last.number + 1,
+            // An earlier one is no gap: the save noted its begin in redo before it captured a shard.
             None => 0..=least,
         };
         // A gap would leave out operations, and the index would still look complete.
@@ -251,6 +256,7 @@ impl Replay {
         };
         let count = std::mem::take(&mut self.waiting_count);
         in_parallel(count as u64, self.shards.iter_mut().zip(of_shards), apply);
+        // Relaxed is enough: all threads have ended.
         match is_applied.into_inner() {
             true => Ok(()),
             false => Err(Refused::new(position, "operations on entries of the index", "others")),
@@ -304,6 +310,8 @@ impl LogIndex {
     ) -> Result<(LogIndex, RecoveredIndex)> {
         let IndexToOpen { settings, format, saved, redo_synced, memory_shards, load_later_bytes } = *to_open;
         settings.check()?;
+        // Before the log is opened, which cuts off its torn end and removes segments: if the saved index is
+        // missing or damaged, everything stays as it is.
         let file = saved.map(|saved| SavedFile::open(directory, settings, &saved)).transpose()?;
         let loads_later = file.as_ref().is_some_and(|file| file.length() >= load_later_bytes);
         let shards = match &file {
@@ -321,10 +329,12 @@ impl LogIndex {
             replay.record(position, record.value.unwrap_or_default()).map_err(corrupt)
         })?;
         let next = replay.finish(redo.end).map_err(corrupt)?;
+        // After `finish`, which has applied the last record: what it covers is in the shards.
         let covered = replay.covered();
         let Replay { shards, operations, .. } = replay;
         let slots = file.as_ref().map(|file| file.slots.clone());
         let mut slots = slots.unwrap_or_else(|| SlotEntries::new(settings.slot_units));
+        // The file has the counts of the captured shards, so exactly what was applied to them is added.
         shards.iter().for_each(|shard| slots.merge(&shard.slots));
         let recovered = RecoveredIndex { covered, operations, redo, slots };
         let redo = Redo::new(log, next, from);
@@ -349,6 +359,7 @@ impl LogIndex {
         redo: Redo,
         saved_bytes: u64,
     ) -> LogIndex {
+        // All shards begin in the same flush: a capture states its number.
         let (_, next) = redo.next();
         let shard = |OpenedShard { entries, .. }| {
             RwLock::new(Shard { entries: Arc::new(entries), pending: Pending::new(next) })
@@ -382,6 +393,7 @@ fn load(file: &SavedFile, memory_shards: usize, progress: &mut Progress<'_>) -> 
     for (chunk, shards) in file.shards.chunks(SHARDS_AT_ONCE).enumerate() {
         let first = chunk * SHARDS_AT_ONCE;
         let mut loaded: Vec<Result<Option<HashPages>>> = shards.iter().map(|_| Ok(None)).collect();
+        // Empty from `memory_shards` on: these shards stay on flash.
         let to_load = (first..memory_shards).zip(&mut loaded);
         let entries = shards.iter().map(|shard| shard.pages.len()).sum();
         in_parallel(entries, to_load, |(number, loaded)| *loaded = file.load(number).map(Some));

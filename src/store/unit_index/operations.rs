@@ -116,6 +116,7 @@ impl SlotEntries {
 
     /// Returns the number of entries that point to one of these slots.
     pub fn of(&self, slots: std::ops::Range<u64>) -> u64 {
+        // Negative only if the counts from which operations subtract were not merged.
         self.counts.range(slots).map(|(_, entries)| (*entries).max(0) as u64).sum()
     }
 
@@ -127,6 +128,7 @@ impl SlotEntries {
 
     /// Adds entries, or subtracts them.
     pub(super) fn add(&mut self, slot: u64, entries: i64) {
+        // The first `Adjacent` of a list counts nothing, of slot 0.
         if entries == 0 {
             return;
         }
@@ -151,6 +153,7 @@ impl SlotEntries {
 
     /// Executes operations: quickly if many adjacent ones are of one slot.
     pub(super) fn apply_all(&mut self, operations: &[Operation]) {
+        // Two of them: added units are mostly at the end of a log, removed ones anywhere.
         let mut added = Adjacent::default();
         let mut removed = Adjacent::default();
         for operation in operations {
@@ -218,6 +221,7 @@ impl Pending {
 
     pub fn push(&mut self, operation: Operation) {
         match self.runs.last_mut() {
+            // A run that was cut is in a captured shard. An open leaves it out as a whole, so it must not grow.
             Some(run) if !self.is_cut => run.push(operation),
             _ => self.runs.push(vec![operation]),
         }
@@ -228,6 +232,7 @@ impl Pending {
     pub fn cut(&mut self) -> Lsn {
         // The next operation begins a run, which the captured shard does not have.
         self.is_cut = true;
+        // Also without operations: then the shard has nothing of the next flush.
         Lsn { record: self.record, runs: self.runs.len() as u32 }
     }
 

@@ -7,6 +7,14 @@
 //!
 //! A flush takes the operations of all shards, and the ends of the logs of data, at one moment at which nothing writes.
 //! So the index as of a flush contains exactly what is before these ends.
+//!
+//! 1. A flush takes the lock of flushes, before the writers. So flushes are in the log in the order of their numbers.
+//! 2. With all writers locked, it takes the operations of all shards. The caller notes the ends of the logs of data.
+//! 3. Without the writers, the caller syncs these logs up to the ends: redo never covers what a power loss takes.
+//! 4. The operations are appended as one batch, which an open finds completely or not at all.
+//!
+//! If a step fails after the second one, the operations are in no redo, and nothing more is written. Nothing is lost:
+//! an open indexes what users wrote after the last flush again, and finds moved records at their old places.
 
 use super::format::{Covered, RedoHeader};
 use super::operations::Run;

@@ -98,6 +98,7 @@ pub(super) struct Merging {
 impl Merging {
     pub fn new(pages: &Arc<FlashPages>, changes: ShardChanges, piece_bytes: usize) -> Merging {
         let entries = pages.len().saturating_add_signed(changes.added());
+        // As many pages as an index in memory has with these entries, so that a load can use them as they are.
         let division = Division::for_entries(pages.division().hash_bits(), entries);
         let reader = pages.read_from(0, Purpose::Index, piece_bytes);
         Merging { reader, changes, division, next: 0, ready: Vec::new() }
@@ -118,6 +119,7 @@ impl Merging {
             let changes = self.changes.from(first).take_while(|change| change.0 <= read_to);
             merge(entries.into_iter(), changes, &mut self.ready);
         }
+        // The new pages have other borders: what was read may be of several of them.
         let count = self.ready.partition_point(|entry| entry.0 <= last);
         let page = &self.ready[..count];
         let inserted = self.changes.inserted_from(self.division.first_hash(number));
@@ -190,7 +192,9 @@ impl IndexSave {
     /// Ends the shard that is written, if there is one, and returns it.
     fn end_shard(&mut self) -> Result<Option<ShardSave>> {
         let Some(written) = self.shard.take() else { return Ok(None) };
+        // Whole blocks: lookups may read the shard next, and a buffered write must end at the file's alignment.
         self.append_blocks(true)?;
+        // The shard may have a part of this flush. Redo must have all of it before the file counts.
         self.last_flush = self.last_flush.max(written.lsn.record);
         self.entries += written.entries;
         saved_file::encode_shard(written.lsn, written.entries, &written.places, &mut self.directory);
@@ -229,6 +233,7 @@ impl IndexSave {
             }
         };
         let Some(page) = page else { return Ok(None) };
+        // The header takes a block, and `block` follows the blocks that were appended.
         let offset = (writer.next_block() + 1) * u64::from(BLOCK_BYTES) + self.block.len() as u64;
         let start = self.block.len();
         page.encode(&mut self.block);
@@ -324,6 +329,7 @@ impl LogIndex {
         }
         let (tag, entries) = (save.saved.tag, written.entries);
         let pages = FlashPages::new(&save.file, tag, hash_bits, entries, written.places);
+        // Lookups and snapshots that hold the old pages keep the old file readable.
         Arc::make_mut(&mut self.shards[written.number].write().entries).move_to_flash(Arc::new(pages));
         Ok(())
     }
@@ -338,6 +344,7 @@ impl LogIndex {
         // Redo first: an index with operations beyond the end of redo is refused by an open.
         self.sync_redo()?;
         if let Some(length) = save.finish()? {
+            // The manifest may name the file only when its name is durable, too.
             self.directory.sync(Purpose::Index)?;
             self.saved_bytes.store(length, Ordering::Relaxed);
         }

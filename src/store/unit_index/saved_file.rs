@@ -104,6 +104,7 @@ impl SavedFile {
             }
             opened => opened?,
         };
+        // A handle that shards keep: lookups need it after this is dropped.
         let pages_file = Arc::new(directory.open(&name, directory.access())?);
         let footer = file.footer();
         let (kind, section) = (footer.kind, footer.index.kind);
@@ -112,6 +113,7 @@ impl SavedFile {
             return Err(file.file().corrupt(0, "a saved index", got));
         }
         let bytes = file.read_section(&footer.index, Purpose::Recover)?;
+        // Cannot overflow: the open of the store file has checked that the blocks fit into it.
         let end = (footer.blocks + 1) * u64::from(footer.block_bytes);
         let at = StoreFile::section_offset(&footer.index);
         let (shards, slots) = decode_directory(&settings, end, &bytes)
@@ -161,6 +163,7 @@ impl SavedFile {
     fn shard_of_pages(&self, places: &FlashPages, pages: Vec<Option<HashPage>>) -> Result<HashPages> {
         let is_whole = pages.iter().all(Option::is_some);
         let shard = HashPages::from_intact_pages(self.settings.shard_hash_bits(), pages)?;
+        // Pages that are left out have their damage already, and the number cannot agree.
         if !is_whole || shard.len() == places.len() {
             return Ok(shard);
         }
@@ -185,6 +188,7 @@ impl SavedFile {
         self.shards.iter().enumerate().flat_map(move |(shard, SavedShard { pages, .. })| {
             (0..pages.places().len()).map(move |page| {
                 let first = settings.whole(shard, pages.division().first_hash(page));
+                // The bits that the index does not keep: keys with any of them are affected.
                 let rest = (1u64 << (64 - settings.hash_bits)) - 1;
                 let last = settings.whole(shard, pages.division().last_hash(page)) | rest;
                 (KeyRange { first, last }, pages, page)
@@ -216,11 +220,13 @@ fn decode_directory(
         let is_possible = count > 0 && u64::from(count) <= pages_max;
         reader.check(4, is_possible, || format!("1 to {pages_max} pages"), || count.to_string())?;
         let entries = reader.u64("a number of entries")?;
+        // A save divides as many entries into pages. No entry takes less than a bit.
         let is_possible = entries <= end * 8;
         reader.check(8, is_possible, || format!("entries of {end} bytes"), || entries.to_string())?;
         let mut places = Vec::new();
         for [a, b, c, d, crc @ ..] in reader.arrays::<8>(count.into(), "pages")? {
             let length = u32::from_le_bytes([*a, *b, *c, *d]);
+            // No offset is stored, so pages cannot overlap.
             places.push(PagePlace { offset, length, crc: u32::from_le_bytes(*crc) });
             offset += u64::from(length);
         }

@@ -35,6 +35,7 @@ impl IndexSnapshot {
     /// Returns what is known of the entry of this hash and unit without a read.
     pub fn known(&self, hash: u64, unit: Unit) -> KnownEntry {
         let entries = &self.shards[self.settings.shard_of(hash)];
+        // The page was not read. Changes alone do not say which entries it has.
         if entries.flash().is_some() {
             return KnownEntry::Unclear;
         }
@@ -105,6 +106,7 @@ impl IndexRange {
     ) -> Result<IndexRange> {
         let mut range = IndexRange::default();
         let mut shards = settings.shard_of(from)..settings.shards();
+        // `next` is set only if a shard has more: at its end the following shard is tried.
         while let (None, Some(number)) = (range.next, shards.next()) {
             each(number, &mut range)?;
         }
@@ -120,9 +122,11 @@ impl IndexRange {
         from: u64,
         limit: usize,
     ) -> Result<()> {
+        // All hashes of later shards are above `from`.
         let within = if number == settings.shard_of(from) { settings.within_shard(from) } else { 0 };
         entries.visit(within, Purpose::Index, &mut |hash, unit| {
             let hash = settings.whole(number, hash);
+            // The next range begins at a hash, so entries of equal hashes must be in the same range.
             if self.entries.len() >= limit && self.entries.last().is_none_or(|last| last.0 != hash) {
                 self.next = Some(hash);
                 return Ok(false);

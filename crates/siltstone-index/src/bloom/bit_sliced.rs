@@ -56,6 +56,7 @@ impl Columns {
             if let Some(low) = self.0.get_mut(word + at) {
                 *low |= bits << shift;
             }
+            // In two shifts, because `shift` may be 0.
             if let Some(high) = self.0.get_mut(word + at + 1) {
                 *high |= (bits >> 1) >> (63 - shift);
             }
@@ -91,6 +92,7 @@ impl Shape {
         let mut all = [0; ROW_WORDS];
         let row_words = &mut all[..width.div_ceil(64) as usize];
         row_words.fill(u64::MAX);
+        // Bits after the last column belong to the next row.
         if let (Some(last), true) = (row_words.last_mut(), width % 64 > 0) {
             *last = (1 << (width % 64)) - 1;
         }
@@ -100,6 +102,7 @@ impl Shape {
                 *all &= bits_at(&word, at);
                 any |= *all;
             }
+            // No filter has the key: further rows cannot add one.
             if any == 0 {
                 break;
             }
@@ -164,6 +167,7 @@ impl BitSliced {
     /// Inserts a hash into the newest filter. There must be a filter.
     pub(super) fn insert(&mut self, hash: u64) {
         for row in rows_of(self.shape.rows, self.shape.functions, hash) {
+            // The newest filter is the last column of each row.
             let bit = (row + 1) * u64::from(self.shape.columns) - 1;
             self.words[(bit / 64) as usize] |= 1 << (bit % 64);
         }
@@ -262,10 +266,12 @@ fn joined(parts: &[(&BitSliced, u32)], shape: Shape) -> BitSliced {
             while from < end {
                 let width = (end - from).min(64) as u32;
                 let bits = bits_at(|word| part.words.get(word).copied().unwrap_or(0), from);
+                // Without the bits of the row after it.
                 let bits = bits & (u64::MAX >> (64 - width));
                 last |= bits << filled;
                 if filled + width >= 64 {
                     words.push(last);
+                    // In two shifts, because `filled` may be 0.
                     last = (bits >> 1) >> (63 - filled);
                 }
                 filled = (filled + width) % 64;

@@ -57,6 +57,7 @@ impl BloomFilters {
     /// # Errors
     /// [`BuildError::Setting`] if there would be more than [`COLUMNS_MAX`] filters.
     pub fn append_each(&mut self, newer: &[BitSliced]) -> Result<(), BuildError> {
+        // Checked first, so that the filters are unchanged after an error.
         let columns = self.columns() + newer.iter().map(BitSliced::columns).sum::<u32>();
         if columns > COLUMNS_MAX {
             return Err(BuildError::Setting { name: "columns", got: columns.into(), limit: "at most 256" });
@@ -80,6 +81,7 @@ impl BloomFilters {
     pub fn remove_oldest(&mut self, columns: u32) {
         let mut left = columns;
         self.groups.retain_mut(|group| {
+            // From the oldest matrix on, so the numbers of the columns that stay move down together.
             let removed = left.min(group.columns());
             left -= removed;
             let is_kept = removed < group.columns();
@@ -133,6 +135,7 @@ impl BloomFilters {
     /// Bytes that the format does not allow, with their offset.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let encoded = EncodedFilters::new(bytes)?;
+        // `new` has checked all lengths, so none of the matrices is left out.
         let groups = encoded.groups().map(|EncodedGroup { shape, words }| {
             BitSliced::from_words(shape, words.iter().map(|word| u64::from_le_bytes(*word)).collect())
         });
@@ -155,9 +158,11 @@ impl<'a> EncodedFilters<'a> {
             columns += shape.columns;
             let wanted = || format!("at most {COLUMNS_MAX} columns");
             reader.check(0, columns <= COLUMNS_MAX, wanted, || columns.to_string())?;
+            // `append_each` joins such matrices, so each set of filters has one encoded form.
             let differs = last.replace((shape.rows, shape.functions)) != Some((shape.rows, shape.functions));
             let wanted = || "a matrix of other rows or functions than the one before".into();
             reader.check(0, differs, wanted, || "the same".into())?;
+            // Equality compares whole words.
             let unused = words.len() as u64 * 64 - u64::from(shape.rows) * u64::from(shape.columns);
             let padding = words.last().map_or(0, |word| u64::from_le_bytes(*word).leading_zeros());
             let wanted = || format!("{unused} zero bits after the rows");

@@ -54,6 +54,7 @@ pub fn false_positive_rate(rows: u32, functions: u32, keys: f64) -> f64 {
         let zeros = f64::from(functions) * keys * (-1.0 / f64::from(rows)).ln_1p();
         (-zeros.exp_m1()).powi(functions as i32)
     };
+    // For as many keys the sum below would take long and give about the same rate.
     if keys > KEYS_VARY_MAX {
         return rate_of(keys);
     }

@@ -58,6 +58,7 @@ const POWERS: [u32; 64] = {
 
 /// Returns the contribution of `crc` after `length` more bytes.
 fn shift(mut crc: u32, mut length: u64) -> u32 {
+    // In any order of the bits: the factors commute.
     while length > 0 {
         crc = product(POWERS[length.trailing_zeros() as usize], crc);
         length &= length - 1;
@@ -106,6 +107,7 @@ impl Secret {
 
     /// Returns the checksum of zero bytes at `position`.
     pub fn start(self, position: u64) -> u32 {
+        // The hash is not linear. With a linear start, one known checksum would give those of other positions.
         crc32c(&mix(self.0 ^ position).to_le_bytes())
     }
 }

@@ -59,6 +59,7 @@ impl<'a> Decoder<'a> {
         count: u64,
         expected: Expected,
     ) -> Result<&'a [[u8; N]], DecodeError> {
+        // A number of bytes that does not fit becomes one that `take` refuses.
         let bytes = usize::try_from(count.saturating_mul(N as u64)).unwrap_or(usize::MAX);
         Ok(self.take(bytes, expected)?.as_chunks().0)
     }
@@ -107,6 +108,7 @@ impl<'a> Decoder<'a> {
 
     /// Reads `count` 64-bit words.
     pub fn words(&mut self, count: usize, expected: Expected) -> Result<Vec<u64>, DecodeError> {
+        // Taken before memory is allocated, so a damaged count reserves none.
         let bytes = self.take(count.saturating_mul(8), expected)?;
         Ok(bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
     }
@@ -119,6 +121,7 @@ impl<'a> Decoder<'a> {
         expected: impl FnOnce() -> String,
         got: impl FnOnce() -> String,
     ) -> Result<(), DecodeError> {
+        // The last `width` bytes were read, so the difference is not negative.
         if allowed { Ok(()) } else { Err(self.error(self.reader.at() - width, expected(), got())) }
     }
 

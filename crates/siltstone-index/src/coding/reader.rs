@@ -20,6 +20,7 @@ impl<'a> Reader<'a> {
 
     /// Returns the next `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        // Checked, because the count may be any number of untrusted bytes.
         let end = self.at.checked_add(count)?;
         let field = self.bytes.get(self.at..end)?;
         self.at = end;
@@ -66,6 +67,7 @@ impl<'a> Reader<'a> {
                 return Some(number);
             }
         }
+        // As after every failed read, nothing is consumed.
         self.at = start;
         None
     }

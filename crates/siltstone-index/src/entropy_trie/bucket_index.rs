@@ -147,6 +147,7 @@ impl Averages {
         let keys = (end.position + buckets / 2) / buckets.max(1);
         let key_bits = (u128::from(end.bit) << KEY_BITS_SHIFT) / u128::from(end.position.max(1));
         Self {
+            // Limited: with other averages the lookups are the same, and more lines are wide.
             keys: u32::try_from(keys).unwrap_or(u32::MAX).min(MEAN_KEYS_LIMIT - 1),
             key_bits: u32::try_from(key_bits).unwrap_or(u32::MAX),
         }
@@ -236,6 +237,7 @@ impl BucketIndex {
     pub(super) fn decode(decoder: &mut Decoder<'_>, buckets: u64, end: Offsets) -> Result<Self, DecodeError> {
         let averages =
             Averages { keys: decoder.u32("keys of a bucket")?, key_bits: decoder.u32("bits of a key")? };
+        // Below the limit, the sums of a line do not overflow, whatever its bytes are.
         if averages.keys >= MEAN_KEYS_LIMIT {
             return Err(decoder.unexpected(format!("an average below {MEAN_KEYS_LIMIT}"), averages.keys));
         }
@@ -259,6 +261,7 @@ impl BucketIndex {
             }
         }
         for line in &self.lines {
+            // A lookup takes this number as an index without a check.
             let wide = line.position & !WIDE;
             if line.position & WIDE != 0 && wide as usize >= self.wide.len() {
                 return Err(decoder.unexpected(format!("a wide line below {}", self.wide.len()), wide));
@@ -268,6 +271,7 @@ impl BucketIndex {
         let mut last = Offsets::default();
         for number in 0..self.buckets {
             let bucket = self.bucket(number);
+            // Each bucket begins where the last one ends, so no record is in two buckets and none is left out.
             let ascends = bucket.end.position >= last.position && bucket.end.bit >= last.bit;
             if bucket.begin != last || !ascends {
                 return Err(
@@ -289,6 +293,7 @@ impl Line {
     fn new(begins: &[Offsets], upper: Offsets, averages: Averages) -> Option<Self> {
         let first = begins.first()?;
         let mut line = Self {
+            // The highest bit of a position marks a wide line.
             position: u32::try_from(first.position - upper.position)
                 .ok()
                 .filter(|position| position & WIDE == 0)?,
@@ -301,6 +306,7 @@ impl Line {
             let (begin, end) = (ends[0], ends[1]);
             let keys = i64::try_from(end.position - begin.position).ok()?;
             let key_deviation = byte(keys - i64::from(averages.keys))?;
+            // Rounded as a lookup rounds it: the difference of two averages, not the average of the keys.
             let expected = averages.bits(keys_before + keys) - averages.bits(keys_before);
             let length_deviation = byte(i64::try_from(end.bit - begin.bit).ok()? - expected)?;
             line.deviations[within / 4] |= (key_deviation | length_deviation << 8) << (within % 4 * 16);
@@ -357,6 +363,7 @@ impl BucketIndexBuilder {
     pub(super) fn finish(mut self, end: Offsets) -> BucketIndex {
         self.flush(end);
         let guess = self.index;
+        // With estimates more lines are wide than necessary.
         let mut again = Self::with(Averages::of(end, guess.buckets));
         for bucket in 0..guess.buckets {
             let Bucket { begin, is_plain, .. } = guess.bucket(bucket);
@@ -375,6 +382,7 @@ impl BucketIndexBuilder {
         let index = &mut self.index;
         let number = index.lines.len();
         if number.is_multiple_of(UPPER_LINES) {
+            // The first line of a group has a position of 0, which always fits.
             index.upper.push(first);
         }
         let upper = index.upper[number / UPPER_LINES];
@@ -382,6 +390,7 @@ impl BucketIndexBuilder {
         // Only wide lines have the bits of plain buckets.
         let narrow = if self.plain == 0 { Line::new(&self.begins, upper, index.averages) } else { None };
         index.lines.push(narrow.unwrap_or_else(|| {
+            // The last line may have fewer buckets. Its other entries repeat the end.
             let mut begins = [end; LINE_BUCKETS + 1];
             begins[..self.begins.len()].copy_from_slice(&self.begins);
             index.wide.push(WideLine { begins, plain: self.plain });

@@ -74,6 +74,7 @@ impl EntropyTrieBuilder {
         if bucket != self.bucket {
             self.flush_until(bucket);
         }
+        // Equal keys have no joint code, so their bucket becomes plain.
         self.has_equal_keys |= self.keys.last() == Some(&key);
         self.keys.push(key);
         Ok(())
@@ -106,6 +107,7 @@ impl EntropyTrieBuilder {
     fn write_bucket(&mut self) {
         let Self { codes, keys, writer, backward, .. } = self;
         let is_plain = self.has_equal_keys && codes.has_joint;
+        // Before its code is written, because the bucket begins at the end of what is written.
         self.index.push(Offsets { position: self.len, bit: writer.len() }, is_plain);
         let write = |writer: &mut CodeWriter, keys: &[u64], subtrie: Subtrie| {
             if codes.has_joint && !is_plain {

@@ -65,6 +65,7 @@ impl CodeString {
     /// before the beginning.
     #[inline(always)]
     pub fn peek_backward(&self, position: u64) -> u64 {
+        // The word before that byte. The padding before the bits shifts it by eight bytes.
         let byte_end = position.wrapping_add(7) >> 3;
         (self.word(byte_end as usize) << (position.wrapping_neg() & 7)).reverse_bits()
     }
@@ -108,6 +109,7 @@ impl CodeWriter {
         let filled = self.tail_bits + count;
         if filled >= 64 {
             self.push_word(self.tail);
+            // If there was no tail, the value is written completely, and a shift by 64 gives none.
             self.tail = value.checked_shr(64 - self.tail_bits).unwrap_or(0);
             self.tail_bits = filled - 64;
         } else {
@@ -117,6 +119,7 @@ impl CodeWriter {
 
     /// Appends all bits of `other` in backward order and empties it.
     pub fn append_backward(&mut self, other: &mut Self) {
+        // The last bits first: the tail, then the words from the last one back.
         if other.tail_bits > 0 {
             self.write(other.tail.reverse_bits() >> (64 - other.tail_bits), other.tail_bits);
         }
@@ -132,6 +135,7 @@ impl CodeWriter {
     /// Returns the string for reading.
     pub fn finish(mut self) -> CodeString {
         let len = self.len();
+        // The length was taken before: from here on the zeros of the last word would count.
         self.push_word(self.tail);
         self.bytes.truncate(PADDING_BYTES + len.div_ceil(8) as usize);
         self.bytes.resize(self.bytes.len() + PADDING_BYTES, 0);

@@ -41,7 +41,9 @@ impl Codes {
             joint: joint_codes(),
             skip: skip_table(),
             skip_max: SMALL_MAX.max(settings.huffman_max.into()),
+            // The leaves of a sparse trie depend on the first record, so its shapes are not those of the joint codes.
             has_joint: is_fast && leaves.is_dense(),
+            // A joint code has no halves. The paper's coder never splits a bucket.
             unsplit_max: if is_fast { SMALL_MAX } else { u64::MAX },
             leaves,
         }
@@ -83,6 +85,7 @@ impl Codes {
             }
             let (left_keys, right_keys) = keys.split_at(left as usize);
             let (left, right) = subtrie.split(left);
+            // The left side by recursion, at most 64 deep; the right side in this loop.
             self.write_plain(writer, left_keys, left);
             (keys, subtrie) = (right_keys, right);
         }

@@ -87,6 +87,7 @@ impl<const BACKWARD: bool> Reader<'_, BACKWARD> {
     /// Skips a subtrie that is too large for the table.
     #[inline(never)]
     fn skip_large(&mut self, mut size: u64, depth: u32) {
+        // The depth bounds the recursion on damaged bytes, as the end of the code bounds the loop.
         while size > self.codes.skip_max && depth > 0 && !self.stream.is_at_end() {
             let left = self.codes.read_node(&mut self.stream, size);
             if left != MERGED {
@@ -124,6 +125,7 @@ impl<const BACKWARD: bool> Reader<'_, BACKWARD> {
             }
             size => Apart::of_node(size as usize, self.codes.read_node(&mut self.stream, size) as usize),
         };
+        // They come before the others, so they are skipped at once if the stack is full.
         if !stack.push(apart) {
             self.skip_stack(Stack::new(apart.sizes));
         }

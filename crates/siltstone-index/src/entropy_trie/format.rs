@@ -61,8 +61,10 @@ impl EntropyTrie {
         };
         // Before the number of buckets is computed from them.
         settings.check().map_err(|error| decoder.unexpected("settings within their limits", error))?;
+        // Limited, so that sums of positions do not overflow.
         let len = decoder.at_most((1 << 62) - 1, "a number of keys")?;
         let bit = decoder.at_most(u64::MAX / 2, "bits of code")?;
+        // Checks that every bucket is within the records and the code, on which lookups rely.
         let index = BucketIndex::decode(&mut decoder, settings.buckets(), Offsets { position: len, bit })?;
         let code = decoder.take(usize::try_from(bit.div_ceil(8)).unwrap_or(usize::MAX), "code")?;
         let bits = CodeString::from_bytes(code, bit);

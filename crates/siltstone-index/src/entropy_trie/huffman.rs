@@ -62,6 +62,7 @@ pub(super) struct HuffmanCode {
 impl HuffmanCode {
     /// Makes the code of symbols with these weights, at most 256.
     pub(super) fn new(weights: &[u64]) -> Self {
+        // Canonical, so that the lengths alone decide on the code words: the format does not store them.
         let words = canonical_words(&limited_lengths(weights, CODE_BITS_MAX));
         let mut code = Self { words, first: [CodeEntry::default(); 1 << FIRST_BITS], second: Vec::new() };
         for symbol in 0..code.words.len() {
@@ -86,6 +87,7 @@ impl HuffmanCode {
     /// Decodes the symbol at the start of `bits`. Returns it and the length of its code.
     #[inline(always)]
     pub(super) fn decode(&self, bits: u64) -> (u64, u32) {
+        // The code is complete, so any bits decode to a symbol, also those of damaged bytes.
         let mut entry = self.first[(bits & ((1 << FIRST_BITS) - 1)) as usize];
         if entry.len == IN_SECOND {
             let second = &self.second[usize::from(entry.symbol)];
@@ -119,6 +121,7 @@ impl HuffmanCode {
 fn binomial_weights(size: usize) -> Vec<u64> {
     let mut weights = Vec::with_capacity(size);
     let mut choose: u128 = 1;
+    // In 128 bits, because the product before the division exceeds 64.
     for left in 0..size {
         weights.push(if left == 0 { 2 } else { choose as u64 });
         choose = choose * (size - left) as u128 / (left as u128 + 1);
@@ -131,11 +134,13 @@ fn binomial_weights(size: usize) -> Vec<u64> {
 /// Among equal weights a symbol precedes a package, and a lower symbol a higher one.
 fn limited_lengths(weights: &[u64], limit: u32) -> Vec<u8> {
     let mut lengths = vec![0u8; weights.len()];
+    // A single symbol needs no bits.
     if weights.len() < 2 {
         return lengths;
     }
     let mut leaves: Vec<(u128, Vec<usize>)> =
         weights.iter().enumerate().map(|(symbol, &weight)| (u128::from(weight), vec![symbol])).collect();
+    // Stable, as the sort below: which of equal weights comes first decides on the code, and so on the format.
     leaves.sort_by_key(|leaf| leaf.0);
     let mut row = leaves.clone();
     for _ in 1..limit {

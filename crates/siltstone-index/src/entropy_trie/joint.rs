@@ -146,6 +146,7 @@ impl JointCodes {
             codes.add_size(size, shapes);
             shapes += codes.sizes[size].weights.len();
         }
+        // After all shapes, because a path leads through those of fewer keys.
         for number in 0..shapes {
             codes.paths[number] = std::array::from_fn(|bits| codes.find_path(number as u8, bits));
         }
@@ -180,15 +181,18 @@ impl JointCodes {
             [] | [_] => {}
             [low, high] => {
                 let alike = (low ^ high).leading_zeros() - depth;
+                // A 0 for each bit that both keys share, then a 1: the codes of the pair's nodes in order.
                 writer.write(1 << alike, alike + 1);
             }
             _ => {
                 let mut apart = [(keys, depth); APART_MAX];
+                // Each has two keys or more, so of six keys there are at most three.
                 let mut apart_len = 0;
                 let symbol = self.symbol(keys, depth, &mut |keys, depth| {
                     apart[apart_len] = (keys, depth);
                     apart_len += 1;
                 });
+                // The code word first: it says which subtries are coded apart behind it.
                 self.sizes[keys.len()].code.write(writer, symbol as u64);
                 for (keys, depth) in &apart[..apart_len] {
                     self.write(writer, keys, *depth);
@@ -224,10 +228,12 @@ impl JointCodes {
         self.shapes[first_shape] = merged;
         if size >= 3 {
             let side_bits = |left: usize| self.sizes[left].weight_bits + self.sizes[size - left].weight_bits;
+            // One scale for all symbols, so that the weights stay integers and every machine computes the same code.
             made.weight_bits = size + (1..size).map(side_bits).max().unwrap_or(0);
             made.weights = vec![2 << (made.weight_bits - size)];
             let mut choose = 1;
             for left in 1..size {
+                // Exact, because the product is a multiple of the divisor: each value is a binomial coefficient.
                 choose = choose * (size - left + 1) as u64 / left as u64;
                 made.first_symbol[left] = made.weights.len();
                 let scale = choose << (made.weight_bits - size - side_bits(left));

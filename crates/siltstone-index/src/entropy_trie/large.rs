@@ -38,6 +38,7 @@ pub(super) fn write(coder: Coder, writer: &mut CodeWriter, size: u64, left: u64)
                 writer.write(number & ((1 << remainder_bits) - 1), remainder_bits);
             } else {
                 writer.write(0, QUOTIENT_LIMIT);
+                // In two parts, because a reader has 57 bits at once.
                 writer.write(left & u64::from(u32::MAX), 32);
                 writer.write(left >> 32, high_bits(size));
             }
@@ -60,6 +61,7 @@ pub(super) fn read<const BACKWARD: bool>(coder: Coder, stream: &mut Stream<'_, B
 fn read_gamma<const BACKWARD: bool>(stream: &mut Stream<'_, BACKWARD>, size: u64) -> u64 {
     let low_bits = stream.peek().trailing_zeros();
     stream.take(low_bits + 1);
+    // In damaged bytes there may be 64 zeros: the shift then gives 0.
     let high = 1u64.checked_shl(low_bits).unwrap_or(0);
     let low = stream.peek() & high.wrapping_sub(1);
     stream.take(low_bits);

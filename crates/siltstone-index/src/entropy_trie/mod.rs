@@ -201,14 +201,17 @@ impl EntropyTrie {
         let mut forward = Stream::<false>::new(&self.bits, bucket);
         let size = bucket.end.position - bucket.begin.position;
         let mut subtrie = Subtrie::root(size, bucket.begin.position);
+        // Every node takes a bit, so the end of the code bounds the walk on damaged bytes.
         while subtrie.size > self.codes.unsplit_max && !self.codes.leaves.has(subtrie) && !forward.is_at_end()
         {
             let left = self.codes.read_node(&mut forward, subtrie.size);
+            // All keys are on one side. The key is not compared, so one that is absent follows them.
             if left == MERGED {
                 subtrie = subtrie.deeper();
                 continue;
             }
             let (left, right) = subtrie.split(left);
+            // From the end of the bucket, so that the code of the left half is not skipped.
             return if subtrie.is_right(key) {
                 self.locate_in_subtrie(Stream::<true>::new(&self.bits, bucket), bucket, key, right)
             } else {
@@ -228,6 +231,7 @@ impl EntropyTrie {
         subtrie: Subtrie,
     ) -> Range<u64> {
         let mut reader = Reader { codes: &self.codes, stream };
+        // A plain bucket has equal keys and no joint codes, and its reader counts depths.
         if self.codes.has_joint && !bucket.is_plain {
             reader.locate_joint(key, subtrie)
         } else {
@@ -254,6 +258,7 @@ impl PlacementIndex for EntropyTrie {
         if self.len == 0 {
             return 0..0;
         }
+        // The buckets of the index and not of the settings, because `bucket` must exist in it.
         let (bucket, key) = bucket_and_key(placement, self.index.buckets());
         let records = self.locate_in_bucket(&self.index.bucket(bucket), key);
         // An empty bucket gives an empty range, which may be at the very end.

@@ -23,6 +23,7 @@ impl<const BACKWARD: bool> Reader<'_, BACKWARD> {
         while !self.codes.leaves.has(subtrie) && !self.stream.is_at_end() {
             let left = self.codes.read_node(&mut self.stream, subtrie.size);
             if left == MERGED {
+                // The bit of the key is not compared, so a key that is absent takes this side too.
                 subtrie = subtrie.deeper();
                 continue;
             }

@@ -52,6 +52,7 @@ impl Stack {
     /// Makes a stack of one subtrie of 1 to 64 keys.
     #[inline(always)]
     pub(super) fn one(size: u64) -> Self {
+        // One key is a 0, which is an empty stack: a single key has no code.
         Self(size - 1)
     }
 
@@ -64,6 +65,7 @@ impl Stack {
 
     /// Puts these subtries before all others. Returns false, without an effect, if they do not fit.
     pub(super) fn push(&mut self, apart: Apart) -> bool {
+        // The highest sizes must not be lost: they are the subtries that are skipped last.
         let fits = self.0.leading_zeros() >= u32::from(apart.bits);
         if fits {
             self.0 = self.0 << apart.bits | u64::from(apart.sizes);
@@ -132,6 +134,7 @@ impl SkipTable {
             if stack.is_empty() || stream.is_at_end() {
                 return Skipped::All;
             }
+            // The next code word is longer than the window, or the stack has no space for an entry.
             if taken == 0 || stack.is_full() {
                 return Skipped::UpTo(stack);
             }
@@ -141,6 +144,7 @@ impl SkipTable {
     /// Skips as much of the next subtrie as `window` determines, and adds the entry to `entries`.
     #[inline(always)]
     fn step(&self, stack: &mut Stack, window: &mut u64, entries: &mut SkipEntry) {
+        // An entry would move sizes out of the word.
         if stack.is_full() {
             return;
         }
@@ -167,6 +171,7 @@ fn work_out(codes: &[HuffmanCode], joint: &JointCodes, size: usize, window: u64)
             (Apart::of_node(size, symbol as usize), len)
         };
         let is_complete = taken + len <= WINDOW_BITS;
+        // The entry has bits for three subtries. The rest is left to the next step.
         if !is_complete || u32::from(next.bits + rest.bits) > LEFT_MAX * APART_BITS {
             break;
         }

@@ -30,6 +30,7 @@ impl<'a, const BACKWARD: bool> Stream<'a, BACKWARD> {
     #[inline(always)]
     pub(super) fn take(&mut self, count: u32) {
         let count = u64::from(count);
+        // Damaged bytes may lead out of the bucket, and wrap around: `peek` then returns other bits or zeros.
         self.at = if BACKWARD { self.at.wrapping_sub(count) } else { self.at + count };
         self.left = self.left.saturating_sub(count);
     }

@@ -64,6 +64,7 @@ impl Leaves {
     /// Returns whether the subtrie is a leaf, which has no code.
     #[inline(always)]
     pub(super) fn has(self, subtrie: Subtrie) -> bool {
+        // With all bits used up the keys are equal: no node could separate them.
         subtrie.size <= 1
             || subtrie.depth >= KEY_BITS
             || (!self.is_dense()

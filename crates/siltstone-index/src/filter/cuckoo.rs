@@ -73,11 +73,13 @@ impl CuckooFilter {
     }
 
     fn from_tags(settings: CuckooSettings, mut tags: Vec<u8>) -> Self {
+        // A lookup reads 16 bytes at the first byte of a bucket, also of the last one.
         tags.resize(tags.len() + READ_BYTES, 0);
         let lowest_bits = (0..SLOTS_PER_BUCKET).map(|way| 1 << (way * u32::from(settings.tag_bits))).sum();
         let mut filter = Self { settings, len: 0, tags: tags.into(), ranks: Box::default(), lowest_bits };
         let buckets_per_rank = SLOTS_PER_RANK / SLOTS_PER_BUCKET;
         let mut ranks = Vec::with_capacity(settings.buckets().div_ceil(buckets_per_rank) as usize);
+        // Counted, not stored, so the ranks agree with the tags of any bytes.
         for bucket in 0..settings.buckets() {
             if bucket.is_multiple_of(buckets_per_rank) {
                 ranks.push(filter.len);
@@ -147,6 +149,7 @@ impl CuckooFilter {
         let len = reader.u32("a number of keys")?;
         let filter = Self::from_tags(settings, reader.take(tag_bytes(&settings), "tags")?.to_vec());
         reader.end()?;
+        // The file may have the tags of other records: their ranks would lead behind these.
         if filter.len == len {
             Ok(filter)
         } else {
@@ -179,6 +182,7 @@ impl CuckooFilter {
         let bit = bucket as usize * SLOTS_PER_BUCKET as usize * usize::from(self.settings.tag_bits);
         let mut bytes = [0; READ_BYTES];
         bytes.copy_from_slice(&self.tags[bit / 8..][..READ_BYTES]);
+        // Four tags of 16 bits that begin within a byte exceed 64 bits.
         let tags = (u128::from_le_bytes(bytes) >> (bit % 8)) as u64;
         tags & (self.lowest_bits * self.tag_mask())
     }

@@ -38,6 +38,7 @@ impl RangedFilterBuilder {
     /// # Errors
     /// [`BuildError::Setting`] if `bits` is outside its limits.
     pub fn new(expected_keys: u64, bits: u8) -> Result<Self, BuildError> {
+        // The bits are checked here, not when the first range ends.
         RibbonBuilder::new(0, bits)?;
         let ranges = expected_keys.div_ceil(KEYS_PER_RANGE).max(1);
         Ok(Self { bits, ranges, filters: Vec::new(), keys: Vec::new() })
@@ -49,6 +50,7 @@ impl RangedFilterBuilder {
     /// [`BuildError::OutOfOrder`] for a placement in an earlier range than the previous one.
     pub fn push(&mut self, placement: u64, fingerprint: u64) -> Result<(), BuildError> {
         let (range, position) = range_of(self.ranges, placement);
+        // The filter of that range is complete, and would exclude the key.
         if range < self.filters.len() as u64 {
             return Err(BuildError::OutOfOrder { last: u64::MAX, got: placement });
         }
@@ -106,6 +108,7 @@ impl RangedFilter {
         let mut filters = Vec::with_capacity(ranges as usize);
         for _ in 0..ranges {
             let length = reader.u32("the length of a filter")?;
+            // Each filter must use all of its bytes, so a wrong length is an error.
             filters.push(RibbonFilter::decode(reader.take(length as usize, "a filter")?)?);
         }
         reader.end()?;

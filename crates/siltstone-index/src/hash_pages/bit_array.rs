@@ -24,6 +24,7 @@ pub(super) fn set(words: &mut [u64], start: usize, width: u32, value: u64) {
     let mask = (1u64 << width) - 1;
     words[word] = words[word] & !(mask << shift) | value << shift;
     if shift + width as usize > 64 {
+        // `shift` is not 0 here, since `width` is at most 63.
         let carried = 64 - shift;
         words[word + 1] = words[word + 1] & !(mask >> carried) | value >> carried;
     }
@@ -51,6 +52,7 @@ pub(super) fn add(words: &mut [u64], start: usize, width: u32, value: u64) {
 ///        | a b ? ? | c d e f |      g and h are lost
 /// ```
 pub(super) fn open(words: &mut [u64], start: usize, width: u32) {
+    // In two moves, because a word is shifted by less than 64.
     if width > 63 {
         open(words, start, width - 63);
         return open(words, start, 63);
@@ -72,6 +74,7 @@ pub(super) fn close(words: &mut [u64], start: usize, width: u32) {
     }
     let first = start / 64;
     let keep = (1u64 << (start % 64)) - 1;
+    // Before the loop, which changes the words that this reads.
     let moved = get_word(words, start + width as usize) << (start % 64);
     let below = words[first] & keep;
     for word in first + 1..words.len() {

@@ -23,6 +23,7 @@ impl Division {
 
     /// Divides hashes among as many pages as an index has after `entries` insertions.
     pub fn for_entries(hash_bits: u32, entries: u64) -> Division {
+        // A page needs tags of `TAG_BITS_MIN`, which limits the number of pages.
         let most = 1u64.checked_shl(hash_bits.saturating_sub(TAG_BITS_MIN)).unwrap_or(u64::MAX);
         Division::new(hash_bits, entries.div_ceil(PAGE_ENTRIES).clamp(1, most) as usize)
     }
@@ -61,6 +62,7 @@ impl Division {
     pub fn first_hash(&self, page: usize) -> u64 {
         let is_split = page < 2 * self.split;
         let (number, bits) = if is_split { (page, self.level + 1) } else { (page - self.split, self.level) };
+        // A single page has no bits of its own: the shift is by 64, and its lowest hash 0.
         (number as u64).checked_shl(64 - bits).unwrap_or(0)
     }
 

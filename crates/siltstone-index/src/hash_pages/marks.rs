@@ -17,6 +17,7 @@ struct Words(Vec<AtomicU64>);
 
 impl Clone for Marks {
     fn clone(&self) -> Marks {
+        // Marks that are set meanwhile may be missing in the copy, which costs little.
         let copy = |words: &Words| words.0.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect();
         Marks(self.0.as_ref().map(|words| Box::new(Words(copy(words)))))
     }
@@ -57,6 +58,8 @@ impl Marks {
 
     /// Removes the mark of an entry. Returns whether it had one.
     pub fn take(&self, rank: usize) -> bool {
+        // One atomic operation: a lookup that marks the entry at the same time is either returned here or keeps its
+        // mark.
         self.word(rank).is_some_and(|(word, bit)| word.fetch_and(!bit, Relaxed) & bit != 0)
     }
 

@@ -65,6 +65,7 @@ impl HashPages {
         apply: &mut A,
     ) -> Result<(), BuildError> {
         let count: usize = changes.iter().map(|changes| changes.len()).sum();
+        // In two parts, one after the other, because the numbers of changes have a limited number of bits.
         match changes {
             [only] if count > MERGED_MAX => {
                 let (first, second) = only.split_at(count / 2);
@@ -88,6 +89,7 @@ impl HashPages {
         for (number, end) in ends.into_iter().enumerate() {
             let changes = &sorted[start..end];
             start = end;
+            // The bits that a tag leaves, at least 23: enough for the numbers of `MERGED_MAX` changes.
             let number_bits = 64 - division.tag_bits(number);
             order.clear();
             order.extend(
@@ -115,6 +117,7 @@ impl HashPages {
             pages.push(HashPage::of(division.tag_bits(number), &entries));
         }
         drop(before);
+        // All pages at once. A clone of before keeps the old pages.
         *self = HashPages::from_pages(self.hash_bits(), pages)?;
         Ok(())
     }
@@ -140,6 +143,7 @@ impl HashPages {
         let Some(merged) = merge.merge(page, changes, tag) else { return false };
         self.len = self.len + merged.len() as u64 - page.len() as u64;
         self.page_bytes = self.page_bytes + merged.heap_bytes() - page.heap_bytes();
+        // Another page and not the same one: a clone may share it.
         self.pages[number] = Arc::new(merged);
         true
     }
@@ -198,6 +202,7 @@ impl Merge {
             len += usize::from(change.from().is_none());
             units |= change.to().unwrap_or_default();
         }
+        // `None` if more entries are removed than there are.
         let len = len.checked_sub(changes.iter().filter(|change| change.to().is_none()).count())?;
         let mut merged = Filling::of(page, 64 - units.leading_zeros(), len);
         let mut entries = page.entries();

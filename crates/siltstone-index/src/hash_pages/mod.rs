@@ -102,6 +102,7 @@ impl HashPages {
             if tag_bits < TAG_BITS_MIN {
                 return Err(wrong(tag_bits));
             }
+            // Lost pages are empty: their entries are missing, and those of the other pages are found.
             let page = page.unwrap_or_else(|| HashPage::new(tag_bits));
             // The bytes of a page do not say where it belongs. With tags of another width, lookups would
             // compare other bits.
@@ -177,6 +178,7 @@ impl HashPages {
     pub fn insert(&mut self, hash: u64, unit: u64) {
         self.change(hash, |page, tag| page.insert(tag, unit));
         self.len += 1;
+        // The next page in order, not the full one, so that two numbers describe the division.
         if self.len > PAGE_ENTRIES * self.pages.len() as u64 && self.division.can_split() {
             self.split_next();
         }
@@ -186,7 +188,9 @@ impl HashPages {
     fn change<T>(&mut self, hash: u64, change: impl FnOnce(&mut HashPage, u64) -> T) -> T {
         let (page, tag) = self.division.home(hash);
         let page = &mut self.pages[page];
+        // Before and after, because the copy of a shared page may have another capacity.
         self.page_bytes -= page.heap_bytes();
+        // A snapshot that shares the page keeps it as it was.
         let page = Arc::make_mut(page);
         let result = change(page, tag);
         self.page_bytes += page.heap_bytes();
@@ -200,6 +204,7 @@ impl HashPages {
         self.page_bytes -= self.pages[page].heap_bytes();
         self.page_bytes += halves.iter().map(HashPage::heap_bytes).sum::<usize>();
         self.pages.splice(page..=page, halves.map(Arc::new));
+        // From the number of pages, so that the division always agrees with the list.
         self.division = Division::new(self.hash_bits(), self.pages.len());
     }
 
@@ -233,6 +238,7 @@ impl HashPages {
             let first = division.first_hash(number);
             page.entries().map(move |PageEntry { tag, unit }| (first | tag << shift, unit))
         });
+        // Only the first page has hashes below the first one.
         entries.skip_while(move |(other, _)| other >> shift < hash >> shift)
     }
 

@@ -176,10 +176,12 @@ impl HashPage {
     #[inline]
     fn group(&self, group: usize) -> Group {
         let bit = if group == 0 { 0 } else { self.end_of_group(group - 1) + 1 };
+        // Before the group are a zero for each group and a one for each entry.
         let start = bit - group;
         let (mut word, mut ones) = (bit / 64, 0);
         let mut bits = !(self.words.get(word).copied().unwrap_or(0)) >> (bit % 64);
         let mut left = 64 - bit % 64;
+        // The ones of a group may continue in the next words.
         while bits == 0 && word + 1 < counts_words(self.len()) {
             ones += left;
             word += 1;
@@ -193,6 +195,7 @@ impl HashPage {
     #[inline]
     fn end_of_group(&self, group: usize) -> usize {
         let mut before = group;
+        // The entries follow the counts, which have a zero for every group: the search ends before the entries.
         for (at, word) in self.words.iter().enumerate() {
             let zeros = word.count_zeros() as usize;
             if before < zeros {
@@ -222,6 +225,7 @@ impl HashPage {
         self.widen_for(unit);
         let (group, low) = self.split_tag(tag);
         let Group { bit, mut ranks } = self.group(group);
+        // Before entries of an equal tag, because a lookup returns the newest first.
         let rank = ranks.find(|&rank| self.low(rank) >= low).unwrap_or(ranks.end);
         let counts = counts_words(self.len());
         let more_counts = counts_words(self.len() + 1) - counts;
@@ -235,6 +239,7 @@ impl HashPage {
         }
         self.len += 1;
         let counts = counts_words(self.len());
+        // The words of the counts have a free bit at their end now, so none is lost.
         open(&mut self.words[..counts], bit, 1);
         set(&mut self.words[..counts], bit, 1, 1);
         let width = self.entry_bits();
@@ -286,6 +291,7 @@ impl HashPage {
         }
         let words = fewer + (self.len() * width as usize).div_ceil(64);
         self.words.truncate(words);
+        // Some words are kept, so that the next insertion does not allocate.
         self.words.shrink_to(words + 2 * GROWTH_WORDS);
         self.marks.remove(rank, self.len());
         true
@@ -316,6 +322,7 @@ impl HashPage {
         let needed = 64 - unit.leading_zeros();
         debug_assert!(needed <= UNIT_BITS_MAX + MARK_BITS, "a unit of {needed} bits");
         if needed > self.unit_bits.into() {
+            // Marks belong to ranks, which do not change here.
             let marks = std::mem::take(&mut self.marks);
             let wider = HashPage::from_sorted(self.tag_bits(), needed, self.len(), self.entries());
             *self = HashPage { marks, ..wider };
@@ -352,6 +359,7 @@ impl HashPage {
     /// least 10 bits.
     pub(super) fn split(&self) -> [HashPage; 2] {
         let tag_bits = self.tag_bits() - 1;
+        // The group in the middle is the first with a 1 as the first bit of its tags.
         let low = self.group(GROUPS / 2).ranks.start;
         [(0, low), (low, self.len())].map(|(start, end)| {
             let entries = self.entries().skip(start).take(end - start);
@@ -424,6 +432,7 @@ impl HashPage {
         )?;
         let len = reader.u32("a number of entries")?;
         let mut page = HashPage { words: Vec::new(), marks: Marks::default(), len, tag_bits, unit_bits };
+        // Less than 2^32 entries of at most 72 bits, so nothing overflows. `words` refuses what the bytes do not have.
         let words = counts_words(page.len())
             .saturating_add(page.len().saturating_mul(page.entry_bits() as usize).div_ceil(64));
         page.words = reader.words(words, "counts and entries")?;
@@ -490,6 +499,7 @@ impl Filling {
     /// Adds the next entry. Returns `None` if the page has all for which it is made.
     #[inline(always)]
     pub fn push(&mut self, PageEntry { tag, unit }: PageEntry) -> Option<()> {
+        // The words have space for this number of entries only.
         if self.rank == self.page.len() {
             return None;
         }

@@ -56,6 +56,7 @@ impl PartialKeyCuckoo {
     /// Frees a slot in one of two full buckets of a region. `None`, without a change, if there is no chain.
     pub(super) fn make_room(&mut self, homes: [u32; 2]) -> Option<Slot> {
         let mut search = PathSearch::new(self.region_mask() + 1);
+        // The chain is complete before an item moves, so a search without success changes nothing.
         let (visit, free) = self.shortest_chain(homes, &mut search)?;
         Some(self.move_chain(&search.queue, visit, free))
     }
@@ -80,6 +81,7 @@ impl PartialKeyCuckoo {
             // An item has only one other bucket, and its tag alone determines it: no key has to be read.
             for (way, tag) in self.slots.tags(from.bucket).into_iter().enumerate() {
                 let bucket = self.settings.other_bucket(from.bucket, tag);
+                // The number fits in 16 bits, because the search ends after 2,048 buckets.
                 search.visit(Visit { bucket, parent: next as u16, parent_way: way as u8 }, mask);
             }
             next += 1;

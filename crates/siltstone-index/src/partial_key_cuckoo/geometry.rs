@@ -83,6 +83,7 @@ impl CuckooSettings {
         // the tag.
         let for_bucket = fingerprint.wrapping_mul(GOLDEN_RATIO);
         let tags = (1u64 << self.tag_bits) - 1;
+        // From 1 on, because 0 marks an empty slot.
         let tag = 1 + ((u128::from(rest) * u128::from(tags)) >> 64) as u16;
         let local = match self.buckets_per_region_log2 {
             0 => 0,
@@ -97,6 +98,7 @@ impl CuckooSettings {
     pub(crate) fn other_bucket(&self, bucket: u32, tag: u16) -> u32 {
         let mask = (1u32 << self.buckets_per_region_log2) - 1;
         let hash = u32::from(tag).wrapping_mul(0x5bd1_e995);
+        // From 1 to the mask, so the other bucket is another one of the same region.
         let distance = 1 + ((u64::from(hash) * u64::from(mask)) >> 32) as u32;
         bucket ^ (distance & mask)
     }

@@ -100,8 +100,10 @@ impl PartialKeyCuckoo {
         let slot = homes
             .into_iter()
             .find_map(|bucket| self.free_slot(bucket))
+            // Only if both buckets are full, because the search for a chain takes longer.
             .or_else(|| self.make_room(homes))
             .ok_or_else(|| CuckooFull { len: self.len, slots: self.slots() })?;
+        // The slot is empty: a displacement has moved its item.
         self.slots.put(slot, tag, position);
         self.len += 1;
         Ok(slot)
@@ -120,6 +122,7 @@ impl PartialKeyCuckoo {
 
     /// Returns the position in a slot; `None` if it is empty or beyond the table.
     pub fn position(&self, slot: Slot) -> Option<u32> {
+        // A slot that was returned before an insertion may be empty or have another key now.
         let taken = slot < self.slots() && self.slots.tag(slot) != EMPTY;
         taken.then(|| self.slots.position(slot))
     }
@@ -180,6 +183,7 @@ impl PartialKeyCuckoo {
     /// last has no slots.
     pub fn region_slots(&self, region: u32) -> impl Iterator<Item = (Slot, u16, u32)> + '_ {
         let slots = u64::from(self.settings.slots_per_region());
+        // In 64 bits, because the slots of a region that does not exist may exceed 32.
         let first = (u64::from(region) * slots).min(u64::from(self.slots()));
         let end = (first + slots).min(u64::from(self.slots()));
         (first as Slot..end as Slot).filter_map(|slot| {
@@ -194,6 +198,7 @@ impl PartialKeyCuckoo {
     }
 
     fn free_slot(&self, bucket: u32) -> Option<Slot> {
+        // A tag is never 0, so 0 means that the slot is free.
         let way = self.slots.tags(bucket).iter().position(|&tag| tag == EMPTY)?;
         Some(bucket * SLOTS_PER_BUCKET + way as u32)
     }

@@ -36,6 +36,7 @@ impl Slots {
 
     pub(super) fn position(&self, slot: Slot) -> u32 {
         let (byte, shift) = self.place_of_position(slot);
+        // At most 32 bits after at most 7 others, so one word has all of them.
         (self.word(byte) >> shift & low_ones(self.position_bits)) as u32
     }
 
@@ -66,6 +67,7 @@ impl Slots {
     }
 
     fn set(&mut self, byte: usize, shift: u32, bits: u32, value: u64) {
+        // The bits around it are written again as they were. `&mut self` excludes a change in between.
         let word = self.word(byte) & !(low_ones(bits) << shift) | (value & low_ones(bits)) << shift;
         self.bytes[byte..byte + WORD_BYTES].copy_from_slice(&word.to_le_bytes());
     }

@@ -42,6 +42,7 @@ impl BucketCounts {
         let mut counts = Self { keys: 0, sums: Box::default(), least, excesses };
         let mut sums = Vec::with_capacity(buckets.div_ceil(BUCKETS_PER_SUM));
         for group in (0..buckets).step_by(BUCKETS_PER_SUM) {
+            // Before the keys of this group are added: a sum counts the keys before its bucket.
             sums.push(counts.keys);
             counts.keys += counts.sum(group, buckets.min(group + BUCKETS_PER_SUM));
         }
@@ -66,6 +67,7 @@ impl BucketCounts {
             Excesses::Narrow(all) => all[bucket].into(),
             Excesses::Wide(all) => all[bucket],
         };
+        // Saturating, because `decode` checks the sum of the counts but not each of them.
         (self.sums[group] + self.sum(group * BUCKETS_PER_SUM, bucket), self.least.saturating_add(excess))
     }
 
@@ -99,6 +101,7 @@ impl BucketCounts {
         let keys = reader.u64("a number of keys")?;
         reader.check(8, keys <= KEYS_MAX, || "at most 2^44 keys".into(), || keys.to_string())?;
         let buckets = reader.u64("a number of buckets")?;
+        // At least one, so that every placement has a bucket.
         let allowed = (1..=KEYS_MAX).contains(&buckets);
         reader.check(8, allowed, || "1 to 2^44 buckets".into(), || buckets.to_string())?;
         let least = reader.u32("the lowest count of a bucket")?;

@@ -88,6 +88,7 @@ impl PerfectIndexBuilder {
     pub fn push(&mut self, placement: u64) -> Result<Option<&[u64]>, BuildError> {
         let bucket = bucket_of(self.buckets, placement);
         let current = self.counts.len() as u64;
+        // The seeds of earlier buckets are final, and the writer has placed their records.
         if bucket < current {
             let last = self.placements.last().copied().unwrap_or(u64::MAX);
             return Err(BuildError::OutOfOrder { last, got: placement });
@@ -121,6 +122,7 @@ impl PerfectIndexBuilder {
 
     /// Returns the index, and the blocks of the records of the last bucket.
     pub fn finish(mut self) -> (PerfectIndex, Vec<u64>) {
+        // The writer has taken the units of the last finished bucket.
         self.units.clear();
         if !self.placements.is_empty() {
             self.finish_bucket();
@@ -131,6 +133,7 @@ impl PerfectIndexBuilder {
 
     /// Returns the index of the records in finished buckets, as if there were no others.
     pub fn finished_buckets(&self) -> PerfectIndex {
+        // Copies, because the builder continues.
         let (counts, seeds, exceptions) = (self.counts.clone(), self.seeds.clone(), self.exceptions.clone());
         index_of(self.shape, self.buckets, self.first, counts, seeds, exceptions)
     }
@@ -141,11 +144,13 @@ impl PerfectIndexBuilder {
         let tree = self.shape.tree(bucket).filter(|_| self.is_solvable());
         let solved = tree.and_then(|tree| Some((tree, self.solve(bucket, &tree)?)));
         let solution = solved.map_or(Solution::Ordered, |(_, salt)| Solution::Salted(salt));
+        // A bucket that is not listed has salt 0, with which nearly all are solved.
         if solution != Solution::Salted(0) {
             self.exceptions.push(Exception { bucket: number, solution });
         }
         self.units.clear();
         if let Some((tree, salt)) = solved {
+            // The same computation as in a lookup, so a record is placed where lookups read.
             let window = |end| self.seeds.get(end, WINDOW_BITS);
             let unit = |placement| unit_in(self.shape, bucket, &tree, hash_of(placement, salt), window);
             self.units.extend(self.placements.iter().map(|&placement| unit(placement)));

@@ -167,6 +167,7 @@ impl PerfectOutline {
     /// Returns the unit, block or slot, of a key; all units of the bucket if the bucket is not solved. `window` returns
     /// the bits of the seeds that end at a given bit.
     fn locate(&self, placement: u64, window: impl Fn(u64) -> u64) -> Range<u64> {
+        // Without keys there is no unit, and `end - 1` below would be negative.
         if self.counts.keys() == 0 {
             return 0..0;
         }
@@ -175,12 +176,14 @@ impl PerfectOutline {
             Solution::Salted(salt) => Some(salt),
             Solution::Ordered => None,
         };
+        // An empty bucket has no tree, and one with a damaged count may have none: no unit is computed for these.
         let solved = salt.and_then(|salt| Some((self.shape.tree(bucket)?, hash_of(placement, salt))));
         if let Some((tree, hash)) = solved {
             let unit = unit_in(self.shape, bucket, &tree, hash, window);
             return unit..unit + 1;
         }
         let Bucket { first, len, .. } = bucket;
+        // An empty bucket gives a unit next to it, because the index never reports that a key is absent.
         let (units, end) =
             (self.shape.target.unit_len(), self.counts.keys().min(first + u64::from(len.max(1))));
         first.min(end - 1) / units..end.div_ceil(units)
@@ -193,6 +196,7 @@ impl PerfectOutline {
             let at = (end / 8).checked_sub(start).and_then(|at| usize::try_from(at).ok());
             let mut window = [0; 16];
             let bytes = at.and_then(|at| seeds.get(at..)).unwrap_or_default();
+            // 64 bits that begin at any bit are in nine bytes.
             window.iter_mut().zip(bytes).take(9).for_each(|(to, from)| *to = *from);
             (u128::from_le_bytes(window) >> (end % 8)) as u64
         })
@@ -206,6 +210,7 @@ impl PerfectOutline {
         let Bucket { number, first, len } = self.bucket(placement);
         let bit = |buckets, keys| self.shape.start(buckets, keys) >> FRACTION_BITS;
         let end = bit(number + 1, first + u64::from(len)) + u64::from(WINDOW_BITS);
+        // Whole bytes on both sides: a window begins and ends at any bit.
         bit(number, first) / 8..end.div_ceil(8).min(self.seeds_bytes())
     }
 
@@ -229,6 +234,7 @@ impl PerfectOutline {
     pub fn first_block_of_bucket(&self, placement: u64) -> u64 {
         match self.counts.keys() {
             0 => 0,
+            // Rounded down: the bucket may begin within a unit.
             _ => self.bucket(placement).first / self.shape.target.unit_len(),
         }
     }

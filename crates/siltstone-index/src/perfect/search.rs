@@ -128,6 +128,7 @@ impl SeedSearch {
         end_before: &mut u64,
     ) -> Option<()> {
         let bits_end = bits_end >> FRACTION_BITS;
+        // With fewer bits than its seeds need, the bucket is given up before the search.
         let advance = u32::try_from(bits_end.checked_sub(*end_before)?).ok()?;
         *end_before = bits_end;
         self.nodes.push(Node {

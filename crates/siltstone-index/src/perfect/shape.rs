@@ -130,9 +130,11 @@ impl Shape {
         let part_len = target.part_len();
         let parts_on_average = target.bucket_len().div_ceil(part_len);
         let mut splits = vec![Split::default(); 2];
+        // Larger buckets have no tree, so they are not solved.
         for parts in 2..=parts_on_average * BUCKET_PARTS_FACTOR_MAX {
             let (left, right) = (left_parts(parts), parts - left_parts(parts));
             let bits = split_bits(u64::from(left * part_len), u64::from(right * part_len));
+            // Fractions of a bit are kept here. They are rounded down where the seeds are.
             let width = (bits + target.spare_bits(parts)) as u32;
             let below = splits[left as usize].subtree + splits[right as usize].subtree;
             splits.push(Split { width, subtree: width + below });
@@ -181,13 +183,16 @@ impl Shape {
             Target::Blocks(len) => (bucket.first % u64::from(len)) as u32,
             Target::Slots => 0,
         };
+        // Checked, because damaged counts may be any numbers.
         let parts = offset.checked_add(bucket.len)?.div_ceil(part_len);
         let splits = u64::from(self.splits.get(parts as usize).filter(|_| bucket.len > 0)?.subtree);
         let groups = match self.target {
             Target::Blocks(_) => 0,
+            // The last group has 1 to 5 keys, because the number of parts is rounded up.
             Target::Slots => self.groups_bits(parts, bucket.len - (parts - 1) * part_len),
         };
         let end = self.start(bucket.number + 1, bucket.first + u64::from(bucket.len));
+        // The seeds end where those of the next bucket may begin, so the slack is before the root's seed.
         let seeds_start = end.checked_sub(splits + groups)?;
         // Its seeds would overlap those of the bucket before.
         if seeds_start < self.start(bucket.number, bucket.first) {
@@ -234,6 +239,7 @@ fn split_bits(left: u64, right: u64) -> u64 {
     const HALF_LOG2_2_PI: u64 = 86_884;
     const CORRECTION: u64 = 7_879;
     let all = left + right;
+    // In integers, because all readers of the format must derive the same widths.
     let half_log2 = HALF_LOG2_2_PI + (log2(left) + log2(right)) / 2 - log2(all) / 2;
     half_log2 + CORRECTION / left + CORRECTION / right - CORRECTION / all
 }

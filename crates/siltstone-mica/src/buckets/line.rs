@@ -41,11 +41,13 @@ impl<'a> Line<'a> {
     /// Returns the next spare bucket of the chain, counted from 1; 0 for none.
     #[inline]
     pub fn next(self) -> u32 {
+        // Relaxed, as all words of a bucket: the fences of `Mode` order them.
         (self.header().load(Relaxed) >> 32) as u32
     }
 
     /// Sets the next spare bucket. The bucket must be locked.
     pub fn set_next(self, next: u32) {
+        // The bucket is locked, so no other thread changes the version between the load and the store.
         let version = self.header().load(Relaxed) & u64::from(u32::MAX);
         self.header().store(u64::from(next) << 32 | version, Relaxed);
     }
@@ -63,6 +65,7 @@ impl<'a> Line<'a> {
     /// Returns the entries in use.
     #[inline]
     pub fn used(self) -> Slots {
+        // No used entry has tag 0: `home` makes no such tag.
         Slots(!self.with_tag(0).0 & ((1 << BUCKET_ENTRIES) - 1))
     }
 
@@ -75,6 +78,7 @@ impl<'a> Line<'a> {
 
     #[inline]
     pub fn tag(self, slot: usize) -> u16 {
+        // No slot is higher: this only bounds the index.
         let slot = slot.min(LAST);
         (self.0[1 + slot / 4].load(Relaxed) >> (slot % 4 * 16)) as u16
     }
@@ -88,6 +92,7 @@ impl<'a> Line<'a> {
     #[inline]
     pub fn set_offset(self, slot: usize, offset: u32) {
         let (word, shift) = if slot >= LAST { (3, 32) } else { (4 + slot / 2, slot % 2 * 32) };
+        // Two entries share the word. The bucket is locked, so no change of the other one is lost.
         let others = self.0[word].load(Relaxed) & !(u64::from(u32::MAX) << shift);
         self.0[word].store(others | u64::from(offset) << shift, Relaxed);
     }
@@ -96,6 +101,7 @@ impl<'a> Line<'a> {
     pub fn set_tag(self, slot: usize, tag: u16) {
         let slot = slot.min(LAST);
         let (word, shift) = (1 + slot / 4, slot % 4 * 16);
+        // Up to four entries share the word. The bucket is locked, so no change of the others is lost.
         let others = self.0[word].load(Relaxed) & !(u64::from(u16::MAX) << shift);
         self.0[word].store(others | u64::from(tag) << shift, Relaxed);
     }
@@ -108,6 +114,7 @@ pub(super) fn equal_lanes(word: u64, sought: u64) -> u32 {
     // are all 0, and carries nothing into the next lane.
     let difference = word ^ sought;
     let zero = !(((difference & LOW_BITS) + LOW_BITS) | difference | LOW_BITS);
+    // Each lane adds a bit at four places, all of them different, so nothing is carried into the gathered bits.
     ((zero >> 15).wrapping_mul(GATHER) >> 48) as u32 & 0xf
 }
 

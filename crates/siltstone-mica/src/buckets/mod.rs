@@ -119,13 +119,16 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     /// Returns the position of a key with this hash.
     #[inline]
     pub fn home(&self, hash: u64) -> Home {
+        // Without the bits of the partition: they are equal in all hashes, and would leave most buckets empty.
         let high = hash << self.partition_bits >> 32;
+        // Scaled, not masked: any number of buckets is possible, and buckets ascend with the hash, which scans need.
         let bucket = ((high * u64::from(self.main)) >> 32) as u32;
         Home { bucket, tag: (hash as u16).max(1) }
     }
 
     /// Returns a main bucket by its number, below [`main`](Buckets::main), without a tag.
     pub fn home_of_bucket(&self, bucket: u32) -> Home {
+        // A number that is too high would be that of a spare bucket.
         Home { bucket: bucket.min(self.main - 1), tag: 0 }
     }
 
@@ -144,6 +147,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
 
     #[inline]
     fn spare_line(&self, spare: u32) -> u32 {
+        // Spare buckets count from 1, because 0 ends a chain.
         self.main + (spare - 1)
     }
 
@@ -156,6 +160,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     /// Returns the offsets of the entries of the main bucket with the key's tag, whose items are worth prefetching.
     #[inline]
     pub fn candidates(&self, home: Home) -> impl Iterator<Item = u32> {
+        // No version is compared: a torn offset costs a prefetch that is not used.
         let line = self.line(home.bucket);
         line.with_tag(home.tag).map(move |slot| line.offset(slot))
     }
@@ -165,6 +170,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     #[inline]
     pub fn find<M: Mode>(&self, home: Home, seen: u64, mut is_it: impl FnMut(u32) -> bool) -> SearchResult {
         let mut number = home.bucket;
+        // From the header that was seen, so that link and version are of one moment.
         let mut next = (seen >> 32) as u32;
         loop {
             let line = self.line(number);
@@ -213,6 +219,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         }
         let _locked = self.lock::<M>(home);
         let mut emptied = 0;
+        // Without the chain: only lossy indexes are swept, and they have none.
         for slot in line.used().filter(dangling) {
             line.set_tag(slot, 0);
             emptied += 1;
@@ -265,6 +272,7 @@ impl<W: Deref<Target = [AtomicU64]>, M: Mode> Locked<'_, W, M> {
     #[inline]
     pub fn find(&self, is_it: impl FnMut(u32) -> bool) -> Option<BucketEntry> {
         let header = self.buckets.header(self.home).load(atomic::Ordering::Relaxed);
+        // The bucket is locked, so nothing changes, and no version is compared.
         match self.buckets.find::<Erew>(self.home, header, is_it) {
             SearchResult::Found(entry) => Some(entry),
             SearchResult::Absent | SearchResult::Changed => None,
@@ -301,6 +309,7 @@ impl<W: Deref<Target = [AtomicU64]>, M: Mode> Locked<'_, W, M> {
         let spare = buckets.spares.take(below).ok_or(NoSpare)?;
         // Filled before it is linked, so that the chain is valid at any time.
         let fresh = buckets.line(buckets.spare_line(spare));
+        // It still has the link of the stack of free buckets.
         fresh.set_next(0);
         fresh.set(0, home.tag, offset);
         buckets.line(last).set_next(spare);
@@ -328,6 +337,7 @@ impl<W: Deref<Target = [AtomicU64]>, M: Mode> Locked<'_, W, M> {
         if last != entry.line
             && let Some(slot) = line.used().next()
         {
+            // The copy first: a reader in between finds the entry twice, and then a changed version.
             hole.set(entry.slot.into(), line.tag(slot), line.offset(slot));
             line.set_tag(slot, 0);
         } else {

@@ -57,10 +57,12 @@ pub trait Mode: sealed::Sealed + Send + Sync + 'static {
         if Self::CONCURRENT_WRITES {
             let try_lock = |seen| {
                 let (locked, order) = (next_version(seen), Ordering::Relaxed);
+                // Acquire: this writer sees what the one before it has changed.
                 header.compare_exchange_weak(seen, locked, Ordering::Acquire, order).is_ok()
             };
             while !try_lock(wait_for_even(header)) {}
         } else if Self::CONCURRENT_READS {
+            // There is one writer, so no change is lost between the load and the store.
             header.store(next_version(header.load(Ordering::Relaxed)), Ordering::Relaxed);
         }
         if Self::CONCURRENT_READS {
@@ -73,6 +75,7 @@ pub trait Mode: sealed::Sealed + Send + Sync + 'static {
     #[inline]
     fn unlock(header: &AtomicU64) {
         if Self::CONCURRENT_READS {
+            // Only the thread that has locked it changes the header. Release: its changes come before the new version.
             header.store(next_version(header.load(Ordering::Relaxed)), Ordering::Release);
         }
     }
@@ -126,6 +129,7 @@ impl Mode for Crcw {
 
 #[inline]
 fn next_version(header: u64) -> u64 {
+    // The version wraps around within its 32 bits, so the link above it stays.
     (header & !VERSION) | (header.wrapping_add(1) & VERSION)
 }
 
@@ -133,6 +137,7 @@ fn next_version(header: u64) -> u64 {
 fn wait_for_even(header: &AtomicU64) -> u64 {
     let mut tries = 0;
     loop {
+        // Acquire: the changes before this version are seen by the reads that follow.
         let seen = header.load(Ordering::Acquire);
         if seen & 1 == 0 {
             return seen;

@@ -22,6 +22,7 @@ impl Spares {
     }
 
     pub fn free(&self) -> u32 {
+        // Counted after a bucket is taken or released, so it is exact only while no writer does that.
         self.free.load(Ordering::Relaxed)
     }
 
@@ -62,6 +63,7 @@ impl Spares {
         loop {
             // Before it is on the stack: a thread that takes it reads the bucket below.
             set_below((top & NUMBER) as u32);
+            // One more in the counter above the number: a `pop` that has read the old top fails.
             let with = (top & !NUMBER).wrapping_add(NUMBER + 1) | u64::from(spare);
             match self.stack.compare_exchange_weak(top, with, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,

@@ -1,4 +1,11 @@
 //! When a segment is cleaned, and when writes wait for that.
+//!
+//! 1. A look at all segments chooses one. The job holds it, so no other job works on it.
+//! 2. Each step cleans a piece of it (`clean` has these steps).
+//! 3. If cleaning is far behind, a second segment is cleaned at the same time. There must be space for the copies of
+//!    both, because neither segment is free before its own job has ended.
+//! 4. When a job has ended, the next step looks again. Over a store below, a running compaction is extended to what the
+//!    job has moved.
 
 use super::{CleanCounts, Jobs, Look};
 use crate::batch::TimestampMs;
@@ -57,6 +64,7 @@ impl Jobs {
                 ended.confirmed += step.confirmed;
                 ended.cleaned += u64::from(is_done);
             }
+            // Once, at the end: until then the copies have no last place that one extension could reach.
             if moves && is_done {
                 self.extend_compaction()?;
             }

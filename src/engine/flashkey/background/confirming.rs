@@ -1,4 +1,10 @@
 //! Confirms the overwrites of a segment that is not cleaned soon, and searches for those that are not noted.
+//!
+//! 1. A segment is chosen, one that a running compaction requires before all others. The job holds it.
+//! 2. Each step confirms some of its overwrites (`confirm` has these steps). Nothing is lost in a crash.
+//! 3. When all notes that the job has taken are resolved, it ends, and the next step looks for another segment.
+//!
+//! The search runs once per open (`search` has its steps). Until it ends, a compaction confirms nothing.
 
 use super::{ConfirmCounts, Jobs, Look, Requests, SEGMENT_BYTES_PER_NOTE};
 use crate::engine::flashkey::choice::Choice;
@@ -45,6 +51,7 @@ impl Jobs {
                 return Ok(Some(confirming));
             }
             self.ended.lock().confirmed_segments += 1;
+            // Before the look that this step requires, which must not choose the same segment again.
             if confirming.of_compaction {
                 self.compaction.lock().confirmed(&confirming.segment);
             }
@@ -61,6 +68,7 @@ impl Jobs {
             let heap_bytes = search.as_ref().map_or(0, IndexSearch::heap_bytes);
             self.memory.search_bytes.store(heap_bytes as u64, Relaxed);
             if search.is_none() {
+                // After the last notes: a compaction waits for this, because it confirms what is noted.
                 self.requests.remove(Requests::SEARCH);
                 self.changes.require_look();
             }

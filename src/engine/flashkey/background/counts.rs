@@ -164,6 +164,7 @@ impl CleanCounts {
     }
 
     pub fn pressure(&self) -> f64 {
+        // With records that leave, only the look compares the bytes with what flash may have: no excess is counted.
         if self.recycles {
             return self.found;
         }

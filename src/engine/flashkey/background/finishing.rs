@@ -65,6 +65,7 @@ impl Jobs {
 
     /// Ends a segment that grows and is mostly dead, or one for a long batch.
     fn end_segment(&self) -> Result<()> {
+        // At once, not with the next look: until then the following steps would end more segments.
         self.look.write().must_end = false;
         last_to_end(&self.logs).map_or(Ok(()), |class| self.logs.data.start_new_segment(class))
     }

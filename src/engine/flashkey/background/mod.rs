@@ -193,6 +193,7 @@ impl Changes {
 impl Jobs {
     pub fn new(logs: &Arc<IndexedLogs>, commits: &Arc<Commits>, memory: &Arc<Memory>) -> Jobs {
         let health = logs.health();
+        // Notes are not durable, so the overwrites from before this open have to be found.
         let requests = if logs.index.is_empty() { 0 } else { Requests::SEARCH };
         let jobs = Jobs {
             logs: logs.clone(),
@@ -276,6 +277,7 @@ impl Jobs {
     /// Requests that every dead byte that is in the logs now is removed, and that the index is saved. The following
     /// steps do it.
     pub fn request_compaction(&self) -> Result<()> {
+        // Only a finished segment is cleaned, so what is there now must end.
         self.logs.with_all_writers(|| self.logs.data.start_new_segments())?;
         *self.compaction.lock() = Compaction::of(self.logs.data.ends());
         let of_keys = Requests::FLUSH_KEYS | Requests::MERGE_KEYS;
@@ -326,6 +328,7 @@ impl Jobs {
     /// Chooses the segments to work on.
     fn choose(&self) -> Choice {
         let unconfirmed = self.logs.unconfirmed();
+        // A copy: each write reads the look, so its lock is not held while all segments are examined.
         let look = {
             let mut look = self.look.write();
             look.unconfirmed = unconfirmed;
@@ -335,6 +338,7 @@ impl Jobs {
         // Until then, not all overwrites are noted.
         let is_searching = self.requests.has(Requests::SEARCH);
         let are_noted = !(is_searching || look.is_on_flash && self.save_counts(&look).is_pending());
+        // Held to the end of the function, so of several threads one takes the compaction a part further.
         let mut compaction = self.compaction.lock();
         if compaction.confirms && compaction.noted_to.is_none() && are_noted {
             compaction.noted_to = Some(self.logs.data.ends());
@@ -342,6 +346,7 @@ impl Jobs {
         let is_index_full = look.is_index_full;
         let choice = Choice::new(&self.logs, &self.commits, &compaction, must_confirm, is_index_full);
         if compaction.confirms && !choice.is_unconfirmed && compaction.noted_to.is_some() {
+            // All that is dead is known by now, so the segments with dead bytes can be chosen.
             compaction.confirms = false;
         } else if !compaction.confirms
             && compaction.is_running()
@@ -356,6 +361,7 @@ impl Jobs {
             return choice;
         }
         self.changes.require_look();
+        // The compaction has got to its next part, and that may require another segment.
         Choice::new(&self.logs, &self.commits, &compaction, must_confirm, is_index_full)
     }
 
@@ -387,6 +393,7 @@ impl Jobs {
 
     /// Updates the state of the work, except that on segments.
     pub fn refresh_rest(&self) {
+        // First: this decides how many shards are to be in memory, and `is_moving` compares with that.
         self.memory.keep_within_budget();
         let index = &self.logs.index;
         let residency = index.residency();
@@ -406,6 +413,7 @@ impl Jobs {
         look.changes_share = residency.changes_bytes as f64 / changes_max;
         look.must_move = residency.is_moving;
         look.is_index_full = residency.memory_bytes > index_max;
+        // Clearly less than the limit: otherwise the next puts would make it full again.
         look.has_index_space = residency.memory_bytes < index_max / 8 * 7;
         look.is_on_flash = is_on_flash;
         look.unconfirmed_max = self.memory.unconfirmed_max(entries);

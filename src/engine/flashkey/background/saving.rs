@@ -43,6 +43,7 @@ impl Jobs {
             if !self.save_counts(&self.look()).is_pending() {
                 return Ok(None);
             }
+            // Before the request is removed: a thread that asks in between must see the one or the other.
             self.saving.begin();
             self.requests.remove(Requests::SAVE);
             // So that everything before it can be released.

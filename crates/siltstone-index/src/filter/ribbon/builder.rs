@@ -62,6 +62,7 @@ impl RibbonBuilder {
         }
         rest.sort_unstable();
         if layers.is_empty() {
+            // Without a layer no bucket has removed equal keys.
             rest.dedup();
             self.len = rest.len() as u64;
         }
@@ -150,6 +151,7 @@ impl LayerBuilder {
     fn fill_bucket(&mut self) {
         let mut keys = std::mem::take(&mut self.pending);
         keys.sort_unstable();
+        // Equal keys are in one bucket, so this removes all of them.
         keys.dedup();
         self.len += keys.len() as u64;
         let threshold = self.take_from(&keys);

@@ -111,6 +111,7 @@ impl RibbonFilter {
     pub fn new(keys: impl IntoIterator<Item = (u64, u64)>, bits: u8) -> Result<Self, BuildError> {
         let mut keys: Vec<(u64, u64)> = keys.into_iter().collect();
         keys.sort_unstable();
+        // Before they are counted, because the number of rows follows from the number of keys.
         keys.dedup();
         let mut builder = RibbonBuilder::new(keys.len() as u64, bits)?;
         keys.into_iter().try_for_each(|(placement, fingerprint)| builder.push(placement, fingerprint))?;
@@ -144,6 +145,7 @@ impl RibbonFilter {
         }
         let (buckets, block_count) =
             layers.last().map_or((0, 0), |last| (last.buckets_end(), last.blocks_end()));
+        // Their numbers follow from the layers, so the bytes do not state them.
         filter.thresholds = reader.take(buckets.div_ceil(2) as usize, "thresholds")?.into();
         filter.blocks = reader.words((block_count as usize).saturating_mul(bits as usize), "blocks")?.into();
         filter.listed = reader.words(listed as usize, "listed keys")?.into();
@@ -164,6 +166,7 @@ impl RibbonFilter {
     fn holds(&self, layer: &Layer, equation: Equation) -> bool {
         let columns = self.bits as usize;
         let block = layer.first_block + equation.start / ROWS_PER_BLOCK;
+        // Its rows are not in memory, so the key may be in the set.
         let Some(block) = block.checked_sub(self.left_out) else { return true };
         let block = block as usize * columns;
         let shift = equation.start % ROWS_PER_BLOCK;
@@ -179,6 +182,7 @@ impl RibbonFilter {
     #[must_use]
     pub fn without_before(&self, placement: u64) -> Self {
         let Some(first) = self.layers.first() else { return self.clone() };
+        // Blocks that were left out before are not there any more.
         let left_out = (first.start(placement) / ROWS_PER_BLOCK).max(self.left_out);
         let freed = (left_out - self.left_out) as usize * self.bits as usize;
         let (layers, thresholds) = (self.layers.clone(), self.thresholds.clone());
@@ -200,8 +204,10 @@ impl Filter for RibbonFilter {
             if !is_bumped(equation.start, threshold) {
                 return self.holds(layer, equation);
             }
+            // The next layer has another position and hash of the key, independent of the one that failed.
             key = key.next();
         }
+        // Every layer has bumped the key, so only the list may have it.
         self.listed.binary_search(&key.hash).is_ok()
     }
 
@@ -259,6 +265,7 @@ impl Layer {
 
     #[inline]
     fn start(&self, position: u64) -> u64 {
+        // The last start is the first row of the last block, so no equation reaches beyond the layer.
         let starts = (self.blocks - 1) * ROWS_PER_BLOCK + 1;
         ((u128::from(position) * u128::from(starts)) >> 64) as u64
     }

@@ -39,6 +39,7 @@ pub(super) fn give_portably(first: &[u64], second: &[u64], rows: Rows, mut value
         }
         value >>= LANES;
     }
+    // The columns that fill no vector: filters have any number of bits.
     let mut rest = first_rest.iter().zip(second_rest).enumerate();
     rest.all(|(lane, (first, second))| {
         parity((first & rows.here) ^ (second & rows.beyond)) == u64::from(value >> lane & 1)
