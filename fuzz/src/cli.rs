@@ -1,8 +1,8 @@
 //! The formats of the command line.
 
-#[path = "../../crates/siltstone-cli/src/dedup/formats.rs"]
+#[path = "../../crates/siltstone-dedup/src/formats.rs"]
 pub mod formats;
-#[path = "../../crates/siltstone-cli/src/notation.rs"]
+#[path = "../../crates/siltstone-command/src/notation.rs"]
 pub mod notation;
 #[path = "../../crates/siltstone-cli/src/stream.rs"]
 pub mod stream;

@@ -1,10 +1,11 @@
 //! `siltstone compact`: merges everything into the last store.
 
-use crate::open::{self, Location};
+use crate::open::Location;
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
 use crate::progress::{Stopwatch, spinner};
 use clap::Args;
+use siltstone_command::database;
 
 const EXAMPLES: &str = "
   siltstone compact --db DIR";
@@ -24,7 +25,7 @@ pub struct CompactArgs {
 pub fn run(args: CompactArgs) -> Result {
     let (bar, watch) = (spinner("compacting"), Stopwatch::start());
     for directory in place::databases(&args.location.db) {
-        let database = open::open(args.location.builder(directory).create(false))?;
+        let database = database::open(args.location.builder(directory).create(false))?;
         database.compact()?;
         database.close()?;
     }

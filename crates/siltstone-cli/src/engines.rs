@@ -36,6 +36,10 @@ pub fn run(args: &EnginesArgs) -> Result {
     Ok(Outcome::Done)
 }
 
+fn shown(kind: EngineKind) -> impl Iterator<Item = SettingInfo> {
+    kind.settings().describe().into_iter().filter(|setting| setting.is_shown)
+}
+
 fn as_json(kind: EngineKind) -> Value {
     let setting = |setting: SettingInfo| {
         json!({
@@ -46,7 +50,7 @@ fn as_json(kind: EngineKind) -> Value {
             "description": setting.doc,
         })
     };
-    let settings: Vec<Value> = kind.settings().describe().into_iter().map(setting).collect();
+    let settings: Vec<Value> = shown(kind).map(setting).collect();
     let paper: Map<_, Value> =
         kind.settings().paper().iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
     json!({ "engine": kind.name(), "summary": kind.info().summary, "settings": settings, "paper": paper })
@@ -55,7 +59,7 @@ fn as_json(kind: EngineKind) -> Value {
 fn print(out: &mut impl Write, kind: EngineKind) -> io::Result<()> {
     let default = if kind == EngineKind::default() { " (default)" } else { "" };
     writeln!(out, "{}{default}: {}", kind.name(), kind.info().summary)?;
-    for SettingInfo { name, value, limits, is_kept, doc, .. } in kind.settings().describe() {
+    for SettingInfo { name, value, limits, is_kept, doc, .. } in shown(kind) {
         let kept = if is_kept { "; kept in the database" } else { "" };
         writeln!(out, "\n  {name}={value}\n      {limits}{kept}")?;
         let mut line = String::new();

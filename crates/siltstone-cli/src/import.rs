@@ -2,7 +2,7 @@
 
 use crate::delete::delete_found;
 use crate::interrupt::Interrupt;
-use crate::open::{Creation, Location, check_lengths, expiry_after};
+use crate::open::{Creation, Location, check_lengths};
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::progress::{Stopwatch, byte_bar, show_bytes};
 use crate::quantity::counted;
@@ -10,6 +10,7 @@ use crate::source::{SourceArgs, Wanted};
 use clap::Args;
 use siltstone::key::{HASH_LENGTH_MIN, check_key, check_value};
 use siltstone::{Batch, Change, Database, Error, NEVER, Record, Shape, WriteOptions};
+use siltstone_command::database::expiry_after;
 use std::collections::HashSet;
 use std::time::Duration;
 

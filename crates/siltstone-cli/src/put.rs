@@ -1,12 +1,13 @@
 //! `siltstone put`: sets the value of a key.
 
 use crate::input::{self, ArgumentArgs};
-use crate::open::{Creation, Location, expiry_after};
+use crate::open::{Creation, Location};
 use crate::outcome::{Outcome, Result, help_with_arguments};
 use crate::quantity::parse_time;
 use clap::Args;
 use siltstone::{Change, Durability, WriteOptions};
 use siltstone_bench::named::by_name;
+use siltstone_command::database::expiry_after;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! The inputs of a command that takes records: files of several formats, also compressed, read one after the other.
 
-use crate::input;
 use crate::interrupt::Interrupt;
 use crate::notation::NotationArgs;
 use crate::outcome::{complain, wrong_usage};
@@ -12,6 +11,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use indicatif::ProgressBar;
 use siltstone::Record;
+use siltstone_command::patient;
 use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -236,7 +236,7 @@ impl SourceArgs {
         {
             return parquet::source(file, &columns, bar.clone());
         }
-        let source = bar.wrap_read(input::open(input, interrupt)?);
+        let source = bar.wrap_read(patient::open(input, interrupt)?);
         let source = BufReader::with_capacity(1 << 20, stream::decompressed(source)?);
         Format::source(format, &columns, source)
     }

@@ -1,12 +1,13 @@
 //! `siltstone stats`: prints the contents and costs of a database.
 
-use crate::open::{self, Location};
+use crate::open::Location;
 use crate::outcome::{Outcome, Result, help};
 use crate::place;
 use clap::Args;
 use serde_json::json;
 use siltstone::{EngineKind, SettingInfo, Stats};
 use siltstone_bench::accounts;
+use siltstone_command::database;
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
@@ -37,7 +38,7 @@ pub fn run(args: StatsArgs) -> Result {
     let mut out = stdout().lock();
     let mut metrics = Vec::new();
     for directory in place::databases(&args.location.db) {
-        let database = open::open(args.location.builder(&directory).read_only(true))?;
+        let database = database::open(args.location.builder(&directory).read_only(true))?;
         let stats = database.stats();
         // After the statistics, because it does reads.
         let keys = database.approximate_len()?;

@@ -2,13 +2,14 @@
 
 use crate::dedup;
 use crate::interrupt::Interrupt;
-use crate::open::{self, Place};
+use crate::open::Place;
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
 use crate::quantity::counted;
 use clap::Args;
 use serde_json::{Value, json};
 use siltstone::VerifyReport;
+use siltstone_command::database;
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -41,7 +42,7 @@ pub fn run(args: VerifyArgs) -> Result {
         outcome = Outcome::Negative;
     }
     for database in place::databases(&directory) {
-        let report = open::verify(&database, &interrupt)?;
+        let report = database::verify(&database, &interrupt)?;
         print(&database, &report, args.json)?;
         if !report.damage.is_empty() {
             outcome = Outcome::Negative;

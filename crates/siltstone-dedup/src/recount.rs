@@ -2,12 +2,12 @@
 
 use super::formats::{FileEntry, Metadata, State};
 use super::index::{self, DAMAGED, Index, STATE_KEY, synced};
-use crate::outcome::complain;
-use crate::progress::{Stopwatch, item_bar};
-use crate::quantity::counted;
 use anyhow::Context;
 use indicatif::ProgressBar;
 use siltstone::Batch;
+use siltstone_command::outcome::complain;
+use siltstone_command::progress::{Stopwatch, item_bar};
+use siltstone_command::quantity::counted;
 use std::collections::HashSet;
 
 /// The number of records that are written together.

@@ -11,6 +11,7 @@ mod forget;
 mod formats;
 mod index;
 mod parameters;
+pub mod place;
 mod readers;
 mod recorder;
 mod recount;
@@ -20,11 +21,7 @@ mod runs;
 mod scan;
 mod walk;
 
-use crate::interrupt::Interrupt;
-use crate::notation::shown;
-use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
 use crate::place::{CHUNKS, FILES, PARAMETERS, check_repaired};
-use crate::quantity::{counted, parse_whole};
 use anyhow::{Context, bail, ensure};
 use chunks::{Chunking, HashKind};
 use clap::{Args, Subcommand};
@@ -37,6 +34,10 @@ use report::Report;
 use scan::{Scan, Sources};
 use siltstone::Database;
 use siltstone_bench::tuning::SettingArgs;
+use siltstone_command::interrupt::Interrupt;
+use siltstone_command::notation::shown;
+use siltstone_command::outcome::{Outcome, Result, complain, help, wrong_usage};
+use siltstone_command::quantity::{counted, parse_whole};
 use siltstone_device::SystemDirectory;
 use std::fs;
 use std::io::{Write, stdout};
@@ -122,6 +123,7 @@ enum DedupCommand {
     Runs(runs::RunsArgs),
 }
 
+/// Runs `siltstone dedup`, or one of its subcommands.
 pub fn run(args: DedupArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let Some(command) = &args.command else { return index_files(&args, &interrupt) };
@@ -240,7 +242,8 @@ pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
     );
     // Both databases stay open, and so locked, until both are copied: the catalogue never refers to chunks that are not
     // copied.
-    let open = |name: &str| crate::open::open(Database::builder(directory.join(name)).create(false));
+    let open =
+        |name: &str| siltstone_command::database::open(Database::builder(directory.join(name)).create(false));
     let (chunks, files) = (open(CHUNKS)?, open(FILES)?);
     check_repaired(directory)?;
     chunks.checkpoint(target.join(CHUNKS))?;

@@ -5,13 +5,13 @@ use super::formats::{FileEntry, Stamp};
 use super::index::{Index, STREAM};
 use super::readers::{End, Input, Job, Piece, Readers};
 use super::walk::{Failure, Found, Identity, Walk};
-use crate::input;
-use crate::interrupt::Interrupt;
-use crate::notation::shown;
-use crate::open::expiry_after;
-use crate::outcome::complain;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use siltstone_command::database::expiry_after;
+use siltstone_command::interrupt::Interrupt;
+use siltstone_command::notation::shown;
+use siltstone_command::outcome::complain;
+use siltstone_command::patient;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -186,7 +186,7 @@ impl<'a> Scan<'a> {
         if let Some(name) = sources.stream {
             let key = [STREAM, name.as_bytes()].concat();
             let known = self.index.entry(&key)?;
-            let stream = input::open(Path::new("-"), self.interrupt)?;
+            let stream = patient::open(Path::new("-"), self.interrupt)?;
             let active = Active {
                 path: format!("stream:{name}").into(),
                 key,

@@ -2,9 +2,9 @@
 
 use super::formats::RunEntry;
 use super::report::date;
-use crate::outcome::help;
 use clap::Args;
 use serde_json::json;
+use siltstone_command::outcome::help;
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "

@@ -210,7 +210,7 @@ mod tests {
     }
 
     /// The lengths of the chunks of the same mebibyte for several average sizes, one line each.
-    const CUTS: &str = include_str!("../../../../fixtures/dedup-cuts-v1.txt");
+    const CUTS: &str = include_str!("../../../fixtures/dedup-cuts-v1.txt");
 
     #[test]
     fn the_cuts_are_those_of_existing_indexes() {

@@ -2,15 +2,15 @@
 
 use super::formats::{FileEntry, Metadata};
 use super::index::{self, DAMAGED, Index};
-use crate::interrupt::Interrupt;
-use crate::notation::{Notation, insert_name};
-use crate::outcome::{Outcome, Result, help};
-use crate::progress::spinner;
-use crate::quantity::parse_whole;
 use anyhow::Context;
 use clap::Args;
 use data_encoding::HEXLOWER;
 use serde_json::{Map, json};
+use siltstone_command::interrupt::Interrupt;
+use siltstone_command::notation::{Notation, insert_name};
+use siltstone_command::outcome::{Outcome, Result, help};
+use siltstone_command::progress::spinner;
+use siltstone_command::quantity::parse_whole;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::io::{BufWriter, Write, stdout};

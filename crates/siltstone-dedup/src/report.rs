@@ -3,12 +3,12 @@
 use super::chunks::Chunking;
 use super::formats::Totals;
 use super::scan::Scan;
-use crate::notation::insert_name;
-use crate::quantity::counted;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use siltstone::Stats;
 use siltstone_bench::accounts;
+use siltstone_command::notation::insert_name;
+use siltstone_command::quantity::counted;
 use siltstone_device::Purpose;
 use std::io::{self, Write};
 use std::time::Duration;

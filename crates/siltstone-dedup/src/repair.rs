@@ -15,12 +15,12 @@
 
 use super::index::Index;
 use super::parameters;
-use crate::interrupt::Interrupt;
-use crate::open;
-use crate::outcome::complain;
 use crate::place::{CHUNKS, FILES, REPAIR_INCOMPLETE};
 use anyhow::Context;
 use siltstone::KeyRange;
+use siltstone_command::database;
+use siltstone_command::interrupt::Interrupt;
+use siltstone_command::outcome::complain;
 use std::fs::{self, File};
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub fn repair(
     let (chunks, files, marker) =
         (directory.join(CHUNKS), directory.join(FILES), directory.join(REPAIR_INCOMPLETE));
     let was_stopped = marker.try_exists().with_context(|| format!("cannot read {}", marker.display()))?;
-    let found = [open::verify(&files, interrupt)?, open::verify(&chunks, interrupt)?];
+    let found = [database::verify(&files, interrupt)?, database::verify(&chunks, interrupt)?];
     let is_damaged = found.iter().any(|report| !report.damage.is_empty());
     if is_damaged && !was_stopped {
         change(directory, || File::create(&marker)?.sync_all())?;

@@ -19,11 +19,11 @@ use super::formats::{
     self, Commit, FileEntry, METADATA_BYTES, Metadata, REFERENCES_MAX, RunEntry, State, Totals,
 };
 use super::recorder::Recorder;
-use crate::open;
 use crate::place::{CHUNKS, FILES, check_repaired};
 use anyhow::{Context, bail};
 use siltstone::{Batch, Builder, Database, Durability, WriteOptions};
 use siltstone_bench::tuning::SettingArgs;
+use siltstone_command::database;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::path::Path;
@@ -99,9 +99,9 @@ impl Index {
         let (chunks, files) = (directory.join(CHUNKS), directory.join(FILES));
         let builder = with_log_slots(&chunks, CHUNK_LOG_SLOTS_MIN);
         let builder = builder.fixed(chunking.hash_bytes.into(), METADATA_BYTES).hashed_keys();
-        let chunks = open::open(settings.apply(builder))?;
+        let chunks = database::open(settings.apply(builder))?;
         let builder = with_log_slots(&files, FILE_LOG_SLOTS_MIN).partitions(1);
-        let catalogue = open::open(settings.apply(builder))?;
+        let catalogue = database::open(settings.apply(builder))?;
         // Both databases are locked now, so no repair can begin.
         check_repaired(directory)?;
         let state = read_state(&catalogue)?;
@@ -129,7 +129,7 @@ impl Index {
 
     /// Durably records, in the catalogue in `directory`, that records of the index are lost.
     pub fn note_loss(directory: &Path) -> anyhow::Result<()> {
-        let catalogue = open::open(Database::builder(directory).create(false))?;
+        let catalogue = database::open(Database::builder(directory).create(false))?;
         let state = State { recount: true, ..read_state(&catalogue)?.unwrap_or_default() };
         catalogue.put_with(STATE_KEY, state.encode(), synced())?;
         Ok(catalogue.close()?)
@@ -138,7 +138,7 @@ impl Index {
     /// Returns an error if the two databases of the index are not of one moment, as when one of them was replaced by an
     /// older copy. Opens both.
     pub fn check(directory: &Path, chunking: &Chunking) -> anyhow::Result<()> {
-        let open = |name: &str| open::open(Database::builder(directory.join(name)).read_only(true));
+        let open = |name: &str| database::open(Database::builder(directory.join(name)).read_only(true));
         let (chunks, catalogue) = (open(CHUNKS)?, open(FILES)?);
         check_moment(directory, &chunks, &catalogue, chunking.hash_bytes.into())
     }

@@ -1,10 +1,10 @@
 //! Finds the files.
 
 use super::formats::Stamp;
-use crate::outcome::wrong_usage;
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use siltstone_command::outcome::wrong_usage;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, Metadata};

@@ -400,7 +400,7 @@ mod tests {
     }
 
     /// Metadata, an entry, a state, two changes and a run, concatenated.
-    const GOLDEN: &[u8] = include_bytes!("../../../../fixtures/dedup-v3.bin");
+    const GOLDEN: &[u8] = include_bytes!("../../../fixtures/dedup-v3.bin");
 
     #[test]
     fn version_3_is_written_unchanged() {

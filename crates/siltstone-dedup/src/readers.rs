@@ -8,12 +8,12 @@
 
 use super::chunks::{Blocks, Chunking};
 use super::walk::Identity;
-use crate::input::Patient;
-use crate::interrupt::Interrupt;
 use anyhow::Context;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rustix::fs::{OFlags, SeekFrom, seek};
 use rustix::io::Errno;
+use siltstone_command::interrupt::Interrupt;
+use siltstone_command::patient::Patient;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;

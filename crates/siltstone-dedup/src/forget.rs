@@ -2,15 +2,15 @@
 
 use super::formats::{FileEntry, Totals};
 use super::index::{self, Index, STREAM};
-use crate::interrupt::Interrupt;
-use crate::notation::{Notation, insert_name, shown};
-use crate::outcome::{Outcome, Result, complain, help, wrong_usage};
-use crate::progress::{Stopwatch, spinner};
-use crate::quantity::{counted, parse_whole};
 use anyhow::Context;
 use clap::Args;
 use rustix::io::Errno;
 use serde_json::{Map, Value, json};
+use siltstone_command::interrupt::Interrupt;
+use siltstone_command::notation::{Notation, insert_name, shown};
+use siltstone_command::outcome::{Outcome, Result, complain, help, wrong_usage};
+use siltstone_command::progress::{Stopwatch, spinner};
+use siltstone_command::quantity::{counted, parse_whole};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind, Write, stdout};
