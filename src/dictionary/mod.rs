@@ -161,7 +161,7 @@ pub struct DictionaryOptions {
 }
 
 impl DictionaryOptions {
-    /// Leaves the index on flash: opening reads one or two blocks and takes no memory per key, and a lookup searches
+    /// Leaves the index on flash: an open reads one or two blocks and takes no memory per key, and a lookup searches
     /// the blocks with at most 8 + log2(blocks) reads, usually a few.
     pub fn without_index(mut self) -> Self {
         self.without_index = true;
@@ -187,7 +187,7 @@ impl DictionaryOptions {
     /// it is damaged, [`Error::Version`] if it has another format version.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dictionary> {
         let (directory, name) = split(path.as_ref())?;
-        let directory = Directory::new(SystemDirectory::open_read_only(directory)?, self.access);
+        let directory = Directory::new(SystemDirectory::open_read_only(directory)?, self.access).read_only();
         self.open_in(directory, name)
     }
 
@@ -204,6 +204,7 @@ impl DictionaryOptions {
         let file = directory.open(name, directory.access())?;
         let header = Header::read(&file)?;
         let length = file.length()?;
+        // Before the store is opened: its footer would be missing, and the error would not say why.
         if length < header.first_end {
             let expected = format!("a dictionary of {} bytes", header.first_end);
             return Err(file.corrupt(length, expected, format!("{length} bytes: the file is truncated")));
@@ -231,6 +232,7 @@ impl DictionaryOptions {
             Err(error) if length == header.first_end => return Err(error),
             // Only the bytes after `first_end` can be damaged by an interrupted change of the index.
             Err(error) => {
+                // The first handle is gone with the failed attempt.
                 let file = directory.open(name, directory.access())?;
                 (open_until(file, header.first_end)?, LaterIndex::Damaged(error))
             }
@@ -302,7 +304,7 @@ impl Dictionary {
         DictionaryBuilder::default()
     }
 
-    /// Returns the options of opening a dictionary.
+    /// Returns the options with which a dictionary is opened.
     pub fn options() -> DictionaryOptions {
         DictionaryOptions::default()
     }
@@ -413,6 +415,7 @@ impl Dictionary {
         let mut report = verify::verify(self, progress)?;
         if let LaterIndex::Damaged(error) = &self.inner.later_index {
             report.damage.push(Damage::of(error, DamagedPart::Index, 0));
+            // A report with damage counts no live records, although all of them are readable.
             report.live_records = None;
         }
         Ok(report)
@@ -451,6 +454,7 @@ impl Iterator for DictionaryIter {
                 None
             }
             Err(error) => {
+                // The cursor has passed what it could not read: going on would leave a gap.
                 self.cursor = None;
                 Some(Err(error))
             }

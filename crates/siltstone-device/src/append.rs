@@ -1,6 +1,6 @@
 //! Writes a new file sequentially, in large aligned pieces: one piece while the next one is collected.
 
-use super::file::WRITEBACK_BYTES;
+use super::WRITEBACK_BYTES;
 use super::queue::Ticket;
 use super::{AlignedBuffer, File, Purpose};
 use crate::error::{Error, Result};

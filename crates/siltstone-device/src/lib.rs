@@ -42,6 +42,7 @@ mod append;
 mod batch;
 mod buffer;
 mod counters;
+mod directory;
 mod error;
 mod file;
 pub mod memory;
@@ -50,6 +51,7 @@ mod queue;
 mod read_ahead;
 mod removal;
 mod reuse;
+mod shared;
 pub mod sync;
 pub mod system;
 
@@ -57,8 +59,9 @@ pub use append::Appender;
 pub use batch::{IoBackend, ReadRequest, io_backend, read_batch};
 pub use buffer::{AlignedBuffer, scratch_bytes, with_scratch};
 pub use counters::{IoCount, IoCounters, IoSnapshot, Purpose};
+pub use directory::Directory;
 pub use error::{Error, Result, is_shortage};
-pub use file::{Directory, File};
+pub use file::File;
 #[doc(hidden)]
 pub use memory::NameLocks;
 pub use parallel::in_parallel;
@@ -76,6 +79,10 @@ use std::sync::Arc;
 
 /// The maximum number of reads of a batch in flight.
 const QUEUE_DEPTH_MAX: usize = 256;
+
+/// Writeback is started in units of this many bytes, independent of the size of pieces: each request costs as much time
+/// as writing 10 KiB.
+const WRITEBACK_BYTES: u64 = 1 << 20;
 
 /// The file whose lock is the lock of the directory. It is never listed.
 pub const LOCK: &str = "LOCK";
@@ -125,36 +132,18 @@ pub trait FileBackend: Send + Sync {
     /// error any part of the bytes may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Like [`write_at`](FileBackend::write_at), for bytes after all others of the file. May reserve space: the file is
-    /// then longer, by zeros, until [`end_append`](FileBackend::end_append).
+    /// then longer, by zeros, until [`truncate`](FileBackend::truncate).
     fn append_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(offset, bytes)
     }
-    /// Releases reserved space: truncates the file to `length`.
-    fn end_append(&self, _length: u64) -> io::Result<()> {
-        Ok(())
-    }
     /// Blocks until all writes, and the length, survive a power loss.
     fn sync(&self) -> io::Result<()>;
-    /// Hints that a range may be written to the device now. Never fails.
-    fn start_writeback(&self, _offset: u64, _length: u64) {}
-    /// Hints that later reads should come from the device. After a failed sync, a cache may contain data that was never
-    /// written and that no later sync will write.
-    fn drop_cache(&self) {}
     /// Truncates the file to `length` bytes; a shorter file is left unchanged.
     fn truncate(&self, length: u64) -> io::Result<()>;
-    /// Frees the last `bytes` of a file that was removed and that no other handle reads, at most its length. Returns
-    /// the bytes that are left. A file that another name or process may refer to is left unchanged, and 0 is returned:
-    /// closing it is all that can be done. Default: the same for every file.
-    fn free_removed(&self, _bytes: u64) -> io::Result<u64> {
-        Ok(0)
-    }
-    /// Returns whether another name or process may refer to the file, which must not be written over then. Default:
-    /// true.
-    fn is_shared(&self) -> io::Result<bool> {
-        Ok(true)
-    }
-    /// Returns the length of the file, in bytes.
-    fn length(&self) -> io::Result<u64>;
+    /// Returns the length and the names of the file.
+    fn state(&self) -> io::Result<FileState>;
+    /// Takes a hint, which changes nothing that reads return, and never fails.
+    fn hint(&self, _hint: Hint) {}
     /// Returns the unit of offsets, lengths and addresses, in bytes: 1, or the sector size of a direct file.
     fn alignment(&self) -> usize {
         1
@@ -164,6 +153,59 @@ pub trait FileBackend: Send + Sync {
     fn descriptor(&self, _writes: bool) -> Option<Descriptor<'_>> {
         None
     }
+}
+
+/// What a device knows of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileState {
+    /// The length, in bytes.
+    pub length: u64,
+    /// The number of its names. `None` if it is unknown, or if another process may have the file open: the file is then
+    /// neither written over nor truncated, only removed and closed.
+    pub names: Option<u64>,
+}
+
+/// What a backend may do to be faster, or to read what is really stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// A range may be written to the device now.
+    Writeback {
+        /// Where the range begins, in bytes.
+        offset: u64,
+        /// Its length, in bytes.
+        length: u64,
+    },
+    /// Later reads should come from the device. After a failed sync, a cache may contain data that was never written and
+    /// that no later sync will write.
+    DropCache,
+}
+
+/// What a device knows of itself. Default: nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DirectoryState {
+    /// The bytes of the file system that are free for this process.
+    pub free_bytes: Option<u64>,
+    /// A number that the system has chosen when it started. While it is the same, all that was written is in the files,
+    /// synced or not.
+    pub system_run: Option<u128>,
+}
+
+/// Which file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// One that exists; else `NotFound`.
+    Existing,
+    /// A new, empty one; `AlreadyExists` if the name is in use.
+    New,
+}
+
+/// Which locks of the same name are refused while this one is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// All others.
+    Exclusive,
+    /// Exclusive ones.
+    Shared,
 }
 
 /// A descriptor of a file that stays open while this value exists.
@@ -200,10 +242,8 @@ struct BatchRead<'a> {
 
 /// The backend of a directory of files. Names have no separators.
 pub trait DirectoryBackend: Send + Sync {
-    /// Creates a new, empty file; `AlreadyExists` if the name is in use.
-    fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>>;
-    /// Opens a file; `NotFound` if it does not exist.
-    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>>;
+    /// Opens a file, or creates it.
+    fn open(&self, name: &str, access: Access, mode: OpenMode) -> io::Result<Box<dyn FileBackend>>;
     /// Returns the names of all files, in no particular order.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Removes a file; readers that have it open can continue.
@@ -212,56 +252,27 @@ pub trait DirectoryBackend: Send + Sync {
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Blocks until all creations, removals and renames survive a power loss.
     fn sync(&self) -> io::Result<()>;
-    /// Takes the exclusive lock of a file until the result is dropped; `WouldBlock` if it is locked, `NotFound` if
-    /// there is no such file. [`LOCK`] locks the directory; it is created if missing, and never listed.
-    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>>;
-    /// Takes a shared lock of the directory until the result is dropped; it excludes the exclusive lock only. Changes
-    /// nothing in the directory.
-    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-    /// Returns the process that has the exclusive lock of the directory, if known.
-    fn lock_holder(&self) -> Option<u32> {
-        None
-    }
-    /// Adds the file `name` to the directory `target`: as a hard link if possible, else as a copy.
-    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()>;
-    /// Creates the subdirectory `folder` and durably adds the files `names` to it: as hard links if possible, else as
-    /// copies. Files in it are never listed. `AlreadyExists` if it exists.
-    fn set_aside(&self, _names: &[&str], _folder: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
+    /// Locks a file until the result is dropped; `WouldBlock` if another lock of it excludes this one, `NotFound` if
+    /// there is no such file. [`LOCK`] locks the directory, and is never listed. An exclusive lock creates it if it is
+    /// missing; a shared one, which other files have not, changes nothing in the directory.
+    fn lock(&self, name: &str, mode: LockMode) -> io::Result<Box<dyn Send + Sync>>;
     /// Opens another directory of the same kind: that at `path`, relative to this one. With `create`, a missing one is
     /// created durably. Read-only if this one is.
     fn other(&self, _path: &Path, _create: bool) -> io::Result<Box<dyn DirectoryBackend>> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Limits the number of open files; others are closed, and opened again when they are used.
-    fn limit_open_files(&self, _max: u64) {}
+    /// Returns what the device knows of itself.
+    fn state(&self) -> io::Result<DirectoryState> {
+        Ok(DirectoryState::default())
+    }
     /// Returns a new executor of pieces of background work; `None` if these are executed one after another.
     #[doc(hidden)]
     fn executor(&self) -> Option<Box<dyn PieceExecutor>> {
         None
     }
-    /// Returns the number of open files and its limit, if they are counted.
-    fn open_files(&self) -> Option<(u64, u64)> {
-        None
-    }
-    /// Returns the bytes of the file system that are free for this process; `None` if that is unknown.
-    fn free_bytes(&self) -> io::Result<Option<u64>> {
-        Ok(None)
-    }
-    /// Returns the descriptor of the directory, if it is one of the operating system.
-    fn handle(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-    /// Returns whether files are opened for reading only and every change is refused (`ReadOnlyFilesystem`).
-    fn is_read_only(&self) -> bool {
-        false
-    }
-    /// Returns a number that the system has chosen when it started. While it is the same, all that was written is in
-    /// the files, synced or not. `None` if the system has none.
-    fn system_run(&self) -> Option<u128> {
+    /// Returns the directory of the operating system that this is, if it is one. It has what others lack: hard links,
+    /// a limit of open files, and processes that hold locks.
+    fn as_system(&self) -> Option<&SystemDirectory> {
         None
     }
     /// Returns the name of the directory in errors.

@@ -1,6 +1,6 @@
 //! Files in memory, for tests and for measuring the operations of an engine.
 
-use super::{Access, DirectoryBackend, FileBackend, LOCK};
+use super::{Access, DirectoryBackend, FileBackend, FileState, LOCK, LockMode, OpenMode};
 use crate::sync::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::io::{self, Error, ErrorKind};
@@ -38,28 +38,16 @@ struct NameLock {
 }
 
 impl NameLocks {
-    /// Takes the exclusive lock of a name; `WouldBlock` if it is locked.
-    pub fn take(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
-        self.hold(name, |holders| holders.is_none().then_some(Holders::One))
-    }
-
-    /// Takes a shared lock of a name; `WouldBlock` if the exclusive lock is taken.
-    pub fn take_shared(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
-        self.hold(name, |holders| match holders {
-            None => Some(Holders::Shared(1)),
-            Some(Holders::Shared(count)) => Some(Holders::Shared(count + 1)),
-            Some(Holders::One) => None,
-        })
-    }
-
-    fn hold(
-        &self,
-        name: &str,
-        join: impl FnOnce(Option<Holders>) -> Option<Holders>,
-    ) -> io::Result<Box<dyn Send + Sync>> {
+    /// Locks a name; `WouldBlock` if another lock of it excludes this one.
+    pub fn take(&self, name: &str, mode: LockMode) -> io::Result<Box<dyn Send + Sync>> {
         let mut locks = self.0.lock();
-        let joined = join(locks.get(name).copied()).ok_or(ErrorKind::WouldBlock)?;
-        locks.insert(name.to_owned(), joined);
+        let holders = match (mode, locks.get(name)) {
+            (LockMode::Exclusive, None) => Holders::One,
+            (LockMode::Shared, None) => Holders::Shared(1),
+            (LockMode::Shared, Some(Holders::Shared(count))) => Holders::Shared(count + 1),
+            _ => return Err(ErrorKind::WouldBlock.into()),
+        };
+        locks.insert(name.to_owned(), holders);
         Ok(Box::new(NameLock { locks: self.clone(), name: name.to_owned() }))
     }
 }
@@ -93,7 +81,10 @@ impl MemoryDirectory {
 }
 
 impl DirectoryBackend for MemoryDirectory {
-    fn create(&self, name: &str, _access: Access) -> io::Result<Box<dyn FileBackend>> {
+    fn open(&self, name: &str, _access: Access, mode: OpenMode) -> io::Result<Box<dyn FileBackend>> {
+        if mode == OpenMode::Existing {
+            return Ok(Box::new(MemoryFile(self.find(name)?)));
+        }
         let mut files = self.files.lock();
         if files.contains_key(name) {
             return Err(ErrorKind::AlreadyExists.into());
@@ -103,12 +94,8 @@ impl DirectoryBackend for MemoryDirectory {
         Ok(Box::new(MemoryFile(bytes)))
     }
 
-    fn open(&self, name: &str, _access: Access) -> io::Result<Box<dyn FileBackend>> {
-        Ok(Box::new(MemoryFile(self.find(name)?)))
-    }
-
     fn list(&self) -> io::Result<Vec<String>> {
-        Ok(self.files.lock().keys().filter(|name| !name.contains('/')).cloned().collect())
+        Ok(self.files.lock().keys().cloned().collect())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -126,30 +113,11 @@ impl DirectoryBackend for MemoryDirectory {
         Ok(())
     }
 
-    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, name: &str, mode: LockMode) -> io::Result<Box<dyn Send + Sync>> {
         if name != LOCK {
             self.find(name)?;
         }
-        self.locks.take(name)
-    }
-
-    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.locks.take_shared(LOCK)
-    }
-
-    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
-        target.create(name, Access::Buffered)?.write_at(0, &self.find(name)?.read())
-    }
-
-    fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
-        let found = names.iter().map(|name| Ok((format!("{folder}/{name}"), self.find(name)?)));
-        let found = found.collect::<io::Result<Vec<_>>>()?;
-        let mut files = self.files.lock();
-        if files.keys().any(|name| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))) {
-            return Err(ErrorKind::AlreadyExists.into());
-        }
-        files.extend(found);
-        Ok(())
+        self.locks.take(name, mode)
     }
 
     fn other(&self, path: &Path, create: bool) -> io::Result<Box<dyn DirectoryBackend>> {
@@ -194,7 +162,7 @@ impl FileBackend for MemoryFile {
         Ok(())
     }
 
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.0.read().len() as u64)
+    fn state(&self) -> io::Result<FileState> {
+        Ok(FileState { length: self.0.read().len() as u64, names: None })
     }
 }

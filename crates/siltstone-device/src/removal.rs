@@ -16,7 +16,7 @@
 //! only closed.
 
 use super::counters::RecentGets;
-use super::{FileBackend, IoCounters};
+use super::{FileBackend, FileState, IoCounters};
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::io;
@@ -89,7 +89,7 @@ impl Removals {
     /// Takes a removed file from its last reader. Does no I/O except for reading the length.
     pub fn add(&self, removed: Removed, file: Arc<dyn FileBackend>) {
         // Without a length it is closed here, which frees its space at once.
-        let Ok(bytes) = file.length() else { return };
+        let Ok(FileState { length: bytes, .. }) = file.state() else { return };
         match removed {
             Removed::Named(name) => {
                 let mut retired = self.retired.lock();
@@ -132,7 +132,7 @@ impl Removals {
         for (at, spare) in retired.spares.iter().enumerate() {
             let is_longer = longest.is_none_or(|(_, bytes)| spare.bytes > bytes);
             // A file that others refer to is left to `free`.
-            if is_longer && fits.contains(&spare.bytes) && !spare.file.is_shared()? {
+            if is_longer && fits.contains(&spare.bytes) && spare.file.state()?.names == Some(1) {
                 longest = Some((at, spare.bytes));
             }
         }
@@ -203,9 +203,14 @@ impl Removals {
         let steps = wanted.div_ceil(step_bytes).max(1);
         for done in 0..steps {
             let Some(file) = self.next() else { return Ok(done > 0) };
-            let before = file.length()?;
-            let left = file.free_removed(step_bytes)?;
-            self.bytes.fetch_sub(before.saturating_sub(left), Relaxed);
+            let FileState { length, names } = file.state()?;
+            // A checkpoint may have a link to the file, and a forked child may read it: closing it is all that can be done.
+            let left = if names == Some(0) { length.saturating_sub(step_bytes) } else { 0 };
+            let outcome = if left > 0 { file.truncate(left) } else { Ok(()) };
+            // After an error the file is closed here too, which frees all of it.
+            let left = if outcome.is_ok() { left } else { 0 };
+            self.bytes.fetch_sub(length - left, Relaxed);
+            outcome?;
             if left > 0 {
                 self.files.lock().push(file);
             }
@@ -229,12 +234,16 @@ impl Removals {
             given_up
         };
         // Without the lock of the retired files, which a reader takes when it drops one.
+        let mut outcome = Ok(());
         for Spare { name, file, bytes } in given_up {
             self.bytes.fetch_sub(bytes, Relaxed);
-            remove(&name)?;
-            self.add_nameless(file, bytes);
+            match remove(&name) {
+                Ok(()) => self.add_nameless(file, bytes),
+                // The name stays until the next open, and the others are removed all the same.
+                Err(error) => outcome = Err(error),
+            }
         }
-        Ok(())
+        outcome
     }
 
     fn next(&self) -> Option<Arc<dyn FileBackend>> {

@@ -13,7 +13,7 @@
 //! the manifest, which the next open removes.
 
 use super::removal::Removed;
-use super::{Directory, File};
+use super::{Directory, File, FileState};
 use crate::error::{Error, Result};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -38,11 +38,11 @@ impl Directory {
         let mut bytes = 0;
         for (name, file) in files {
             // A checkpoint or a forked child may read its bytes, so they are not written over.
-            if file.backend().is_shared().map_err(|error| file.failed("measure", error))? {
+            let FileState { length, names } = file.state()?;
+            if names != Some(1) {
                 self.remove_open(&name, file)?;
                 continue;
             }
-            let length = file.length()?;
             bytes += length;
             self.shared.removals.keep(&name, length);
             let _ = file.removed.set(Removed::Named(name));

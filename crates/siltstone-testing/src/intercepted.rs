@@ -3,7 +3,9 @@
 
 use crate::Call;
 use siltstone_device::sync::Mutex;
-use siltstone_device::{Access, DirectoryBackend, FileBackend};
+use siltstone_device::{
+    Access, DirectoryBackend, DirectoryState, FileBackend, FileState, Hint, LockMode, OpenMode,
+};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,18 +72,17 @@ struct InterceptedFile {
 }
 
 impl<D: DirectoryBackend> DirectoryBackend for Intercepted<D> {
-    fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+    fn open(&self, name: &str, access: Access, mode: OpenMode) -> io::Result<Box<dyn FileBackend>> {
+        if mode == OpenMode::Existing {
+            return Ok(self.file(name, self.directory.open(name, access, mode)?));
+        }
         let mut created = None;
         self.hook.around(Call::Create, name, &mut || {
-            created = Some(self.directory.create(name, access)?);
+            created = Some(self.directory.open(name, access, mode)?);
             Ok(())
         })?;
         let file = created.ok_or_else(|| io::Error::other("the hook left out the creation of a file"))?;
         Ok(self.file(name, file))
-    }
-
-    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
-        Ok(self.file(name, self.directory.open(name, access)?))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -100,12 +101,8 @@ impl<D: DirectoryBackend> DirectoryBackend for Intercepted<D> {
         self.hook.around(Call::SyncDirectory, "", &mut || self.directory.sync())
     }
 
-    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
-        self.directory.lock(name)
-    }
-
-    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
-        self.directory.share(name, target)
+    fn lock(&self, name: &str, mode: LockMode) -> io::Result<Box<dyn Send + Sync>> {
+        self.directory.lock(name, mode)
     }
 
     /// Returns the other directory without the hook.
@@ -113,8 +110,8 @@ impl<D: DirectoryBackend> DirectoryBackend for Intercepted<D> {
         self.directory.other(path, create)
     }
 
-    fn free_bytes(&self) -> io::Result<Option<u64>> {
-        self.directory.free_bytes()
+    fn state(&self) -> io::Result<DirectoryState> {
+        self.directory.state()
     }
 
     fn path(&self) -> PathBuf {
@@ -140,29 +137,18 @@ impl FileBackend for InterceptedFile {
         self.hook.around(Call::Sync, &self.name, &mut || self.file.sync())
     }
 
-    fn drop_cache(&self) {
-        self.file.drop_cache();
-    }
-
     fn truncate(&self, length: u64) -> io::Result<()> {
         self.hook.around(Call::Truncate, &self.name, &mut || self.file.truncate(length))
     }
 
-    fn free_removed(&self, bytes: u64) -> io::Result<u64> {
-        let mut left = 0;
-        self.hook.around(Call::Truncate, &self.name, &mut || {
-            left = self.file.free_removed(bytes)?;
-            Ok(())
-        })?;
-        Ok(left)
+    fn state(&self) -> io::Result<FileState> {
+        self.file.state()
     }
 
-    fn is_shared(&self) -> io::Result<bool> {
-        self.file.is_shared()
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.file.length()
+    fn hint(&self, hint: Hint) {
+        if hint == Hint::DropCache {
+            self.file.hint(hint);
+        }
     }
 
     fn alignment(&self) -> usize {

@@ -86,6 +86,7 @@ impl InFlight<'_> {
     pub fn succeed(self) {
         let mut inner = self.feed.inner.lock();
         match (self.epoch, self.start) {
+            // What was buffered in this epoch or before is in the files by now.
             (Some(epoch), _) => inner.buffered.retain(|buffered_in, _| *buffered_in > epoch),
             (None, Some(start)) => {
                 // Before `drop` takes it out of `in_flight`: the key is hidden by one or the other at any moment.
@@ -130,7 +131,7 @@ impl Feed {
         // Before the first write of this open, so that a crash finds this state.
         state.opens.push(FeedOpening { number: random_number()?, end: u64::MAX });
         // Its writes are not synced, so until it is closed it is intact in this run of the system only.
-        state.intact_in_run = directory.system_run().unwrap_or(0);
+        state.intact_in_run = directory.system_run()?.unwrap_or(0);
         state.write(directory, log.start())?;
         let remove_at = log.start() + bytes_max;
         let inner = Inner::new(state, remove_at);
@@ -257,11 +258,13 @@ impl Feed {
     /// Returns different keys from a position on.
     pub fn read(&self, since: ChangePosition, limit: usize) -> Result<Changes> {
         let log = self.log()?;
+        // Before the scan: what becomes visible during it is left to the next call.
         let visible = self.visible(log);
         self.check(since, visible)?;
         let (mut keys, mut seen, mut end) = (Vec::new(), HashSet::new(), visible.offset);
         let scanned = log.scan(since.offset, &mut |_, _| true, &mut |position, record| {
             let is_new = !seen.contains(record.key);
+            // A key that was seen before does not count for the limit: the scan ends before the next new one.
             if position >= visible.offset || is_new && keys.len() >= limit {
                 end = position.min(visible.offset);
                 // Ends the scan.
@@ -354,6 +357,7 @@ pub fn remove(directory: &Directory) -> Result<()> {
     let names = directory.list()?;
     let states: Vec<_> = names.iter().filter(|name| is_state(name)).collect();
     if !states.is_empty() {
+        // The state first: without it, segments that an interruption leaves are no feed.
         states.into_iter().try_for_each(|name| directory.remove(name))?;
         // Later writes are not in the feed, so its state must not come back.
         directory.sync(Purpose::Maintain)?;
@@ -401,7 +405,7 @@ fn continue_log(
 
 fn open_log(directory: &Directory, state: &FeedState, bytes_max: u64) -> Result<Option<Arc<Log>>> {
     let is_intact = state.intact_in_run == FeedState::ALWAYS
-        || state.intact_in_run != 0 && directory.system_run() == Some(state.intact_in_run);
+        || state.intact_in_run != 0 && directory.system_run()? == Some(state.intact_in_run);
     let bases = segment_bases(directory, LogClass::Changes)?;
     // The state may name segments that were removed after it was written: the log begins with the first that exists.
     let first = bases.into_iter().min().filter(|first| is_intact && *first <= POSITION_MAX);
@@ -414,6 +418,7 @@ fn open_log(directory: &Directory, state: &FeedState, bytes_max: u64) -> Result<
     };
     match Log::open(directory, &settings, &mut |_, _| true) {
         Ok((log, _)) => Ok(Some(log)),
+        // A damaged feed ends: a new one begins, and followers read all records again.
         Err(Error::Corrupt { .. } | Error::Version { .. }) => Ok(None),
         Err(error) => Err(error),
     }

@@ -214,6 +214,7 @@ impl Log {
         let (mut frames, mut left) = (Vec::new(), records.len());
         for record in records {
             left -= 1;
+            // All but the last say that the batch continues: an open takes all of them or none.
             format.encode_record(position + frames.len() as u64, &record, left > 0, &mut frames);
         }
         segment.file().write(format.purpose(), SEGMENT_HEADER_BYTES as u64, &frames)?;
@@ -353,7 +354,7 @@ impl Log {
         self.flush(tail)?;
         // Everything was written, so this is the end of one segment and the base of the next one.
         let base = tail.buffer_base;
-        tail.segment.file().end_append(tail.segment.offset_of(base))?;
+        tail.segment.file().truncate(tail.segment.offset_of(base))?;
         let slots = self.slots.as_ref().map_or(Ok(Slots::default()), |slots| slots.take(bytes))?;
         let segment = Arc::new(Self::create_segment(&self.directory, &self.format, base, slots)?);
         // Only now: if the new file cannot be made, the old segment must not have an end without a successor.
@@ -437,6 +438,7 @@ impl Log {
 
     /// Returns whether all records survive a power loss.
     pub fn is_synced(&self) -> bool {
+        // The end first: what is appended after this look is not covered by it.
         let end = self.end();
         self.synced() >= end || self.recordless.load(Ordering::Acquire) == end
     }
@@ -445,6 +447,7 @@ impl Log {
     /// converted.
     pub fn start_new_segment(&self) -> Result<()> {
         self.tail
+            // An empty one is left: a segment with the same base would have the same name.
             .run(|tail| if tail.end() == tail.segment.base { Ok(()) } else { self.start_segment(tail, 0) })
     }
 
@@ -457,7 +460,7 @@ impl Log {
     pub fn end_append(&self) -> Result<()> {
         self.tail.run(|tail| {
             self.flush(tail)?;
-            Ok(tail.segment.file().end_append(tail.segment.offset_of(tail.buffer_base))?)
+            Ok(tail.segment.file().truncate(tail.segment.offset_of(tail.buffer_base))?)
         })
     }
 

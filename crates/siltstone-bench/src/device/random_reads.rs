@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use siltstone::Access;
     use siltstone_device::memory::MemoryDirectory;
-    use siltstone_device::{DirectoryBackend, FileBackend};
+    use siltstone_device::{DirectoryBackend, FileBackend, FileState, LockMode, OpenMode};
     use std::collections::BTreeSet;
     use std::io;
     use std::path::PathBuf;
@@ -80,11 +80,8 @@ mod tests {
     struct WatchedFile(Box<dyn FileBackend>, String, Watched);
 
     impl DirectoryBackend for Watched {
-        fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
-            self.0.create(name, access)
-        }
-        fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
-            Ok(Box::new(WatchedFile(self.0.open(name, access)?, name.to_owned(), self.clone())))
+        fn open(&self, name: &str, access: Access, mode: OpenMode) -> io::Result<Box<dyn FileBackend>> {
+            Ok(Box::new(WatchedFile(self.0.open(name, access, mode)?, name.to_owned(), self.clone())))
         }
         fn list(&self) -> io::Result<Vec<String>> {
             self.0.list()
@@ -98,11 +95,8 @@ mod tests {
         fn sync(&self) -> io::Result<()> {
             self.0.sync()
         }
-        fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
-            self.0.lock(name)
-        }
-        fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
-            self.0.share(name, target)
+        fn lock(&self, name: &str, mode: LockMode) -> io::Result<Box<dyn Send + Sync>> {
+            self.0.lock(name, mode)
         }
         fn path(&self) -> PathBuf {
             self.0.path()
@@ -123,8 +117,8 @@ mod tests {
         fn truncate(&self, length: u64) -> io::Result<()> {
             self.0.truncate(length)
         }
-        fn length(&self) -> io::Result<u64> {
-            self.0.length()
+        fn state(&self) -> io::Result<FileState> {
+            self.0.state()
         }
     }
 

@@ -4,7 +4,7 @@ use super::descriptors::{Descriptors, Opened, Source};
 use super::process::forks_made;
 use super::window::Appending;
 use crate::sync::Mutex;
-use crate::{Access, Descriptor, FileBackend};
+use crate::{Access, Descriptor, FileBackend, FileState, Hint};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -102,10 +102,6 @@ impl FileBackend for SystemFile {
         if done == bytes.len() { Ok(()) } else { self.write_at(offset + done as u64, &bytes[done..]) }
     }
 
-    fn end_append(&self, length: u64) -> io::Result<()> {
-        self.truncate(length)
-    }
-
     /// `fdatasync`, which includes the length but not the times.
     fn sync(&self) -> io::Result<()> {
         self.descriptors.sync(&self.source)?;
@@ -115,19 +111,15 @@ impl FileBackend for SystemFile {
         Ok(())
     }
 
-    fn start_writeback(&self, offset: u64, length: u64) {
+    /// Direct I/O has no cache.
+    fn hint(&self, hint: Hint) {
         if self.alignment == 1
             && let Ok(file) = self.file()
         {
-            start_writeback(&file, offset, length);
-        }
-    }
-
-    fn drop_cache(&self) {
-        if self.alignment == 1
-            && let Ok(file) = self.file()
-        {
-            drop_cache(&file);
+            match hint {
+                Hint::Writeback { offset, length } => start_writeback(&file, offset, length),
+                Hint::DropCache => drop_cache(&file),
+            }
         }
     }
 
@@ -135,30 +127,16 @@ impl FileBackend for SystemFile {
         // Nothing may be mapped after the end of the file.
         let mut appending = self.appending.lock();
         *appending = Appending::default();
-        if length < self.length()? {
+        if length < self.file()?.metadata()?.len() {
             self.file_to_write()?.set_len(length)?;
         }
         Ok(())
     }
 
-    /// A checkpoint may have a link to the file, and a forked child may read it.
-    fn free_removed(&self, bytes: u64) -> io::Result<u64> {
-        let file = self.file()?;
-        let metadata = file.metadata()?;
-        if metadata.nlink() > 0 || self.was_forked() {
-            return Ok(0);
-        }
-        let left = metadata.len().saturating_sub(bytes);
-        self.truncate(left)?;
-        Ok(left)
-    }
-
-    fn is_shared(&self) -> io::Result<bool> {
-        Ok(self.was_forked() || self.file()?.metadata()?.nlink() != 1)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.file()?.metadata()?.len())
+    fn state(&self) -> io::Result<FileState> {
+        let metadata = self.file()?.metadata()?;
+        let names = (!self.was_forked()).then(|| metadata.nlink());
+        Ok(FileState { length: metadata.len(), names })
     }
 
     fn alignment(&self) -> usize {

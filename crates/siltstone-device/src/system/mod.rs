@@ -26,7 +26,7 @@ mod threads;
 #[cfg_attr(not(target_os = "linux"), path = "no_window.rs")]
 mod window;
 
-use super::{Access, DirectoryBackend, FileBackend, LOCK, PieceExecutor};
+use super::{Access, DirectoryBackend, DirectoryState, FileBackend, LOCK, LockMode, OpenMode, PieceExecutor};
 use crate::error::{Error, Result};
 use descriptors::Descriptors;
 use file::SystemFile;
@@ -36,9 +36,9 @@ pub use random::random_number;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The highest of the descriptors of standard input, output and error.
 const STANDARD_DESCRIPTOR_MAX: RawFd = 2;
@@ -93,8 +93,37 @@ impl SystemDirectory {
         if self.read_only { Err(ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
-    fn handle(&self) -> &File {
+    /// Returns the open directory.
+    pub(crate) fn handle(&self) -> &File {
         &self.descriptors.handle
+    }
+
+    /// Returns the process that has the exclusive lock of the directory, if it is known.
+    pub(crate) fn lock_holder(&self) -> Option<u32> {
+        lock::holder(self.handle())
+    }
+
+    /// Limits the number of open files; others are closed, and opened again when they are used.
+    pub(crate) fn limit_open_files(&self, max: u64) {
+        self.descriptors.limit(max);
+    }
+
+    /// Returns the number of open files, and its limit.
+    pub(crate) fn open_files(&self) -> (u64, u64) {
+        self.descriptors.counts()
+    }
+
+    /// Adds the file `name` to the directory `target`: as a hard link if possible, else as a copy, which is synced
+    /// before it gets its name. The entry is durable when `target` was synced.
+    pub(crate) fn share(&self, name: &str, target: &SystemDirectory) -> io::Result<()> {
+        let linked =
+            rustix::fs::linkat(self.handle(), checked(name)?, target.handle(), name, AtFlags::empty());
+        match linked.map_err(io::Error::from) {
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {
+                copy_durably(self.handle(), name, target.handle())
+            }
+            outcome => outcome,
+        }
     }
 }
 
@@ -143,7 +172,7 @@ fn above_standard(file: OwnedFd) -> io::Result<File> {
 
 /// Returns whether the file or directory at `path`, or the deepest existing one above it, is within this directory, or
 /// is this directory.
-pub(super) fn contains(directory: BorrowedFd<'_>, path: &Path) -> io::Result<bool> {
+pub(super) fn contains(directory: &File, path: &Path) -> io::Result<bool> {
     let wanted = rustix::fs::fstat(directory)?;
     let path = std::path::absolute(path)?;
     let existing = path.ancestors().find(|above| above.exists()).unwrap_or(&path);
@@ -157,7 +186,7 @@ pub(super) fn contains(directory: BorrowedFd<'_>, path: &Path) -> io::Result<boo
 }
 
 /// Returns whether a directory that is open was removed, or a file in it.
-pub(super) fn is_removed(directory: BorrowedFd<'_>, name: &str) -> io::Result<bool> {
+pub(super) fn is_removed(directory: &File, name: &str) -> io::Result<bool> {
     if rustix::fs::fstat(directory)?.st_nlink == 0 {
         return Ok(true);
     }
@@ -208,14 +237,15 @@ fn sync_entries(directory: &File) -> io::Result<()> {
 }
 
 impl DirectoryBackend for SystemDirectory {
-    fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
-        self.check_writable()?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        Ok(Box::new(SystemFile::open(&self.descriptors, checked(name)?, flags, access)?))
-    }
-
-    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
-        let flags = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    fn open(&self, name: &str, access: Access, mode: OpenMode) -> io::Result<Box<dyn FileBackend>> {
+        let flags = match mode {
+            OpenMode::New => {
+                self.check_writable()?;
+                OFlags::RDWR | OFlags::CREATE | OFlags::EXCL
+            }
+            OpenMode::Existing if self.read_only => OFlags::RDONLY,
+            OpenMode::Existing => OFlags::RDWR,
+        };
         Ok(Box::new(SystemFile::open(&self.descriptors, checked(name)?, flags, access)?))
     }
 
@@ -259,36 +289,16 @@ impl DirectoryBackend for SystemDirectory {
         sync_entries(self.handle())
     }
 
-    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
-        self.check_writable()?;
-        Ok(Box::new(match name {
-            LOCK => lock::lock_directory(self.handle())?,
-            name => lock::lock_one(self.handle(), checked(name)?)?,
+    fn lock(&self, name: &str, mode: LockMode) -> io::Result<Box<dyn Send + Sync>> {
+        if mode == LockMode::Exclusive {
+            self.check_writable()?;
+        }
+        Ok(Box::new(match (name, mode) {
+            (LOCK, LockMode::Exclusive) => lock::lock_directory(self.handle())?,
+            (LOCK, LockMode::Shared) => lock::lock_directory_shared(self.handle())?,
+            (name, LockMode::Exclusive) => lock::lock_one(self.handle(), checked(name)?)?,
+            (_, LockMode::Shared) => return Err(ErrorKind::Unsupported.into()),
         }))
-    }
-
-    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
-        Ok(Box::new(lock::lock_directory_shared(self.handle())?))
-    }
-
-    fn lock_holder(&self) -> Option<u32> {
-        lock::holder(self.handle())
-    }
-
-    /// A copy, made if a link is impossible, is synced before it gets its name. The entry itself is durable when the
-    /// directory `target` was synced.
-    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
-        let target = target.handle().ok_or(ErrorKind::Unsupported)?;
-        share_below(self.handle(), checked(name)?, target)
-    }
-
-    fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
-        self.check_writable()?;
-        rustix::fs::mkdirat(self.handle(), checked(folder)?, Mode::from_raw_mode(0o777))?;
-        let target = open_at(self.handle(), folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        names.iter().try_for_each(|name| share_below(self.handle(), checked(name)?, target.as_fd()))?;
-        sync_entries(&target)?;
-        self.sync()
     }
 
     fn other(&self, path: &Path, create: bool) -> io::Result<Box<dyn DirectoryBackend>> {
@@ -298,35 +308,19 @@ impl DirectoryBackend for SystemDirectory {
         Ok(Box::new(SystemDirectory { path, descriptors, read_only: self.read_only }))
     }
 
-    fn limit_open_files(&self, max: u64) {
-        self.descriptors.limit(max);
-    }
-
-    /// Unknown for file systems that state no size.
-    fn free_bytes(&self) -> io::Result<Option<u64>> {
+    fn state(&self) -> io::Result<DirectoryState> {
         let state = retry(|| rustix::fs::fstatvfs(self.handle()))?;
-        Ok((state.f_blocks > 0).then(|| state.f_bavail.saturating_mul(state.f_frsize)))
+        // Some file systems state no size.
+        let free_bytes = (state.f_blocks > 0).then(|| state.f_bavail.saturating_mul(state.f_frsize));
+        Ok(DirectoryState { free_bytes, system_run: *SYSTEM_RUN })
     }
 
     fn executor(&self) -> Option<Box<dyn PieceExecutor>> {
         Some(ring::executor().unwrap_or_else(threads::executor))
     }
 
-    fn open_files(&self) -> Option<(u64, u64)> {
-        Some(self.descriptors.counts())
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.read_only
-    }
-
-    fn handle(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.handle().as_fd())
-    }
-
-    fn system_run(&self) -> Option<u128> {
-        let text = std::fs::read_to_string(SYSTEM_RUN).ok()?;
-        u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+    fn as_system(&self) -> Option<&SystemDirectory> {
+        Some(self)
     }
 
     fn path(&self) -> PathBuf {
@@ -335,21 +329,13 @@ impl DirectoryBackend for SystemDirectory {
 }
 
 /// The random number of the start of the system; only Linux has it.
-const SYSTEM_RUN: &str = "/proc/sys/kernel/random/boot_id";
-
-/// Links a file of one directory into another, or copies it if that is impossible.
-fn share_below(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Result<()> {
-    let linked = rustix::fs::linkat(directory, name, target, name, AtFlags::empty()).map_err(io::Error::from);
-    match linked {
-        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {
-            copy_durably(directory, name, target)
-        }
-        outcome => outcome,
-    }
-}
+static SYSTEM_RUN: LazyLock<Option<u128>> = LazyLock::new(|| {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+});
 
 /// Copies under a temporary name first, so that an incomplete copy never has the final one.
-fn copy_durably(directory: &File, name: &str, target: BorrowedFd<'_>) -> io::Result<()> {
+fn copy_durably(directory: &File, name: &str, target: &File) -> io::Result<()> {
     let passing = format!("{name}.copy");
     let copy = || {
         let mut from = open_at(directory, name, OFlags::RDONLY)?;

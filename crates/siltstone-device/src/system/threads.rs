@@ -135,7 +135,7 @@ impl Drop for ThreadExecutor {
 mod tests {
     use super::*;
     use crate::queue::PieceQueue;
-    use crate::{AlignedBuffer, FileBackend, IoCounters};
+    use crate::{AlignedBuffer, FileBackend, FileState, IoCounters};
     use std::io;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -185,8 +185,8 @@ mod tests {
             Ok(())
         }
 
-        fn length(&self) -> io::Result<u64> {
-            Ok(0)
+        fn state(&self) -> io::Result<FileState> {
+            Ok(FileState { length: 0, names: None })
         }
 
         fn alignment(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use super::content::Content;
 use super::{Call, FailingCall, Faults, SECTOR_BYTES};
+use siltstone_device::FileState;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Error, ErrorKind};
 
@@ -265,21 +266,7 @@ impl Disk {
 
     pub fn list(&self) -> io::Result<Vec<String>> {
         self.check_power()?;
-        Ok(self.entries.keys().filter(|name| !name.contains('/')).cloned().collect())
-    }
-
-    /// Links files into a new directory.
-    pub fn set_aside(&mut self, names: &[&str], folder: &str) -> io::Result<()> {
-        self.check_power()?;
-        if self.entries.keys().any(|name| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
-        {
-            return Err(ErrorKind::AlreadyExists.into());
-        }
-        for name in names {
-            let inode = self.find(name)?;
-            self.change_entries(Call::Link, EntryChange::Link { name: format!("{folder}/{name}"), inode })?;
-        }
-        self.sync_directory()
+        Ok(self.entries.keys().cloned().collect())
     }
 
     pub fn remove(&mut self, name: &str) -> io::Result<()> {
@@ -291,6 +278,8 @@ impl Disk {
     pub fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.check_power()?;
         let inode = self.find(from)?;
+        // A file that has a reader keeps its name: a retired one is written over under its new name.
+        self.check_unread(inode)?;
         let change = EntryChange::Rename { from: from.to_owned(), to: to.to_owned(), inode };
         self.change_entries(Call::Rename, change)
     }
@@ -306,12 +295,6 @@ impl Disk {
         self.pending_entries.clear();
         self.forget_unreachable();
         Ok(())
-    }
-
-    pub fn contents(&mut self, name: &str) -> io::Result<Vec<u8>> {
-        self.check_power()?;
-        let inode = self.find(name)?;
-        Ok(self.content(inode)?.written.clone())
     }
 
     pub fn read(&mut self, inode: Inode, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -399,6 +382,10 @@ impl Disk {
     }
 
     pub fn truncate(&mut self, inode: Inode, length: u64) -> io::Result<()> {
+        if self.names(inode) == 0 {
+            // The space of a removed file is freed when nothing reads it any more.
+            self.check_unread(inode)?;
+        }
         let interrupted = self.begin_change(CHANGE_NS)?;
         let lost = interrupted && self.random.bool();
         let concerns = |disk: &Disk| disk.concerns(inode);
@@ -412,26 +399,13 @@ impl Disk {
         if interrupted { Err(power_lost()) } else { Ok(()) }
     }
 
-    /// Truncates a file without a name by up to `bytes`, and returns the rest. `ResourceBusy` if it may still be read.
-    pub fn free_removed(&mut self, inode: Inode, bytes: u64) -> io::Result<u64> {
-        if self.entries.values().any(|named| *named == inode) {
-            return Ok(0);
-        }
-        if self.content(inode)?.handles > 1 {
-            return Err(ErrorKind::ResourceBusy.into());
-        }
-        let left = self.length(inode)?.saturating_sub(bytes);
-        self.truncate(inode, left)?;
-        Ok(left)
+    /// Returns an error if the file is open more than once.
+    fn check_unread(&mut self, inode: Inode) -> io::Result<()> {
+        if self.content(inode)?.handles > 1 { Err(ErrorKind::ResourceBusy.into()) } else { Ok(()) }
     }
 
-    /// Returns whether a file has another name, or none. `ResourceBusy` if it may still be read.
-    pub fn is_shared(&mut self, inode: Inode) -> io::Result<bool> {
-        self.check_power()?;
-        if self.content(inode)?.handles > 1 {
-            return Err(ErrorKind::ResourceBusy.into());
-        }
-        Ok(self.entries.values().filter(|named| **named == inode).count() != 1)
+    fn names(&self, inode: Inode) -> u64 {
+        self.entries.values().filter(|named| **named == inode).count() as u64
     }
 
     pub fn sync(&mut self, inode: Inode) -> io::Result<()> {
@@ -454,9 +428,10 @@ impl Disk {
         }
     }
 
-    pub fn length(&mut self, inode: Inode) -> io::Result<u64> {
+    pub fn state(&mut self, inode: Inode) -> io::Result<FileState> {
         self.check_power()?;
-        Ok(self.content(inode)?.written.len() as u64)
+        let names = Some(self.names(inode));
+        Ok(FileState { length: self.content(inode)?.written.len() as u64, names })
     }
 
     /// Removes the files that are not open and that no directory entry can name, whichever entries survive.

@@ -17,15 +17,13 @@ pub enum Call {
     Remove,
     /// The renaming of a file.
     Rename,
-    /// A link to a file.
-    Link,
     /// A sync of the directory.
     SyncDirectory,
 }
 
 impl Call {
     /// All calls.
-    pub const ALL: [Call; 9] = [
+    pub const ALL: [Call; 8] = [
         Call::Read,
         Call::Write,
         Call::Sync,
@@ -33,7 +31,6 @@ impl Call {
         Call::Create,
         Call::Remove,
         Call::Rename,
-        Call::Link,
         Call::SyncDirectory,
     ];
 }

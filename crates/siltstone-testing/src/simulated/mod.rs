@@ -26,7 +26,10 @@ pub use pieces::ShuffledPieces;
 
 use disk::{Disk, Inode};
 use siltstone_device::sync::{Mutex, MutexGuard};
-use siltstone_device::{Access, DirectoryBackend, FileBackend, LOCK, NameLocks, PieceExecutor};
+use siltstone_device::{
+    Access, DirectoryBackend, DirectoryState, FileBackend, FileState, Hint, LOCK, LockMode, NameLocks,
+    OpenMode, PieceExecutor,
+};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -211,15 +214,12 @@ impl SimulatedDirectory {
 }
 
 impl DirectoryBackend for SimulatedDirectory {
-    fn create(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
+    fn open(&self, name: &str, access: Access, mode: OpenMode) -> io::Result<Box<dyn FileBackend>> {
         let alignment = self.alignment(access)?;
-        let inode = self.disk.lock().create(name)?;
-        Ok(self.file(inode, alignment))
-    }
-
-    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
-        let alignment = self.alignment(access)?;
-        let inode = self.disk.lock().open(name)?;
+        let inode = match mode {
+            OpenMode::Existing => self.disk.lock().open(name)?,
+            OpenMode::New => self.disk.lock().create(name)?,
+        };
         Ok(self.file(inode, alignment))
     }
 
@@ -239,32 +239,19 @@ impl DirectoryBackend for SimulatedDirectory {
         self.disk.lock().sync_directory()
     }
 
-    fn lock(&self, name: &str) -> io::Result<Box<dyn Send + Sync>> {
-        let mut disk = self.disk.lock();
+    fn lock(&self, name: &str, mode: LockMode) -> io::Result<Box<dyn Send + Sync>> {
+        let disk = self.disk.lock();
         disk.check_power()?;
         if name != LOCK {
-            disk.contents(name)?;
+            disk.find(name)?;
         }
-        self.locks.take(name)
+        self.locks.take(name, mode)
     }
 
-    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock().check_power()?;
-        self.locks.take_shared(LOCK)
-    }
-
-    /// Copies what was written, synced or not.
-    fn share(&self, name: &str, target: &dyn DirectoryBackend) -> io::Result<()> {
-        let bytes = self.disk.lock().contents(name)?;
-        target.create(name, Access::Buffered)?.write_at(0, &bytes)
-    }
-
-    fn set_aside(&self, names: &[&str], folder: &str) -> io::Result<()> {
-        self.disk.lock().set_aside(names, folder)
-    }
-
-    fn free_bytes(&self) -> io::Result<Option<u64>> {
-        Ok(self.disk.lock().free_bytes())
+    /// The number of the run differs after a power loss.
+    fn state(&self) -> io::Result<DirectoryState> {
+        let disk = self.disk.lock();
+        Ok(DirectoryState { free_bytes: disk.free_bytes(), system_run: Some(u128::from(disk.run()) + 1) })
     }
 
     /// Pieces of direct files are executed late, in a random order, and some of them only in part.
@@ -282,11 +269,6 @@ impl DirectoryBackend for SimulatedDirectory {
             others.insert(path.to_owned(), other);
         }
         Ok(Box::new(others.get(path).cloned().ok_or(ErrorKind::NotFound)?))
-    }
-
-    /// Differs after a power loss.
-    fn system_run(&self) -> Option<u128> {
-        Some(u128::from(self.disk.lock().run()) + 1)
     }
 
     fn path(&self) -> PathBuf {
@@ -331,32 +313,22 @@ impl FileBackend for SimulatedFile {
         disk.write(self.inode, offset, bytes)
     }
 
-    fn end_append(&self, length: u64) -> io::Result<()> {
-        self.disk.lock().truncate(self.inode, length)
-    }
-
     fn sync(&self) -> io::Result<()> {
         self.disk.lock().sync(self.inode)
-    }
-
-    fn drop_cache(&self) {
-        self.disk.lock().drop_cache(self.inode);
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
         self.disk.lock().truncate(self.inode, length)
     }
 
-    fn free_removed(&self, bytes: u64) -> io::Result<u64> {
-        self.disk.lock().free_removed(self.inode, bytes)
+    fn state(&self) -> io::Result<FileState> {
+        self.disk.lock().state(self.inode)
     }
 
-    fn is_shared(&self) -> io::Result<bool> {
-        self.disk.lock().is_shared(self.inode)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.disk.lock().length(self.inode)
+    fn hint(&self, hint: Hint) {
+        if hint == Hint::DropCache {
+            self.disk.lock().drop_cache(self.inode);
+        }
     }
 
     fn alignment(&self) -> usize {

@@ -3,6 +3,10 @@ use siltstone_device::{AlignedBuffer, Appender, Directory, File, LOCK, Purpose, 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+fn lock(directory: &SimulatedDirectory) -> io::Result<Box<dyn Send + Sync>> {
+    directory.lock(LOCK, LockMode::Exclusive)
+}
+
 fn directory(backend: &SimulatedDirectory) -> Directory {
     Directory::new(backend.clone(), Access::Buffered)
 }
@@ -196,9 +200,7 @@ fn the_power_goes_off_in_the_middle_of_the_change_that_was_named() {
             backend.power_off_after(2);
             write(&file, 0, b"whole");
             assert!(file.write(Purpose::Log, 5, &[7; 3 * SECTOR_BYTES]).is_err() && backend.is_off());
-            assert!(
-                file.sync(Purpose::Log).is_err() && backend.list().is_err() && backend.lock(LOCK).is_err()
-            );
+            assert!(file.sync(Purpose::Log).is_err() && backend.list().is_err() && lock(&backend).is_err());
             assert!(file.length().is_err() && backend.remove("data").is_err());
             let after = backend.crash(Crash::ProcessKilled, &mut fastrand::Rng::with_seed(0));
             contents(&after, "data").unwrap().len()
@@ -210,14 +212,13 @@ fn the_power_goes_off_in_the_middle_of_the_change_that_was_named() {
 #[test]
 fn what_had_the_old_directory_open_cannot_change_the_new_one() {
     let backend = two_writes();
-    let (old, lock) =
-        (directory(&backend).open("data", Access::Buffered).unwrap(), backend.lock(LOCK).unwrap());
+    let (old, held) = (directory(&backend).open("data", Access::Buffered).unwrap(), lock(&backend).unwrap());
     let after = backend.crash(Crash::ProcessKilled, &mut fastrand::Rng::with_seed(0));
     assert!(old.write(Purpose::Log, 0, b"late").is_err());
-    let new = after.lock(LOCK).unwrap();
-    assert!(after.lock(LOCK).is_err());
-    drop((lock, new));
-    assert!(after.lock(LOCK).is_ok());
+    let new = lock(&after).unwrap();
+    assert!(lock(&after).is_err());
+    drop((held, new));
+    assert!(lock(&after).is_ok());
     assert_eq!(first_of_sectors(&after), [2, 2, 3, 3]);
 }
 
@@ -245,7 +246,7 @@ fn every_fault_happens_when_it_is_certain_and_never_when_it_is_not_asked_for() {
     assert!(file.write(Purpose::Log, 0, b"x").is_err() && file.truncate(0).is_err());
     assert_eq!(backend.fault_count(), 2);
     let (backend, _file) = always(|faults| faults.directory_error = 1.0);
-    assert!(backend.create("new", Access::Buffered).is_err() && backend.remove("data").is_err());
+    assert!(backend.open("new", Access::Buffered, OpenMode::New).is_err() && backend.remove("data").is_err());
     assert!(backend.rename("data", "new").is_err() && backend.sync().is_err());
     assert_eq!(backend.list().unwrap(), ["data"]);
     let (backend, file) = always(|faults| faults.slow = 1.0);

@@ -6,7 +6,6 @@ use crate::{
     Access, AlignedBuffer, Appender, Directory, File, IoCount, Purpose, ReadRequest, SystemDirectory,
 };
 use std::io::ErrorKind;
-use std::os::fd::AsFd;
 use std::path::Path;
 
 /// A directory on the file system of the build, which supports direct I/O more often than `/tmp`.
@@ -264,9 +263,9 @@ fn a_copy_for_another_file_system_is_complete_and_leaves_no_other_file() {
     let (from, to) = (folder(), folder());
     std::fs::write(from.path().join("data"), pattern(100_000)).unwrap();
     let [from, target] = [from.path(), to.path()].map(|path| std::fs::File::open(path).unwrap());
-    super::copy_durably(&from, "data", target.as_fd()).unwrap();
+    super::copy_durably(&from, "data", &target).unwrap();
     assert_eq!(std::fs::read(to.path().join("data")).unwrap(), pattern(100_000));
-    assert!(super::copy_durably(&from, "none", target.as_fd()).is_err());
+    assert!(super::copy_durably(&from, "none", &target).is_err());
     assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 1);
 }
 
@@ -313,7 +312,7 @@ fn a_renamed_directory_is_still_the_same_one() {
 fn readers_share_the_lock_and_a_writer_excludes_them_and_is_named() {
     let folder = folder();
     let writer = directory(folder.path());
-    let reader = || Directory::new(SystemDirectory::open_read_only(folder.path()).unwrap(), Access::Buffered);
+    let reader = || Directory::system_read_only(folder.path(), Access::Buffered).unwrap();
     let shared = [reader().lock_shared().unwrap(), reader().lock_shared().unwrap()];
     // Readers leave no file, and writers know of no reader.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -382,7 +381,7 @@ fn a_directory_opened_for_reading_only_is_read_and_never_changed() {
     let mut mode = std::fs::metadata(&path).unwrap().permissions();
     mode.set_readonly(true);
     std::fs::set_permissions(&path, mode).unwrap();
-    let reader = Directory::new(SystemDirectory::open_read_only(folder.path()).unwrap(), Access::Buffered);
+    let reader = Directory::system_read_only(folder.path(), Access::Buffered).unwrap();
     let file = reader.open("f", Access::Buffered).unwrap();
     assert_eq!(file.read(Purpose::Get, 0, 1, &mut AlignedBuffer::default()).unwrap(), b"x");
     assert!(file.write(Purpose::Log, 0, b"y").is_err());
@@ -476,12 +475,12 @@ fn what_is_appended_is_read_at_once_and_the_file_ends_where_it_was_ended() {
         let bytes = std::fs::read(&path).unwrap();
         assert!(bytes.starts_with(&expected) && bytes[expected.len()..].iter().all(|&byte| byte == 0));
         for _ in 0..2 {
-            file.end_append(expected.len() as u64).unwrap();
+            file.truncate(expected.len() as u64).unwrap();
             assert!(std::fs::read(&path).unwrap() == expected);
             file.append(Purpose::Log, expected.len() as u64, b"more").unwrap();
             expected.extend_from_slice(b"more");
         }
-        file.end_append(expected.len() as u64).unwrap();
+        file.truncate(expected.len() as u64).unwrap();
         drop(file);
         assert!(std::fs::read(&path).unwrap() == expected);
     }

@@ -6,7 +6,9 @@ use siltstone::batch::{HashedWrite, NEVER};
 use siltstone::engine::silt::live::Manifest;
 use siltstone::engine::{CommonSettings, Engine, EngineSettings, Opening};
 use siltstone::{Database, Durability, Error, Result};
-use siltstone_device::{Access, Directory, DirectoryBackend, FileBackend, Purpose};
+use siltstone_device::{
+    Access, Directory, DirectoryBackend, FileBackend, FileState, Hint, LockMode, OpenMode, Purpose,
+};
 use siltstone_testing::{Call, Crash, Faults, Intercepted, SimulatedDirectory, Survival};
 use std::collections::BTreeMap;
 use std::io;
@@ -114,11 +116,11 @@ fn refused<T>() -> io::Result<T> {
 }
 
 impl DirectoryBackend for ReadOnly {
-    fn create(&self, _: &str, _: Access) -> io::Result<Box<dyn FileBackend>> {
-        refused()
-    }
-    fn open(&self, name: &str, access: Access) -> io::Result<Box<dyn FileBackend>> {
-        Ok(Box::new(ReadOnlyFile(self.0.open(name, access)?)))
+    fn open(&self, name: &str, access: Access, mode: OpenMode) -> io::Result<Box<dyn FileBackend>> {
+        match mode {
+            OpenMode::Existing => Ok(Box::new(ReadOnlyFile(self.0.open(name, access, mode)?))),
+            OpenMode::New => refused(),
+        }
     }
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.list()
@@ -132,17 +134,8 @@ impl DirectoryBackend for ReadOnly {
     fn sync(&self) -> io::Result<()> {
         refused()
     }
-    fn lock(&self, _: &str) -> io::Result<Box<dyn Send + Sync>> {
-        refused()
-    }
-    fn share(&self, _: &str, _: &dyn DirectoryBackend) -> io::Result<()> {
-        refused()
-    }
-    fn lock_shared(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.0.lock_shared()
-    }
-    fn is_read_only(&self) -> bool {
-        true
+    fn lock(&self, name: &str, mode: LockMode) -> io::Result<Box<dyn Send + Sync>> {
+        if mode == LockMode::Shared { self.0.lock(name, mode) } else { refused() }
     }
     fn path(&self) -> PathBuf {
         self.0.path()
@@ -159,14 +152,14 @@ impl FileBackend for ReadOnlyFile {
     fn sync(&self) -> io::Result<()> {
         refused()
     }
-    fn drop_cache(&self) {
-        self.0.drop_cache();
+    fn hint(&self, hint: Hint) {
+        self.0.hint(hint);
     }
     fn truncate(&self, _: u64) -> io::Result<()> {
         refused()
     }
-    fn length(&self) -> io::Result<u64> {
-        self.0.length()
+    fn state(&self) -> io::Result<FileState> {
+        self.0.state()
     }
     fn alignment(&self) -> usize {
         self.0.alignment()
@@ -174,7 +167,7 @@ impl FileBackend for ReadOnlyFile {
 }
 
 fn open_read_only(device: &SimulatedDirectory, budget: Option<u64>) -> Result<Arc<dyn Engine>> {
-    let directory = Directory::new(ReadOnly(device.clone()), Access::Buffered);
+    let directory = Directory::new(ReadOnly(device.clone()), Access::Buffered).read_only();
     let common = CommonSettings { memory_budget: budget, ..CommonSettings::default() };
     let opening = Opening {
         directory,
@@ -237,7 +230,7 @@ fn a_database_on_a_read_only_medium_opens_as_a_writable_one_and_changes_nothing(
         assert_eq!(records(&*silt), read);
         silt.close().unwrap();
         drop(silt);
-        let read_only = Directory::new(ReadOnly(device.clone()), Access::Buffered);
+        let read_only = Directory::new(ReadOnly(device.clone()), Access::Buffered).read_only();
         assert!(Database::verify_closed_in(&read_only, &mut |_, _| true).unwrap().damage.is_empty());
         let repaired = Database::repair_in(&read_only, &mut |_, _| true).unwrap();
         assert!(repaired.found.damage.is_empty());
