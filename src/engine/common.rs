@@ -3,6 +3,7 @@
 use crate::compression::Compression;
 use crate::key::{HASH_LENGTH_MIN, KeyHasher, RecordLayout, check_key_length, check_value_length};
 use crate::store::CompactionFilter;
+use crate::store::block::is_block_size;
 use crate::store::manifest::Header;
 use siltstone_device::random_number;
 use siltstone_index::coding::checksum::Secret;
@@ -55,7 +56,7 @@ impl CommonSettings {
             return refused("partitions", format!("{partitions} is not a power of two from 1 to 1,024"));
         }
         if let Some(bytes) = self.block_bytes
-            && !(bytes.is_power_of_two() && (512..=65_536).contains(&bytes))
+            && !is_block_size(bytes)
         {
             return refused("block_bytes", format!("{bytes} is not a power of two from 512 to 65,536 bytes"));
         }

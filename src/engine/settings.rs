@@ -12,7 +12,7 @@ use crate::batch::TimestampMs;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
-use crate::store::manifest::KeptSettings;
+use crate::store::manifest::{KEPT_TEXT_BYTES_MAX, KeptSettings};
 use siltstone_device::Directory;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -157,6 +157,8 @@ pub struct SettingInfo {
     pub limits: String,
     /// Whether it is kept in the database.
     pub is_kept: bool,
+    /// Whether it is a choice of users. The others belong to a preset, or are for tests.
+    pub is_shown: bool,
     /// What it means.
     pub doc: String,
 }
@@ -169,6 +171,8 @@ pub struct Setting<S: 'static> {
     pub doc: &'static [&'static str],
     /// Whether it is kept in the database.
     pub is_kept: bool,
+    /// Whether documents and commands show it.
+    pub is_shown: bool,
     /// Returns the possible values.
     pub limits: fn() -> String,
     /// Returns the value.
@@ -221,7 +225,7 @@ pub trait SettingsTable: Clone + Sized + 'static {
             };
         }
         let Some(row) = Self::TABLE.iter().find(|row| row.name == name) else {
-            let names: Vec<_> = Self::TABLE.iter().map(|row| row.name).collect();
+            let names: Vec<_> = Self::TABLE.iter().filter(|row| row.is_shown).map(|row| row.name).collect();
             let problem =
                 format!("the engine `{}` has no setting `{name}`; it has {}", info.name, names.join(", "));
             return Err(Error::Setting { name: "set", problem });
@@ -239,6 +243,7 @@ pub trait SettingsTable: Clone + Sized + 'static {
             value: (row.value)(self),
             limits: (row.limits)(),
             is_kept: row.is_kept,
+            is_shown: row.is_shown,
             doc: row.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" "),
         };
         Self::TABLE.iter().map(describe).collect()
@@ -420,11 +425,12 @@ impl SettingValue for Disk {
     }
 
     fn is_within(&self, (): ()) -> bool {
-        self.path.to_str().is_some()
+        // The manifest keeps it as text.
+        self.path.to_str().is_some_and(|path| path.len() <= KEPT_TEXT_BYTES_MAX)
     }
 
     fn limits_text((): ()) -> String {
-        "a directory".into()
+        format!("a directory, a path of at most {KEPT_TEXT_BYTES_MAX} bytes")
     }
 }
 
@@ -443,8 +449,9 @@ pub(crate) fn budget_of_disk(bytes: u64) -> u64 {
 }
 
 /// Defines a struct of settings with its table: `name: type = default, limits, kept or opening;`. The fields are for
-/// reading; the methods also record that a setting was given. `paper` has the values of the preset of this name. The
-/// settings after `hidden` are not in the table: only tests set them.
+/// reading; the methods also record that a setting was given. A setting that is `hidden` besides is in no document.
+/// `paper` has the values of the preset of this name. The settings after `hidden` are not in the table: only tests set
+/// them.
 macro_rules! settings {
     (
         $(#[$about:meta])*
@@ -495,7 +502,7 @@ macro_rules! settings {
 
             $(
                 $(#[doc = $doc])+
-                // `hidden`: a setting that hardly any user needs is only in `docs/SETTINGS.md`.
+                // `hidden`: one that belongs to a preset, or is for tests, is in no document.
                 $(#[doc($hidden_method)])?
                 #[must_use]
                 pub fn $name(mut self, value: $kind) -> Self {
@@ -524,6 +531,7 @@ macro_rules! settings {
                     name: stringify!($name),
                     doc: &[$($doc),+],
                     is_kept: settings!(@$keeping),
+                    is_shown: settings!(@shown $($hidden_method)?),
                     limits: || <$kind as SettingValue>::limits_text($limits),
                     value: |settings| settings.$name.clone().text(),
                     is_possible: |settings| settings.$name.is_within($limits),
@@ -543,5 +551,7 @@ macro_rules! settings {
     };
     (@kept) => { true };
     (@opening) => { false };
+    (@shown) => { true };
+    (@shown hidden) => { false };
 }
 pub(super) use settings;

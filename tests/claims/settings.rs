@@ -3,7 +3,7 @@
 
 use siltstone::{
     Builder, Database, EngineKind, EngineSettings, Error, FilterKind, HashStoreKind, IndexKind, MicaSettings,
-    SiltSettings, Stats,
+    SettingInfo, SiltSettings, Stats,
 };
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory};
@@ -230,6 +230,26 @@ fn the_preset_of_the_paper_sets_what_was_not_given_in_any_order() {
     assert_eq!(value(&siltstone::FlashStoreSettings::paper()), "1");
 }
 
+fn shown(kind: EngineKind) -> impl Iterator<Item = SettingInfo> {
+    kind.settings().describe().into_iter().filter(|setting| setting.is_shown)
+}
+
+#[test]
+fn the_guide_says_of_every_setting_when_to_set_it() {
+    let guide =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/TUNING.md")).unwrap();
+    let mut count = 0;
+    for &kind in EngineKind::ALL {
+        let section = guide.split_once(&format!("### `{}`\n", kind.name())).unwrap().1;
+        let section = section.split("\n#").next().unwrap();
+        for SettingInfo { name, .. } in shown(kind) {
+            assert!(section.contains(&format!("| `{name}` |")), "{} {name}", kind.name());
+            count += 1;
+        }
+    }
+    assert!(count <= 30, "{count} settings: which of them is no choice of users?");
+}
+
 /// The tables of `docs/SETTINGS.md`.
 fn tables() -> String {
     let mut text = String::new();
@@ -237,7 +257,7 @@ fn tables() -> String {
         let (name, summary) = (kind.name(), kind.info().summary);
         writeln!(text, "## `{name}`\n\nFor {summary}.\n").unwrap();
         writeln!(text, "| setting | default | values | kept | meaning |\n|---|---|---|---|---|").unwrap();
-        for setting in kind.settings().describe() {
+        for setting in shown(kind) {
             let kept = if setting.is_kept { "yes" } else { "no" };
             let (name, value, limits, doc) = (setting.name, setting.value, setting.limits, setting.doc);
             writeln!(text, "| `{name}` | {value} | {limits} | {kept} | {doc} |").unwrap();

@@ -51,6 +51,7 @@ pub struct CacheSettings {
 
 /// Returns the number of buckets for this many items.
 fn buckets_for(items: f64, load: f64) -> u32 {
+    // So few that the numbers of all buckets, with the spare ones, have 32 bits.
     (items / load).ceil().clamp(1.0, f64::from(u32::MAX / 4)) as u32
 }
 
@@ -62,6 +63,7 @@ fn item_bytes(layout: ItemLayout, key_length: usize, value_length: usize) -> u64
 impl StoreSettings {
     /// Returns settings for exactly this many items of these sizes.
     pub fn for_items(layout: ItemLayout, items: u64, key_length: usize, value_length: usize) -> Self {
+        // The allocator has no block of fewer than two words.
         let bytes = items * item_bytes(layout, key_length, value_length).max(16);
         StoreSettings::with(layout, bytes, items as f64)
     }
@@ -69,6 +71,7 @@ impl StoreSettings {
     /// Returns settings for the items that fit in `memory_bytes`, including the index, if keys and values have
     /// `record_bytes` on average.
     pub fn for_memory(layout: ItemLayout, memory_bytes: u64, record_bytes: usize) -> Self {
+        // A 64th more for the bitmap of free blocks.
         let item = item_bytes(layout, record_bytes, 0).max(16) as f64 * (1.0 + 1.0 / 64.0);
         let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 * (1.0 + SPARE_SHARE) / STORE_LOAD);
         StoreSettings::with(layout, (items * item) as u64, items)
@@ -124,6 +127,7 @@ impl CacheSettings {
         let mut settings = CacheSettings::with(layout, 0, items);
         let index_bytes = u64::from(settings.buckets) * BUCKET_BYTES as u64;
         let page = LOG_WORDS_MULTIPLE * 8;
+        // Rounded down, so that log and index stay within the memory.
         settings.log_bytes = (memory_bytes.saturating_sub(index_bytes) / page * page).max(page);
         settings
     }
@@ -159,6 +163,7 @@ impl CacheSettings {
 
     fn parts(&self) -> Result<Parts<CircularLog>> {
         let words = self.log_bytes.div_ceil(8).next_multiple_of(LOG_WORDS_MULTIPLE);
+        // At least as many offsets dangle as are live: sweeps take place while the tail passes the others.
         let words_max = LOG_WORDS_MAX.min(1 << self.offset_bits.clamp(1, 32) >> 1);
         if !(LOG_WORDS_MULTIPLE..=words_max).contains(&words) {
             return Err(setting("log_bytes", self.log_bytes, "4 KiB to 16 GiB for each partition"));
@@ -170,6 +175,7 @@ impl CacheSettings {
 }
 
 fn buckets(main: u32, spare: u32, partition_bits: u32) -> Result<Buckets<Pages>> {
+    // Buckets have numbers of 32 bits, the spare ones after the main ones.
     if main == 0 || main.checked_add(spare).is_none() {
         return Err(setting("buckets", main.into(), "1 to 2^32 - 1, spare ones included"));
     }

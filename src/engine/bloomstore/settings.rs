@@ -44,7 +44,7 @@ settings! {
         filter_bits: u8 = 22, 4..=32, kept;
         /// The most runs of a partition that are in no chain yet: each has a filter of at most 10 bits per record in
         /// memory. With half as many, chains are written twice as often.
-        buffered_filters: u32 = 12, 1..=64, kept;
+        buffered_filters: u32 = 12, 1..=64, kept hidden;
         /// The bits per key of a filter of all keys in memory, 0 for none: with 4 bits, as in the paper, at most a
         /// fifth of the gets of missing keys read anything. They are the bits per key of a partition whose chain is
         /// full; with a quarter of these keys, each has two bits more. The paper advises against it where most gets

@@ -53,6 +53,8 @@ pub(super) struct Cleaning {
     pub(super) fate: Fate,
     /// A compaction runs: what stays would have to leave later.
     pub(super) compacts: bool,
+    /// A compaction ran when it began, so nothing that could leave moves.
+    began_in_compaction: bool,
     /// The class that its records move to.
     class: u8,
     /// What it counts for the bound of the logs.
@@ -122,6 +124,7 @@ impl Cleaning {
             first_unit,
             fate,
             compacts: false,
+            began_in_compaction: false,
             class,
             moving: logs.bound.begin(if fate == Fate::Move { live } else { 0 }),
             late: Vec::new(),
@@ -130,9 +133,16 @@ impl Cleaning {
         }
     }
 
-    /// Returns whether it moves records that could leave to the store below.
+    /// Sets whether a compaction ran when it began.
+    pub fn in_compaction(self, began_in_compaction: bool) -> Cleaning {
+        Cleaning { began_in_compaction, ..self }
+    }
+
+    /// Returns whether it may have moved records that could leave to the store below: also those that were read, in a
+    /// step during which a compaction began.
     pub fn moves_what_may_leave(&self, logs: &IndexedLogs) -> bool {
-        self.fate == Fate::Move && logs.settings.has_below && self.segment.class != CLEAN
+        let may_move = self.fate == Fate::Move || !self.began_in_compaction;
+        may_move && logs.settings.has_below && self.segment.class != CLEAN
     }
 
     fn id(&self) -> SegmentId {

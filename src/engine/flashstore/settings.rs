@@ -73,7 +73,7 @@ settings! {
         usage: f64 = 0.95, 0.5..=0.98, kept;
         /// The number of queues. With 1, records that were read go round with all others (the paper). With 2, they stay
         /// in logs of their own, and new records leave earlier if they are not read.
-        queues: u8 = 2, 1..=2, kept;
+        queues: u8 = 2, 1..=2, kept hidden;
         /// Without a disk, the bytes of the logs per byte of live records, besides a segment of each of the four logs.
         /// Writes wait for cleaning before there are more.
         space: f64 = 1.3, 1.05..=4.0, kept;

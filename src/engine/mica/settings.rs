@@ -74,6 +74,7 @@ impl MicaSettings {
         common.check()?;
         let partitions = common.partitions();
         let bytes = common.memory_budget.unwrap_or(MEMORY_BYTES_DEFAULT);
+        // Keys are hashed, so equal parts fill up at about the same time.
         let memory_bytes = bytes / u64::from(partitions);
         if !(64 << 10..=16 << 30).contains(&memory_bytes) {
             let problem = format!(

@@ -53,20 +53,20 @@ settings! {
         /// paper's d·P/N). A higher ratio means less write amplification (2.1 + 1/ratio) and more memory.
         merge_ratio: f64 = 0.3, 0.01..=10.0, kept;
         /// The bits of a tag in the LogStore (k), and in the filters of HashStores that are copies of these tags.
-        tag_bits: u8 = 15, 8..=15, kept;
+        tag_bits: u8 = 15, 8..=15, kept hidden;
         /// The minimum number of slots of the LogStore of a partition, for records of up to 512 bytes; up to twice as
         /// many for larger records. It grows with the data.
         log_slots_min: u32 = 3_072, 16..=1 << 24, kept hidden;
         /// The number of keys per slot of all LogStores: LogStores grow with the data.
         keys_per_log_slot: u32 = 100, 1..=1_000_000, kept hidden;
         /// The form of HashStores on flash. Cuckoo tables require fixed-size records.
-        hash_store: HashStoreKind = HashStoreKind::HashOrdered, (), kept;
+        hash_store: HashStoreKind = HashStoreKind::HashOrdered, (), kept hidden;
         /// The filter of HashStores in hash order. Cuckoo tables have their tags.
-        filter: FilterKind = FilterKind::Ribbon, (), kept;
+        filter: FilterKind = FilterKind::Ribbon, (), kept hidden;
         /// The bits of ribbon filters if a partition has 16 HashStores or more: the false-positive rate of a HashStore
         /// is then 2^-bits. With half as many HashStores a filter has one bit less, so a lookup has as many false
         /// positives.
-        filter_bits: u8 = 11, 1..=32, kept;
+        filter_bits: u8 = 11, 1..=32, kept hidden;
         /// The index of SortedStores. All except fences require fixed-size records. `auto`, or `None`: `block_perfect`
         /// where it suits the records, else fences. With `slot_perfect`, gets read fewer bytes, and the index takes 0.1
         /// to 0.2 bytes more per key.

@@ -43,14 +43,15 @@ impl Jobs {
         if self.logs.below.as_ref().is_some_and(|below| below.pressure() >= 1.0) {
             return Ok(false);
         }
+        let compacts = self.is_compacting();
         let start = |_| {
             let Choice { victim, live, fate, .. } = self.choose();
             // A second cleaning writes its copies before the first one frees its segment.
             let is_possible = self.cleanings.begun() == 0 || self.logs.may_move(live);
             let victim = victim.filter(|segment| is_possible && self.logs.hold(segment));
-            Ok(victim.map(|segment| Cleaning::begin(&self.logs, segment, live, fate)))
+            let begin = |segment| Cleaning::begin(&self.logs, segment, live, fate).in_compaction(compacts);
+            Ok(victim.map(begin))
         };
-        let compacts = self.is_compacting();
         let is_urgent = self.takes_second_cleaning(&self.clean_counts(&self.look()));
         self.cleanings.step(is_urgent, start, |mut cleaning, number| {
             cleaning.compacts |= compacts;
