@@ -39,17 +39,24 @@ impl<E> Commit<E> {
         out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Decodes the commit with this sequence number from the start of `bytes`. Returns it with its length in bytes.
-    pub fn decode<S: LiveState<Edit = E>>(sequence: u64, bytes: &[u8]) -> Option<(Commit<E>, usize)> {
-        let mut fields = Reader::new(bytes);
-        let (crc, length) = (fields.u32()?, fields.u32()? as usize);
-        let body = fields.bytes(length)?;
+    /// Decodes the commit with this sequence number from the start of `bytes`. Returns it with its length in bytes;
+    /// `None` if the bytes are not those of a whole commit with this number.
+    ///
+    /// # Errors
+    /// [`Unknown`] for a whole commit, with a correct checksum, that has other fields than these.
+    pub fn decode<S: LiveState<Edit = E>>(
+        sequence: u64,
+        bytes: &[u8],
+    ) -> Result<Option<(Commit<E>, usize)>, Unknown> {
+        let Some(body) = whole_body(sequence, bytes) else { return Ok(None) };
+        // It took effect, so it must not be taken for one that a crash cut off, which is truncated.
+        let commit = Commit::decode_body::<S>(body).ok_or(Unknown)?;
+        Ok(Some((commit, COMMIT_HEADER_BYTES + body.len())))
+    }
+
+    fn decode_body<S: LiveState<Edit = E>>(body: &[u8]) -> Option<Commit<E>> {
         let mut fields = Reader::new(body);
-        // The sequence number is part of what is verified, so no commit is taken for one at another place.
-        if fields.u64()? != sequence || checksum::crc32c(&bytes[4..COMMIT_HEADER_BYTES + length]) != crc {
-            return None;
-        }
-        // After the checksum: these are the bytes of a whole commit.
+        let _sequence = fields.u64()?;
         let log_synced = fields.u64()?;
         let mut settings = KeptSettings::new();
         for _ in 0..fields.u16()? {
@@ -60,9 +67,23 @@ impl<E> Commit<E> {
             edits.push(S::decode(&mut fields)?);
         }
         // Bytes that are left would be edits that this program does not know.
-        let is_whole = fields.at() == length;
-        is_whole.then_some((Commit { log_synced, settings, edits }, COMMIT_HEADER_BYTES + length))
+        (fields.at() == body.len()).then_some(Commit { log_synced, settings, edits })
     }
+}
+
+/// A whole commit has fields that this program does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unknown;
+
+/// Returns the verified bytes of the commit with this sequence number, from the number on.
+fn whole_body(sequence: u64, bytes: &[u8]) -> Option<&[u8]> {
+    let mut fields = Reader::new(bytes);
+    let (crc, length) = (fields.u32()?, fields.u32()? as usize);
+    let body = fields.bytes(length)?;
+    // The sequence number is part of what is verified, so no commit is taken for one at another place.
+    let is_whole = Reader::new(body).u64()? == sequence
+        && checksum::crc32c(&bytes[4..COMMIT_HEADER_BYTES + length]) == crc;
+    is_whole.then_some(body)
 }
 
 fn decode_text(fields: &mut Reader<'_>) -> Option<String> {

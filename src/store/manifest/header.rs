@@ -7,6 +7,7 @@ use crate::error::{CorruptFile, Error, Result};
 use crate::key::{KEY_LENGTH_MAX, KeyHasher, PartitionHasher, RecordLayout, VALUE_LENGTH_MAX};
 use crate::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::stats::Shape;
+use crate::store::block::is_block_size;
 use crate::store::log_format::LogFormat;
 use crate::store::record::RecordShape;
 use siltstone_device::{Access, AlignedBuffer, Directory, File, Purpose};
@@ -180,7 +181,7 @@ impl Header {
         let lengths = self.layout.fixed.is_none_or(|(key_length, value_length)| {
             (1..=KEY_LENGTH_MAX).contains(&key_length) && value_length <= VALUE_LENGTH_MAX
         });
-        let block = self.block_bytes.is_power_of_two() && (512..=65_536).contains(&self.block_bytes);
+        let block = is_block_size(self.block_bytes);
         let is_coded = self.compression != Compression::None;
         let compressed = !is_coded || self.layout.fixed.is_none() && self.compression.is_possible();
         // What follows divides by the size of a block, shifts by this, and allocates by the lengths.

@@ -37,7 +37,7 @@ use crate::error::{CorruptFile, Error, Result};
 use crate::names::{MANIFEST_NAME, MIRROR_NAME};
 use crate::store::examine::{RangeChecksums, is_damage, is_missing};
 use crate::store::log_format::POSITION_MAX;
-use commit::CommitClaim;
+use commit::{CommitClaim, Unknown};
 use owner::owner_of_files;
 use siltstone_device::{Access, AlignedBuffer, Directory, File, Purpose};
 use siltstone_index::coding::Reader;
@@ -48,7 +48,7 @@ use std::fmt::Debug;
 /// The maximum length of a manifest, in bytes: it is read as a whole. It suffices for 200,000 live stores.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 /// The maximum length of the name and of the value of a kept setting, in bytes.
-const KEPT_TEXT_BYTES_MAX: usize = u8::MAX as usize;
+pub const KEPT_TEXT_BYTES_MAX: usize = u8::MAX as usize;
 /// The number of sequence numbers after a damaged commit that are searched for.
 const LATER_COMMITS: u64 = 64;
 /// A manifest longer than this is rewritten when its length has doubled, in bytes.
@@ -254,7 +254,13 @@ impl<S: LiveState> Manifest<S> {
         let header = Header::parse(&file, bytes)?;
         let mut state = ManifestState::empty(&header);
         let (mut at, mut sequence, mut next_number) = (HEADER_BYTES, 0, 1);
-        while let Some((commit, taken)) = Commit::decode::<S>(sequence, &bytes[at..]) {
+        let decode = |sequence, at: usize| {
+            Commit::decode::<S>(sequence, &bytes[at..]).map_err(|Unknown| {
+                let expected = format!("commit {sequence} with the fields of this version");
+                file.corrupt(at as u64, expected, "other fields, with a correct checksum")
+            })
+        };
+        while let Some((commit, taken)) = decode(sequence, at)? {
             // Positions are added to lengths later, which must not overflow.
             if commit.log_synced > POSITION_MAX {
                 let got = commit.log_synced.to_string();
@@ -375,11 +381,7 @@ impl<S: LiveState> Manifest<S> {
         if settings.iter().all(|(name, value)| self.state.settings.get(name) == Some(value)) {
             return Ok(());
         }
-        let is_long = |text: &&String| text.len() > KEPT_TEXT_BYTES_MAX;
-        if let Some(text) = settings.iter().flat_map(|(name, value)| [name, value]).find(is_long) {
-            let problem = format!("{text} has more than {KEPT_TEXT_BYTES_MAX} bytes; use a shorter value");
-            return Err(Error::Setting { name: "set", problem });
-        }
+        check_lengths(settings)?;
         // The position stays: `apply` keeps the highest one.
         self.append(&Commit { log_synced: 0, settings: settings.clone(), edits: Vec::new() })
     }
@@ -530,6 +532,18 @@ fn write_whole(directory: &Directory, name: &str, bytes: &[u8]) -> Result<File> 
     Ok(directory.open(name, Access::Buffered)?)
 }
 
+/// Checks that a commit can have these settings.
+fn check_lengths(settings: &KeptSettings) -> Result<()> {
+    let is_long = |text: &&String| text.len() > KEPT_TEXT_BYTES_MAX;
+    match settings.iter().flat_map(|(name, value)| [name, value]).find(is_long) {
+        None => Ok(()),
+        Some(text) => {
+            let problem = format!("{text} has more than {KEPT_TEXT_BYTES_MAX} bytes; use a shorter value");
+            Err(Error::Setting { name: "set", problem })
+        }
+    }
+}
+
 /// Replaces the manifest and then its mirror by ones with one commit that has the whole state. Returns the files, their
 /// length and the number of the next commit.
 fn write_new<S: LiveState>(
@@ -538,6 +552,7 @@ fn write_new<S: LiveState>(
     state: &ManifestState<S>,
 ) -> Result<(Vec<File>, u64, u64)> {
     let ManifestState { log_synced, settings, live } = state;
+    check_lengths(settings)?;
     let commit = Commit { log_synced: *log_synced, settings: settings.clone(), edits: live.as_edits() };
     let mut bytes = header.encode().to_vec();
     commit.encode::<S>(0, &mut bytes);

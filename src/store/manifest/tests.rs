@@ -51,6 +51,47 @@ fn committed_edits_are_there_again_and_a_torn_one_is_not() {
 }
 
 #[test]
+fn a_whole_commit_with_fields_of_another_version_is_an_error_and_is_not_truncated() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &HEADER).unwrap();
+    let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+    let length = file.length().unwrap();
+    let commit = Commit { log_synced: 0, settings: KeptSettings::new(), edits: vec![edit(1, &[], &[])] };
+    let mut bytes = Vec::new();
+    commit.encode::<LiveStores>(1, &mut bytes);
+    // A longer body, with a correct checksum.
+    bytes.push(0);
+    let body_length = (bytes.len() - commit::COMMIT_HEADER_BYTES) as u32;
+    bytes[4..8].copy_from_slice(&body_length.to_le_bytes());
+    let crc = crc32c(&bytes[4..]);
+    bytes[..4].copy_from_slice(&crc.to_le_bytes());
+    file.write(Purpose::Manifest, length, &bytes).unwrap();
+    assert!(matches!(Manifest::open(&directory), Err(Error::Corrupt { offset, .. }) if offset == length));
+    assert_eq!(file.length().unwrap(), length + bytes.len() as u64);
+}
+
+#[test]
+fn a_text_that_is_too_long_for_a_commit_is_refused_by_all_that_write_one() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &HEADER).unwrap();
+    let mut manifest = Manifest::open(&directory).unwrap();
+    let of_length = |length| KeptSettings::from([("disk".to_owned(), "x".repeat(length))]);
+    let copy = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    for (length, is_refused) in [(KEPT_TEXT_BYTES_MAX, false), (KEPT_TEXT_BYTES_MAX + 1, true)] {
+        let settings = of_length(length);
+        let outcomes = [
+            manifest.keep(&settings),
+            manifest.write_copy(&copy, 9, 0, &settings),
+            Manifest::replace(&copy, &HEADER, LiveStores::empty(&HEADER), &settings, 0),
+        ];
+        for outcome in outcomes {
+            assert_eq!(matches!(outcome, Err(Error::Setting { .. })), is_refused, "{outcome:?}");
+        }
+    }
+    assert_eq!(*Manifest::open(&copy).unwrap().settings(), of_length(KEPT_TEXT_BYTES_MAX));
+}
+
+#[test]
 fn damage_before_a_later_edit_is_an_error_and_not_a_shorter_history() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     Manifest::create(&directory, &HEADER).unwrap();
