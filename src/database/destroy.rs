@@ -1,6 +1,6 @@
 //! Removes databases.
 //!
-//! 1. Take the lock of the directory.
+//! 1. Take the lock of the directory, and of the disk below.
 //! 2. Destroy the disk. Only the manifest here says where it is, so this comes first.
 //! 3. Remove all files but the manifests, and sync the directory. If this is interrupted, the manifest is still there,
 //!    and the next call removes the rest.
@@ -15,6 +15,7 @@ use super::disk;
 use super::place::{engine_of, refuse_disk};
 use super::repair::existing;
 use super::usage_file;
+use crate::engine::EngineSettings;
 use crate::error::{Error, Result};
 use crate::names::{COMPANION_NAMES, FileName};
 use siltstone_device::{Access, Directory, LOCK, Purpose};
@@ -51,24 +52,48 @@ impl Database {
     }
 }
 
-fn destroy_in(directory: &Directory) -> Result<()> {
-    let engine = engine_of(directory)?;
-    // Before the disk is touched: a database that is open here still writes to it.
-    let lock = directory.lock()?;
-    match disk::of_closed(&*engine, directory) {
-        Ok(Some(disk)) => {
-            let names = disk.list()?;
-            for claim in names.iter().filter(|name| engine.claim_of_disk() == Some(name)) {
-                // First: a disk without it can be destroyed by itself if this is interrupted.
-                disk.remove(claim)?;
-            }
-            // Before anything here is removed: only the manifest here says where the disk is.
-            destroy_in(&disk)?;
-        }
-        // An earlier call has removed the disk, or the manifest names a database that is none of its own.
-        Ok(None) | Err(Error::Setting { .. }) => {}
-        Err(error) => return Err(error),
+/// A database that is being destroyed, and locked.
+struct Destroyed {
+    engine: Box<dyn EngineSettings>,
+    directory: Directory,
+    lock: Box<dyn Send + Sync>,
+}
+
+/// Locks a database and, one after another, the disks below it. Changes nothing.
+fn lock_all(directory: Directory) -> Result<Vec<Destroyed>> {
+    let (mut all, mut next) = (Vec::new(), Some(directory));
+    while let Some(directory) = next {
+        let engine = engine_of(&directory)?;
+        let lock = directory.lock()?;
+        next = match disk::of_closed(&*engine, &directory) {
+            Ok(disk) => disk,
+            // An earlier call has removed the disk, or the manifest names a database that is none of its own.
+            Err(Error::Setting { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        all.push(Destroyed { engine, directory, lock });
     }
+    Ok(all)
+}
+
+fn destroy_in(directory: &Directory) -> Result<()> {
+    // All before anything is removed: a disk that is open elsewhere leaves the database as it is.
+    let mut all = lock_all(directory.clone())?;
+    for (above, disk) in all.iter().zip(all.iter().skip(1)) {
+        let names = disk.directory.list()?;
+        for claim in names.iter().filter(|name| above.engine.claim_of_disk() == Some(name)) {
+            // First: a disk without it can be destroyed by itself if this is interrupted.
+            disk.directory.remove(claim)?;
+        }
+    }
+    // The lowest disk first: only the manifest above says where it is.
+    while let Some(lowest) = all.pop() {
+        remove_files(lowest)?;
+    }
+    Ok(())
+}
+
+fn remove_files(Destroyed { engine, directory, lock }: Destroyed) -> Result<()> {
     let is_of_manifest = |name: &str| {
         use FileName::{Manifest, Mirror, NewManifest, NewMirror};
         matches!(FileName::parse(name), Some(Manifest | Mirror | NewManifest | NewMirror))
@@ -123,6 +148,21 @@ mod tests {
             let names: Vec<_> = path.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
             assert_eq!(names, ["notes.txt"], "{}", kind.name());
         }
+    }
+
+    #[test]
+    fn a_database_whose_disk_is_open_elsewhere_is_not_destroyed_and_stays_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let (flash, disk) = (directory.path().join("flash"), directory.path().join("disk"));
+        let builder = Database::builder(&flash).set("engine", "flashstore").set("disk", disk.display());
+        let builder = builder.set("segment_bytes", "64KiB").set("flash_bytes", "2MiB");
+        builder.clone().open().unwrap().put("key", "value").unwrap();
+        let reader = Database::open_read_only(&disk).unwrap();
+        assert!(matches!(Database::destroy(&flash), Err(Error::Locked { .. })));
+        drop(reader);
+        assert_eq!(builder.open().unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
+        Database::destroy(&flash).unwrap();
+        assert!(!disk.exists() && !flash.exists());
     }
 
     #[test]
