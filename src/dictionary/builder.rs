@@ -14,6 +14,7 @@ use crate::batch::NEVER;
 use crate::error::{Error, Result};
 use crate::key::{KeyHasher, check_key_length, check_value_length};
 use crate::progress::Progress;
+use crate::store::block::is_block_size;
 use crate::store::merge::{Cursor, MergeCursor};
 use crate::store::record::RecordView;
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
@@ -212,7 +213,7 @@ impl DictionaryBuilder {
 
     fn check(&self, header: &Header) -> Result<()> {
         let refused = |name, problem| Err(Error::Setting { name, problem });
-        if !(self.block_bytes.is_power_of_two() && (512..=65_536).contains(&self.block_bytes)) {
+        if !is_block_size(self.block_bytes) {
             let problem = format!("{} is not a power of two from 512 to 65,536 bytes", self.block_bytes);
             return refused("block_bytes", problem);
         }

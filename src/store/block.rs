@@ -16,6 +16,11 @@ use siltstone_index::coding::checksum;
 /// The bytes of a block's header.
 pub const BLOCK_HEADER_BYTES: usize = 8;
 
+/// Returns whether blocks may have this size: a power of two from 512 to 65,536 bytes.
+pub fn is_block_size(bytes: u32) -> bool {
+    bytes.is_power_of_two() && (512..=65_536).contains(&bytes)
+}
+
 /// Replaces the offset of the first record if no record begins in the block.
 const NO_RECORD_BEGINS: u16 = u16::MAX;
 

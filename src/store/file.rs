@@ -1,6 +1,7 @@
 //! The file of an immutable store: a header block, data blocks, the saved index and filter, a footer.
 //! docs/formats/store_file.md draws it.
 
+use super::block::is_block_size;
 use crate::error::{CorruptFile, Error, Result};
 use siltstone_device::{AlignedBuffer, Appender, Directory, File, Purpose, ReadAhead};
 use siltstone_index::coding::Reader;
@@ -323,8 +324,7 @@ impl StoreFile {
     pub(super) fn with_footer(file: File, footer: StoreFooter, length: u64) -> Result<StoreFile> {
         let blocks_end =
             footer.blocks.checked_add(1).and_then(|all| all.checked_mul(footer.block_bytes.into()));
-        let sound_size = footer.block_bytes.is_power_of_two() && (512..=65_536).contains(&footer.block_bytes);
-        if !sound_size || blocks_end.is_none_or(|end| end > length) {
+        if !is_block_size(footer.block_bytes) || blocks_end.is_none_or(|end| end > length) {
             let got = format!("{} blocks of {} bytes", footer.blocks, footer.block_bytes);
             return Err(file.corrupt(length, format!("blocks that fit into {length} bytes"), got));
         }

@@ -130,6 +130,8 @@ impl Prefilter {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Decoder::new(STRUCTURE, bytes, MAGIC, VERSION)?;
         let prefixes = EliasFano::decode(&mut reader)?;
+        // A placement is multiplied by the number of prefixes. Without any, all keys would be excluded.
+        reader.check(0, prefixes.end() > 0, || "at least one prefix".into(), || "none".into())?;
         reader.end()?;
         Ok(Prefilter { prefixes })
     }

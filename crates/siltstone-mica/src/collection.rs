@@ -14,7 +14,9 @@ pub(super) struct CollectionTimer {
 impl CollectionTimer {
     /// Returns whether expired items may be removed now. If so, the next collection is at least a second later.
     pub fn is_due(&mut self, now_ms: TimestampMs) -> bool {
-        let is_due = self.last_ms.is_none_or(|last_ms| now_ms.saturating_sub(last_ms) >= INTERVAL_MS);
+        // A clock that was set back says nothing of the time since, and a full partition must not wait for it.
+        let has_passed = |last_ms| now_ms < last_ms || now_ms - last_ms >= INTERVAL_MS;
+        let is_due = self.last_ms.is_none_or(has_passed);
         if is_due {
             self.last_ms = Some(now_ms);
         }
@@ -31,5 +33,12 @@ mod tests {
         let mut timer = CollectionTimer::default();
         let due = [5, 6, 1_004, 1_005, 2_000, 2_005].map(|now_ms| timer.is_due(now_ms));
         assert_eq!(due, [true, false, false, true, false, true]);
+    }
+
+    #[test]
+    fn after_the_clock_was_set_back_collections_continue() {
+        let mut timer = CollectionTimer::default();
+        let due = [1_000_000, 5_000, 5_999, 6_000].map(|now_ms| timer.is_due(now_ms));
+        assert_eq!(due, [true, true, false, true]);
     }
 }

@@ -147,7 +147,11 @@ impl Codec {
         out.push(dictionary.map_or(ZSTD, |dictionary| dictionary.number));
         let written =
             append(value.len(), compress_bound(value.len()), out, |to| encoder.compress2(to, value).ok());
-        idle.lock().push(encoder);
+        // One that has no dictionary is not used any more once there is one.
+        let mut idle = idle.lock();
+        if dictionary.is_some() || self.dictionary.get().is_none() {
+            idle.push(encoder);
+        }
         written
     }
 

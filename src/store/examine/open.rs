@@ -4,7 +4,7 @@ use super::{RecordScope, is_damage, read_if_readable};
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::error::{Error, Result};
 use crate::store::StoreFilter;
-use crate::store::block::Block;
+use crate::store::block::{Block, is_block_size};
 use crate::store::file::{
     FOOTER_BYTES, HEADER_BYTES, Section, StoreFile, StoreFooter, encode_header, expected_tag, found_tag,
 };
@@ -242,8 +242,9 @@ fn stated_in(header: &[u8], tag: u64) -> Option<(u8, u32)> {
     let kind = fields.u8()?;
     fields.bytes(3)?;
     let block_bytes = fields.u32()?;
-    // Equal to its own encoding, so checksum and tag are right.
-    (header == encode_header(kind, tag, block_bytes)).then_some((kind, block_bytes))
+    // Equal to its own encoding, so checksum and tag are right. A forged size must not be divided by.
+    let is_stated = header == encode_header(kind, tag, block_bytes) && is_block_size(block_bytes);
+    is_stated.then_some((kind, block_bytes))
 }
 
 fn check_header(file: &File, length: u64, footer: &StoreFooter, damage: &mut Vec<Damage>) -> Result<()> {

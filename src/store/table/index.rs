@@ -291,6 +291,11 @@ impl StoreIndex {
                 // The checksums of the pages are for later reads of parts. The whole section was verified above.
                 let (pages, bytes) = Pages::split(file, section, &bytes)?;
                 let index = PerfectIndex::decode(bytes).map_err(damaged)?;
+                // Blocks follow from the number of records before, so that of another table would locate others.
+                if index.len() != file.footer().records {
+                    let expected = format!("an index of {} records", file.footer().records);
+                    return Err(file.file().corrupt(offset, expected, index.len().to_string()));
+                }
                 // Kept with the whole index too, so that dropping the index needs no read.
                 let paged = PagedIndex::new(index.outline().clone(), pages, slots_per_block);
                 return Ok(Some((StoreIndex::perfect(index, slots_per_block), Some(paged))));
