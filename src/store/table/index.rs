@@ -390,12 +390,16 @@ impl StoreIndex {
         blocks_of(self.locate(hash), self.units_per_block)
     }
 
-    /// Returns a block such that all records from a placement on begin in it or in later blocks.
-    pub(super) fn first_block_from(&self, placement: u64) -> u64 {
+    /// Returns a block such that all records from a placement on begin in it or in later blocks; `None` if the index
+    /// does not know.
+    pub(super) fn first_block_from(&self, placement: u64) -> Option<u64> {
         match &self.structure {
+            // Where all records are on one side of a node, a trie does not compare: it leads a placement that no record
+            // has to any record of these, also to one that follows others which the placement precedes.
+            Structure::EntropyTrie(_) => None,
             // Not `locate`: the filter of a column may exclude the placement.
-            Structure::Columns(columns) => columns.first_block_from(placement),
-            _ => self.locate_blocks(KeyHash { placement, fingerprint: 0 }).start,
+            Structure::Columns(columns) => Some(columns.first_block_from(placement)),
+            _ => Some(self.locate_blocks(KeyHash { placement, fingerprint: 0 }).start),
         }
     }
 

@@ -428,16 +428,16 @@ impl OrderedTable {
     }
 
     /// Returns a block such that all records from a placement on begin in it or in later blocks: the last such block,
-    /// or one shortly before it. The records must be ordered throughout. Reads nothing if the index is in memory, else
-    /// a handful of blocks.
+    /// or one shortly before it. The records must be ordered throughout. Reads nothing if the index is in memory and no
+    /// trie, else a handful of blocks.
     fn first_block_from(&self, purpose: Purpose, placement: u64) -> Result<u64> {
         if placement == 0 {
             return Ok(0);
         }
         // No index locates by the fingerprint.
         let hash = KeyHash { placement, fingerprint: 0 };
-        match self.index() {
-            Some(index) => Ok(index.first_block_from(placement)),
+        match self.index().and_then(|index| index.first_block_from(placement)) {
+            Some(block) => Ok(block),
             None => TableSearch { table: self, query: Query { purpose, hash, key: &[] } }.first_block(),
         }
     }
