@@ -1,5 +1,5 @@
-//! What the commands of `siltstone` share: exit codes and messages, Ctrl-C, progress bars, and the notation of bytes and
-//! numbers.
+//! What the commands of `siltstone` share: exit codes and messages, Ctrl-C, progress bars, and the notation of bytes
+//! and numbers.
 //!
 //! ```text
 //! siltstone-cli          the commands

@@ -175,8 +175,8 @@ pub enum Hint {
         /// Its length, in bytes.
         length: u64,
     },
-    /// Later reads should come from the device. After a failed sync, a cache may contain data that was never written and
-    /// that no later sync will write.
+    /// Later reads should come from the device. After a failed sync, a cache may contain data that was never written
+    /// and that no later sync will write.
     DropCache,
 }
 

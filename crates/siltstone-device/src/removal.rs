@@ -41,8 +41,8 @@ pub(super) enum Removed {
 /// The removed files of a directory.
 #[derive(Default)]
 pub(super) struct Removals {
-    /// Those without a name and without readers that still take more space than one step frees.
-    files: Mutex<Vec<Arc<dyn FileBackend>>>,
+    /// Those without a name and without readers that still take more space than one step frees, with their lengths.
+    files: Mutex<Vec<(Arc<dyn FileBackend>, u64)>>,
     retired: Mutex<Retired>,
     /// The lengths of `files` and of retired files without readers.
     bytes: AtomicU64,
@@ -85,6 +85,18 @@ impl Progress {
     }
 }
 
+/// Truncates a removed file to `length`, unless it may be in use elsewhere. Returns the length that is left to be freed
+/// by truncating.
+fn shorten(file: &dyn FileBackend, length: u64) -> io::Result<u64> {
+    // A checkpoint may have a link to the file, and a forked child may read it: closing it is all that can be done.
+    // Closing also frees a last rest.
+    if length == 0 || file.state()?.names != Some(0) {
+        return Ok(0);
+    }
+    file.truncate(length)?;
+    Ok(length)
+}
+
 impl Removals {
     /// Takes a removed file from its last reader. Does no I/O except for reading the length.
     pub fn add(&self, removed: Removed, file: Arc<dyn FileBackend>) {
@@ -109,7 +121,7 @@ impl Removals {
         // Otherwise closing the file frees its space, which for a small one is a single step.
         if bytes > STEP_BYTES_MIN {
             self.bytes.fetch_add(bytes, Relaxed);
-            self.files.lock().push(file);
+            self.files.lock().push((file, bytes));
         }
     }
 
@@ -202,17 +214,14 @@ impl Removals {
         let wanted = if is_short { self.bytes() } else { FREED_PER_WRITTEN * written };
         let steps = wanted.div_ceil(step_bytes).max(1);
         for done in 0..steps {
-            let Some(file) = self.next() else { return Ok(done > 0) };
-            let FileState { length, names } = file.state()?;
-            // A checkpoint may have a link to the file, and a forked child may read it: closing it is all that can be done.
-            let left = if names == Some(0) { length.saturating_sub(step_bytes) } else { 0 };
-            let outcome = if left > 0 { file.truncate(left) } else { Ok(()) };
+            let Some((file, length)) = self.next() else { return Ok(done > 0) };
+            let outcome = shorten(&*file, length.saturating_sub(step_bytes));
             // After an error the file is closed here too, which frees all of it.
-            let left = if outcome.is_ok() { left } else { 0 };
+            let left = *outcome.as_ref().unwrap_or(&0);
             self.bytes.fetch_sub(length - left, Relaxed);
             outcome?;
             if left > 0 {
-                self.files.lock().push(file);
+                self.files.lock().push((file, left));
             }
         }
         Ok(true)
@@ -246,7 +255,7 @@ impl Removals {
         outcome
     }
 
-    fn next(&self) -> Option<Arc<dyn FileBackend>> {
+    fn next(&self) -> Option<(Arc<dyn FileBackend>, u64)> {
         self.files.lock().pop()
     }
 }

@@ -33,10 +33,11 @@ use file::SystemFile;
 pub(crate) use process::has_ended;
 pub use process::process_mark;
 pub use random::random_number;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -65,7 +66,7 @@ impl SystemDirectory {
     /// [`Error::Io`] if it does not exist, is not a directory, or may not be read.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
-        let handle = open_directory(&path).map_err(Error::io("open", &path))?;
+        let handle = open_directory(CWD, &path).map_err(Error::io("open", &path))?;
         Ok(SystemDirectory { path, descriptors: Arc::new(Descriptors::new(handle)), read_only: false })
     }
 
@@ -85,7 +86,7 @@ impl SystemDirectory {
     /// [`Error::Io`] if it cannot be created or opened.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
-        let handle = create_durably(&path).map_err(Error::io("create", &path))?;
+        let handle = create_durably(CWD, &path).map_err(Error::io("create", &path))?;
         Ok(SystemDirectory { path, descriptors: Arc::new(Descriptors::new(handle)), read_only: false })
     }
 
@@ -156,9 +157,10 @@ fn open_at(directory: impl AsFd, name: &str, flags: OFlags) -> io::Result<File> 
     Ok(file)
 }
 
-fn open_directory(path: &Path) -> io::Result<File> {
-    let handle = above_standard(File::open(path)?.into())?;
-    if handle.metadata()?.is_dir() { Ok(handle) } else { Err(ErrorKind::NotADirectory.into()) }
+/// Opens a directory at a path relative to another one.
+fn open_directory(base: BorrowedFd<'_>, path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    above_standard(retry(|| rustix::fs::openat(base, path, flags, Mode::empty()))?)
 }
 
 /// Returns the same open file with a descriptor above those of standard input, output and error. In a process that has
@@ -191,15 +193,15 @@ pub(super) fn is_removed(directory: &File, name: &str) -> io::Result<bool> {
         return Ok(true);
     }
     match rustix::fs::statat(directory, name, AtFlags::empty()) {
-        Err(rustix::io::Errno::NOENT) => Ok(true),
+        Err(Errno::NOENT) => Ok(true),
         found => Ok(found.map(|_| false)?),
     }
 }
 
 /// Creates missing directories from the top down, and syncs the name of each before the next is created. So after a
 /// crash only the deepest existing one may have an unsynced name, and that is synced in any case.
-fn create_durably(path: &Path) -> io::Result<File> {
-    match open_directory(path) {
+fn create_durably(base: BorrowedFd<'_>, path: &Path) -> io::Result<File> {
+    match open_directory(base, path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(handle) => {
@@ -211,14 +213,14 @@ fn create_durably(path: &Path) -> io::Result<File> {
         }
     }
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
-        create_durably(above)?;
+        create_durably(base, above)?;
     }
-    match std::fs::create_dir(path) {
+    match rustix::fs::mkdirat(base, path, Mode::from_raw_mode(0o777)) {
         // Another process may have created it since.
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
     }
-    let handle = open_directory(path)?;
+    let handle = open_directory(base, path)?;
     sync_name(&handle)?;
     Ok(handle)
 }
@@ -302,10 +304,10 @@ impl DirectoryBackend for SystemDirectory {
     }
 
     fn other(&self, path: &Path, create: bool) -> io::Result<Box<dyn DirectoryBackend>> {
-        let path = self.path.join(path);
-        let handle = if create && !self.read_only { create_durably(&path)? } else { open_directory(&path)? };
+        let (base, creates) = (self.handle().as_fd(), create && !self.read_only);
+        let handle = if creates { create_durably(base, path)? } else { open_directory(base, path)? };
         let descriptors = Arc::new(Descriptors::new(handle));
-        Ok(Box::new(SystemDirectory { path, descriptors, read_only: self.read_only }))
+        Ok(Box::new(SystemDirectory { path: self.path.join(path), descriptors, read_only: self.read_only }))
     }
 
     fn state(&self) -> io::Result<DirectoryState> {
