@@ -89,8 +89,7 @@ impl Progress {
 /// by truncating.
 fn shorten(file: &dyn FileBackend, length: u64) -> io::Result<u64> {
     // A checkpoint may have a link to the file, and a forked child may read it: closing it is all that can be done.
-    // Closing also frees a last rest.
-    if length == 0 || file.state()?.names != Some(0) {
+    if file.state()?.names != Some(0) {
         return Ok(0);
     }
     file.truncate(length)?;
