@@ -51,6 +51,10 @@ impl EngineSettings for FlashStoreSettings {
         self.describe_all()
     }
 
+    fn paper(&self) -> &'static [(&'static str, &'static str)] {
+        Self::PAPER
+    }
+
     fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {
         if created { self.check_creation(common) } else { self.check_limits() }
     }
