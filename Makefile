@@ -95,7 +95,7 @@ sanitize: ## Run ThreadSanitizer and Shuttle on threads, and AddressSanitizer on
 weekly: ## What takes hours: all platforms, many seeds, tests on a drive, Python with large packages, long fuzzing, benchmarks
 	$(MAKE) lint PLATFORMS="$(ALL_PLATFORMS)"
 	SILTSTONE_SEEDS=100000 $(MAKE) test-python-all test TEST_TMPDIR=$${TMPDIR:-/tmp}
-	$(MAKE) sanitize bench
+	SILTSTONE_SEEDS=10000 $(MAKE) sanitize bench
 	CARGO_PROFILE_FUZZ_OPT_LEVEL=3 $(MAKE) fuzz FUZZ_SECONDS=600
 
 lint: platforms ## Check the format, run clippy, and check the library for other platforms

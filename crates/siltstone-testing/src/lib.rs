@@ -43,5 +43,17 @@ pub use simulated::{Call, Crash, Damage, FailingCall, Faults, SimulatedDirectory
 pub use simulation::Simulation;
 pub use victim::Victim;
 
+/// Returns how many seeds per engine a test simulates: `SILTSTONE_SEEDS`, or 500.
+///
+/// # Panics
+/// If the variable is no number.
+#[expect(clippy::panic, reason = "only tests call it")]
+pub fn seeds() -> u64 {
+    match std::env::var("SILTSTONE_SEEDS") {
+        Ok(seeds) => seeds.parse().unwrap_or_else(|error| panic!("SILTSTONE_SEEDS: {error}")),
+        Err(_) => 500,
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -10,12 +10,15 @@ use siltstone_testing::engines::mistakes::{FoundBy, Mistaken, mistaken};
 /// The number of seeds within which a mistake of the engine must be found.
 const CANARY_SEEDS: u64 = 12_000;
 
+/// A schedule is short: as many of them take about the time of a seed with one thread.
+const SCHEDULES_PER_SEED: u64 = 4;
+
 #[test]
 fn no_guarantee_is_broken_whichever_call_fails_in_any_schedule() {
-    const SEEDS: u64 = 10_000;
+    let seeds = SCHEDULES_PER_SEED * siltstone_testing::seeds();
     for engine in TestEngine::persistent() {
         let mut sum = Counts::default();
-        simulate(&engine, 0..SEEDS, |seed, outcome| {
+        simulate(&engine, 0..seeds, |seed, outcome| {
             match outcome {
                 Ok(counts) => sum.add(&counts),
                 Err(violation) => {
@@ -26,11 +29,11 @@ fn no_guarantee_is_broken_whichever_call_fails_in_any_schedule() {
             true
         });
         println!("{engine:?}: {sum:?}");
-        let is_enough = sum.failed_calls > SEEDS / 4 && sum.power_losses > SEEDS / 20;
-        assert!(sum.runs == SEEDS && is_enough, "{engine:?}: {sum:?}");
-        let is_tested = |job: &Job| sum.jobs[job.name] as f64 > job.per_run * SEEDS as f64 / 2.0;
+        let is_enough = sum.failed_calls > seeds / 4 && sum.power_losses > seeds / 20;
+        assert!(sum.runs == seeds && is_enough, "{engine:?}: {sum:?}");
+        let is_tested = |job: &Job| sum.jobs[job.name] as f64 > job.per_run * seeds as f64 / 2.0;
         assert!(engine.jobs.iter().all(is_tested), "{engine:?}: {sum:?}");
-        let is_further_tested = |name: &&str| sum.jobs[*name] > SEEDS / 100;
+        let is_further_tested = |name: &&str| sum.jobs[*name] > seeds / 100;
         assert!(engine.further_jobs.iter().all(is_further_tested), "{engine:?}: {sum:?}");
     }
 }

@@ -1,11 +1,9 @@
 //! Databases through crashes and faults. `siltstone-testing simulate` runs more seeds.
 
-use siltstone_testing::TestEngine;
 use siltstone_testing::engines::Job;
 use siltstone_testing::simulation::{Counts, Simulation, shrink};
+use siltstone_testing::{TestEngine, seeds};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-const SEEDS: u64 = 500;
 
 /// Creates an empty directory for checkpoints, in memory if possible because it is synced often.
 fn scratch() -> std::io::Result<tempfile::TempDir> {
@@ -34,12 +32,6 @@ fn simulate(engine: &TestEngine, next: &AtomicU64, end: u64) -> Result<Counts, S
             }
         }
     }
-}
-
-/// The number of seeds per engine: `SILTSTONE_SEEDS`, which `.ci/run` sets.
-fn seeds() -> u64 {
-    let seeds = std::env::var("SILTSTONE_SEEDS").map(|seeds| seeds.parse());
-    seeds.map_or(SEEDS, |seeds| seeds.unwrap_or_else(|error| panic!("SILTSTONE_SEEDS: {error}")))
 }
 
 /// Runs the seeds of an engine on all cores.
