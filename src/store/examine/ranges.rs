@@ -89,10 +89,7 @@ impl<'a> RangeChecksums<'a> {
                     for at in (from..from + wanted).step_by(STEP_BYTES as usize) {
                         let length = STEP_BYTES.min(self.end - at) as usize;
                         match read_if_readable(self.file, at, length, &mut self.piece)? {
-                            Some(step) => {
-                                self.file.confirm(at, step)?;
-                                sum.crc = crc32c_append(sum.crc, step);
-                            }
+                            Some(step) => sum.crc = crc32c_append(sum.crc, step),
                             None => sum.lost += 1,
                         }
                         self.sums.push_back(sum);
