@@ -53,6 +53,7 @@ def cast(values: Any, item: Any, codec: str) -> Any:
             f"values: items of the type {array.dtype} do not fit the codec `{codec}`; convert them, or create the "
             "database with a codec of their type"
         )
+    wrong, limit = False, ""
     if item.kind in "iu":
         limits = numpy.iinfo(item)
         # As numbers of Python, since no type of NumPy has both ends of int64 and uint64.
@@ -136,7 +137,7 @@ def get_many(owner: Any, keys: Any, out: Any) -> Any:
         if values.dtype != item or values.shape[1:] != shape:
             row_bytes = item.itemsize * int(numpy.prod(shape))
             raise SettingError(
-                f"out: rows of shape {out.shape[1:]} and type {out.dtype}, but the values are `{owner.value_codec}`, "
+                f"out: rows of shape {values.shape[1:]} and type {values.dtype}, but the values are `{owner.value_codec}`, "
                 f"{row_bytes} bytes each"
             )
     else:
@@ -196,7 +197,7 @@ def _records(owner: Any, keys: Any, values: Any) -> tuple[Any, Any]:
     """Returns arrays of keys and rows, or None and pairs of objects where a record needs its codec."""
     key_rows, key_objects = _keys(owner, keys, is_write=True)
     value_rows, value_objects = _values(owner, values)
-    if key_rows is not None and value_rows is not None:
+    if key_objects is None and value_objects is None:
         return (key_rows, value_rows), None
     if key_objects is None:
         key_objects = list(key_rows) if key_rows.ndim > 1 else key_rows.tolist()

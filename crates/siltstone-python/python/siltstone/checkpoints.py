@@ -69,9 +69,10 @@ def save(database: Any, url: str) -> None:
 
 def _listed(text: str, url: str) -> dict[str, int]:
     """Returns what the list of a checkpoint says, which another user may have written."""
+    lengths: dict[str, int] = {}
     try:
         content = json.loads(text)
-        lengths: dict[str, int] = content["files"]
+        lengths = content["files"]
         is_right = content["version"] == 1 and all(type(length) is int for length in lengths.values())
         parts = {name: name.split("/") for name in lengths}
         wrong = [
