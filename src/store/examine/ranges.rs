@@ -2,8 +2,8 @@
 //! although each may state any length, in time proportional to the file's length rather than its square: the checksum
 //! of a range is computed from those of the two prefixes that end where it begins and ends.
 //!
-//! All bytes are read twice, because a bit that flips on its way from the device looks like damage. A difference is an
-//! error.
+//! Bytes are read twice, because a bit that flips on its way from the device looks like damage. A difference is an
+//! error. Around steps that the device has lost, each step is read once.
 
 use super::read_if_readable;
 use crate::error::Result;
