@@ -1,5 +1,5 @@
 //! The settings of engines: which of them a database keeps, which engine an open finds, and that
-//! `docs/SETTINGS.md` lists all of them. `SILTSTONE_BLESS=1` writes its tables.
+//! `docs/SETTINGS.md` lists those that users choose. `SILTSTONE_BLESS=1` writes its tables.
 
 use siltstone::{
     Builder, Database, EngineKind, EngineSettings, Error, FilterKind, HashStoreKind, IndexKind, MicaSettings,
@@ -271,7 +271,7 @@ fn tables() -> String {
 }
 
 #[test]
-fn the_document_of_settings_lists_all_of_them() {
+fn the_document_of_settings_lists_those_that_users_choose() {
     const MARK: &str = "<!-- settings -->\n";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/SETTINGS.md");
     let page = std::fs::read_to_string(&path).unwrap();

@@ -75,7 +75,9 @@ use std::ops::Range;
 /// For a key that was never inserted, `locate` still returns a valid range: an index knows where, not whether.
 pub trait PlacementIndex: Send + Sync {
     /// Returns the units (records for a dense index, blocks for the others) that may hold the record. The range lies
-    /// within the units of the index; it is empty only if the index is, or if it excludes the key as a filter does.
+    /// within the units of the index; it is empty only if the index is, or if it excludes the key as a filter does. For
+    /// a placement that no record has, a trie or a perfect index returns any unit, so it does not say where a range of
+    /// placements begins.
     fn locate(&self, placement: u64) -> Range<u64>;
 
     /// Returns the heap memory of the structure, in bytes.
