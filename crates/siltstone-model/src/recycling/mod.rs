@@ -16,7 +16,7 @@ mod rates;
 use super::error::{ModelError, positive};
 use super::popularity::{Group, Popularity};
 use super::segments::groups_of;
-use rates::{Rates, rates_of};
+use rates::{Decays, Rates, rates_of};
 use siltstone::engine::flashstore::costs::{CLASSES, CLEAN, KEPT, choose_queue, is_mostly_dead};
 
 /// The maximum number of groups of keys.
@@ -25,8 +25,13 @@ const GROUPS: f64 = 96.0;
 const SEGMENTS_MAX: f64 = 128.0;
 /// The minimum number of steps in which as many records are put as the logs hold.
 const STEPS_PER_ROUND: f64 = 512.0;
-/// The records that are appended before those that are counted, and of those, as a multiple of what the logs hold.
-const ROUNDS_WARM: f64 = 64.0;
+/// The records that are appended before those that are counted, as a multiple of what the logs hold: as many times
+/// [`ROUNDS_WARM`] as change what is counted, at most [`WARM_MAX`] times.
+const ROUNDS_WARM: f64 = 8.0;
+const WARM_MAX: usize = 8;
+/// What is counted has changed if one of the counts per put differs by more than this from that before, per append.
+const CHANGE_MIN: f64 = 0.002;
+/// The records that are counted, as a multiple of what the logs hold.
 const ROUNDS: f64 = 24.0;
 /// The share of gets that miss in a cache at first, and the factor by which the steps may be too long or too short.
 const MISSES_GUESS: f64 = 0.5;
@@ -171,18 +176,18 @@ impl Segment {
     }
 
     /// Updates the live records to a time.
-    fn advance(&mut self, rates: &[Rates], to: f64) {
-        let time = std::mem::replace(&mut self.at, to);
-        let time = to - time;
+    fn advance(&mut self, decays: &mut Decays, to: f64) {
+        let time = to - std::mem::replace(&mut self.at, to);
         if time <= 0.0 {
             return;
         }
-        for (live, rates) in self.live.iter_mut().zip(rates) {
-            let all = (live.unread + live.read) * (-rates.put * time).exp();
-            live.unread *= (-(rates.put + rates.get) * time).exp();
+        self.live_sum = 0.0;
+        for (live, stays) in self.live.iter_mut().zip(decays.over(time)) {
+            let all = (live.unread + live.read) * stays.live;
+            live.unread *= stays.unread;
             live.read = all - live.unread;
+            self.live_sum += all;
         }
-        self.live_sum = self.live_records();
     }
 }
 
@@ -215,6 +220,18 @@ struct Counts {
     user_ages: f64,
 }
 
+impl Counts {
+    fn new(groups: usize) -> Counts {
+        Counts { destaged: vec![0.0; groups], ..Counts::default() }
+    }
+
+    /// Returns the records that were appended to the user log, promoted, moved and destaged, and the misses.
+    fn per_put(&self) -> [f64; 5] {
+        let destaged = self.destaged.iter().sum();
+        [self.user_appends, self.promoted, self.moved, destaged, self.missed].map(|count| count / self.puts)
+    }
+}
+
 impl SegmentRecycling {
     /// Returns the steady state.
     pub fn steady(&self, popularity: &Popularity) -> Result<Recycled, ModelError> {
@@ -222,8 +239,7 @@ impl SegmentRecycling {
         positive("segments", self.segments - 1.0)?;
         let mut run = Run::new(self, popularity);
         run.load();
-        run.rounds(ROUNDS_WARM);
-        run.counts = Counts { destaged: vec![0.0; run.groups.len()], ..Counts::default() };
+        run.warm();
         let (mut keys, mut dead) = (0.0, 0.0);
         for _ in 0..SAMPLES {
             run.rounds(ROUNDS / SAMPLES as f64);
@@ -232,24 +248,27 @@ impl SegmentRecycling {
             dead += replaced / SAMPLES as f64;
         }
         let Run { counts, groups, .. } = run;
-        let destaged: f64 = counts.destaged.iter().sum();
+        let [user_appends, promoted, moved, destaged, missed] = counts.per_put();
         let left = groups
             .iter()
             .zip(&counts.destaged)
-            .map(|(group, count)| Group { keys: group.keys, probability: count / destaged / group.keys });
+            .map(|(group, count)| Group {
+            keys: group.keys,
+            probability: count / counts.puts / destaged / group.keys,
+        });
         // A record that has left, and is put again, leaves at the earliest when the user log was recycled once.
-        let apart = counts.user_ages / counts.user_segments * destaged / counts.puts;
+        let apart = counts.user_ages / counts.user_segments * destaged;
         let destaged_popularity = match destaged > 0.0 {
             true => Popularity::of_groups(left.collect(), apart),
             false => popularity.clone(),
         };
         Ok(Recycled {
-            user_appends: counts.user_appends / counts.puts,
+            user_appends,
             tombstones: counts.tombstones / counts.puts,
-            promoted: counts.promoted / counts.puts,
-            moved: counts.moved / counts.puts,
-            destaged: destaged / counts.puts,
-            flash_gets: 1.0 - counts.missed / counts.puts,
+            promoted,
+            moved,
+            destaged,
+            flash_gets: 1.0 - missed,
             keys_on_flash: keys,
             dead_entries: dead,
             destaged_popularity,
@@ -262,6 +281,7 @@ struct Run<'a> {
     rules: &'a SegmentRecycling,
     groups: Vec<Group>,
     rates: Vec<Rates>,
+    decays: Decays,
     absent: Vec<Absent>,
     /// The records of a segment, those that a step appends without moves, and the puts of a step.
     capacity: f64,
@@ -289,11 +309,13 @@ impl<'a> Run<'a> {
             // There may be as many puts of missed records.
             step /= 1.0 + MISSES_GUESS * rules.gets_per_put;
         }
+        let step = exact(step);
         let requests = step * (1.0 + rules.gets_per_put);
         let groups = groups_of(popularity, requests, GROUPS);
         Run {
             rules,
             rates: rates_of(&groups, rules.gets_per_put, step),
+            decays: Decays::new(&groups, rules.gets_per_put),
             absent: groups.iter().map(|group| Absent { noted: 0.0, others: group.keys }).collect(),
             capacity,
             appends_per_step,
@@ -304,7 +326,7 @@ impl<'a> Run<'a> {
             appended: 0.0,
             first_misses_per_put: 0.0,
             user_age: 0.0,
-            counts: Counts { destaged: vec![0.0; groups.len()], ..Counts::default() },
+            counts: Counts::new(groups.len()),
             groups,
         }
     }
@@ -317,7 +339,7 @@ impl<'a> Run<'a> {
             if open.appended == 0.0 {
                 open.order = self.puts;
             }
-            open.advance(&self.rates, self.puts);
+            open.advance(&mut self.decays, self.puts);
             let share = ((self.capacity - open.appended) / records).min(1.0);
             open.appended += records * share;
             for ((to, entered), from) in open.live.iter_mut().zip(&mut open.entered).zip(&mut live) {
@@ -351,6 +373,22 @@ impl<'a> Run<'a> {
             self.append(USER, live, records);
             self.recycle();
             left -= records;
+        }
+    }
+
+    /// Executes steps until what is counted changes no more, and sets the counts back.
+    fn warm(&mut self) {
+        let mut before = [f64::INFINITY; 5];
+        for _ in 0..WARM_MAX {
+            self.rounds(ROUNDS_WARM);
+            let counts = std::mem::replace(&mut self.counts, Counts::new(self.groups.len()));
+            let now = counts.per_put();
+            let appends: f64 = now[..3].iter().sum();
+            let changed = |(now, before): (&f64, &f64)| (now - before).abs() > CHANGE_MIN * appends;
+            if !now.iter().zip(&before).any(changed) {
+                break;
+            }
+            before = now;
         }
     }
 
@@ -457,8 +495,8 @@ impl<'a> Run<'a> {
     fn adjust_step(&mut self, appends: f64) {
         let wanted = self.step * self.appends_per_step / appends;
         if !(1.0 / STEP_CHANGE..STEP_CHANGE).contains(&(wanted / self.step)) {
-            self.step = wanted;
-            self.rates = rates_of(&self.groups, self.rules.gets_per_put, wanted);
+            self.step = exact(wanted);
+            self.rates = rates_of(&self.groups, self.rules.gets_per_put, self.step);
         }
     }
 
@@ -481,7 +519,7 @@ impl<'a> Run<'a> {
         let mut most = 0.0;
         for (number, segment) in self.finished.iter_mut().enumerate() {
             if self.puts - segment.at >= LOOK_SEGMENTS * self.capacity {
-                segment.advance(&self.rates, self.puts);
+                segment.advance(&mut self.decays, self.puts);
             }
             let share = segment.dead() / segment.appended;
             if share > most && is_mostly_dead(self.rules.queues, segment.dead(), segment.appended) {
@@ -494,7 +532,7 @@ impl<'a> Run<'a> {
     /// Moves the live records of a segment, with their marks.
     fn clean(&mut self, number: usize) {
         let mut segment = self.finished.remove(number);
-        segment.advance(&self.rates, self.puts);
+        segment.advance(&mut self.decays, self.puts);
         self.appended -= segment.appended;
         let live = segment.live_records();
         self.counts.moved += live;
@@ -528,7 +566,7 @@ impl<'a> Run<'a> {
             |segment: &Segment| is_user.is_none_or(|is| is == (usize::from(segment.class) == USER));
         let Some(victim) = oldest(&is_chosen).or_else(|| oldest(&|_| true)) else { return false };
         let mut segment = self.finished.remove(victim);
-        segment.advance(&self.rates, self.puts);
+        segment.advance(&mut self.decays, self.puts);
         self.appended -= segment.appended;
         let class = self.class_of_moved(&segment);
         if usize::from(segment.class) == USER {
@@ -561,7 +599,7 @@ impl<'a> Run<'a> {
         let (mut live, mut dead) = (0.0, 0.0);
         let (user_age, admitted) = (self.user_age, self.rules.missed.admitted());
         for segment in self.open.iter_mut().chain(&mut self.finished) {
-            segment.advance(&self.rates, self.puts);
+            segment.advance(&mut self.decays, self.puts);
             let of_user = usize::from(segment.class) == USER;
             for ((one, entered), rates) in segment.live.iter().zip(&segment.entered).zip(&self.rates) {
                 let alive = one.unread + one.read;
@@ -579,6 +617,12 @@ impl<'a> Run<'a> {
         }
         (live, dead)
     }
+}
+
+/// Returns the length of a step, rounded to 24 significant bits: sums of steps are exact, so the same times come again,
+/// and `Decays` has them.
+fn exact(step: f64) -> f64 {
+    f64::from(step as f32)
 }
 
 /// Returns the records of a segment that were replaced before the last `age` puts, for which a record is in the user

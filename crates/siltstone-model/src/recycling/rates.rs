@@ -1,6 +1,10 @@
 //! The rates of keys, and what follows for a step of a run.
 
 use crate::popularity::Group;
+use std::collections::HashMap;
+
+/// The maximum number of times that [`Decays`] keeps.
+const TIMES_MAX: usize = 1024;
 
 /// The rates of a key of a group, per put of any key, and what follows for a step.
 pub(super) struct Rates {
@@ -52,4 +56,35 @@ fn marked_share(of_put: f64, of_get: f64) -> f64 {
         of_put * ((-of_put).exp() - (-of_get).exp()) / difference
     };
     (1.0 - unread / put).clamp(0.0, 1.0)
+}
+
+/// The shares of the live records of a group that stay live, and that stay live and unread.
+#[derive(Clone, Copy)]
+pub(super) struct Stays {
+    pub live: f64,
+    pub unread: f64,
+}
+
+/// What of each group stays over a time. A run asks for few times again and again, and exponential functions would be
+/// most of its work.
+pub(super) struct Decays {
+    /// The puts, and the puts and gets, of a key of each group per put of any key.
+    rates: Vec<(f64, f64)>,
+    of_times: HashMap<u64, Vec<Stays>>,
+}
+
+impl Decays {
+    pub fn new(groups: &[Group], gets_per_put: f64) -> Decays {
+        let rate = |group: &Group| (group.probability, group.probability * (1.0 + gets_per_put));
+        Decays { rates: groups.iter().map(rate).collect(), of_times: HashMap::new() }
+    }
+
+    /// Returns what stays of each group while `time` keys are put.
+    pub fn over(&mut self, time: f64) -> &[Stays] {
+        if self.of_times.len() > TIMES_MAX {
+            self.of_times.clear();
+        }
+        let stays = |&(put, request): &(f64, f64)| Stays { live: (-put * time).exp(), unread: (-request * time).exp() };
+        self.of_times.entry(time.to_bits()).or_insert_with(|| self.rates.iter().map(stays).collect())
+    }
 }
