@@ -75,7 +75,8 @@ test: export TMPDIR = $(TEST_TMPDIR)
 test: ## Run all tests; SILTSTONE_SEEDS (500) is how many crashing databases are simulated per engine
 	$(CARGO) test --workspace --features $(TESTED) --tests
 	$(CARGO) test --workspace --features $(TESTED) --doc
-	crates/siltstone-python/test
+	SILTSTONE_MODULE=$$(ls target/debug/deps/lib_siltstone.so target/debug/deps/lib_siltstone.dylib 2>/dev/null) \
+		crates/siltstone-python/test
 
 test-python: ## Build the Python package, and run its tests
 	crates/siltstone-python/test

@@ -4,6 +4,7 @@ use siltstone_fuzz::{TARGETS, Target};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 /// The number of mutations per target.
@@ -83,15 +84,27 @@ fn run(target: &Target, bytes: &[u8]) {
 
 #[test]
 fn no_target_is_broken_by_its_corpus_or_by_mutations_of_it() {
-    for target in TARGETS {
-        let (corpus, begin) = (corpus(target), Instant::now());
-        corpus.iter().for_each(|bytes| run(target, bytes));
-        let mut random = fastrand::Rng::with_seed(1);
-        for _ in 0..MUTATIONS {
-            run(target, &mutated(&corpus, &mut random));
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(target) = TARGETS.get(next.fetch_add(1, Relaxed)) {
+            run_mutations(target);
         }
-        println!("{}: {} inputs, {:?}", target.name, corpus.len(), begin.elapsed());
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+}
+
+fn run_mutations(target: &Target) {
+    let (corpus, begin) = (corpus(target), Instant::now());
+    corpus.iter().for_each(|bytes| run(target, bytes));
+    let mut random = fastrand::Rng::with_seed(1);
+    for _ in 0..MUTATIONS {
+        run(target, &mutated(&corpus, &mut random));
     }
+    println!("{}: {} inputs, {:?}", target.name, corpus.len(), begin.elapsed());
 }
 
 #[test]

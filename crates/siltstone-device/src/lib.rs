@@ -148,11 +148,23 @@ pub trait FileBackend: Send + Sync {
     fn alignment(&self) -> usize {
         1
     }
-    /// Returns the file descriptor, for I/O that bypasses this trait (io_uring), also for writes if `_writes` is true.
-    /// `None` if all I/O must go through the trait.
-    fn descriptor(&self, _writes: bool) -> Option<Descriptor<'_>> {
+    /// Returns the file descriptor, for a transfer that bypasses this trait (io_uring). `None` if the trait must
+    /// execute it, or does so sooner: a read of bytes that are in memory.
+    fn descriptor(&self, _transfer: Transfer) -> Option<Descriptor<'_>> {
         None
     }
+}
+
+/// What is done with a descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// A read of this many bytes.
+    Read {
+        /// The number of bytes.
+        bytes: usize,
+    },
+    /// Writes.
+    Write,
 }
 
 /// What a device knows of a file.

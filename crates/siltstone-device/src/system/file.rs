@@ -1,10 +1,11 @@
 //! A file of the operating system, with buffered or direct access.
 
 use super::descriptors::{Descriptors, Opened, Source};
+use super::mapping::ReadMapping;
 use super::process::forks_made;
 use super::window::Appending;
 use crate::sync::Mutex;
-use crate::{Access, Descriptor, FileBackend, FileState, Hint};
+use crate::{Access, Descriptor, FileBackend, FileState, Hint, Transfer};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -21,6 +22,8 @@ pub(super) struct SystemFile {
     /// 1 for access through the page cache; else the alignment of direct I/O, in bytes.
     alignment: usize,
     appending: Mutex<Appending>,
+    /// Unused by direct I/O.
+    mapping: ReadMapping,
     /// How many forks the process had made when the file was opened.
     forks_made: Option<u64>,
 }
@@ -35,8 +38,9 @@ impl SystemFile {
     ) -> io::Result<Self> {
         let forks_made = forks_made();
         let (source, alignment) = descriptors.open(name, flags, access)?;
-        let appending = Mutex::default();
-        Ok(SystemFile { source, descriptors: descriptors.clone(), alignment, appending, forks_made })
+        let (appending, mapping) = Default::default();
+        let descriptors = descriptors.clone();
+        Ok(SystemFile { source, descriptors, alignment, appending, mapping, forks_made })
     }
 
     fn file(&self) -> io::Result<Opened<'_>> {
@@ -50,6 +54,26 @@ impl SystemFile {
     /// Returns whether a forked child may have the file open.
     fn was_forked(&self) -> bool {
         self.forks_made.is_none() || self.forks_made != forks_made()
+    }
+
+    /// Reads by calls of the system.
+    fn pread(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let file = self.file()?;
+        let mut done = 0;
+        while done < buffer.len() {
+            match file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            // A direct read that ends within a block has reached the end of the file; it could not continue at that
+            // offset.
+            if !done.is_multiple_of(self.alignment) {
+                break;
+            }
+        }
+        Ok(done)
     }
 
     /// Refuses misaligned direct access with an error that says so. Some systems execute it through the page cache,
@@ -71,22 +95,13 @@ impl SystemFile {
 impl FileBackend for SystemFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.check_alignment(offset, buffer)?;
-        let file = self.file()?;
-        let mut done = 0;
-        while done < buffer.len() {
-            match file.read_at(&mut buffer[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            }
-            // A direct read that ends within a block has reached the end of the file; it could not continue at that
-            // offset.
-            if !done.is_multiple_of(self.alignment) {
-                break;
-            }
+        if self.alignment > 1 {
+            return self.pread(offset, buffer);
         }
-        Ok(done)
+        if self.mapping.copy(offset, buffer, || self.file()) {
+            return Ok(buffer.len());
+        }
+        self.mapping.call(|| self.pread(offset, buffer))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -118,7 +133,11 @@ impl FileBackend for SystemFile {
         {
             match hint {
                 Hint::Writeback { offset, length } => start_writeback(&file, offset, length),
-                Hint::DropCache => drop_cache(&file),
+                Hint::DropCache => {
+                    // Before: the system drops no page that is mapped.
+                    self.mapping.drop_pages();
+                    drop_cache(&file);
+                }
             }
         }
     }
@@ -128,7 +147,7 @@ impl FileBackend for SystemFile {
         let mut appending = self.appending.lock();
         *appending = Appending::default();
         if length < self.file()?.metadata()?.len() {
-            self.file_to_write()?.set_len(length)?;
+            self.mapping.truncate(length, || self.file_to_write()?.set_len(length))?;
         }
         Ok(())
     }
@@ -143,7 +162,14 @@ impl FileBackend for SystemFile {
         self.alignment
     }
 
-    fn descriptor(&self, writes: bool) -> Option<Descriptor<'_>> {
+    fn descriptor(&self, transfer: Transfer) -> Option<Descriptor<'_>> {
+        if let Transfer::Read { bytes } = transfer
+            && self.alignment == 1
+            && self.mapping.is_warm(bytes)
+        {
+            return None;
+        }
+        let writes = transfer == Transfer::Write;
         self.descriptors.file(&self.source, writes).ok().map(|file| match file {
             Opened::Kept(file) => Descriptor::Borrowed(file.as_fd()),
             Opened::Pooled(file) => Descriptor::Shared(file),

@@ -3,7 +3,15 @@
 mod descriptors;
 mod direct;
 mod file;
+#[cfg(target_os = "linux")]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_pointer_width = "64", not(miri))),
+    path = "unguarded_copy.rs"
+)]
+mod guarded_copy;
 mod lock;
+#[cfg_attr(not(target_os = "linux"), path = "no_mapping.rs")]
+mod mapping;
 pub(super) mod pages;
 mod process;
 mod random;

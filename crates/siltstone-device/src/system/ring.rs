@@ -11,7 +11,7 @@
 //! J. Axboe, "Efficient IO with io_uring", 2019.
 
 use super::STANDARD_DESCRIPTOR_MAX;
-use crate::{BatchRead, Descriptor, EndedPiece, Piece, PieceExecutor, QUEUE_DEPTH_MAX};
+use crate::{BatchRead, Descriptor, EndedPiece, Piece, PieceExecutor, QUEUE_DEPTH_MAX, Transfer};
 use io_uring::{IoUring, Probe, opcode, types};
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -120,8 +120,12 @@ impl Flight<'_, '_> {
             if read.buffer.len() > READ_BYTES_MAX || i64::try_from(read.offset).is_err() {
                 continue;
             }
-            read.descriptor = read.file.descriptor(false);
-            let Some(descriptor) = &read.descriptor else { continue };
+            read.descriptor = read.file.descriptor(Transfer::Read { bytes: read.buffer.len() });
+            let Some(descriptor) = &read.descriptor else {
+                // At once: how long it takes decides whether the next read is one of bytes in memory.
+                read.outcome = Some(read.file.read_at(read.offset, read.buffer));
+                continue;
+            };
             let descriptor = descriptor.as_fd().as_raw_fd();
             let (address, length) = (read.buffer.as_mut_ptr(), read.buffer.len() as u32);
             let entry = opcode::Read::new(types::Fd(descriptor), address, length)
@@ -231,7 +235,11 @@ impl RingExecutor {
         if piece.buffer.len() > READ_BYTES_MAX || i64::try_from(piece.offset).is_err() {
             return Err(piece);
         }
-        let (descriptor, opened) = match piece.file.descriptor(piece.is_write) {
+        let transfer = match piece.is_write {
+            true => Transfer::Write,
+            false => Transfer::Read { bytes: piece.buffer.len() },
+        };
+        let (descriptor, opened) = match piece.file.descriptor(transfer) {
             Some(Descriptor::Borrowed(descriptor)) => (descriptor.as_raw_fd(), None),
             Some(Descriptor::Shared(file)) => (file.as_raw_fd(), Some(file)),
             None => return Err(piece),

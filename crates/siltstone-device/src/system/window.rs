@@ -8,9 +8,11 @@
 //! Space is reserved before it is mapped, and pages are made writable before they are written to. Both calls report a
 //! file system that is full or has failed as an error. Then `pwrite` is used instead, so its errors are the only ones.
 //! One case remains. If the system has written a page to the device in the meantime, the next write to the page is a
-//! page fault. If the file system has failed since then, the fault ends the process (`SIGBUS`). No write that was
+//! page fault. If the file system has failed since then, the copy is not complete ([`guarded_copy`]), and `pwrite`
+//! returns the error. On processors without a guarded copy the fault ends the process (`SIGBUS`); no write that was
 //! acknowledged is lost by that.
 
+use super::guarded_copy;
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::ffi::c_void;
@@ -104,6 +106,8 @@ impl Window {
         if !FILE_SYSTEMS.contains(&(fstatfs(file)?.f_type as u64)) {
             return Err(ErrorKind::Unsupported.into());
         }
+        // Without the handler, a page that cannot be written ends the process.
+        guarded_copy::install();
         let start = offset - offset % READY_BYTES_MIN as u64;
         let bytes = start.min(WINDOW_BYTES_MAX as u64) as usize;
         let bytes = bytes.next_power_of_two().max(WINDOW_BYTES_MIN);
@@ -128,7 +132,11 @@ impl Window {
         }
         // SAFETY: the range from `from` to `from + count` is within the mapping, and the file is not truncated while it
         // exists. No reference to this memory is ever made, so none overlaps the source.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.address.cast::<u8>().add(from), count) };
+        let is_complete =
+            unsafe { guarded_copy::copy(self.address.cast::<u8>().add(from), bytes.as_ptr(), count) };
+        if !is_complete {
+            return Err(ErrorKind::Other.into());
+        }
         Ok(count)
     }
 

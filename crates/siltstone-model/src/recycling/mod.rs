@@ -12,11 +12,13 @@
 //! ```
 
 mod rates;
+mod segment;
 
 use super::error::{ModelError, positive};
 use super::popularity::{Group, Popularity};
 use super::segments::groups_of;
 use rates::{Decays, Rates, rates_of};
+use segment::{Live, Segment};
 use siltstone::engine::flashstore::costs::{CLASSES, CLEAN, KEPT, choose_queue, is_mostly_dead};
 
 /// The maximum number of groups of keys.
@@ -132,65 +134,6 @@ impl Recycled {
     }
 }
 
-/// The live records of a group in a segment.
-#[derive(Debug, Clone, Copy, Default)]
-struct Live {
-    unread: f64,
-    read: f64,
-}
-
-/// A segment. All lengths are in records.
-struct Segment {
-    class: u8,
-    /// The puts before its first record.
-    order: f64,
-    appended: f64,
-    /// The records of each group that got an entry, and their state at a time.
-    entered: Vec<f64>,
-    live: Vec<Live>,
-    live_sum: f64,
-    at: f64,
-}
-
-impl Segment {
-    fn new(class: usize, groups: usize, at: f64) -> Segment {
-        let live = vec![Live::default(); groups];
-        Segment {
-            class: class as u8,
-            order: at,
-            appended: 0.0,
-            entered: vec![0.0; groups],
-            live,
-            live_sum: 0.0,
-            at,
-        }
-    }
-
-    fn live_records(&self) -> f64 {
-        self.live.iter().map(|live| live.unread + live.read).sum()
-    }
-
-    /// Returns the dead records when it was last updated.
-    fn dead(&self) -> f64 {
-        self.appended - self.live_sum
-    }
-
-    /// Updates the live records to a time.
-    fn advance(&mut self, decays: &mut Decays, to: f64) {
-        let time = to - std::mem::replace(&mut self.at, to);
-        if time <= 0.0 {
-            return;
-        }
-        self.live_sum = 0.0;
-        for (live, stays) in self.live.iter_mut().zip(decays.over(time)) {
-            let all = (live.unread + live.read) * stays.live;
-            live.unread *= stays.unread;
-            live.read = all - live.unread;
-            self.live_sum += all;
-        }
-    }
-}
-
 /// The keys of a group that are not on flash: those whose last miss is in the table, and the others.
 #[derive(Debug, Clone, Copy, Default)]
 struct Absent {
@@ -249,10 +192,7 @@ impl SegmentRecycling {
         }
         let Run { counts, groups, .. } = run;
         let [user_appends, promoted, moved, destaged, missed] = counts.per_put();
-        let left = groups
-            .iter()
-            .zip(&counts.destaged)
-            .map(|(group, count)| Group {
+        let left = groups.iter().zip(&counts.destaged).map(|(group, count)| Group {
             keys: group.keys,
             probability: count / counts.puts / destaged / group.keys,
         });

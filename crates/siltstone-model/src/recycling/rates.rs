@@ -84,7 +84,10 @@ impl Decays {
         if self.of_times.len() > TIMES_MAX {
             self.of_times.clear();
         }
-        let stays = |&(put, request): &(f64, f64)| Stays { live: (-put * time).exp(), unread: (-request * time).exp() };
+        let stays = |&(put, request): &(f64, f64)| Stays {
+            live: (-put * time).exp(),
+            unread: (-request * time).exp(),
+        };
         self.of_times.entry(time.to_bits()).or_insert_with(|| self.rates.iter().map(stays).collect())
     }
 }

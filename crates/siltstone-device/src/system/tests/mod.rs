@@ -1,3 +1,5 @@
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64", not(miri)))]
+mod mapping;
 mod removed;
 
 use crate::error::Error;

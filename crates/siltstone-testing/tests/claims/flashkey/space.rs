@@ -10,7 +10,7 @@ const SPACES: [f64; 4] = [1.05, 1.1, 1.25, 2.0];
 const SEGMENT_BYTES: u64 = 16 << 10;
 /// The user log, and three of moved records.
 const LOGS: u64 = 4;
-const KEYS: u32 = 6_000;
+const KEYS: u32 = 3_000;
 const VALUE_BYTES: usize = 100;
 /// What a frame has besides key and value, and its padding.
 const FRAME_BYTES_MIN: u64 = 4;

@@ -1,0 +1,216 @@
+//! Reads that are copied from a mapping are those that calls return, whatever happens to the file.
+
+use super::folder;
+use crate::system::guarded_copy;
+use crate::system::mapping::ReadMapping;
+use crate::{Access, AlignedBuffer, Directory, Error, File, Purpose, ReadRequest};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+const PAGE: usize = 4096;
+
+fn directory(path: &Path) -> Directory {
+    Directory::system(path, Access::Buffered).unwrap()
+}
+
+fn byte(at: usize) -> u8 {
+    (at / PAGE + at) as u8
+}
+
+fn bytes(range: std::ops::Range<usize>) -> Vec<u8> {
+    range.map(byte).collect()
+}
+
+fn read(file: &File, offset: usize, length: usize) -> Result<Vec<u8>, ErrorKind> {
+    let mut buffer = AlignedBuffer::default();
+    match file.read(Purpose::Get, offset as u64, length, &mut buffer) {
+        Ok(bytes) => Ok(bytes.to_vec()),
+        Err(Error::Io { source, .. }) => Err(source.kind()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A mapping, and reads of a file through it.
+struct Reads {
+    mapping: ReadMapping,
+    file: std::fs::File,
+}
+
+impl Reads {
+    fn of(path: &Path) -> Reads {
+        Reads { mapping: ReadMapping::default(), file: std::fs::File::open(path).unwrap() }
+    }
+
+    /// Returns what was copied, or `None`. A slow copy, which is chance here, is tried again.
+    fn copy(&self, offset: usize, length: usize) -> Option<Vec<u8>> {
+        let mut buffer = vec![0xEE; length];
+        while !self.mapping.is_warm(1) {}
+        let is_copied = self.mapping.copy(offset as u64, &mut buffer, || io::Result::Ok(&self.file));
+        is_copied.then_some(buffer)
+    }
+}
+
+#[test]
+fn a_file_that_grows_is_copied_up_to_its_end_and_no_further() {
+    let folder = folder();
+    let path = folder.path().join("grows");
+    std::fs::write(&path, bytes(0..5_000)).unwrap();
+    let reads = Reads::of(&path);
+    assert_eq!(reads.copy(4_000, 1_000), Some(bytes(4_000..5_000)));
+    // A mapping has zeros up to the end of the page.
+    assert_eq!((reads.copy(4_000, 1_001), reads.copy(5_000, 1)), (None, None));
+    for length in [5_001, 60_000, 70_000, 1 << 20] {
+        std::fs::write(&path, bytes(0..length)).unwrap();
+        for offset in [0, 4_999, length - 16_000.min(length)] {
+            let count = 16_000.min(length - offset);
+            assert_eq!(reads.copy(offset, count), Some(bytes(offset..offset + count)), "{length}, {offset}");
+        }
+        assert_eq!(reads.copy(length - 10, 11), None);
+    }
+    assert_eq!(reads.copy(0, 16_385), None, "longer reads are calls");
+}
+
+#[test]
+fn a_file_that_became_shorter_ends_a_copy_and_a_call_returns_the_error() {
+    let folder = folder();
+    let path = folder.path().join("shorter");
+    std::fs::write(&path, bytes(0..20 * PAGE)).unwrap();
+    let reads = Reads::of(&path);
+    let directory = directory(folder.path());
+    let file = directory.open("shorter", Access::Buffered).unwrap();
+    let second = 9 * PAGE;
+    assert_eq!(reads.copy(second, PAGE), Some(bytes(second..second + PAGE)));
+    assert_eq!(read(&file, second, PAGE), Ok(bytes(second..second + PAGE)));
+    // By another process, as far as the mapping knows.
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(9 * PAGE as u64 + 7).unwrap();
+    for _ in 0..3 {
+        assert_eq!(reads.copy(11 * PAGE, 100), None);
+        assert_eq!(read(&file, 11 * PAGE, 100), Err(ErrorKind::UnexpectedEof));
+        // Half of this is on a page that exists.
+        assert_eq!(reads.copy(10 * PAGE - 50, 100), None);
+        assert_eq!(read(&file, 10 * PAGE - 50, 100), Err(ErrorKind::UnexpectedEof));
+        assert_eq!(read(&file, second - 10, 10), Ok(bytes(second - 10..second)));
+    }
+    // The file knows its own truncations, and reads no zeros of the last page.
+    file.truncate(8 * PAGE as u64 + 100).unwrap();
+    assert_eq!(read(&file, 8 * PAGE + 50, 51), Err(ErrorKind::UnexpectedEof));
+    assert_eq!(read(&file, 8 * PAGE + 50, 50), Ok(bytes(8 * PAGE + 50..8 * PAGE + 100)));
+}
+
+#[test]
+fn reads_return_what_was_written_last_also_after_the_cache_was_dropped() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    let file = directory.create("written", Access::Buffered).unwrap();
+    let mut expected = bytes(0..30 * PAGE);
+    file.write(Purpose::Log, 0, &expected).unwrap();
+    let mut random = fastrand::Rng::with_seed(5);
+    for round in 0..600 {
+        let at = random.usize(..expected.len() - 9_000);
+        let length = random.usize(1..9_000);
+        assert!(read(&file, at, length).as_deref() == Ok(&expected[at..at + length]), "round {round}");
+        let new: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(length).collect();
+        file.write(Purpose::Log, at as u64, &new).unwrap();
+        expected[at..at + length].copy_from_slice(&new);
+        assert!(read(&file, at, length).as_deref() == Ok(&new), "round {round}");
+        if round % 50 == 0 {
+            file.sync(Purpose::Log).unwrap();
+            file.drop_cache();
+        }
+        let mut requests: Vec<_> = (0..8).map(|part| ReadRequest::new(part * 10_000, 3_000)).collect();
+        file.read_many(Purpose::Get, &mut requests).unwrap();
+        for request in &requests {
+            let start = request.offset as usize;
+            assert!(request.bytes() == &expected[start..start + 3_000], "round {round}");
+        }
+    }
+}
+
+#[test]
+fn threads_copy_while_the_file_grows_and_is_mapped_again() {
+    let folder = folder();
+    let path = folder.path().join("threads");
+    std::fs::write(&path, bytes(0..PAGE)).unwrap();
+    let reads = Reads::of(&path);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let reads = &reads;
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread);
+                while reads.file.metadata().unwrap().len() < 8 << 20 {
+                    let length = reads.file.metadata().unwrap().len() as usize;
+                    let at = random.usize(..length);
+                    let count = random.usize(1..=(length - at).min(300));
+                    if let Some(copied) = reads.copy(at, count) {
+                        assert!(copied == bytes(at..at + count), "{count} bytes at {at}");
+                    }
+                }
+            });
+        }
+        let mut writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        for part in (PAGE..8 << 20).step_by(PAGE) {
+            io::Write::write_all(&mut writer, &bytes(part..part + PAGE)).unwrap();
+        }
+    });
+}
+
+#[test]
+fn after_a_slow_copy_reads_are_calls_until_these_are_quick() {
+    let mapping = ReadMapping::default();
+    assert!(mapping.is_warm(100) && !mapping.is_warm(100_000));
+    mapping.observe(true);
+    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(64));
+    // Another one is followed by twice as many.
+    mapping.observe(true);
+    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(128));
+    mapping.observe(true);
+    mapping.call(|| std::thread::sleep(std::time::Duration::from_micros(50)));
+    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(256));
+    mapping.observe(false);
+    mapping.observe(true);
+    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(64));
+}
+
+/// The body of a child process, which is this program.
+#[test]
+fn touch_a_page_behind_the_end() {
+    let Some(path) = std::env::var_os("SILTSTONE_TOUCH") else { return };
+    assert!(guarded_copy::install());
+    let file = std::fs::File::open(path).unwrap();
+    // SAFETY: the system chooses the addresses, of which the first byte is read. It is behind the end of the file.
+    unsafe {
+        let (read, shared) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED);
+        let mapped = rustix::mm::mmap(std::ptr::null_mut(), PAGE, read, shared, &file, 0).unwrap();
+        mapped.cast::<u8>().read_volatile();
+    }
+}
+
+#[test]
+fn another_bus_error_ends_the_process_as_without_this_handler() {
+    use std::os::unix::process::ExitStatusExt;
+    let folder = folder();
+    let path = folder.path().join("empty");
+    std::fs::write(&path, "").unwrap();
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "system::tests::mapping::touch_a_page_behind_the_end"])
+        .env("SILTSTONE_TOUCH", &path)
+        .output()
+        .unwrap()
+        .status;
+    assert_eq!(status.signal(), Some(libc::SIGBUS), "{status:?}");
+}
+
+#[test]
+fn an_append_to_a_file_that_became_shorter_is_done_by_a_call() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    let file = directory.create("appended", Access::Buffered).unwrap();
+    file.append(Purpose::Log, 0, &[1; 200]).unwrap();
+    // By another process: the mapped end of the file is behind its end now.
+    let other = std::fs::OpenOptions::new().write(true).open(folder.path().join("appended")).unwrap();
+    other.set_len(0).unwrap();
+    file.append(Purpose::Log, 200, &[2; 100]).unwrap();
+    file.append(Purpose::Log, 300, &[3; 100]).unwrap();
+    let expected = [[0; 100], [0; 100], [2; 100], [3; 100]].concat();
+    assert!(std::fs::read(folder.path().join("appended")).unwrap() == expected);
+}
