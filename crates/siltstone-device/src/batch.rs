@@ -1,5 +1,6 @@
 //! Batches of reads, of one file or of several, overlapped by `io_uring` where the system has it.
 
+use super::buffer::{keep_spare, take_spare};
 use super::system::ring;
 use super::{AlignedBuffer, BatchRead, File, Purpose};
 use crate::error::Result;
@@ -41,7 +42,8 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// Makes a request with an empty buffer, which is kept for later reads.
+    /// Makes a request. Its first read takes a buffer, which is kept for later reads, and by the thread for its next
+    /// requests.
     pub fn new(offset: u64, length: usize) -> Self {
         ReadRequest { offset, length, buffer: AlignedBuffer::default(), wanted: 0..0 }
     }
@@ -64,6 +66,12 @@ impl ReadRequest {
     /// Returns the memory of the buffer, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.heap_bytes()
+    }
+}
+
+impl Drop for ReadRequest {
+    fn drop(&mut self) {
+        keep_spare(std::mem::take(&mut self.buffer));
     }
 }
 
@@ -93,6 +101,9 @@ fn read_each<'a>(
     for (file, request) in requests {
         let ReadRequest { offset, length, buffer, wanted } = request;
         *wanted = 0..0;
+        if buffer.heap_bytes() == 0 {
+            *buffer = take_spare();
+        }
         match file.widen(*offset, *length) {
             Ok(wide) => {
                 let buffer = file.prepare(purpose, &wide, buffer);

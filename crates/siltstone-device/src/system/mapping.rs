@@ -5,7 +5,7 @@
 //! page cache has, so the time of the last copies does:
 //!
 //! ```text
-//! mapped: copy --- takes long ---> 64 reads by calls (twice as many each time) --> mapped
+//! mapped: copy --- takes long ---> 16 reads by calls (twice as many each time) --> mapped
 //!                                  a short one halves what is left
 //! ```
 //!
@@ -39,10 +39,10 @@ const COPIED_BYTES_MAX: usize = 16 << 10;
 const MAPPED_BYTES_MIN: u64 = 64 << 10;
 /// The mappings of the process, of the 65,530 that Linux allows by default.
 const MAPPINGS_MAX: u64 = 1 << 14;
-/// A read that takes longer has waited for the drive.
-const SLOW: Duration = Duration::from_micros(10);
+/// A read that takes longer has waited for the drive, or the thread was interrupted.
+const SLOW: Duration = Duration::from_micros(20);
 /// The number of reads that are calls after a copy was slow: at first, and after several.
-const CALLS_MIN: u32 = 64;
+const CALLS_MIN: u32 = 16;
 const CALLS_MAX: u32 = 4096;
 
 static MAPPINGS: AtomicU64 = AtomicU64::new(0);

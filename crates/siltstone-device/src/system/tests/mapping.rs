@@ -159,16 +159,16 @@ fn after_a_slow_copy_reads_are_calls_until_these_are_quick() {
     let mapping = ReadMapping::default();
     assert!(mapping.is_warm(100) && !mapping.is_warm(100_000));
     mapping.observe(true);
-    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(64));
+    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(16));
     // Another one is followed by twice as many.
     mapping.observe(true);
-    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(128));
+    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(32));
     mapping.observe(true);
     mapping.call(|| std::thread::sleep(std::time::Duration::from_micros(50)));
-    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(256));
+    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(64));
     mapping.observe(false);
     mapping.observe(true);
-    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(64));
+    assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(16));
 }
 
 /// The body of a child process, which is this program.
