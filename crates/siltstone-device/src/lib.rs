@@ -8,7 +8,7 @@
 //! ```text
 //! store, engine                     read 300 bytes at 5,000
 //! Directory, File                   count it; widen to the alignment: 512 bytes at 4,608
-//! DirectoryBackend, FileBackend     pread or io_uring
+//! DirectoryBackend, FileBackend     a copy from a mapping, pread or io_uring
 //! ```
 //!
 //! [`sync`] has the locks and atomics of the library, [`Pages`] memory that is mapped, [`in_parallel`] work on many

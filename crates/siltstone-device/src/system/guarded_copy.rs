@@ -77,9 +77,18 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         return;
     }
     let Some(previous) = PREVIOUS.get() else { return };
+    // SAFETY: the system passes what it knows of the signal to a handler with `SA_SIGINFO`.
+    let is_sent = unsafe { (*info).si_code } <= 0;
     match previous.sa_sigaction {
-        // The instruction is executed again, and ends the process, as without this handler.
-        libc::SIG_DFL | libc::SIG_IGN => drop(exchange(Some(previous))),
+        libc::SIG_IGN if is_sent => {}
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // The instruction is executed again when this returns, and ends the process, as without this handler.
+            exchange(Some(previous));
+            if is_sent {
+                // SAFETY: a handler may call it. The signal is delivered when this returns.
+                unsafe { libc::raise(signal) };
+            }
+        }
         handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: a handler with this flag has this type, and gets what this one got.
             let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =

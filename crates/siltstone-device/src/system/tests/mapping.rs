@@ -173,10 +173,17 @@ fn after_a_slow_copy_reads_are_calls_until_these_are_quick() {
 
 /// The body of a child process, which is this program.
 #[test]
-fn touch_a_page_behind_the_end() {
-    let Some(path) = std::env::var_os("SILTSTONE_TOUCH") else { return };
+fn get_a_bus_error() {
+    let Some(cause) = std::env::var_os("SILTSTONE_BUS_ERROR") else { return };
+    // SAFETY: the call has no precondition. The library of Rust has a handler, which ignores the first one that is sent.
+    unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
     assert!(guarded_copy::install());
-    let file = std::fs::File::open(path).unwrap();
+    if cause == "signal" {
+        // SAFETY: the call has no precondition.
+        unsafe { libc::raise(libc::SIGBUS) };
+        return;
+    }
+    let file = std::fs::File::open(cause).unwrap();
     // SAFETY: the system chooses the addresses, of which the first byte is read. It is behind the end of the file.
     unsafe {
         let (read, shared) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED);
@@ -189,15 +196,17 @@ fn touch_a_page_behind_the_end() {
 fn another_bus_error_ends_the_process_as_without_this_handler() {
     use std::os::unix::process::ExitStatusExt;
     let folder = folder();
-    let path = folder.path().join("empty");
-    std::fs::write(&path, "").unwrap();
-    let status = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "system::tests::mapping::touch_a_page_behind_the_end"])
-        .env("SILTSTONE_TOUCH", &path)
-        .output()
-        .unwrap()
-        .status;
-    assert_eq!(status.signal(), Some(libc::SIGBUS), "{status:?}");
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, "").unwrap();
+    for cause in [empty.as_os_str(), "signal".as_ref()] {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "system::tests::mapping::get_a_bus_error"])
+            .env("SILTSTONE_BUS_ERROR", cause)
+            .output()
+            .unwrap()
+            .status;
+        assert_eq!(status.signal(), Some(libc::SIGBUS), "{}: {status:?}", cause.display());
+    }
 }
 
 #[test]
