@@ -30,7 +30,7 @@ DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test test-python test-python-all wheel fuzz sanitize weekly lint platforms bench build install install-capi
+.PHONY: help demo test test-python test-python-all wheel fuzz sanitize weekly mutants lint platforms bench build install install-capi
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -93,11 +93,20 @@ fuzz: ## Fuzz the decoders, FUZZ_SECONDS (60) per target; needs a C++ compiler
 sanitize: ## Run ThreadSanitizer and Shuttle on threads, and AddressSanitizer on the module device
 	.ci/sanitize
 
-weekly: ## What takes hours: all platforms, many seeds, tests on a drive, Python with large packages, long fuzzing, benchmarks
+# There are some thousand mutants, and each is compiled and tested: a run takes one part of them, that of the week.
+MUTANTS ?= $(shell expr $$(date +%V) % 40)/40
+mutants: ## Change the code in one place at a time, and list the changes that no test finds; MUTANTS=2/40 is the third of 40 parts
+	$(CARGO) mutants --version || $(CARGO) install --locked cargo-mutants
+	$(CARGO) mutants --sharding round-robin --shard $(MUTANTS) --package siltstone-index --package siltstone-device \
+		--package siltstone-mica --package siltstone --file 'crates/**' --file 'src/engine/*/policy.rs' \
+		--file 'src/engine/*/policy/**' --file 'src/store/log_format/**' --file 'src/store/manifest/**'
+
+weekly: ## What takes hours: all platforms, many seeds, mutants, tests on a drive, large packages, long fuzzing, benchmarks
 	$(MAKE) lint PLATFORMS="$(ALL_PLATFORMS)"
 	SILTSTONE_SEEDS=100000 $(MAKE) test-python-all test TEST_TMPDIR=$${TMPDIR:-/tmp}
 	SILTSTONE_SEEDS=10000 $(MAKE) sanitize bench
 	CARGO_PROFILE_FUZZ_OPT_LEVEL=3 $(MAKE) fuzz FUZZ_SECONDS=600
+	$(MAKE) mutants
 
 lint: platforms ## Check the format, run clippy, and check the library for other platforms
 	$(CARGO) fmt --all --check

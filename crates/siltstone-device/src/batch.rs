@@ -42,8 +42,7 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// Makes a request. Its first read takes a buffer, which is kept for later reads, and by the thread for its next
-    /// requests.
+    /// Makes a request. Its first read takes a buffer, which is kept for later reads.
     pub fn new(offset: u64, length: usize) -> Self {
         ReadRequest { offset, length, buffer: AlignedBuffer::default(), wanted: 0..0 }
     }
@@ -63,15 +62,15 @@ impl ReadRequest {
         self.buffer.get_mut(self.wanted.clone()).unwrap_or_default()
     }
 
+    /// Lets the thread keep the buffer for its next requests, up to 256 KiB of all. It counts as
+    /// [`scratch_bytes`](super::scratch_bytes) then.
+    pub fn keep_buffer(self) {
+        keep_spare(self.buffer);
+    }
+
     /// Returns the memory of the buffer, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.heap_bytes()
-    }
-}
-
-impl Drop for ReadRequest {
-    fn drop(&mut self) {
-        keep_spare(std::mem::take(&mut self.buffer));
     }
 }
 

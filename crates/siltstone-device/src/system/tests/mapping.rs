@@ -175,7 +175,7 @@ fn after_a_slow_copy_reads_are_calls_until_these_are_quick() {
 #[test]
 fn get_a_bus_error() {
     let Some(cause) = std::env::var_os("SILTSTONE_BUS_ERROR") else { return };
-    // SAFETY: the call has no precondition. The library of Rust has a handler, which ignores the first one that is sent.
+    // SAFETY: the call has no precondition. Rust has a handler, which ignores the first one that is sent.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
     assert!(guarded_copy::install());
     if cause == "signal" {
