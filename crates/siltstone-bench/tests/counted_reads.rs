@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siltstone::EngineKind;
 use siltstone_bench::db::{Benchmark, Settings, run};
 use siltstone_bench::place::Place;
@@ -16,9 +17,16 @@ fn reads_of_the_process() -> u64 {
     line.parse().unwrap()
 }
 
+/// Makes all reads calls, which the system counts: a process with a limit of addresses does not map its files.
+fn limit_addresses() {
+    let limit = getrlimit(Resource::As);
+    setrlimit(Resource::As, Rlimit { current: Some(1 << 46), ..limit }).unwrap();
+}
+
 /// A single test, so that nothing else reads.
 #[test]
 fn the_reads_per_get_are_those_that_the_system_counts() {
+    limit_addresses();
     const GETS: u64 = 2_000;
     let no_index = ("index_in_memory", "0");
     for (engine, settings) in [

@@ -132,8 +132,8 @@ pub fn with_scratch<T>(work: impl FnOnce(&mut AlignedBuffer) -> T) -> T {
     })
 }
 
-/// The memory of the buffers that a thread keeps for the reads of its next batch, in bytes. If it were freed, allocators
-/// would give it back to the system each time: a batch takes as much as they keep.
+/// The memory of the buffers that a thread keeps for the reads of its next batch, in bytes. Allocators would give them
+/// back to the system each time.
 const SPARE_BYTES_MAX: usize = 256 << 10;
 /// Longer buffers are not kept, in bytes.
 const SPARE_BUFFER_BYTES_MAX: usize = 16 << 10;

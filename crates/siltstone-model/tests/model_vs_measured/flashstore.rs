@@ -14,7 +14,7 @@ const TOLERANCE: f64 = 0.03;
 const TOLERANCE_OF_DISK_WRITES: f64 = 0.04;
 /// For the share of gets that flash serves, and the memory, of a cache that rejects puts.
 const TOLERANCE_OF_REJECTING: f64 = 0.06;
-const RAM_TOLERANCE_OF_REJECTING: f64 = 0.13;
+const RAM_TOLERANCE_OF_REJECTING: f64 = 0.15;
 /// Puts per key before those that are counted, and of those. Of records that leave there are a quarter to a half as
 /// many, and the disk has reached its steady state after each record was written there once more.
 const ROUNDS_WARM: u64 = 10;
