@@ -1,6 +1,5 @@
 //! Batches of reads, of one file or of several, overlapped by `io_uring` where the system has it.
 
-use super::buffer::{keep_spare, take_spare};
 use super::system::ring;
 use super::{AlignedBuffer, BatchRead, File, Purpose};
 use crate::error::Result;
@@ -42,7 +41,7 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// Makes a request. Its first read takes a buffer, which is kept for later reads.
+    /// Makes a request with an empty buffer, which is kept for later reads.
     pub fn new(offset: u64, length: usize) -> Self {
         ReadRequest { offset, length, buffer: AlignedBuffer::default(), wanted: 0..0 }
     }
@@ -60,12 +59,6 @@ impl ReadRequest {
     /// Returns the bytes of the last successful read, for changes in place.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.wanted.clone()).unwrap_or_default()
-    }
-
-    /// Lets the thread keep the buffer for its next requests, up to 256 KiB of all. It counts as
-    /// [`scratch_bytes`](super::scratch_bytes) then.
-    pub fn keep_buffer(self) {
-        keep_spare(self.buffer);
     }
 
     /// Returns the memory of the buffer, in bytes.
@@ -100,9 +93,6 @@ fn read_each<'a>(
     for (file, request) in requests {
         let ReadRequest { offset, length, buffer, wanted } = request;
         *wanted = 0..0;
-        if buffer.heap_bytes() == 0 {
-            *buffer = take_spare();
-        }
         match file.widen(*offset, *length) {
             Ok(wide) => {
                 let buffer = file.prepare(purpose, &wide, buffer);

@@ -132,55 +132,6 @@ pub fn with_scratch<T>(work: impl FnOnce(&mut AlignedBuffer) -> T) -> T {
     })
 }
 
-/// The memory of the buffers that a thread keeps for the reads of its next batch, in bytes. Allocators would give them
-/// back to the system each time.
-const SPARE_BYTES_MAX: usize = 256 << 10;
-/// Longer buffers are not kept, in bytes.
-const SPARE_BUFFER_BYTES_MAX: usize = 16 << 10;
-
-/// Buffers of reads of a batch.
-#[derive(Default)]
-struct Spare {
-    buffers: Vec<AlignedBuffer>,
-    bytes: usize,
-}
-
-impl Drop for Spare {
-    fn drop(&mut self) {
-        SCRATCH_BYTES.fetch_sub(self.bytes, Relaxed);
-    }
-}
-
-thread_local! {
-    static SPARE: RefCell<Spare> = RefCell::default();
-}
-
-/// Returns a buffer that the thread has kept, or an empty one.
-pub(super) fn take_spare() -> AlignedBuffer {
-    // A thread that is ending has none.
-    let taken = SPARE.try_with(|spare| {
-        let mut spare = spare.borrow_mut();
-        let buffer = spare.buffers.pop()?;
-        spare.bytes -= buffer.heap_bytes();
-        SCRATCH_BYTES.fetch_sub(buffer.heap_bytes(), Relaxed);
-        Some(buffer)
-    });
-    taken.ok().flatten().unwrap_or_default()
-}
-
-/// Keeps a buffer for the next batch of the thread, if it does not keep enough already.
-pub(super) fn keep_spare(buffer: AlignedBuffer) {
-    let bytes = buffer.heap_bytes();
-    let _ = SPARE.try_with(|spare| {
-        let mut spare = spare.borrow_mut();
-        if (1..=SPARE_BUFFER_BYTES_MAX).contains(&bytes) && spare.bytes + bytes <= SPARE_BYTES_MAX {
-            spare.bytes += bytes;
-            SCRATCH_BYTES.fetch_add(bytes, Relaxed);
-            spare.buffers.push(buffer);
-        }
-    });
-}
-
 /// Other memory of a thread, which counts with the buffers while this value exists.
 pub(super) struct CountedMemory(usize);
 
@@ -198,7 +149,7 @@ impl Drop for CountedMemory {
     }
 }
 
-/// Returns the memory of the buffers that threads keep, and of the stacks of the threads of this module, in bytes.
+/// Returns the memory of the buffers of all threads, and of the stacks of the threads of this module, in bytes.
 pub fn scratch_bytes() -> usize {
     SCRATCH_BYTES.load(Relaxed)
 }

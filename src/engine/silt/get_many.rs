@@ -76,8 +76,6 @@ impl PendingRead {
 struct Requests<'a> {
     requests: Vec<ReadRequest>,
     held_bytes: u64,
-    /// Whether the thread keeps buffers for its next batch.
-    are_kept: bool,
     account: &'a AtomicU64,
 }
 
@@ -91,9 +89,6 @@ impl Requests<'_> {
 
 impl Drop for Requests<'_> {
     fn drop(&mut self) {
-        if self.are_kept {
-            self.requests.drain(..).for_each(ReadRequest::keep_buffer);
-        }
         self.account.fetch_sub(self.held_bytes, Relaxed);
     }
 }
@@ -131,8 +126,7 @@ impl Reader {
     ) -> Result<()> {
         self.memory.account_for_read_buffers();
         let account = &self.memory.batch_bytes;
-        let are_kept = self.memory.keeps_read_buffers();
-        let mut requests = Requests { requests: Vec::new(), held_bytes: 0, are_kept, account };
+        let mut requests = Requests { requests: Vec::new(), held_bytes: 0, account };
         let buffer_bytes = 2 * self.block_bytes() + size_of::<PendingKey<'_>>();
         let keys_per_batch = KEYS_PER_BATCH.min(self.memory.batch_keys_max(buffer_bytes));
         for keys in keys.chunks(keys_per_batch) {

@@ -67,8 +67,6 @@ const CONVERT_BYTES_PER_RECORD: u64 = 32;
 const DECODED_SHARE: u64 = 16;
 /// The copies of a prefilter that is being written: a list, its final form and its encoded form.
 const PREFILTERS_IN_THE_MAKING: u64 = 3;
-/// The smallest budget with which threads keep buffers of reads, in bytes.
-const KEEPING_BUDGET_MIN: u64 = 64 << 20;
 /// Memory for changes between two readings of the memory report, such as the buffers of new threads, in bytes.
 const SLACK_BYTES: u64 = 32 << 10;
 /// The memory of an open store besides its index and filter, in bytes: handle, name, entries in lists.
@@ -195,11 +193,6 @@ impl MemoryBudget {
         if self.budget().is_some() && scratch_bytes() > self.read_bytes.load(Relaxed) {
             self.rebalance(0);
         }
-    }
-
-    /// Returns whether threads keep the buffers of a batch of gets, 256 KiB each: with a small budget they do not.
-    pub fn keeps_read_buffers(&self) -> bool {
-        self.budget().is_none_or(|budget| budget >= KEEPING_BUDGET_MIN)
     }
 
     /// Sets the number of keys, which the size of transfers depends on.
