@@ -44,6 +44,8 @@ const SLOW: Duration = Duration::from_micros(20);
 /// The number of reads that are calls after a copy was slow: at first, and after several.
 const CALLS_MIN: u32 = 16;
 const CALLS_MAX: u32 = 4096;
+/// All reads are calls: the file cannot be mapped.
+const CALLS_ONLY: u32 = u32::MAX;
 
 static MAPPINGS: AtomicU64 = AtomicU64::new(0);
 
@@ -54,19 +56,12 @@ pub(super) struct ReadMapping {
     newest: AtomicPtr<Mapped>,
     /// The length of the file, or less, and no more than is mapped.
     known_bytes: AtomicU64,
-    /// The number of reads that have to be calls.
+    /// The number of reads that have to be calls, or `CALLS_ONLY`.
     calls: AtomicU32,
     /// What it is set to by the next slow copy.
     calls_next: AtomicU32,
     /// All mappings. A thread may be copying from an older one, so they last as long as the file is open.
-    all: Mutex<Mappings>,
-}
-
-#[derive(Default)]
-struct Mappings {
-    all: Vec<Box<Mapped>>,
-    /// Whether the system, or a limit, has refused one.
-    is_refused: bool,
+    all: Mutex<Vec<Box<Mapped>>>,
 }
 
 impl ReadMapping {
@@ -76,7 +71,7 @@ impl ReadMapping {
             return false;
         }
         let calls = self.calls.load(Ordering::Relaxed);
-        if calls > 0 {
+        if calls > 0 && calls != CALLS_ONLY {
             // Inexact if several threads read, which does not matter.
             self.calls.store(calls - 1, Ordering::Relaxed);
         }
@@ -122,7 +117,7 @@ impl ReadMapping {
     /// Reads by a call, and notes whether the page cache had the bytes while copies are given up.
     pub fn call<T>(&self, read: impl FnOnce() -> T) -> T {
         let calls = self.calls.load(Ordering::Relaxed);
-        if calls == 0 {
+        if calls == 0 || calls == CALLS_ONLY {
             return read();
         }
         let begin = Instant::now();
@@ -139,33 +134,29 @@ impl ReadMapping {
 
     /// Maps the file up to `end`, if it is as long. Returns whether it is mapped.
     fn extend<F: Deref<Target = File>>(&self, end: u64, file: impl FnOnce() -> io::Result<F>) -> bool {
-        let mut mappings = self.all.lock();
-        if mappings.is_refused {
-            return false;
-        }
+        let mut all = self.all.lock();
         let Ok(file) = file() else { return false };
         // Under the lock, so that the file is not truncated before its length is set.
         let Ok(length) = file.metadata().map(|metadata| metadata.len()) else { return false };
         if length < end {
             return false;
         }
-        let mapped = mappings.all.last().map_or(0, |mapped| mapped.bytes as u64);
-        if mapped < end {
+        if all.last().is_none_or(|mapped| (mapped.bytes as u64) < end) {
             let Some(mapped) = Mapped::open(&file, length).map(Box::new) else {
-                mappings.is_refused = true;
+                self.calls.store(CALLS_ONLY, Ordering::Relaxed);
                 return false;
             };
             self.newest.store(ptr::from_ref(&*mapped).cast_mut(), Ordering::Release);
-            mappings.all.push(mapped);
+            all.push(mapped);
         }
-        let mapped = mappings.all.last().map_or(0, |mapped| mapped.bytes as u64);
+        let mapped = all.last().map_or(0, |mapped| mapped.bytes as u64);
         self.known_bytes.store(length.min(mapped), Ordering::Release);
         true
     }
 
     /// Truncates the file to `length` bytes by `truncate`.
     pub fn truncate(&self, length: u64, truncate: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let _mappings = self.all.lock();
+        let _all = self.all.lock();
         // Before, so that no copy reads zeros behind the new end.
         self.known_bytes.fetch_min(length, Ordering::AcqRel);
         truncate()
@@ -174,7 +165,7 @@ impl ReadMapping {
     /// Unmaps pages, which the system keeps in its cache as long as a process has mapped them. The next copies map them
     /// again.
     pub fn drop_pages(&self) {
-        for mapped in &self.all.lock().all {
+        for mapped in &*self.all.lock() {
             // SAFETY: the range is a mapping of a file that is only read: its pages are read again when needed.
             let _ = unsafe { madvise(mapped.address, mapped.bytes, Advice::LinuxDontNeed) };
         }

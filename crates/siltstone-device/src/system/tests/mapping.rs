@@ -171,6 +171,17 @@ fn after_a_slow_copy_reads_are_calls_until_these_are_quick() {
     assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(16));
 }
 
+#[test]
+fn of_a_file_that_cannot_be_mapped_all_reads_are_calls() {
+    let folder = folder();
+    // A directory: it has a length, and the system refuses to map it.
+    let reads = Reads::of(folder.path());
+    assert_eq!(reads.copy(0, 10), None);
+    assert!((0..10_000).all(|_| !reads.mapping.is_warm(10)));
+    reads.mapping.call(|| ());
+    assert!(!reads.mapping.is_warm(10));
+}
+
 /// The body of a child process, which is this program.
 #[test]
 fn get_a_bus_error() {
