@@ -83,8 +83,8 @@ settings! {
         log_bytes_max: u64 = 1 << 30, 4_096..=3 << 30, kept hidden;
         /// Whether the end of the log is mapped into memory, where the system supports it: on Linux from 5.14 with
         /// ext4, XFS or tmpfs. A put of up to some 200 bytes is then a copy into the page cache instead of a system
-        /// call. With `false`, every failure of the file system is an error; with `true`, a file system that fails as
-        /// a whole while the database is written to may end the process (`SIGBUS`). What a write survives is the same.
+        /// call. On processors other than x86-64, a file system that fails as a whole while the database is written to
+        /// may then end the process (`SIGBUS`); else every failure is an error. What a write survives is the same.
         log_mapped: bool = true, (), opening;
         /// The maximum size of a read or write of background work, in bytes.
         piece_bytes_max: usize = 1 << 20, 4_096..=16 << 20, opening hidden;
