@@ -61,6 +61,7 @@ pub(super) struct ReadMapping {
     /// What it is set to by the next slow copy.
     calls_next: AtomicU32,
     /// All mappings. A thread may be copying from an older one, so they last as long as the file is open.
+    #[expect(clippy::vec_box, reason = "`newest` points to one of them, so they may not move")]
     all: Mutex<Vec<Box<Mapped>>>,
 }
 
