@@ -15,34 +15,27 @@ const SCHEDULES_PER_SEED: u64 = 4;
 
 #[test]
 fn no_guarantee_is_broken_whichever_call_fails_in_any_schedule() {
-    // Schedules are executed by one thread each, so engines take as long as the slowest.
-    std::thread::scope(|scope| {
-        for engine in TestEngine::persistent() {
-            scope.spawn(move || check_schedules(&engine));
-        }
-    });
-}
-
-fn check_schedules(engine: &TestEngine) {
     let seeds = SCHEDULES_PER_SEED * siltstone_testing::seeds();
-    let mut sum = Counts::default();
-    simulate(engine, 0..seeds, |seed, outcome| {
-        match outcome {
-            Ok(counts) => sum.add(&counts),
-            Err(violation) => {
-                let plan = Plan::from_seed(engine, seed).describe();
-                panic!("seed {seed}: {violation}\n{}\n{plan}", command(engine, seed));
+    for engine in TestEngine::persistent() {
+        let mut sum = Counts::default();
+        simulate(&engine, 0..seeds, |seed, outcome| {
+            match outcome {
+                Ok(counts) => sum.add(&counts),
+                Err(violation) => {
+                    let plan = Plan::from_seed(&engine, seed).describe();
+                    panic!("seed {seed}: {violation}\n{}\n{plan}", command(&engine, seed));
+                }
             }
-        }
-        true
-    });
-    println!("{engine:?}: {sum:?}");
-    let is_enough = sum.failed_calls > seeds / 4 && sum.power_losses > seeds / 20;
-    assert!(sum.runs == seeds && is_enough, "{engine:?}: {sum:?}");
-    let is_tested = |job: &Job| sum.jobs[job.name] as f64 > job.per_run * seeds as f64 / 2.0;
-    assert!(engine.jobs.iter().all(is_tested), "{engine:?}: {sum:?}");
-    let is_further_tested = |name: &&str| sum.jobs[*name] > seeds / 100;
-    assert!(engine.further_jobs.iter().all(is_further_tested), "{engine:?}: {sum:?}");
+            true
+        });
+        println!("{engine:?}: {sum:?}");
+        let is_enough = sum.failed_calls > seeds / 4 && sum.power_losses > seeds / 20;
+        assert!(sum.runs == seeds && is_enough, "{engine:?}: {sum:?}");
+        let is_tested = |job: &Job| sum.jobs[job.name] as f64 > job.per_run * seeds as f64 / 2.0;
+        assert!(engine.jobs.iter().all(is_tested), "{engine:?}: {sum:?}");
+        let is_further_tested = |name: &&str| sum.jobs[*name] > seeds / 100;
+        assert!(engine.further_jobs.iter().all(is_further_tested), "{engine:?}: {sum:?}");
+    }
 }
 
 #[test]

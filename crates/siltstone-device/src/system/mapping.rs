@@ -16,12 +16,15 @@
 //! - **Files that are written over.** A retired file is opened again, so nothing of this is left.
 //! - **Memory.** The mapped pages are those of the page cache. The system takes them back as it needs, and no account
 //!   of the library has them; they are part of the resident memory of the process (`RssFile`).
+//! - **Holes.** In tmpfs, a page of a hole takes space when a mapping reads it, which a call does not. Its files are not
+//!   mapped.
 //! - **Addresses.** A file takes up to twice its length of them. None is mapped if the process has a limit of them
 //!   (`RLIMIT_AS`), and at most [`MAPPINGS_MAX`] files are. Only processors of x86-64 have the guarded copy, so only
 //!   they map files; all others read by calls.
 
 use super::guarded_copy;
 use crate::sync::Mutex;
+use rustix::fs::fstatfs;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
@@ -39,6 +42,8 @@ const COPIED_BYTES_MAX: usize = 16 << 10;
 const MAPPED_BYTES_MIN: u64 = 64 << 10;
 /// The mappings of the process, of the 65,530 that Linux allows by default.
 const MAPPINGS_MAX: u64 = 1 << 14;
+/// The number of tmpfs as a file system.
+const TMPFS: u64 = 0x0102_1994;
 /// A read that takes longer has waited for the drive, or the thread was interrupted.
 const SLOW: Duration = Duration::from_micros(20);
 /// The number of reads that are calls after a copy was slow: at first, and after several.
@@ -187,6 +192,9 @@ impl Mapped {
     fn open(file: &File, length: u64) -> Option<Mapped> {
         let bytes = length.checked_next_power_of_two()?.max(MAPPED_BYTES_MIN);
         let bytes = usize::try_from(bytes).ok()?;
+        if fstatfs(file).is_ok_and(|system| system.f_type as u64 == TMPFS) {
+            return None;
+        }
         if !is_possible() || MAPPINGS.fetch_add(1, Ordering::Relaxed) >= MAPPINGS_MAX {
             MAPPINGS.fetch_sub(1, Ordering::Relaxed);
             return None;
