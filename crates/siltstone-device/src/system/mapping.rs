@@ -16,8 +16,8 @@
 //! - **Files that are written over.** A retired file is opened again, so nothing of this is left.
 //! - **Memory.** The mapped pages are those of the page cache. The system takes them back as it needs, and no account
 //!   of the library has them; they are part of the resident memory of the process (`RssFile`).
-//! - **Holes.** In tmpfs, a page of a hole takes space when a mapping reads it, which a call does not. Its files are not
-//!   mapped.
+//! - **Holes.** In tmpfs, a page of a hole takes space when a mapping reads it. A call takes none, so files of tmpfs
+//!   are not mapped.
 //! - **Addresses.** A file takes up to twice its length of them. None is mapped if the process has a limit of them
 //!   (`RLIMIT_AS`), and at most [`MAPPINGS_MAX`] files are. Only processors of x86-64 have the guarded copy, so only
 //!   they map files; all others read by calls.
