@@ -5,7 +5,7 @@ mod direct;
 mod file;
 #[cfg(target_os = "linux")]
 #[cfg_attr(
-    not(all(target_arch = "x86_64", target_pointer_width = "64", not(miri))),
+    not(all(target_arch = "x86_64", target_pointer_width = "64", not(any(miri, thread_sanitizer)))),
     path = "unguarded_copy.rs"
 )]
 mod guarded_copy;

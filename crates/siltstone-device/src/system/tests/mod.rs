@@ -1,4 +1,9 @@
-#[cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64", not(miri)))]
+#[cfg(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(any(miri, thread_sanitizer))
+))]
 mod mapping;
 mod removed;
 
