@@ -179,7 +179,6 @@ fn fill_and_empty(open: &dyn Fn() -> Database) {
     assert_eq!(database.iter().unwrap().count(), 0);
     // As many fit again.
     let (again, _) = fill(&database);
-    println!("{again} after {acknowledged}");
     assert!(again > acknowledged / 2, "{again} after {acknowledged}");
     check(&database, again);
     database.close().unwrap();
