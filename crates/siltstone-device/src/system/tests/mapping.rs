@@ -189,8 +189,11 @@ fn after_a_slow_copy_reads_are_calls_until_these_are_quick() {
 #[test]
 fn of_a_file_that_cannot_be_mapped_all_reads_are_calls() {
     let folder = folder();
-    // A directory: it has a length, and the system refuses to map it.
-    let reads = Reads::of(folder.path());
+    let path = folder.path().join("write-only");
+    std::fs::write(&path, bytes(0..PAGE)).unwrap();
+    // The system maps no file that is not open for reading.
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let reads = Reads { mapping: ReadMapping::default(), file };
     assert_eq!(reads.copy(0, 10), None);
     assert!((0..10_000).all(|_| !reads.mapping.is_warm(10)));
     reads.mapping.call(|| ());
