@@ -87,8 +87,9 @@ test-python-all: ## Like test-python, with PyTorch, Ray, Spark, S3 and pyright, 
 wheel: ## Build the wheel of the Python package in dist/
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
+fuzz: export TMPDIR = $(TEST_TMPDIR)
 fuzz: ## Fuzz the decoders, FUZZ_SECONDS (60) per target; needs a C++ compiler
-	fuzz/run
+	FUZZ_FEATURES=$(TESTED) fuzz/run
 
 sanitize: ## Run ThreadSanitizer and Shuttle on threads, and AddressSanitizer on the module device
 	.ci/sanitize
@@ -105,7 +106,7 @@ weekly: ## What takes hours: all platforms, many seeds, mutants, tests on a driv
 	$(MAKE) lint PLATFORMS="$(ALL_PLATFORMS)"
 	SILTSTONE_SEEDS=100000 $(MAKE) test-python-all test TEST_TMPDIR=$${TMPDIR:-/tmp}
 	SILTSTONE_SEEDS=10000 $(MAKE) sanitize bench
-	CARGO_PROFILE_FUZZ_OPT_LEVEL=3 $(MAKE) fuzz FUZZ_SECONDS=600
+	FUZZ_OPT_LEVEL=3 $(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) mutants
 
 lint: platforms ## Check the format, run clippy, and check the library for other platforms

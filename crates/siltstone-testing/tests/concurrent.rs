@@ -15,15 +15,15 @@ const SCHEDULES_PER_SEED: u64 = 4;
 
 #[test]
 fn no_guarantee_is_broken_whichever_call_fails_in_any_schedule() {
-    let seeds = SCHEDULES_PER_SEED * siltstone_testing::seeds();
-    for engine in TestEngine::persistent() {
+    each_engine(|engine| {
+        let seeds = SCHEDULES_PER_SEED * siltstone_testing::seeds();
         let mut sum = Counts::default();
-        simulate(&engine, 0..seeds, |seed, outcome| {
+        simulate(engine, 0..seeds, |seed, outcome| {
             match outcome {
                 Ok(counts) => sum.add(&counts),
                 Err(violation) => {
-                    let plan = Plan::from_seed(&engine, seed).describe();
-                    panic!("seed {seed}: {violation}\n{}\n{plan}", command(&engine, seed));
+                    let plan = Plan::from_seed(engine, seed).describe();
+                    panic!("seed {seed}: {violation}\n{}\n{plan}", command(engine, seed));
                 }
             }
             true
@@ -35,7 +35,17 @@ fn no_guarantee_is_broken_whichever_call_fails_in_any_schedule() {
         assert!(engine.jobs.iter().all(is_tested), "{engine:?}: {sum:?}");
         let is_further_tested = |name: &&str| sum.jobs[*name] > seeds / 100;
         assert!(engine.further_jobs.iter().all(is_further_tested), "{engine:?}: {sum:?}");
-    }
+    });
+}
+
+/// Calls `test` with each engine, on a thread of its own: a schedule of Shuttle needs one processor.
+fn each_engine(test: impl Fn(&TestEngine) + Sync) {
+    std::thread::scope(|scope| {
+        for engine in TestEngine::persistent() {
+            let test = &test;
+            scope.spawn(move || test(&engine));
+        }
+    });
 }
 
 #[test]
