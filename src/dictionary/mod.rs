@@ -83,15 +83,12 @@ impl DictionaryIndex {
     }
 
     fn of(store: &OrderedTable) -> DictionaryIndex {
-        match store.index().map(|index| index.kind()) {
+        match store.index().and_then(|index| index.kind()) {
             Some(IndexKind::Fences) => DictionaryIndex::Fences,
             Some(IndexKind::EntropyTrie) => DictionaryIndex::SparseTrie,
-            Some(IndexKind::DenseTrie | IndexKind::PaperTrie) => DictionaryIndex::DenseTrie,
-            // A dictionary with a block-perfect index is refused when it is opened, because its records are not in hash
-            // order. Columns are for runs of a chain.
-            Some(IndexKind::BlockPerfect | IndexKind::SlotPerfect | IndexKind::Columns(_)) | None => {
-                DictionaryIndex::None
-            }
+            // A dictionary with a perfect index is refused when it is opened, because its records are not in hash order.
+            Some(kind) if kind.locates_slots() => DictionaryIndex::DenseTrie,
+            _ => DictionaryIndex::None,
         }
     }
 }

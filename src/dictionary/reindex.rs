@@ -93,8 +93,8 @@ impl Dictionary {
             let expected = format!("{} records", store.records());
             return Err(store.file().file().corrupt(0, expected, done.to_string()));
         }
-        let index = builder.map(StoreIndexBuilder::finish).transpose()?;
-        let (kind, bytes, _) = index.as_ref().map_or((0, Vec::new(), None), StoreIndex::encode);
+        let mut index = builder.map(StoreIndexBuilder::finish).transpose()?;
+        let (kind, bytes) = index.as_mut().map_or((0, Vec::new()), StoreIndex::encode);
         let file = directory.open(name, directory.access())?;
         let header = dictionary.header();
         // The new index follows the first one, so until its footer is complete the file opens with the first one.

@@ -147,20 +147,6 @@ impl StoreFilter {
         filter.map(Some).map_err(Error::decode(file.file().path(), offset))
     }
 
-    /// Reads and checks the tags of a cuckoo table: those of other records would locate slots that do not exist.
-    pub(in crate::store) fn load_tags(file: &StoreFile) -> Result<CuckooFilter> {
-        let records = file.footer().records;
-        let got = match StoreFilter::load(file)? {
-            // The rank of a slot is the number of a record, so the counts must be equal.
-            Some(StoreFilter::Cuckoo(tags)) if tags.len() == records => return Ok(tags),
-            Some(filter) => format!("a filter of {} records", filter.len()),
-            None => "no filter".to_owned(),
-        };
-        // The checksum was right, so the footer and this section do not belong together.
-        let offset = StoreFile::section_offset(&file.footer().filter);
-        Err(file.file().corrupt(offset, format!("the tags of {records} records"), got))
-    }
-
     /// Returns the kind of the filter's section and its bytes.
     pub(in crate::store) fn encode_section(&self) -> (u8, Vec<u8>) {
         let section = match self {

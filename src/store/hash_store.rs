@@ -19,6 +19,7 @@
 
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;
+use crate::store::log_cursor::LogCursor;
 use crate::store::merge::PlacedRecord;
 use crate::store::table::{
     BlockForm, IndexKind, OrderedTable, OrderedTableSettings, OrderedTableWriter, TableForm,
@@ -55,9 +56,14 @@ pub enum HashStoreFormat {
 }
 
 impl HashStoreFormat {
-    /// Returns whether records are written in the order of the LogStore's slots, not of their hashes.
-    pub fn is_in_slot_order(self) -> bool {
-        self == HashStoreFormat::CuckooTable
+    /// Returns the records of a LogStore in the order of the format; for a run in batches of up to this many bytes of
+    /// the log, which `partitions` share.
+    pub fn order(self, cursor: LogCursor, partitions: usize, batch_bytes: usize) -> LogCursor {
+        match self {
+            HashStoreFormat::CuckooTable => cursor.in_slot_order(),
+            HashStoreFormat::CopiedTags | HashStoreFormat::Ribbon(_) => cursor,
+            HashStoreFormat::Run(_) => cursor.in_batches(partitions, batch_bytes),
+        }
     }
 
     /// Returns the form of the table.
@@ -76,7 +82,7 @@ impl HashStoreFormat {
     /// block's.
     pub fn suits(self, layout: &RecordLayout, block_bytes: u32) -> bool {
         // In hash order any record fits, because it may continue in the next block.
-        !self.is_in_slot_order() || BlockForm::CuckooSlots.slots_in(layout, block_bytes).is_some()
+        self != HashStoreFormat::CuckooTable || BlockForm::CuckooSlots.slots_in(layout, block_bytes).is_some()
     }
 }
 

@@ -188,7 +188,7 @@ pub(super) fn ranges_of(view: &mut View) -> u32 {
     match store.with_index() {
         Ok(loaded) => {
             *store = Arc::new(loaded);
-            match store.index().map(|index| index.kind()) {
+            match store.index().and_then(|index| index.kind()) {
                 Some(IndexKind::Columns(columns)) => columns.ranges / per_range,
                 _ => 0,
             }

@@ -71,11 +71,7 @@ impl ConvertJob {
         };
         let writer = HashStoreWriter::create(&configuration.directory, &name, format, settings)?;
         let cursor = LogCursor::new(log.view(), frozen.clone(), configuration.hasher, Purpose::Convert);
-        let cursor = match &configuration.settings.chain {
-            Some(_) => cursor.in_batches(partitions.len(), memory.transfer_bytes_max()),
-            None if format.is_in_slot_order() => cursor.in_slot_order(),
-            None => cursor,
-        };
+        let cursor = format.order(cursor, partitions.len(), memory.transfer_bytes_max());
         Ok(ConvertJob { partition, number, tag, frozen, cursor, writer })
     }
 

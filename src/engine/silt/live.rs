@@ -4,7 +4,7 @@
 use crate::names::FileName;
 use crate::store::log_format::POSITION_MAX;
 use crate::store::manifest::{self, Header, LiveState};
-use crate::store::table::OrderedTable;
+use crate::store::table::{BlockForm, OrderedTable};
 use siltstone_index::coding::Reader;
 use std::collections::HashSet;
 
@@ -44,7 +44,7 @@ pub enum Role {
 impl Role {
     /// Returns the role of a HashStore.
     pub fn of(store: &OrderedTable) -> Role {
-        if store.is_cuckoo_table() { Role::CuckooTable } else { Role::HashOrdered }
+        if store.form() == BlockForm::CuckooSlots { Role::CuckooTable } else { Role::HashOrdered }
     }
 
     /// Returns the name of the file of a store with this number.
@@ -112,7 +112,7 @@ impl LiveState for LiveStores {
             match store.role {
                 // The merged records are older than those of every HashStore that remains.
                 Role::Sorted => partition.stores.insert(0, *store),
-                Role::CuckooTable | Role::HashOrdered | Role::Chain => partition.stores.push(*store),
+                _ => partition.stores.push(*store),
             }
         }
         // An edit that changes only stores has position 0.

@@ -153,8 +153,8 @@ impl View {
         hash_stores.chain(self.sorted.iter().map(|(number, store)| (*number, Role::Sorted, store)))
     }
 
-    /// Returns all parts that may be on flash only: of every store except for cuckoo tables, and those that the chain
-    /// has; and the prefilter.
+    /// Returns all parts that may be on flash only: of every store, except for those that the chain has; and the
+    /// prefilter.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         let prefilter =
             self.chain.iter().filter(|(_, chain)| chain.prefilter_bytes() > 0).map(|(number, chain)| {
@@ -162,25 +162,25 @@ impl View {
                 let bytes = held.unwrap_or(chain.prefilter_bytes());
                 Piece { store: *number, kind: PieceKind::Prefilter, bytes, resident: held.is_some() }
             });
-        // The chain locates records without index or filter, and a cuckoo table needs its tags for any lookup.
-        let stores = self.stores().take(self.unchained()).filter(|(.., store)| !store.is_cuckoo_table());
-        let of_stores = stores.flat_map(|(number, role, store)| {
+        // The chain locates records without index or filter.
+        let of_stores = self.stores().take(self.unchained()).flat_map(|(number, role, store)| {
             let (index_kind, filter_kind) = match role {
                 Role::Sorted => (PieceKind::SortedIndex, PieceKind::SortedFilter),
                 _ => (PieceKind::HashIndex, PieceKind::HashFilter),
             };
             let (saved_index, saved_filter) = store.saved_bytes();
             let saved_index = store.fences_bytes().unwrap_or(saved_index);
+            let (held_index, held_filter) = store.droppable_bytes();
             let index = Piece {
                 store: number,
                 kind: index_kind,
-                bytes: if store.has_index() { store.droppable_index_bytes() } else { saved_index },
+                bytes: if store.has_index() { held_index } else { saved_index },
                 resident: store.has_index(),
             };
             let filter = Piece {
                 store: number,
                 kind: filter_kind,
-                bytes: if store.has_filter() { store.filter_bytes() as u64 } else { saved_filter },
+                bytes: if store.has_filter() { held_filter } else { saved_filter },
                 resident: store.has_filter(),
             };
             [index, filter]

@@ -125,11 +125,14 @@ impl OpenedStore {
         let Ok(form) = BlockForm::of(&self.file, layout) else { return Ok(()) };
         let footer = self.file.footer();
         let slots = slots_per_block(layout, form, footer.block_bytes);
-        let index = StoreIndex::load(&self.file, form, slots).map(|index| index.map(|(index, _)| index));
-        let filter = StoreFilter::load(&self.file);
-        let index = intact(index, DamagedPart::Index, &footer.index, &mut self.damage)?;
-        let filter = intact(filter, DamagedPart::Filter, &footer.filter, &mut self.damage)?;
-        (self.index, self.filter) = (index.map(Arc::new), filter.map(Arc::new));
+        let (section, part) = StoreIndex::section_of(footer);
+        let index = StoreIndex::load(&self.file, form, slots);
+        self.index = intact(index, part, section, &mut self.damage)?.map(Arc::new);
+        if StoreIndex::has_filter(footer) {
+            let filter = StoreFilter::load(&self.file);
+            self.filter =
+                intact(filter, DamagedPart::Filter, &footer.filter, &mut self.damage)?.map(Arc::new);
+        }
         Ok(())
     }
 

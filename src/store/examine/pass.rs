@@ -4,7 +4,6 @@ use super::{Advance, OpenedStore, RecordScope, Visit, is_damage, read_if_readabl
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::error::{CorruptFile, Error, Result};
 use crate::key::KeyHash;
-use crate::store::StoreFilter;
 use crate::store::block::Block;
 use crate::store::file::{FOOTER_BYTES, StoreFile};
 use crate::store::record::{RecordProblem, RecordView};
@@ -94,32 +93,18 @@ impl OpenedStore {
         BlockForm::from_kind(self.file.footer().kind)
     }
 
-    /// Checks that a lookup of this hash reads these blocks. The error is the part that prevents it.
-    fn finds(&self, hash: KeyHash, blocks: &Range<u64>) -> std::result::Result<(), DamagedPart> {
-        let mut is_found = self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash));
-        if let (Some(StoreFilter::Cuckoo(tags)), Some(slots)) = (self.filter.as_deref(), &self.tagged_slots())
-        {
-            let mut candidates = tags.candidate_slots(hash.placement, hash.fingerprint);
-            is_found = candidates.any(|slot| u64::from(slot.rank) / slots.per_block() == blocks.start);
-        }
-        if !is_found {
-            return Err(DamagedPart::Filter);
+    /// Checks that a lookup of this hash reads these blocks. Returns the part that prevents it.
+    fn hidden_by(&self, hash: KeyHash, blocks: &Range<u64>) -> Result<Option<DamagedPart>> {
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
+            return Ok(Some(DamagedPart::Filter));
         }
         match &self.index {
-            // There is no index, or its damage is in the report already.
-            None => Ok(()),
-            Some(index) => {
-                let found = index.locate_blocks(hash);
-                let all = found.start <= blocks.start && blocks.end <= found.end;
-                if all { Ok(()) } else { Err(DamagedPart::Index) }
+            Some(index) if !index.leads_to(&self.file, hash, blocks)? => {
+                Ok(Some(StoreIndex::section_of(self.file.footer()).1))
             }
+            // There may be no index, or its damage is in the report already.
+            _ => Ok(None),
         }
-    }
-
-    /// Returns the slots of a cuckoo table, which its tags locate.
-    fn tagged_slots(&self) -> Option<CheckedSlots> {
-        let form = self.form().filter(|form| *form == BlockForm::CuckooSlots)?;
-        form.checked(&self.file, &self.scope.shape.layout)
     }
 
     /// Returns the range of placements that records of lost blocks may have, from those of the neighbouring blocks.
@@ -139,23 +124,15 @@ impl OpenedStore {
         (start, end)
     }
 
-    /// Returns the bucket or region of a placement, if the records are ordered between these only and it is known.
-    /// Buckets ascend with placements.
+    /// Returns the bucket of a placement, if the records are ordered between these only and it is known.
     fn bucket_of(&self, placement: u64) -> Option<u64> {
-        match (self.index.as_ref().and_then(|index| index.outline()), self.filter.as_deref()) {
-            (Some(outline), _) => Some(outline.bucket_of(placement)),
-            (None, Some(StoreFilter::Cuckoo(tags))) => Some(tags.settings().region_of(placement).into()),
-            _ => None,
-        }
+        self.index.as_ref().and_then(|index| index.bucket_of(placement))
     }
 
     /// Returns whether all records are in hash order.
     fn is_in_order(&self) -> bool {
-        match self.form() {
-            Some(BlockForm::Stream) => true,
-            Some(BlockForm::CuckooSlots) => false,
-            _ => self.end_is_known && !StoreIndex::is_in_buckets(self.file.footer()),
-        }
+        self.form() == Some(BlockForm::Stream)
+            || (self.end_is_known && !StoreIndex::is_in_buckets(self.file.footer()))
     }
 }
 
@@ -376,7 +353,7 @@ impl<'v, 'f> Pass<'v, 'f> {
         self.lowest_in_block =
             Some(self.lowest_in_block.map_or(hash.placement, |low| low.min(hash.placement)));
         // The record is intact, but gets do not find it.
-        if let Err(part) = self.store.finds(hash, &blocks) {
+        if let Some(part) = self.store.hidden_by(hash, &blocks)? {
             self.not_found.get_or_insert((part, blocks.start));
         }
         self.records += 1;

@@ -10,53 +10,20 @@
 //! record of a later bucket has been read.
 
 use super::OrderedTable;
-use super::index::PagedIndex;
 use crate::error::Result;
 use crate::key::KeyHash;
 use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::RecordView;
 use siltstone_device::{Purpose, ReadAhead};
-use siltstone_index::filter::CuckooFilter;
 use std::sync::Arc;
 
 /// The number of bytes by which the window grows.
 const GROWTH_BYTES: usize = 4096;
 
-/// What says where the buckets of a table are.
-#[derive(Clone)]
-pub(super) enum Buckets {
-    /// A perfect index. At least its outline is in memory.
-    Perfect(Arc<PagedIndex>),
-    /// The tags of a cuckoo table, whose buckets are regions.
-    Regions(Arc<CuckooFilter>),
-}
-
-impl Buckets {
-    /// Returns the bucket of a placement. Buckets ascend with placements.
-    fn bucket_of(&self, placement: u64) -> u64 {
-        match self {
-            Buckets::Perfect(index) => index.outline.bucket_of(placement),
-            Buckets::Regions(tags) => tags.settings().region_of(placement).into(),
-        }
-    }
-
-    /// Returns the first block that contains a record of the placement's bucket. `slots_per_block` is that of the
-    /// table.
-    fn first_block_of_bucket(&self, placement: u64, slots_per_block: u32) -> u64 {
-        match self {
-            Buckets::Perfect(index) => index.first_block_of_bucket(placement),
-            Buckets::Regions(tags) => {
-                let first_rank = tags.first_rank_of_region(tags.settings().region_of(placement));
-                u64::from(first_rank / slots_per_block)
-            }
-        }
-    }
-}
-
 /// The records in hash order of an [`OrderedTable`] that orders them by buckets only, read in pieces.
 pub(super) struct BucketCursor {
+    /// With the part of its index that says where the buckets are.
     table: Arc<OrderedTable>,
-    buckets: Buckets,
     reader: ReadAhead,
     slot_bytes: usize,
     next_block: u64,
@@ -71,11 +38,10 @@ pub(super) struct BucketCursor {
 
 impl BucketCursor {
     /// Creates a cursor before the first record.
-    pub fn new(table: &OrderedTable, buckets: Buckets, purpose: Purpose, piece_bytes: usize) -> BucketCursor {
+    pub fn new(table: &OrderedTable, purpose: Purpose, piece_bytes: usize) -> BucketCursor {
         BucketCursor {
             // The cursor needs neither index nor filter, so that they can be released while it runs.
             table: Arc::new(table.without_filter().without_index()),
-            buckets,
             reader: ReadAhead::new(purpose, piece_bytes, table.file.footer().block_bytes as usize),
             slot_bytes: table.form.slot_bytes(&table.shape.layout).unwrap_or(1),
             next_block: 0,
@@ -88,8 +54,9 @@ impl BucketCursor {
 
     /// Returns whether all records of the next record's bucket have been read.
     fn is_bucket_complete(&self) -> bool {
+        let Some(index) = self.table.index() else { return false };
         let bucket =
-            |record: Option<&(KeyHash, u32)>| record.map(|(hash, _)| self.buckets.bucket_of(hash.placement));
+            |record: Option<&(KeyHash, u32)>| record.and_then(|(hash, _)| index.bucket_of(hash.placement));
         // In descending order, so the last one comes next and the first is the highest that was read.
         bucket(self.pending.last()) < bucket(self.pending.first())
     }
@@ -169,7 +136,8 @@ impl Cursor for BucketCursor {
     /// Moves to the first block of the placement's bucket. The next [`advance`](Cursor::advance) reads the bucket.
     fn seek(&mut self, placement: u64) -> Result<()> {
         // The block may begin with records of the bucket before, which a caller of `seek` must expect.
-        self.next_block = self.buckets.first_block_of_bucket(placement, self.table.slots_per_block());
+        let index = self.table.index();
+        self.next_block = index.and_then(|index| index.first_block_from(placement)).unwrap_or(0);
         Ok(())
     }
 

@@ -20,20 +20,18 @@
 //! locates blocks and not slots.
 
 mod bucket_cursor;
-mod columns;
 mod cursor;
 mod form;
 mod index;
-mod pages;
 mod search;
 mod writer;
 
-use bucket_cursor::{BucketCursor, Buckets};
+use bucket_cursor::BucketCursor;
 pub use cursor::FREED_PAYLOAD_MAX;
 pub(crate) use cursor::OrderedCursor;
 pub use form::BlockForm;
+use index::blocks_of;
 pub use index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
-use index::{PagedIndex, blocks_of};
 use search::TableSearch;
 pub(crate) use writer::slots_per_block;
 pub use writer::{
@@ -51,24 +49,22 @@ use super::slots::CheckedSlots;
 use crate::error::{CorruptFile, Result};
 use crate::key::KeyHash;
 use siltstone_device::{AlignedBuffer, Directory, Purpose};
-use siltstone_index::filter::{CuckooFilter, Filter};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// An immutable store of records in hash order. Its index and its filter are saved in the file, so either may be left
 /// on flash. Handles of the same store with different parts in memory share the file and the common parts.
+#[derive(Clone)]
 pub struct OrderedTable {
     file: Arc<StoreFile>,
     shape: RecordShape,
     form: BlockForm,
     /// The positions of the slots, if each has a checksum.
     checked: Option<Box<CheckedSlots>>,
-    /// `None` if the index is on flash or does not exist.
+    /// `None` if all of the index is on flash, or if it does not exist.
     index: Option<Arc<StoreIndex>>,
     /// `None` if the filter is on flash or does not exist.
     filter: Option<Arc<StoreFilter>>,
-    /// For a store whose records are ordered between buckets only.
-    buckets: Option<Buckets>,
 }
 
 /// The possible location of a record.
@@ -78,7 +74,7 @@ pub enum Located {
     Nowhere,
     /// In this span.
     In(Span),
-    /// Unknown: the index is not in memory, or several slots of a cuckoo table have the key's tag.
+    /// In one of several places: the index is not in memory, or several slots have the key's tag.
     Anywhere,
 }
 
@@ -113,14 +109,11 @@ impl OrderedTable {
         shape: RecordShape,
     ) -> Result<OrderedTable> {
         let file = StoreFile::open(directory, name, tag)?;
-        let is_cuckoo_table = file.footer().kind == BlockForm::CuckooSlots as u8;
-        // Engines write no others. A cuckoo table is located by its tags, which `in_file` loads.
-        let refused = |expected, got| Err(file.file().corrupt(file.length(), expected, got));
-        match (is_cuckoo_table, file.footer().index.kind == 0) {
-            (false, true) => refused("a store with an index", "no index"),
-            (true, false) => refused("a cuckoo table without an index", "an index"),
-            _ => OrderedTable::in_file(file, shape, false),
+        // Engines write no others.
+        if StoreIndex::section_of(file.footer()).0.kind == 0 {
+            return Err(file.file().corrupt(file.length(), "a store with an index", "no index"));
         }
+        OrderedTable::in_file(file, shape, false)
     }
 
     /// Returns the store in an open file, with its index if `with_index`. Without an index every lookup needs a search.
@@ -128,54 +121,33 @@ impl OrderedTable {
         let form = BlockForm::of(&file, &shape.layout)?;
         StoreFilter::check_kind(&file)?;
         let mut store = OrderedTable::of(file, shape, form);
-        // Its records can be found by their tags only, so these are always in memory.
-        if form == BlockForm::CuckooSlots {
-            store.buckets = Some(Buckets::Regions(Arc::new(StoreFilter::load_tags(&store.file)?)));
-        } else if StoreIndex::is_in_buckets(store.file.footer()) {
-            let paged = PagedIndex::open(&store.file, store.slots_per_block())?;
-            store.buckets = Some(Buckets::Perfect(Arc::new(paged)));
-        }
+        store.index = StoreIndex::load_resident(&store.file, store.slots_per_block())?.map(Arc::new);
         if with_index { store.with_index() } else { Ok(store) }
     }
 
     /// Returns the store with nothing in memory.
     fn of(file: StoreFile, shape: RecordShape, form: BlockForm) -> OrderedTable {
         let checked = form.checked(&file, &shape.layout).map(Box::new);
-        OrderedTable { file: Arc::new(file), shape, form, checked, index: None, filter: None, buckets: None }
+        OrderedTable { file: Arc::new(file), shape, form, checked, index: None, filter: None }
     }
 
     fn slots_per_block(&self) -> u32 {
         slots_per_block(&self.shape.layout, self.form, self.file.footer().block_bytes)
     }
 
-    fn handle(&self) -> OrderedTable {
-        OrderedTable {
-            file: self.file.clone(),
-            shape: self.shape,
-            form: self.form,
-            checked: self.checked.clone(),
-            index: self.index.clone(),
-            filter: self.filter.clone(),
-            buckets: self.buckets.clone(),
-        }
-    }
-
     /// Returns the same store with its index in memory; reads and verifies it unless it is already there. Decoding
     /// takes as much memory again for a moment.
     pub fn with_index(&self) -> Result<OrderedTable> {
-        if self.index.is_some() {
-            return Ok(self.handle());
+        if self.has_index() {
+            return Ok(self.clone());
         }
-        let Some((index, paged)) = StoreIndex::load(&self.file, self.form, self.slots_per_block())? else {
-            return Ok(self.handle());
-        };
-        let buckets = paged.map(|paged| Buckets::Perfect(Arc::new(paged)));
-        Ok(OrderedTable { index: Some(Arc::new(index)), buckets, ..self.handle() })
+        let index = StoreIndex::load(&self.file, self.form, self.slots_per_block())?;
+        Ok(OrderedTable { index: index.map(Arc::new), ..self.clone() })
     }
 
-    /// Returns the same store with its index on flash.
+    /// Returns the same store with its index on flash, except for what lookups need in any case.
     pub fn without_index(&self) -> OrderedTable {
-        OrderedTable { index: None, ..self.handle() }
+        OrderedTable { index: self.index.as_ref().and_then(StoreIndex::resident), ..self.clone() }
     }
 
     /// Returns the same store with its filter in memory, if it has one; otherwise like
@@ -185,12 +157,12 @@ impl OrderedTable {
             None if !self.has_filter() => StoreFilter::load(&self.file)?.map(Arc::new),
             filter => filter.clone(),
         };
-        Ok(OrderedTable { filter, ..self.handle() })
+        Ok(OrderedTable { filter, ..self.clone() })
     }
 
     /// Returns the same store with its filter on flash.
     pub fn without_filter(&self) -> OrderedTable {
-        OrderedTable { filter: None, ..self.handle() }
+        OrderedTable { filter: None, ..self.clone() }
     }
 
     /// Returns the same store without most of the filter's memory for keys of lower placements: it may contain every
@@ -198,69 +170,48 @@ impl OrderedTable {
     pub fn without_filter_before(&self, placement: u64) -> OrderedTable {
         // Filters that cannot be cut stay whole: they are correct for all placements.
         let part = self.filter.as_ref().and_then(|filter| filter.without_before(placement));
-        OrderedTable { filter: part.map(Arc::new).or_else(|| self.filter.clone()), ..self.handle() }
+        OrderedTable { filter: part.map(Arc::new).or_else(|| self.filter.clone()), ..self.clone() }
     }
 
     /// Returns the same store with the index that `other`, another handle of it, has in memory.
     pub fn with_index_of(&self, other: &OrderedTable) -> OrderedTable {
-        OrderedTable { index: other.index.clone(), buckets: other.buckets.clone(), ..self.handle() }
+        OrderedTable { index: other.index.clone(), ..self.clone() }
     }
 
     /// Returns the same store with the filter that `other`, another handle of it, has in memory.
     pub fn with_filter_of(&self, other: &OrderedTable) -> OrderedTable {
-        OrderedTable { filter: other.filter.clone(), ..self.handle() }
+        OrderedTable { filter: other.filter.clone(), ..self.clone() }
     }
 
-    /// Returns whether its index is in memory, or it has none.
+    /// Returns whether all of its index is in memory, or it has none.
     pub fn has_index(&self) -> bool {
-        self.index.is_some() || self.file.footer().index.kind == 0
+        self.index.as_ref().is_some_and(|index| index.is_whole()) || self.file.footer().index.kind == 0
     }
 
     /// Returns the names of the kinds of its saved index and filter. Pruned and dense tries have the same name.
     pub fn kind_names(&self) -> (&'static str, &'static str) {
         let footer = self.file.footer();
-        let index = StoreIndex::kind_in(footer, self.form == BlockForm::CheckedSlots);
+        let index = StoreIndex::name_in(footer, self.form.is_checked());
         let filter = FilterKind::of_section(footer.filter.kind);
-        let no_index = if self.is_cuckoo_table() { "cuckoo_table" } else { "none" };
-        (index.map_or(no_index, IndexKind::name), filter.map_or("none", FilterKind::name))
+        (index, filter.map_or("none", FilterKind::name))
     }
 
     /// Returns whether its filter is in memory, or it has none.
     pub fn has_filter(&self) -> bool {
-        self.filter.is_some() || self.file.footer().filter.kind == 0 || self.is_cuckoo_table()
+        self.filter.is_some() || !StoreIndex::has_filter(self.file.footer())
     }
 
     /// Returns whether records are ordered between buckets only. Such a store cannot be searched without a part of its
     /// index.
     pub fn is_in_buckets(&self) -> bool {
-        self.buckets.is_some()
-    }
-
-    /// Returns whether this is a cuckoo table, whose tags are always in memory.
-    pub fn is_cuckoo_table(&self) -> bool {
-        self.form == BlockForm::CuckooSlots
-    }
-
-    fn paged(&self) -> Option<&PagedIndex> {
-        match &self.buckets {
-            Some(Buckets::Perfect(paged)) => Some(paged),
-            _ => None,
-        }
-    }
-
-    /// Returns the tags of a cuckoo table.
-    fn tags(&self) -> Option<&CuckooFilter> {
-        match &self.buckets {
-            Some(Buckets::Regions(tags)) => Some(tags),
-            _ => None,
-        }
+        StoreIndex::is_in_buckets(self.file.footer())
     }
 
     /// Returns the records in hash order, read `piece_bytes` at a time.
     pub fn cursor(&self, purpose: Purpose, piece_bytes: usize) -> Box<dyn Cursor> {
-        match &self.buckets {
-            Some(buckets) => Box::new(BucketCursor::new(self, buckets.clone(), purpose, piece_bytes)),
-            None => Box::new(OrderedCursor::new(self, purpose, piece_bytes)),
+        match self.is_in_buckets() {
+            true => Box::new(BucketCursor::new(self, purpose, piece_bytes)),
+            false => Box::new(OrderedCursor::new(self, purpose, piece_bytes)),
         }
     }
 
@@ -284,7 +235,7 @@ impl OrderedTable {
         self.form
     }
 
-    /// Returns the index, if it is in memory.
+    /// Returns the index, or the part of it that is in memory.
     pub fn index(&self) -> Option<&Arc<StoreIndex>> {
         self.index.as_ref()
     }
@@ -312,28 +263,27 @@ impl OrderedTable {
 
     /// Returns the memory of the index, in bytes; of the resident part if the index is on flash.
     pub fn index_bytes(&self) -> usize {
-        let whole = self.index.as_ref().map_or(0, |index| index.heap_bytes());
-        // The outline is part of an index in memory.
-        let outline = |paged: &PagedIndex| if whole > 0 { 0 } else { paged.outline.heap_bytes() };
-        whole + self.paged().map_or(0, |paged| paged.pages.heap_bytes() + outline(paged))
+        self.index.as_ref().map_or(0, |index| index.heap_bytes())
     }
 
-    /// Returns the memory of the filter, in bytes.
+    /// Returns the memory of the filter, in bytes, or of tags.
     pub fn filter_bytes(&self) -> usize {
-        let tags = self.tags().map_or(0, Filter::heap_bytes);
-        self.filter.as_ref().map_or(tags, |filter| filter.heap_bytes())
+        let tags = self.index.as_ref().map_or(0, |index| index.tags_bytes());
+        tags + self.filter.as_ref().map_or(0, |filter| filter.heap_bytes())
     }
 
-    /// Returns the memory that dropping the index would free, in bytes.
-    pub fn droppable_index_bytes(&self) -> u64 {
-        let outline = self.paged().map_or(0, |paged| paged.outline.heap_bytes());
-        self.index.as_ref().map_or(0, |index| index.heap_bytes().saturating_sub(outline)) as u64
+    /// Returns the memory that dropping index and filter would free, in bytes.
+    pub fn droppable_bytes(&self) -> (u64, u64) {
+        let resident = self.index.as_ref().and_then(StoreIndex::resident);
+        let kept = resident.map_or(0, |index| index.heap_bytes());
+        let filter = self.filter.as_ref().map_or(0, |filter| filter.heap_bytes());
+        ((self.index_bytes() - kept) as u64, filter as u64)
     }
 
     /// Returns the approximate memory that index and filter would take in addition to their resident parts, in bytes.
     pub fn saved_bytes(&self) -> (u64, u64) {
         let footer = self.file.footer();
-        let outline = self.paged().map_or(0, |paged| paged.outline.heap_bytes() as u64);
+        let outline = self.index.as_ref().map_or(0, |index| index.outline_bytes()) as u64;
         (footer.index.length.saturating_sub(outline), footer.filter.length)
     }
 
@@ -347,13 +297,13 @@ impl OrderedTable {
 
     /// Returns the span to read for the units that an index returns.
     #[inline]
-    fn span(&self, units: Range<u64>, units_per_block: u64) -> Option<Span> {
-        if units_per_block > 1 && self.checked.is_some() {
+    fn span(&self, units: Range<u64>, index: &StoreIndex) -> Option<Span> {
+        if index.by_slot && self.checked.is_some() {
             // Limited to the file: of perfect indexes and fences, an open does not compare the counts with the footer.
             let slots = units.start..units.end.min(self.records());
             return (slots.start < slots.end).then_some(Span::Slots(slots));
         }
-        let blocks = blocks_of(units, units_per_block);
+        let blocks = blocks_of(units, index.units_per_block);
         let blocks = blocks.start..blocks.end.min(self.file.footer().blocks);
         (blocks.start < blocks.end).then_some(Span::Blocks(blocks))
     }
@@ -367,31 +317,17 @@ impl OrderedTable {
         }
     }
 
-    /// Returns where the record of a key may be. If records are ordered by buckets and the index is on flash, this
-    /// reads a piece of the index through `buffer`; otherwise it reads nothing.
+    /// Returns where the record of a key may be. If only a part of the index is in memory, this reads a piece of the
+    /// rest through `buffer`; otherwise it reads nothing.
     #[inline]
     pub fn locate(&self, query: &Query<'_>, buffer: &mut AlignedBuffer) -> Result<Located> {
-        let Query { purpose, hash, .. } = *query;
         // First, since the filter is in memory: a perfect index on flash takes a read.
-        if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash)) {
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_contain(query.hash)) {
             return Ok(Located::Nowhere);
         }
-        let (units, units_per_block) = match (&self.index, &self.buckets) {
-            (Some(index), _) => (index.locate(hash), index.units_per_block),
-            (None, Some(Buckets::Perfect(paged))) => {
-                (paged.locate(&self.file, purpose, hash, buffer)?, paged.units_per_block)
-            }
-            (None, Some(Buckets::Regions(tags))) => {
-                let mut slots = slots_with_tag(tags, hash);
-                return Ok(match (slots.next(), slots.next()) {
-                    (None, _) => Located::Nowhere,
-                    (Some(slot), None) => Located::In(slot),
-                    _ => Located::Anywhere,
-                });
-            }
-            (None, None) => return Ok(Located::Anywhere),
-        };
-        Ok(self.span(units, units_per_block).map_or(Located::Nowhere, Located::In))
+        let Some(index) = &self.index else { return Ok(Located::Anywhere) };
+        let Some(units) = index.locate(&self.file, query, buffer)? else { return Ok(Located::Anywhere) };
+        Ok(self.span(units, index).map_or(Located::Nowhere, Located::In))
     }
 
     /// Calls `found` with the record of a key, if it exists, wherever index and filter are. Takes at most one read if
@@ -402,15 +338,16 @@ impl OrderedTable {
         buffer: &mut AlignedBuffer,
         mut found: impl FnMut(&RecordView<'_>) -> T,
     ) -> Result<Option<T>> {
-        match self.locate(query, buffer)? {
-            Located::Nowhere => Ok(None),
-            Located::In(span) => self.look_up_in(span, query, buffer, &mut found),
-            Located::Anywhere => match self.tags() {
-                Some(tags) => slots_with_tag(tags, query.hash)
-                    .find_map(|slot| self.look_up_in(slot, query, buffer, &mut found).transpose())
-                    .transpose(),
-                None => TableSearch { table: self, query: *query }.run(found),
-            },
+        match (self.locate(query, buffer)?, &self.index) {
+            (Located::Nowhere, _) => Ok(None),
+            (Located::In(span), _) => self.look_up_in(span, query, buffer, &mut found),
+            (Located::Anywhere, None) => TableSearch { table: self, query: *query }.run(found),
+            (Located::Anywhere, Some(index)) => index
+                .slots_with_tag(query.hash)
+                .find_map(|slot| {
+                    self.look_up_in(Span::Slots(slot..slot + 1), query, buffer, &mut found).transpose()
+                })
+                .transpose(),
         }
     }
 
@@ -444,10 +381,9 @@ impl OrderedTable {
 
     /// Returns false only if the key is certainly absent. Reads nothing.
     pub fn may_contain(&self, hash: KeyHash) -> bool {
-        let KeyHash { placement, fingerprint } = hash;
         self.records() > 0
             && self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
-            && self.tags().is_none_or(|tags| tags.may_contain(placement, fingerprint))
+            && self.index.as_ref().is_none_or(|index| index.may_contain(hash))
     }
 
     /// Finds the record of a key in `bytes`, which were read from `span`. Verifies them, and joins a record that spans
@@ -586,12 +522,6 @@ impl OrderedTable {
         }
         None
     }
-}
-
-/// Returns the slots of a cuckoo table with the tag of a key: 1 + 2^-12 on average if the key is there, 2^-12 if not.
-fn slots_with_tag(tags: &CuckooFilter, hash: KeyHash) -> impl Iterator<Item = Span> + '_ {
-    tags.candidate_slots(hash.placement, hash.fingerprint)
-        .map(|slot| Span::Slots(slot.rank.into()..u64::from(slot.rank) + 1))
 }
 
 #[cfg(test)]

@@ -288,9 +288,11 @@ fn a_cursor_returns_the_blocks_of_each_record_from_which_the_same_index_can_be_b
                 blocks.push(cursor.blocks());
             }
             let index = builder.finish().unwrap();
-            assert_eq!(index.kind(), kind);
-            for ((hash, _), blocks) in records.keys().zip(&blocks) {
-                let located = index.locate_blocks(*hash);
+            assert_eq!(index.kind(), Some(kind));
+            let mut buffer = AlignedBuffer::default();
+            for ((_, key), blocks) in records.keys().zip(&blocks) {
+                let units = index.locate(store.file(), &query(key), &mut buffer).unwrap();
+                let located = blocks_of(units.unwrap(), index.units_per_block);
                 assert!(located.start <= blocks.start && blocks.end <= located.end, "{located:?} {blocks:?}");
                 assert!(kind == IndexKind::Fences || located == *blocks);
             }

@@ -1,7 +1,7 @@
 //! Writes a store in hash order, and builds its index at the same time.
 
 use super::index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
-use super::{BlockForm, Buckets, OrderedTable};
+use super::{BlockForm, OrderedTable};
 use crate::error::Result;
 use crate::key::RecordLayout;
 use crate::store::StoreFilter;
@@ -95,10 +95,7 @@ impl TableForm {
             IndexKind::BlockPerfect => {
                 RECORDS_PER_BLOCK.contains(&slots_per_block(layout, form, block_bytes))
             }
-            IndexKind::SlotPerfect | IndexKind::DenseTrie | IndexKind::PaperTrie => {
-                form == BlockForm::CheckedSlots
-            }
-            IndexKind::EntropyTrie | IndexKind::Columns(_) => true,
+            _ => !index.locates_slots() || form == BlockForm::CheckedSlots,
         }
     }
 }
@@ -462,22 +459,22 @@ impl OrderedTableWriter {
     pub fn finish(mut self, filter: Option<StoreFilter>) -> Result<OrderedTable> {
         // The last group still waits for a record of another cell.
         self.place_group()?;
-        let index = match self.index {
+        let OrderedTableSettings { shape, block_bytes, .. } = self.settings;
+        let form = self.form.blocks;
+        let slots_per_block = slots_per_block(&shape.layout, form, block_bytes);
+        let mut index = match self.index {
             IndexBuilder::None => None,
             IndexBuilder::InOrder(index) => Some(index.finish()?),
             IndexBuilder::Perfect { index, mut bucket } => {
                 let (index, blocks) = index.finish();
                 bucket.blocks = blocks;
                 bucket.place(&mut self.blocks)?;
-                let OrderedTableSettings { shape, block_bytes, .. } = &self.settings;
-                let slots_per_block = slots_per_block(&shape.layout, self.form.blocks, *block_bytes);
                 Some(StoreIndex::perfect(index, slots_per_block))
             }
         };
         // Before the sections: they follow the last block, and the footer has the number of blocks.
         self.blocks.seal_last()?;
-        let (index_kind, index_bytes, paged) =
-            index.as_ref().map_or((0, Vec::new(), None), StoreIndex::encode);
+        let (index_kind, index_bytes) = index.as_mut().map_or((0, Vec::new()), StoreIndex::encode);
         let (filter_kind, filter_bytes) =
             filter.as_ref().map_or((0, Vec::new()), StoreFilter::encode_section);
         // The footer comes last. Without it the file cannot be opened.
@@ -487,16 +484,15 @@ impl OrderedTableWriter {
             (index_kind, &index_bytes),
             (filter_kind, &filter_bytes),
         )?;
-        let (shape, form) = (self.settings.shape, self.form.blocks);
-        let (filter, buckets) = match filter {
+        let (index, filter) = match filter {
             // These tags locate the records, so they are no filter that may be dropped.
             Some(StoreFilter::Cuckoo(tags)) if form == BlockForm::CuckooSlots => {
-                (None, Some(Buckets::Regions(Arc::new(tags))))
+                (Some(StoreIndex::of_tags(tags, slots_per_block)), None)
             }
-            filter => (filter, paged.map(|paged| Buckets::Perfect(Arc::new(paged)))),
+            filter => (index, filter),
         };
         let (index, filter) = (index.map(Arc::new), filter.map(Arc::new));
-        Ok(OrderedTable { index, filter, buckets, ..OrderedTable::of(file, shape, form) })
+        Ok(OrderedTable { index, filter, ..OrderedTable::of(file, shape, form) })
     }
 
     /// Ends a temporary store without an index, which only this process reads while it is open

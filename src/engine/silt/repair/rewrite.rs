@@ -159,7 +159,7 @@ impl NewStore {
                 let writer = OrderedTableWriter::create(directory, &name, form, table)?;
                 NewStoreWriter::Sorted(Box::new(writer))
             }
-            Role::CuckooTable | Role::HashOrdered | Role::Chain => {
+            _ => {
                 let format = match &settings.chain {
                     Some(chain) => HashStoreFormat::Run(RunColumnsSettings {
                         ranges: ranges(chain),
