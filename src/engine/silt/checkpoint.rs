@@ -49,7 +49,7 @@ fn copy_live(
     }
     // The copy has an id of its own: once either database has been written to, its log does not fit the other.
     let database_id = random_number()?;
-    log.copy_to(target, database_id, queue.converted_to(), end)?;
+    log.copy_to(target, database_id, queue.manifest.converted_to(), end)?;
     // It states that the log is synced up to `end`, so the copied segments were synced before.
     queue.manifest.write_copy(target, database_id, end, &KeptSettings::new())
 }

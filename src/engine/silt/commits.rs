@@ -120,14 +120,9 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// Returns the position before which every partition has its records in stores.
-    pub fn converted_to(&self) -> u64 {
-        self.manifest.partitions().iter().map(|partition| partition.converted_to).min().unwrap_or(0)
-    }
-
     /// Removes the part of the log that every partition has in stores.
     pub fn release_log(&self) -> Result<()> {
-        self.log.release_before(self.converted_to())
+        self.log.release_before(self.manifest.converted_to())
     }
 }
 

@@ -60,9 +60,7 @@ fn sample_keys(
     now_ms: TimestampMs,
 ) -> Result<f64> {
     let (snapshot, log) = partitions.snapshot_of(number);
-    let view = &snapshot.view;
-    let sorted = view.sorted_records();
-    let records = u64::from(snapshot.active.len()) + view.frozen_records() + view.hash_records() + sorted;
+    let (records, sorted) = (snapshot.records(), snapshot.view.sorted_records());
     if records == sorted {
         return Ok(sorted as f64);
     }

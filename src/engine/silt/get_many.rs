@@ -12,7 +12,7 @@ use crate::store::StoreFile;
 use crate::store::chain::{Chain, RunBlocks};
 use crate::store::examine::is_damage;
 use crate::store::record::RecordView;
-use crate::store::table::{self, OrderedTable, Span};
+use crate::store::table::{Located, OrderedTable, Span};
 use bytes::Bytes;
 use siltstone_device::sync::atomic::AtomicU64;
 use siltstone_device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
@@ -208,12 +208,6 @@ enum Next {
     Done(Option<Found>),
 }
 
-/// What is known about a key in one store before the store is read.
-enum Located {
-    In(PendingRead),
-    Searched(Option<Lookup>),
-}
-
 impl PendingKey<'_> {
     /// Takes what was read. Returns the result of the lookup if it is known then.
     fn take(&mut self, read: PendingRead, bytes: &mut [u8]) -> Result<Option<Option<Found>>> {
@@ -274,33 +268,30 @@ impl PendingKey<'_> {
             let Some(store) = self.stores.view.searched(placement).nth(number) else {
                 return Ok(Next::Done(None));
             };
-            let mut value = Vec::new();
-            match with_scratch(|buffer| self.locate(store, buffer, &mut value))? {
-                // Older stores wait for the next round: if this one has the key, they need no read.
-                Located::In(read) => return Ok(Next::Read(read)),
-                Located::Searched(Some(Lookup::Found(expires_at_ms))) => {
-                    return Ok(Next::Done(to_found(value, expires_at_ms)));
-                }
-                Located::Searched(Some(Lookup::Absent) | None) => {}
+            // Older stores wait for the next round: if this one has the key, they need no read.
+            if let Some(next) = with_scratch(|buffer| self.locate(store, buffer))? {
+                return Ok(next);
             }
         }
     }
 
-    /// Finds the place of the key in a store. Where that takes reads anyway, looks the key up at once.
-    fn locate(
-        &self,
-        store: &Arc<OrderedTable>,
-        buffer: &mut AlignedBuffer,
-        value: &mut Vec<u8>,
-    ) -> Result<Located> {
+    /// Returns the read of the key's place in a store. Where that takes reads anyway, looks the key up at once. `None`
+    /// if the store does not have the key.
+    fn locate(&self, store: &Arc<OrderedTable>, buffer: &mut AlignedBuffer) -> Result<Option<Next>> {
         let query = &self.context.query;
-        Ok(match store.locate(query, buffer)? {
-            table::Located::Nowhere => Located::Searched(None),
-            table::Located::In(span) => Located::In(PendingRead::Store { store: store.clone(), span }),
-            table::Located::Anywhere => {
-                let found = |record: &RecordView<'_>| self.context.found(record, value);
-                Located::Searched(store.look_up(query, buffer, found)?)
+        match store.locate(query, buffer)? {
+            Located::Nowhere => Ok(None),
+            Located::In(span) => Ok(Some(Next::Read(PendingRead::Store { store: store.clone(), span }))),
+            Located::Anywhere => {
+                let mut value = Vec::new();
+                let found = |record: &RecordView<'_>| self.context.found(record, &mut value);
+                match store.look_up(query, buffer, found)? {
+                    Some(Lookup::Found(expires_at_ms)) => {
+                        Ok(Some(Next::Done(to_found(value, expires_at_ms))))
+                    }
+                    Some(Lookup::Absent) | None => Ok(None),
+                }
             }
-        })
+        }
     }
 }

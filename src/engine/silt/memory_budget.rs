@@ -344,7 +344,7 @@ impl MemoryBudget {
                 pieces += if piece.resident { piece.bytes } else { 0 };
                 all_pieces += if piece.resident { piece.bytes } else { 2 * decoded_bytes(piece.bytes) };
             }
-            let merged = view.sorted_records() + view.hash_records();
+            let merged = view.stored_records();
             filter_bytes = filter_bytes.max(self.last_filter_bytes(merged).unwrap_or(0));
             sorted_bytes =
                 sorted_bytes.max(view.sorted.as_ref().map_or(0, |(_, store)| store.saved_bytes().0));

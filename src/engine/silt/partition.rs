@@ -44,11 +44,6 @@ pub(super) struct PartitionState {
 }
 
 impl PartitionState {
-    /// Returns the number of records in immutable stores on flash.
-    fn keys(&self) -> u64 {
-        self.view.sorted_records() + self.view.hash_records()
-    }
-
     /// Returns whether the LogStore is frozen before it takes a record at this position, although it has a free slot.
     fn is_due(&self, position: u64) -> bool {
         let active = &self.active;
@@ -187,7 +182,7 @@ impl Partitions {
         let (mut bytes, mut records) = (0, 0);
         for view in self.partitions.iter().map(Partition::view) {
             bytes += view.stores().map(|(_, _, store)| store.file().length()).sum::<u64>();
-            records += view.sorted_records() + view.hash_records();
+            records += view.stored_records();
         }
         bytes / records.max(1)
     }
@@ -341,7 +336,7 @@ impl Partitions {
         }
         // The last bytes that were frozen are not in a store yet, which does not matter.
         let stored_bytes = state.view.stores().map(|(_, _, store)| store.file().length()).sum::<u64>();
-        if let Some(mean) = stored_bytes.checked_div(state.keys()).filter(|mean| *mean > 0) {
+        if let Some(mean) = stored_bytes.checked_div(state.view.stored_records()).filter(|mean| *mean > 0) {
             self.stored_record_bytes.store(mean, Relaxed);
         }
         // Every record of the partition before `position` is in it or in older stores: `converted_to` relies on that.
@@ -349,7 +344,7 @@ impl Partitions {
         let mut view = (*state.view).clone();
         // Lookups search from the newest to the oldest.
         view.frozen.insert(0, frozen);
-        let settings = |position_bits| self.log_store_settings(state.keys(), position_bits);
+        let settings = |position_bits| self.log_store_settings(state.view.stored_records(), position_bits);
         let position_bits = policy::position_bits(&state.active, position, settings(0).slots());
         state.active = LogStore::new(settings(position_bits), position)?;
         state.freeze_at = u32::MAX;
@@ -395,7 +390,8 @@ impl Partitions {
                 let mut state = partition.state.write();
                 // An empty LogStore was not frozen. One with records was created after the limit was set.
                 if state.active.is_empty() {
-                    let settings = self.log_store_settings(state.keys(), state.active.position_bits());
+                    let keys = state.view.stored_records();
+                    let settings = self.log_store_settings(keys, state.active.position_bits());
                     state.active = LogStore::new(settings, state.active.start())?;
                     state.log_reach_bytes = self.log_reach_bytes(&state);
                 }
@@ -495,7 +491,7 @@ impl Partitions {
     pub fn columns_of_runs(&self, number: usize, chain: &ChainSettings) -> RunColumnsSettings {
         let partition = &self.partitions[number];
         if partition.ranges() == 0 {
-            partition.set_ranges(self.ranges_for(partition.read(PartitionState::keys), chain));
+            partition.set_ranges(self.ranges_for(partition.view().stored_records(), chain));
         }
         RunColumnsSettings { ranges: partition.ranges(), filter_bits: chain.filter_bits }
     }

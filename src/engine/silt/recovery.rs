@@ -255,7 +255,7 @@ fn open_partition(
         }
     }
     let ranges = if settings.chain.is_some() { ranges_of(&mut view) } else { 0 };
-    let keys = view.sorted_records() + view.hash_records();
+    let keys = view.stored_records();
     let record_bytes = header.layout.slot_bytes(false).unwrap_or(0) as u64;
     let log_store = log_store_settings(settings, record_bytes, keys, slots_max, POSITION_BITS_MAX);
     // The replay skips records before this start: they are in the stores of the partition.

@@ -79,9 +79,6 @@ pub(super) fn scan(
 
 /// Returns about which share of a partition's records a page holds.
 fn share_of_page(snapshot: &PartitionSnapshot, limit: ScanLimit) -> f64 {
-    let PartitionSnapshot { active, view } = snapshot;
-    let records =
-        u64::from(active.len()) + view.frozen_records() + view.hash_records() + view.sorted_records();
-    let by_records = limit.records.max(1) as f64 / records.max(1) as f64;
-    by_records.min(limit.bytes as f64 / view.disk_bytes().max(1) as f64).min(1.0)
+    let by_records = limit.records.max(1) as f64 / snapshot.records().max(1) as f64;
+    by_records.min(limit.bytes as f64 / snapshot.view.disk_bytes().max(1) as f64).min(1.0)
 }

@@ -112,10 +112,6 @@ impl Scheduler {
         }
     }
 
-    fn counts(&self, schedule: &Schedule) -> Counts {
-        schedule.counts(&self.context)
-    }
-
     /// Updates the state of the background work, after a LogStore was frozen or a job has ended.
     pub fn refresh(&self) {
         self.refresh_locked(&self.schedule.lock());
@@ -124,7 +120,7 @@ impl Scheduler {
     fn refresh_locked(&self, schedule: &Schedule) {
         let JobContext { configuration, commits, memory, .. } = &self.context;
         let settings = &configuration.settings;
-        let counts = self.counts(schedule);
+        let counts = schedule.counts(&self.context);
         let Pressure { convert, merge } = counts.pressure(settings);
         let is_writable = !configuration.directory.is_read_only();
         let has_commits = commits.pending() > 0;
@@ -152,7 +148,7 @@ impl Scheduler {
         self.context.log.health().run(|| {
             let JobContext { configuration, partitions, commits, memory, .. } = &self.context;
             let settings = &configuration.settings;
-            let counts = self.counts(&self.schedule.lock());
+            let counts = self.schedule.lock().counts(&self.context);
             let (due, urgent) = (counts.due(settings), counts.urgent(settings));
             // In every step: a LogStore with few writes would keep the whole log since its first record.
             self.freeze_idle_log_stores()?;
@@ -183,7 +179,7 @@ impl Scheduler {
     /// Returns whether there is a conversion or a merge that waits for its rate.
     fn has_limited_work(&self, now_ms: TimestampMs) -> bool {
         let schedule = self.schedule.lock();
-        let counts = self.counts(&schedule);
+        let counts = schedule.counts(&self.context);
         let converts = || counts.conversions() > 0 || counts.choose_conversion().is_some();
         let settings = &self.context.configuration.settings;
         let chains = || schedule.is_chaining() || self.next_chain(&counts).is_some();
@@ -263,7 +259,7 @@ impl Scheduler {
         let memory = &self.context.memory;
         let start = |slot| {
             let mut schedule = self.schedule.lock();
-            let counts = self.counts(&schedule);
+            let counts = schedule.counts(&self.context);
             // The lock is held until the conversion is noted: a merge that starts meanwhile would include the same
             // LogStore.
             let Some(number) = self.next_conversion(&counts) else { return Ok(None) };
@@ -323,7 +319,7 @@ impl Scheduler {
         }
         let start = || {
             let mut schedule = self.schedule.lock();
-            let Some(number) = self.next_chain(&self.counts(&schedule)) else { return Ok(None) };
+            let Some(number) = self.next_chain(&schedule.counts(&self.context)) else { return Ok(None) };
             let job = ChainJob::start(&self.context, number)?;
             match job {
                 Some(_) => schedule.works[number].chains = true,
@@ -421,7 +417,7 @@ impl Scheduler {
     fn start_merge(&self, slot: usize, now_ms: TimestampMs) -> Result<Option<MergeJob>> {
         let (number, with_frozen, new_key_ratio) = {
             let mut schedule = self.schedule.lock();
-            let counts = self.counts(&schedule);
+            let counts = schedule.counts(&self.context);
             let Some(number) = self.next_merge(&counts) else { return Ok(None) };
             let with_frozen = self.begin_merge(&mut schedule, &counts, number);
             // A compaction that is requested from here on needs another merge: its records may be too young for this
@@ -486,7 +482,7 @@ impl Scheduler {
     ) -> Result<Option<MergeJob>> {
         {
             let mut schedule = self.schedule.lock();
-            let counts = self.counts(&schedule);
+            let counts = schedule.counts(&self.context);
             let is_first = counts.merges().next().is_none();
             if schedule.works[number].is_any() || !is_first && !self.may_merge_further(&counts, number) {
                 return Ok(None);

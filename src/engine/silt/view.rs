@@ -99,6 +99,11 @@ impl View {
         self.hash_stores[..others].iter().map(|(_, store)| store).chain(last)
     }
 
+    /// Returns the records in stores on flash.
+    pub fn stored_records(&self) -> u64 {
+        self.hash_records() + self.sorted_records()
+    }
+
     /// Returns the records in LogStores that are queued for conversion.
     pub fn frozen_records(&self) -> u64 {
         self.frozen.iter().map(|frozen| u64::from(frozen.len())).sum()
@@ -171,19 +176,12 @@ impl View {
             let (saved_index, saved_filter) = store.saved_bytes();
             let saved_index = store.fences_bytes().unwrap_or(saved_index);
             let (held_index, held_filter) = store.droppable_bytes();
-            let index = Piece {
-                store: number,
-                kind: index_kind,
-                bytes: if store.has_index() { held_index } else { saved_index },
-                resident: store.has_index(),
+            let piece = |kind, resident, held, saved| {
+                let bytes = if resident { held } else { saved };
+                Piece { store: number, kind, bytes, resident }
             };
-            let filter = Piece {
-                store: number,
-                kind: filter_kind,
-                bytes: if store.has_filter() { held_filter } else { saved_filter },
-                resident: store.has_filter(),
-            };
-            [index, filter]
+            let index = piece(index_kind, store.has_index(), held_index, saved_index);
+            [index, piece(filter_kind, store.has_filter(), held_filter, saved_filter)]
         });
         of_stores.chain(prefilter)
     }
@@ -246,22 +244,17 @@ impl View {
 
     /// Counts the structures of the stores in `kinds`.
     pub fn count_kinds(&self, kinds: &mut Vec<StoreKind>) {
-        for (_, role, store) in self.stores() {
+        let stores = self.stores().map(|(_, role, store)| {
             let (index, filter) = store.kind_names();
-            let store = if role == Role::Sorted { "sorted" } else { "hash" };
+            (if role == Role::Sorted { "sorted" } else { "hash" }, index, filter)
+        });
+        let chain = self.chain.iter().map(|_| ("chain", "columns", "columns"));
+        for (store, index, filter) in stores.chain(chain) {
             let is_same =
                 |kind: &&mut StoreKind| (kind.store, kind.index, kind.filter) == (store, index, filter);
             match kinds.iter_mut().find(is_same) {
                 Some(kind) => kind.count += 1,
                 None => kinds.push(StoreKind { store, index, filter, count: 1 }),
-            }
-        }
-        if self.chain.is_some() {
-            match kinds.iter_mut().find(|kind| kind.store == "chain") {
-                Some(kind) => kind.count += 1,
-                None => {
-                    kinds.push(StoreKind { store: "chain", index: "columns", filter: "columns", count: 1 });
-                }
             }
         }
     }
@@ -280,11 +273,8 @@ impl View {
         let stores = self.stores().take(in_memory).filter_map(|(number, role, store)| {
             let (index_on_flash, filter_on_flash) = (!store.has_index(), !store.has_filter());
             let file = role.file_name(number);
-            (index_on_flash || filter_on_flash).then_some(DegradedStore {
-                file,
-                index_on_flash,
-                filter_on_flash,
-            })
+            let degraded = DegradedStore { file, index_on_flash, filter_on_flash };
+            (index_on_flash || filter_on_flash).then_some(degraded)
         });
         stores.chain(chain)
     }
@@ -296,4 +286,11 @@ pub(super) struct PartitionSnapshot {
     /// The LogStore that took records then.
     pub active: Arc<FrozenLog>,
     pub view: Arc<View>,
+}
+
+impl PartitionSnapshot {
+    /// Returns the records in all stores, with those that newer ones hide.
+    pub fn records(&self) -> u64 {
+        u64::from(self.active.len()) + self.view.frozen_records() + self.view.stored_records()
+    }
 }
