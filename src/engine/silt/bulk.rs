@@ -9,12 +9,9 @@
 //!
 //! A new database writes each record once.
 
-use super::configuration::Configuration;
+use super::engine::SiltEngine;
 use super::merge::Loaded;
-use super::put::Writer;
-use super::scheduler::Scheduler;
 use crate::batch::TimestampMs;
-use crate::cache::RecordCache;
 use crate::engine::BulkLoad;
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHash, PartitionHasher};
@@ -26,17 +23,9 @@ use siltstone_device::sync::Mutex;
 use siltstone_device::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-/// What a load uses of the engine.
-pub(super) struct EngineParts<'a> {
-    pub configuration: &'a Configuration,
-    pub scheduler: &'a Scheduler,
-    pub cache: &'a Arc<RecordCache>,
-    pub writer: &'a Writer,
-}
-
 /// A load of an engine of partitions.
 pub(super) struct SiltBulkLoad<'a> {
-    engine: EngineParts<'a>,
+    engine: &'a SiltEngine,
     sort: ExternalSort,
     /// The records of each partition and the bytes of their keys and values, with duplicates.
     parts: Vec<(u64, u64)>,
@@ -44,8 +33,8 @@ pub(super) struct SiltBulkLoad<'a> {
 
 impl SiltBulkLoad<'_> {
     /// Begins a load that sorts in this much memory, in bytes.
-    pub fn begin(engine: EngineParts<'_>, memory_bytes: usize) -> Result<SiltBulkLoad<'_>> {
-        let configuration = engine.configuration;
+    pub fn begin(engine: &SiltEngine, memory_bytes: usize) -> Result<SiltBulkLoad<'_>> {
+        let configuration = &engine.parts.configuration;
         let header = &configuration.header;
         // By whole hashes, so that the partitions follow each other in the sorted records.
         let hasher = PartitionHasher { partitions_log2: 0, ..configuration.hasher };
@@ -71,7 +60,7 @@ impl BulkLoad for SiltBulkLoad<'_> {
         let record = RecordView { key: key.bytes(), value: Some(value), expires_at_ms };
         self.sort.push(&record, progress)?;
         let (records, bytes) =
-            &mut self.parts[key.hash().partition(self.engine.configuration.hasher.partitions_log2)];
+            &mut self.parts[key.hash().partition(self.engine.parts.configuration.hasher.partitions_log2)];
         *records += 1;
         *bytes += (record.key.len() + value.len()) as u64;
         Ok(())
@@ -83,7 +72,7 @@ impl BulkLoad for SiltBulkLoad<'_> {
         let total_bytes = parts.iter().map(|(_, bytes)| bytes).sum();
         let feed = Arc::new(Mutex::new(Feed { records: sorted, is_ahead: false, passed_bytes: 0 }));
         for (partition, (records, bytes)) in parts.into_iter().enumerate().filter(|(_, part)| part.0 > 0) {
-            let partitions_log2 = engine.configuration.hasher.partitions_log2;
+            let partitions_log2 = engine.parts.configuration.hasher.partitions_log2;
             let cursor = PartCursor {
                 feed: feed.clone(),
                 partition,
@@ -93,7 +82,8 @@ impl BulkLoad for SiltBulkLoad<'_> {
                 value: None,
                 expires_at_ms: 0,
             };
-            let loaded = Loaded { cursor: Box::new(cursor), records, bytes, cache: engine.cache.clone() };
+            let loaded =
+                Loaded { cursor: Box::new(cursor), records, bytes, cache: engine.parts.cache.clone() };
             let mut go_on = || progress(feed.lock().passed_bytes.min(total_bytes), total_bytes);
             engine.scheduler.load(partition, loaded, now_ms, &mut go_on)?;
             // Only now: an interrupted merge has written nothing to its partition.

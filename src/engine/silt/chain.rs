@@ -13,9 +13,9 @@
 //!    leaves a chain without a run of it.
 //! 6. The view gets the new chain, and the filters and fences of its runs leave memory. The old file is removed.
 
-use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
 use super::partition_settings::Mistake;
+use super::parts::Parts;
 use super::prefilter::PrefilterJob;
 use super::view::{InstalledChain, View};
 use crate::error::Result;
@@ -53,8 +53,8 @@ pub(super) enum ChainStep {
 impl ChainJob {
     /// Starts the chain of a partition. `None` if it cannot be made, since the runs have columns of other ranges or
     /// lost them: then the partition has to be merged.
-    pub fn start(context: &JobContext, partition: usize) -> Result<Option<ChainJob>> {
-        let JobContext { configuration, partitions, commits, memory, .. } = context;
+    pub fn start(parts: &Parts, partition: usize) -> Result<Option<ChainJob>> {
+        let Parts { configuration, partitions, commits, memory, .. } = parts;
         let view = partitions.get(partition).view();
         let replaced = view.chain.clone();
         // Nothing of a damaged chain is reused: the files of the runs have all columns.
@@ -81,7 +81,7 @@ impl ChainJob {
             return Ok(None);
         }
         let prefilter = match &configuration.settings.chain {
-            Some(chain) => PrefilterJob::start(context, &view, chain, kept.as_deref(), added.len())?,
+            Some(chain) => PrefilterJob::start(parts, &view, chain, kept.as_deref(), added.len())?,
             None => None,
         };
         let (number, tag) = (commits.take_store_number(), random_number()?);
@@ -97,9 +97,9 @@ impl ChainJob {
     }
 
     /// Reads some records for the prefilter, or writes some pages.
-    pub fn step(mut self, context: &JobContext) -> Result<ChainStep> {
+    pub fn step(mut self, parts: &Parts) -> Result<ChainStep> {
         if let Some(prefilter) = &mut self.prefilter
-            && !prefilter.step(context)?
+            && !prefilter.step(parts)?
         {
             return Ok(ChainStep::Working(self));
         }
@@ -114,7 +114,7 @@ impl ChainJob {
                 }
                 let name = Role::Chain.file_name(self.number);
                 drop(self.writer);
-                context.configuration.directory.remove(&name)?;
+                parts.configuration.directory.remove(&name)?;
                 Ok(ChainStep::Damaged)
             }
             Err(error) => Err(error),
@@ -128,8 +128,8 @@ impl ChainJob {
     }
 
     /// Replaces the chain.
-    pub fn finish(self, context: &JobContext) -> Result<()> {
-        let JobContext { configuration, partitions, commits, .. } = context;
+    pub fn finish(self, parts: &Parts) -> Result<()> {
+        let Parts { configuration, partitions, commits, .. } = parts;
         // The file is durable before the manifest names it.
         let prefilter = self.prefilter.and_then(PrefilterJob::finish).map(Arc::new);
         let chain = Arc::new(self.writer.finish(prefilter.as_deref())?);

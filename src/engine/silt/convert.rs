@@ -18,9 +18,9 @@
 //! 6. The log is released up to the position before which every partition has its records in stores.
 
 use super::commits::PendingConversion;
-use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
 use super::partition_settings::Mistake;
+use super::parts::Parts;
 use crate::error::{Error, Result};
 use crate::names::FileName;
 use crate::store::hash_store::{HashStoreFormat, HashStoreWriter};
@@ -45,8 +45,8 @@ pub(super) struct ConvertJob {
 impl ConvertJob {
     /// Starts the conversion of the oldest frozen LogStore of a partition; partitions have `hash_stores` HashStores on
     /// average.
-    pub fn start(context: &JobContext, partition: usize, hash_stores: f64) -> Result<ConvertJob> {
-        let JobContext { configuration, log, partitions, commits, memory } = context;
+    pub fn start(parts: &Parts, partition: usize, hash_stores: f64) -> Result<ConvertJob> {
+        let Parts { configuration, log, partitions, commits, memory, .. } = parts;
         let view = partitions.get(partition).view();
         // The oldest one: LogStores are converted in the order of their freezing.
         let frozen = match view.frozen.last() {
@@ -81,8 +81,8 @@ impl ConvertJob {
     }
 
     /// Moves some records. Returns whether all were moved.
-    pub fn step(&mut self, context: &JobContext) -> Result<bool> {
-        let settings = &context.configuration.settings;
+    pub fn step(&mut self, parts: &Parts) -> Result<bool> {
+        let settings = &parts.configuration.settings;
         for _ in 0..settings.step_records {
             if !self.cursor.advance()? {
                 return Ok(true);
@@ -104,24 +104,24 @@ impl ConvertJob {
     }
 
     /// Replaces the LogStore by the HashStore.
-    pub fn finish(self, context: &JobContext) -> Result<()> {
+    pub fn finish(self, parts: &Parts) -> Result<()> {
         // Before the filter is solved: `heap_bytes` counts only the larger of both.
         drop(self.cursor);
         let store = Arc::new(self.writer.finish(self.frozen.tables())?);
         let role = Role::of(&store);
-        let releases_too_much = context.configuration.settings.makes(Mistake::ReleasesTooMuch);
+        let releases_too_much = parts.configuration.settings.makes(Mistake::ReleasesTooMuch);
         let edit = Edit {
             partition: self.partition as u32,
             // Not the end of the log: later records of the partition are in the next LogStore.
-            converted_to: if releases_too_much { context.log.end() } else { self.frozen.end() },
+            converted_to: if releases_too_much { parts.log.end() } else { self.frozen.end() },
             removed: Vec::new(),
             added: vec![StoreEntry { number: self.number, tag: self.tag, role }],
         };
         // View and queue change under the queue's lock: a merge that finds the HashStore in a view must find it in the
         // queue or in the manifest, or its commit would remove a store that is not live.
-        context.commits.run(|queue| {
+        parts.commits.run(|queue| {
             let file = store.shared_file();
-            context.partitions.install_hash_store(self.partition, &self.frozen, (self.number, store));
+            parts.partitions.install_hash_store(self.partition, &self.frozen, (self.number, store));
             queue.add(PendingConversion { edit, number: self.number, file })
         })
     }

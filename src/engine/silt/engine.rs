@@ -1,17 +1,16 @@
 //! The engine: its parts composed, and the trait [`Engine`].
 
-use super::bulk::{EngineParts, SiltBulkLoad};
+use super::bulk::SiltBulkLoad;
 use super::checkpoint::checkpoint;
 use super::commits::Commits;
 use super::configuration::Configuration;
 use super::count::{approximate_len, count_keys};
-use super::get::Reader;
-use super::job_context::JobContext;
 use super::live::Manifest;
 use super::memory_budget::MemoryBudget;
 use super::partition::Partitions;
 use super::partition_settings::Mistake;
-use super::put::{Writer, WriterParts};
+use super::parts::Parts;
+use super::put::Writer;
 use super::scan::scan;
 use super::scheduler::Scheduler;
 use super::snapshot::SiltSnapshot;
@@ -37,15 +36,8 @@ use std::sync::Arc;
 
 /// An engine whose data is in partitions.
 pub struct SiltEngine {
-    pub(super) configuration: Arc<Configuration>,
-    log: Arc<Log>,
+    pub(super) parts: Arc<Parts>,
     health: Arc<Health>,
-    partitions: Arc<Partitions>,
-    /// Enabled from the first memory budget on.
-    pub(super) cache: Arc<RecordCache>,
-    pub(super) memory: Arc<MemoryBudget>,
-    pub(super) commits: Arc<Commits>,
-    reader: Arc<Reader>,
     pub(super) scheduler: Arc<Scheduler>,
     pub(super) writer: Writer,
     pub(super) replayed_records: u64,
@@ -65,42 +57,13 @@ impl SiltEngine {
     ) -> SiltEngine {
         let partitions = Arc::new(partitions);
         let cache = Arc::new(RecordCache::new(0));
-        let memory = Arc::new(MemoryBudget::new(&configuration, &partitions, &log, &cache, memory_budget));
-        let commits = Arc::new(Commits::new(&configuration, &log, manifest));
-        let reader = Arc::new(Reader::new(&configuration, &partitions, &cache, &memory));
-        let scheduler = Arc::new(Scheduler::new(JobContext {
-            configuration: configuration.clone(),
-            log: log.clone(),
-            partitions: partitions.clone(),
-            commits: commits.clone(),
-            memory: memory.clone(),
-        }));
-        let parts = WriterParts {
-            configuration: &configuration,
-            log: &log,
-            partitions: &partitions,
-            cache: &cache,
-            memory: &memory,
-            commits: &commits,
-            reader: &reader,
-            scheduler: &scheduler,
-        };
-        let writer = Writer::new(parts);
-        SiltEngine {
-            is_read_only: configuration.directory.is_read_only(),
-            configuration,
-            health: log.health().clone(),
-            log,
-            partitions,
-            cache,
-            memory,
-            commits,
-            reader,
-            scheduler,
-            writer,
-            replayed_records: 0,
-            lost_tail_bytes,
-        }
+        let memory = MemoryBudget::new(&configuration, &partitions, &log, &cache, memory_budget);
+        let commits = Commits::new(&configuration, &log, manifest);
+        let (health, is_read_only) = (log.health().clone(), configuration.directory.is_read_only());
+        let parts = Arc::new(Parts { configuration, log, partitions, cache, memory, commits });
+        let scheduler = Arc::new(Scheduler::new(parts.clone()));
+        let writer = Writer::new(&parts, &scheduler);
+        SiltEngine { parts, health, scheduler, writer, replayed_records: 0, lost_tail_bytes, is_read_only }
     }
 
     /// Adds what only this engine counts.
@@ -110,9 +73,9 @@ impl SiltEngine {
         };
         let (indexes, filters) =
             (on_flash(|store| store.index_on_flash), on_flash(|store| store.filter_on_flash));
-        let full = &self.partitions.full_tables;
+        let full = &self.parts.partitions.full_tables;
         let (records, slots) = (full.records.load(Relaxed) as f64, full.slots.load(Relaxed) as f64);
-        let (hits, misses) = self.cache.hits_and_misses();
+        let (hits, misses) = self.parts.cache.hits_and_misses();
         stats.details.extend([
             ("conversions", self.scheduler.conversions.load(Relaxed) as f64),
             ("merges", self.scheduler.merges.load(Relaxed) as f64),
@@ -120,19 +83,19 @@ impl SiltEngine {
             ("further_merges", self.scheduler.further_merges.load(Relaxed) as f64),
             ("full_tables", full.tables.load(Relaxed) as f64),
             ("full_table_occupancy", if slots > 0.0 { records / slots } else { 0.0 }),
-            ("reserve_bytes", self.partitions.reserve_bytes() as f64),
+            ("reserve_bytes", self.parts.partitions.reserve_bytes() as f64),
             ("pressure", self.scheduler.background().pressure),
             ("indexes_on_flash", indexes),
             ("filters_on_flash", filters),
-            ("unreadable_sections", self.memory.unreadable() as f64),
-            ("record_cache_records", self.cache.len() as f64),
+            ("unreadable_sections", self.parts.memory.unreadable() as f64),
+            ("record_cache_records", self.parts.cache.len() as f64),
             ("record_cache_hits", hits as f64),
             ("record_cache_misses", misses as f64),
         ]);
-        if self.configuration.settings.chain.is_some() {
+        if self.parts.configuration.settings.chain.is_some() {
             stats.details.push(("chains", self.scheduler.chains.load(Relaxed) as f64));
         }
-        if let Some((open, max)) = self.configuration.directory.open_files() {
+        if let Some((open, max)) = self.parts.configuration.directory.open_files() {
             stats.details.extend([("open_files", open as f64), ("open_files_max", max as f64)]);
         }
     }
@@ -140,11 +103,11 @@ impl SiltEngine {
 
 impl Engine for SiltEngine {
     fn name(&self) -> &'static str {
-        self.configuration.info.name
+        self.parts.configuration.info.name
     }
 
     fn shape(&self) -> Shape {
-        self.configuration.header.shape()
+        self.parts.configuration.header.shape()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -152,7 +115,7 @@ impl Engine for SiltEngine {
     }
 
     fn hasher(&self) -> KeyHasher {
-        self.configuration.hasher.key_hasher
+        self.parts.configuration.hasher.key_hasher
     }
 
     fn get_into(
@@ -162,19 +125,19 @@ impl Engine for SiltEngine {
         value: &mut Vec<u8>,
     ) -> Result<Option<TimestampMs>> {
         self.health.check_open()?;
-        self.reader.get_into(key, now_ms, value)
+        self.parts.get_into(key, now_ms, value)
     }
 
     fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         self.check_open()?;
-        self.reader.get_many(keys, now_ms)
+        self.parts.get_many(keys, now_ms)
     }
 
     /// Decides by the tags of LogStores and by the filters that are in memory. A SortedStore without a filter may
     /// contain any key.
     fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {
         self.check_open()?;
-        Ok(self.reader.may_contain(key))
+        Ok(self.parts.may_contain(key))
     }
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, _now_ms: &Now<'_>) -> Result<()> {
@@ -194,8 +157,7 @@ impl Engine for SiltEngine {
 
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
-        let hasher = self.configuration.hasher;
-        Ok(Arc::new(SiltSnapshot::take(&self.reader, &self.partitions, hasher, now_ms)))
+        Ok(Arc::new(SiltSnapshot::take(&self.parts, now_ms)))
     }
 
     fn scan(
@@ -205,29 +167,29 @@ impl Engine for SiltEngine {
         now_ms: TimestampMs,
     ) -> Result<ScanPage> {
         self.check_open()?;
-        scan(&self.configuration, &self.partitions, positions, limit, now_ms)
+        scan(&self.parts, positions, limit, now_ms)
     }
 
     fn approximate_len(&self, now_ms: TimestampMs) -> Result<u64> {
         self.check_open()?;
-        approximate_len(&self.partitions, self.configuration.hasher, now_ms)
+        approximate_len(&self.parts.partitions, self.parts.configuration.hasher, now_ms)
     }
 
     fn count_keys(&self, now_ms: TimestampMs, go_on: &mut GoOn<'_>) -> Result<u64> {
         self.check_open()?;
-        count_keys(&self.partitions, self.configuration.hasher, now_ms, go_on)
+        count_keys(&self.parts.partitions, self.parts.configuration.hasher, now_ms, go_on)
     }
 
     fn sync(&self) -> Result<()> {
         self.check_writable()?;
         self.writer.make_found_durable(Durability::Synced)?;
-        self.commits.state_synced_now_and_then(true)
+        self.parts.commits.state_synced_now_and_then(true)
     }
 
     fn step(&self, now_ms: TimestampMs) -> Result<Step> {
-        if self.configuration.directory.is_read_only() {
+        if self.is_read_only {
             self.check_open()?;
-            return self.memory.step_load();
+            return self.parts.memory.step_load();
         }
         // After a failure no step may be tried again: what it left is not known.
         if self.check_writable().is_err() {
@@ -262,7 +224,7 @@ impl Engine for SiltEngine {
         if self.is_read_only {
             return Err(Error::ReadOnly);
         }
-        if self.configuration.settings.makes(Mistake::ChecksOnlyUnderLocks) {
+        if self.parts.configuration.settings.makes(Mistake::ChecksOnlyUnderLocks) {
             return Ok(());
         }
         // Only early: what decides is the check under each lock (`Health::run`).
@@ -270,8 +232,8 @@ impl Engine for SiltEngine {
     }
 
     fn check_space(&self, bytes: u64, owed: u64) -> Result<u64> {
-        let reserve = || self.partitions.reserve_bytes().saturating_add(owed);
-        check_space(&self.configuration.directory, bytes, reserve)
+        let reserve = || self.parts.partitions.reserve_bytes().saturating_add(owed);
+        check_space(&self.parts.configuration.directory, bytes, reserve)
     }
 
     fn poison(&self, cause: &str) {
@@ -280,7 +242,7 @@ impl Engine for SiltEngine {
 
     fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
         self.check_open()?;
-        self.memory.set(bytes)
+        self.parts.memory.set(bytes)
     }
 
     fn request_compaction(&self) -> Result<()> {
@@ -290,49 +252,45 @@ impl Engine for SiltEngine {
 
     fn bulk_load(&self, memory_bytes: usize) -> Result<Option<Box<dyn BulkLoad + '_>>> {
         self.check_writable()?;
-        let engine = EngineParts {
-            configuration: &self.configuration,
-            scheduler: &self.scheduler,
-            cache: &self.cache,
-            writer: &self.writer,
-        };
-        Ok(Some(Box::new(SiltBulkLoad::begin(engine, memory_bytes)?)))
+        Ok(Some(Box::new(SiltBulkLoad::begin(self, memory_bytes)?)))
     }
 
     fn checkpoint(&self, target: &Directory) -> Result<()> {
         self.check_writable()?;
-        if self.configuration.directory.shares_file_system(target) {
+        if self.parts.configuration.directory.shares_file_system(target) {
             // The log is copied.
-            self.check_space(self.log.end() - self.log.start(), 0)?;
+            self.check_space(self.parts.log.end() - self.parts.log.start(), 0)?;
         }
-        checkpoint(&self.configuration, &self.log, &self.partitions, &self.commits, target)
+        checkpoint(&self.parts, target)
     }
 
     fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         self.check_open()?;
-        verify(&self.configuration, &self.log, &self.partitions, &self.commits, progress)
+        verify(&self.parts, progress)
     }
 
     fn stats(&self) -> Stats {
         // One lock at a time: a checkpoint locks the commit queue and then writers, which update the peak.
-        let manifest_bytes = self.commits.look(Manifest::disk_bytes);
-        let (ram, ram_peak) = self.memory.accounts();
+        let manifest_bytes = self.parts.commits.look(Manifest::disk_bytes);
+        let (ram, ram_peak) = self.parts.memory.accounts();
         let mut stats = Stats {
-            engine: self.configuration.info.name,
-            settings: self.configuration.named_settings.clone(),
-            shape: self.configuration.header.shape(),
+            engine: self.parts.configuration.info.name,
+            settings: self.parts.configuration.named_settings.clone(),
+            shape: self.parts.configuration.header.shape(),
             writes: self.writer.writes.load(Relaxed),
             user_bytes: self.writer.user_bytes.load(Relaxed),
-            io: self.configuration.directory.io(),
+            io: self.parts.configuration.directory.io(),
             ram,
             ram_peak,
-            disk_bytes: self.log.disk_bytes() + manifest_bytes + self.configuration.directory.removed_bytes(),
+            disk_bytes: self.parts.log.disk_bytes()
+                + manifest_bytes
+                + self.parts.configuration.directory.removed_bytes(),
             replayed_records: self.replayed_records,
             lost_tail_bytes: self.lost_tail_bytes,
             ..Stats::default()
         };
         let (mut hash_stores, mut hash_records, mut log_records, mut frozen) = (0, 0, 0, 0);
-        for partition in self.partitions.iter() {
+        for partition in self.parts.partitions.iter() {
             let (active, view) = partition.read(|state| (u64::from(state.active.len()), state.view.clone()));
             log_records += active + view.frozen_records();
             frozen += view.frozen.len();
@@ -341,11 +299,11 @@ impl Engine for SiltEngine {
             stats.merged_records += view.sorted_records();
             stats.disk_bytes += view.disk_bytes();
             view.count_kinds(&mut stats.stores);
-            stats.degraded.extend(view.degraded(self.memory.is_opening()));
+            stats.degraded.extend(view.degraded(self.parts.memory.is_opening()));
         }
         stats.records = stats.merged_records + hash_records + log_records;
         stats.details = vec![
-            ("partitions", self.partitions.len() as f64),
+            ("partitions", self.parts.partitions.len() as f64),
             ("log_records", log_records as f64),
             ("log_stores_frozen", frozen as f64),
             ("hash_stores", hash_stores as f64),
@@ -357,23 +315,23 @@ impl Engine for SiltEngine {
     }
 
     fn reset_ram_peak(&self) {
-        self.memory.reset_peak();
+        self.parts.memory.reset_peak();
     }
 
     fn close(&self) -> Result<()> {
         self.health.close()?;
-        if self.configuration.directory.is_read_only() {
+        if self.is_read_only {
             return Ok(());
         }
-        self.commits.run(|queue| {
+        self.parts.commits.run(|queue| {
             // The next open then replays only what is in no store.
             queue.commit_pending()?;
-            if !self.log.is_synced() {
-                self.log.sync_to(self.log.end())?;
+            if !self.parts.log.is_synced() {
+                self.parts.log.sync_to(self.parts.log.end())?;
             }
             // The file then ends with the last frame, and not with space that was reserved for more.
-            self.log.end_append()?;
-            self.configuration.directory.remove_retired()?;
+            self.parts.log.end_append()?;
+            self.parts.configuration.directory.remove_retired()?;
             // Last, so that it states what was synced above.
             queue.state_synced()
         })

@@ -1,43 +1,18 @@
 //! Gets: from the record cache, or from the stores of the key's partition.
 
-use super::configuration::Configuration;
-use super::memory_budget::MemoryBudget;
-use super::partition::Partitions;
+use super::parts::Parts;
 use super::stores::{LookupContext, Stores};
 use super::view::PartitionSnapshot;
 use crate::batch::{TimestampMs, has_expired};
-use crate::cache::{RecordCache, Ticket, cache_hash};
+use crate::cache::{Ticket, cache_hash};
 use crate::engine::Found;
 use crate::error::Result;
 use crate::key::{Key, KeyHash, Route};
 use crate::store::Query;
 use crate::store::log::LogView;
 use siltstone_device::{Purpose, with_scratch};
-use std::sync::Arc;
 
-/// Looks keys up.
-pub(super) struct Reader {
-    pub(super) configuration: Arc<Configuration>,
-    partitions: Arc<Partitions>,
-    pub(super) cache: Arc<RecordCache>,
-    pub(super) memory: Arc<MemoryBudget>,
-}
-
-impl Reader {
-    pub fn new(
-        configuration: &Arc<Configuration>,
-        partitions: &Arc<Partitions>,
-        cache: &Arc<RecordCache>,
-        memory: &Arc<MemoryBudget>,
-    ) -> Reader {
-        Reader {
-            configuration: configuration.clone(),
-            partitions: partitions.clone(),
-            cache: cache.clone(),
-            memory: memory.clone(),
-        }
-    }
-
+impl Parts {
     /// Returns the value of a key.
     pub fn get(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<Option<Found>> {
         Found::read(|value| self.get_into(key, now_ms, value))

@@ -1,7 +1,7 @@
 //! Lookups of many keys at once. Each round reads, for every key that was not found yet, the newest store that may
 //! have it; all reads of a round are in flight together.
 
-use super::get::Reader;
+use super::parts::Parts;
 use super::stores::{Lookup, LookupContext, Stores};
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{Ticket, cache_hash};
@@ -93,7 +93,7 @@ impl Drop for Requests<'_> {
     }
 }
 
-impl Reader {
+impl Parts {
     /// Returns the values of many keys, in the order of the keys.
     pub fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
         let mut found = vec![None; keys.len()];

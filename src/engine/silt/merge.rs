@@ -17,9 +17,9 @@
 //!    after it everything has. If the log has no other records of the partition, the partition no longer keeps any
 //!    part of it; a compaction does the same for partitions that had nothing to merge.
 
-use super::job_context::JobContext;
 use super::live::{Edit, Role, StoreEntry};
 use super::partition_settings::ChainSettings;
+use super::parts::Parts;
 use super::view::{InstalledChain, LoadedPiece, Merged, PieceKind, View};
 use crate::batch::TimestampMs;
 use crate::cache::RecordCache;
@@ -117,14 +117,14 @@ impl MergeJob {
     /// Starts a merge of the stores of a partition, including its frozen LogStores if `with_frozen`; `None` if there is
     /// nothing to merge. `loaded` has further records, the newest ones.
     pub fn start(
-        context: &JobContext,
+        parts: &Parts,
         partition: usize,
         with_frozen: bool,
         new_key_ratio: f64,
         now_ms: TimestampMs,
         loaded: Option<Loaded>,
     ) -> Result<Option<MergeJob>> {
-        let JobContext { configuration, log, partitions, commits, memory } = context;
+        let Parts { configuration, log, partitions, commits, memory, .. } = parts;
         let hasher = configuration.hasher;
         let view = partitions.get(partition).view();
         let frozen = if with_frozen { view.frozen.clone() } else { Vec::new() };
@@ -199,8 +199,8 @@ impl MergeJob {
             // No older store remains, so a tombstone that is dropped uncovers nothing.
             cursor: MergeCursor::new(sources, Some(now_ms))
                 .with_compaction_filter(configuration.compaction_filter.clone()),
-            filter: last_filter(context, settings.expected_records)?,
-            prefilter: prefilter(context, settings.expected_records),
+            filter: last_filter(parts, settings.expected_records)?,
+            prefilter: prefilter(parts, settings.expected_records),
             // It stays the chain until the end: no job writes one for a partition that is merged (`choose_chain`).
             replaced: view.chain.clone(),
             output: Output::Store(Box::new(OrderedTableWriter::create(
@@ -213,16 +213,16 @@ impl MergeJob {
     }
 
     /// Moves some records, or writes some pages of the chain. Returns whether all were moved.
-    pub fn step(&mut self, context: &JobContext) -> Result<bool> {
+    pub fn step(&mut self, parts: &Parts) -> Result<bool> {
         let writer = match &mut self.output {
             Output::Store(writer) => writer,
             Output::Chain { writer, .. } => return writer.step(BYTES_PER_STEP),
             Output::Finished => return Ok(true),
         };
         let mut bytes = 0;
-        for _ in 0..context.configuration.settings.step_records {
+        for _ in 0..parts.configuration.settings.step_records {
             if !self.cursor.advance()? {
-                return self.begin_chain(context);
+                return self.begin_chain(parts);
             }
             if let Some(entry) = self.cursor.entry() {
                 bytes += entry.record.value.map_or(0, <[u8]>::len);
@@ -238,13 +238,13 @@ impl MergeJob {
                 break;
             }
         }
-        self.show_part(context);
+        self.show_part(parts);
         Ok(false)
     }
 
     /// Begins to write the chain of the store that is complete, if there are chains. Returns whether there are none.
-    fn begin_chain(&mut self, context: &JobContext) -> Result<bool> {
-        let JobContext { configuration, partitions, commits, memory, .. } = context;
+    fn begin_chain(&mut self, parts: &Parts) -> Result<bool> {
+        let Parts { configuration, partitions, commits, memory, .. } = parts;
         if configuration.settings.chain.is_none() {
             return Ok(true);
         }
@@ -267,7 +267,7 @@ impl MergeJob {
 
     /// Lets lookups use what is merged so far, once more of it is readable. Not if the new store has a filter: it is
     /// incomplete. Not if it has records from outside: they become visible when they are durable.
-    fn show_part(&mut self, context: &JobContext) {
+    fn show_part(&mut self, parts: &Parts) {
         if self.cursor.taken() < self.next_part
             || self.filter.is_some()
             || self.hash_stores == 0
@@ -280,7 +280,7 @@ impl MergeJob {
         self.next_part = self.cursor.taken() + self.records / PARTS;
         let ReadablePart { placement, table } = part;
         let merged = Merged { placement, sorted: Arc::new(table), hash_stores: self.hash_stores };
-        let partition = context.partitions.get(self.partition);
+        let partition = parts.partitions.get(self.partition);
         // The part first: without it, lookups of lower placements would read every store whose filter loses rows.
         partition.change_view(|view| Some(View { merged: Some(merged), ..view.clone() }));
         // One after the other, so that no more than one filter is in memory twice.
@@ -315,8 +315,8 @@ impl MergeJob {
     }
 
     /// Ends the merge without an effect, and removes what it has written.
-    pub fn abandon(self, context: &JobContext) -> Result<()> {
-        let directory = &context.configuration.directory;
+    pub fn abandon(self, parts: &Parts) -> Result<()> {
+        let directory = &parts.configuration.directory;
         let chain = if let Output::Chain { number, .. } = &self.output { Some(*number) } else { None };
         drop(self.output);
         let chain = chain.map(|number| Role::Chain.file_name(number));
@@ -327,8 +327,8 @@ impl MergeJob {
 
     /// Replaces everything that was merged by the new SortedStore. Returns the share of new keys, if there were any
     /// young records.
-    pub fn finish(self, context: &JobContext) -> Result<Option<f64>> {
-        let JobContext { configuration, partitions, commits, .. } = context;
+    pub fn finish(self, parts: &Parts) -> Result<Option<f64>> {
+        let Parts { configuration, partitions, commits, .. } = parts;
         let taken = self.cursor.taken().saturating_sub(self.sorted_records);
         let filter = self.filter.map(RangedFilterBuilder::finish).transpose()?.map(StoreFilter::from);
         let mut added = vec![StoreEntry { number: self.number, tag: self.tag, role: Role::Sorted }];
@@ -382,15 +382,15 @@ impl MergeJob {
 }
 
 /// Returns the builder of the prefilter of a partition with about this many records, if it is configured.
-fn prefilter(context: &JobContext, records: u64) -> Option<PrefilterBuilder> {
-    let chain = context.configuration.settings.chain.as_ref().filter(|chain| chain.prefilter_bits > 0)?;
-    Some(PrefilterBuilder::new(records, context.partitions.prefixes_for(records, chain)))
+fn prefilter(parts: &Parts, records: u64) -> Option<PrefilterBuilder> {
+    let chain = parts.configuration.settings.chain.as_ref().filter(|chain| chain.prefilter_bits > 0)?;
+    Some(PrefilterBuilder::new(records, parts.partitions.prefixes_for(records, chain)))
 }
 
 /// Returns the builder of the filter of a SortedStore with about this many records, if it is configured and fits the
 /// budget.
-fn last_filter(context: &JobContext, records: u64) -> Result<Option<RangedFilterBuilder>> {
-    let bits = context.configuration.settings.filter_last_store;
-    let is_built = context.memory.last_filter_bytes(records).is_some();
+fn last_filter(parts: &Parts, records: u64) -> Result<Option<RangedFilterBuilder>> {
+    let bits = parts.configuration.settings.filter_last_store;
+    let is_built = parts.memory.last_filter_bytes(records).is_some();
     Ok(if is_built { Some(RangedFilterBuilder::new(records, bits)?) } else { None })
 }

@@ -18,14 +18,14 @@
 //!
 //! | file | contents | section |
 //! |---|---|---|
-//! | `engine` | the parts composed, and the trait `Engine` | |
+//! | `engine`, `parts` | the parts composed, and the trait `Engine` | |
 //! | `put` | writes and updates | 3.1 |
 //! | `get`, `stores`, `get_many` | lookups | 2 |
 //! | `convert` | the conversion of a LogStore to a HashStore | 3.2 |
 //! | `merge` | the merge of HashStores into the SortedStore | 3.3 |
 //! | `recovery`, `create`, `repair` | open with a replay of the log; create; databases that are damaged | 4 |
 //! | `partition`, `view` | partitions, their LogStores and immutable stores | 2 |
-//! | `scheduler`, `job_context`, `rate` | which job runs next, and how fast | |
+//! | `scheduler`, `schedule`, `rate` | which job runs next, and how fast | |
 //! | `policy`, `ranges` | when, and how large (d, H, P) | 5, dissertation 2.4 |
 //! | `commits`, `live` | which stores are durable, and release of the log; the manifest | 4 |
 //! | `memory_budget` | memory account, fail-graceful indexing | 4 |
@@ -53,13 +53,13 @@ mod family;
 mod get;
 mod get_many;
 mod job_bytes;
-mod job_context;
 #[doc(hidden)]
 pub mod live;
 mod memory_budget;
 mod merge;
 mod partition;
 mod partition_settings;
+mod parts;
 mod policy;
 mod prefilter;
 mod put;

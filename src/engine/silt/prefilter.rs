@@ -6,8 +6,8 @@
 //! 3. If a run is damaged, its placements are not known. The chain then has no prefilter: one that lacks a placement
 //!    would hide a record from gets.
 
-use super::job_context::JobContext;
 use super::partition_settings::{ChainSettings, Mistake};
+use super::parts::Parts;
 use super::view::View;
 use crate::error::Result;
 use crate::store::chain::Chain;
@@ -36,7 +36,7 @@ impl PrefilterJob {
     /// Starts a prefilter for a chain that has `added` runs more than an older one; `None` if there are none by the
     /// settings. Without the prefilter of the older chain, all runs are read.
     pub fn start(
-        context: &JobContext,
+        parts: &Parts,
         view: &View,
         settings: &ChainSettings,
         older: Option<&Chain>,
@@ -59,20 +59,20 @@ impl PrefilterJob {
         // Prefilters of other prefixes could not be merged with the older one.
         let prefixes = match &older {
             Some(older) => older.prefixes(),
-            None => context.partitions.prefixes_for(view.sorted_records(), settings),
+            None => parts.partitions.prefixes_for(view.sorted_records(), settings),
         };
         Ok(Some(PrefilterJob { prefixes, older, runs, reading: None, young: None, is_incomplete: false }))
     }
 
     /// Reads some records. Returns whether all are read.
-    pub fn step(&mut self, context: &JobContext) -> Result<bool> {
+    pub fn step(&mut self, parts: &Parts) -> Result<bool> {
         if self.reading.is_none() {
             let Some(run) = self.runs.pop() else { return Ok(true) };
-            let cursor = run.cursor(Purpose::Convert, context.memory.transfer_bytes());
+            let cursor = run.cursor(Purpose::Convert, parts.memory.transfer_bytes());
             self.reading = Some((cursor, PrefilterBuilder::new(run.records(), self.prefixes)));
         }
         let Some((cursor, builder)) = &mut self.reading else { return Ok(true) };
-        let settings = &context.configuration.settings;
+        let settings = &parts.configuration.settings;
         for _ in 0..settings.step_records {
             match cursor.advance() {
                 Ok(true) => {}

@@ -1,67 +1,38 @@
 //! Writes: to the log, then to the index of the LogStore (SILT 3.1).
 
-use super::commits::Commits;
-use super::configuration::Configuration;
-use super::get::Reader;
-use super::memory_budget::MemoryBudget;
-use super::partition::Partitions;
 use super::partition_settings::Mistake;
+use super::parts::Parts;
 use super::scheduler::Scheduler;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
-use crate::cache::{RecordCache, WriteGuard, cache_hash};
+use crate::cache::{WriteGuard, cache_hash};
 use crate::engine::jobs::KeyStripes;
 use crate::engine::{Change, Changing, Found};
 use crate::error::Result;
 use crate::health::Health;
 use crate::key::{Key, Route};
 use crate::progress::Progress;
-use crate::store::log::Log;
 use crate::store::record::RecordView;
 use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// Appends records to the log and indexes them.
 pub(super) struct Writer {
-    configuration: Arc<Configuration>,
-    log: Arc<Log>,
+    parts: Arc<Parts>,
     health: Arc<Health>,
-    partitions: Arc<Partitions>,
-    stripes: KeyStripes,
-    cache: Arc<RecordCache>,
-    memory: Arc<MemoryBudget>,
-    commits: Arc<Commits>,
-    reader: Arc<Reader>,
     scheduler: Arc<Scheduler>,
+    stripes: KeyStripes,
     /// Records that were written, and their bytes of keys and values.
     pub writes: AtomicU64,
     pub user_bytes: AtomicU64,
 }
 
-/// The parts of an engine that a writer uses.
-pub(super) struct WriterParts<'a> {
-    pub configuration: &'a Arc<Configuration>,
-    pub log: &'a Arc<Log>,
-    pub partitions: &'a Arc<Partitions>,
-    pub cache: &'a Arc<RecordCache>,
-    pub memory: &'a Arc<MemoryBudget>,
-    pub commits: &'a Arc<Commits>,
-    pub reader: &'a Arc<Reader>,
-    pub scheduler: &'a Arc<Scheduler>,
-}
-
 impl Writer {
-    pub fn new(parts: WriterParts<'_>) -> Writer {
+    pub fn new(parts: &Arc<Parts>, scheduler: &Arc<Scheduler>) -> Writer {
         Writer {
-            configuration: parts.configuration.clone(),
-            log: parts.log.clone(),
+            parts: parts.clone(),
             health: parts.log.health().clone(),
-            partitions: parts.partitions.clone(),
+            scheduler: scheduler.clone(),
             stripes: KeyStripes::new(),
-            cache: parts.cache.clone(),
-            memory: parts.memory.clone(),
-            commits: parts.commits.clone(),
-            reader: parts.reader.clone(),
-            scheduler: parts.scheduler.clone(),
             writes: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
         }
@@ -96,14 +67,14 @@ impl Writer {
     ) -> Result<()> {
         let end = match keys {
             [key] => {
-                let read = || self.reader.get(*key, now_ms);
+                let read = || self.parts.get(*key, now_ms);
                 let early = self.reads_too_early().then(read);
                 let _stripe = self.stripes.lock(key.hash());
                 let found = early.unwrap_or_else(read)?;
                 self.change(keys, &[found], &mut [Change::Keep], durability, change)?
             }
             several => {
-                let read = || self.reader.get_many(several, now_ms);
+                let read = || self.parts.get_many(several, now_ms);
                 let early = self.reads_too_early().then(read);
                 self.stripes.with(keys.iter().map(|key| key.hash()), || {
                     let found = early.unwrap_or_else(read)?;
@@ -121,7 +92,7 @@ impl Writer {
     }
 
     fn reads_too_early(&self) -> bool {
-        self.configuration.settings.makes(Mistake::ReadsBeforeLocking)
+        self.parts.configuration.settings.makes(Mistake::ReadsBeforeLocking)
     }
 
     /// Applies the changes that `change` sets. Returns the end of the log after them, or `None` if there are none.
@@ -145,18 +116,18 @@ impl Writer {
     /// Appends a write to the log and indexes it, with the writer of its partition locked. Returns the end of the log
     /// after it. The caller holds the stripe of the key.
     fn append(&self, write: &HashedWrite<'_>, durability: Durability) -> Result<u64> {
-        let route = self.configuration.hasher.route(write.key);
-        let _writer = self.partitions.lock_writer(route.partition);
+        let route = self.parts.configuration.hasher.route(write.key);
+        let _writer = self.parts.partitions.lock_writer(route.partition);
         // A write that waited here while the database was closed is refused.
         self.health.check_open()?;
         // Until the record is indexed, the cache has no record of its key.
-        let _announced = self.cache.is_enabled().then(|| self.announce(write.key, route));
+        let _announced = self.parts.cache.is_enabled().then(|| self.announce(write.key, route));
         let end = self.health.run(|| {
             // Before the append, so that a read that fails leaves log and index as they were.
-            let replaced = self.partitions.find(write.key, route)?;
+            let replaced = self.parts.partitions.find(write.key, route)?;
             let record = std::iter::once(RecordView::from(write.write));
             let mut position = 0;
-            let end = self.log.append(record, durability, |at| position = at)?;
+            let end = self.parts.log.append(record, durability, |at| position = at)?;
             self.index(route, replaced, position)?;
             Ok(end)
         })?;
@@ -168,13 +139,13 @@ impl Writer {
     /// Appends the writes of a batch to the log and indexes them, with the writers of their partitions locked. Returns
     /// the end of the log after them. The caller holds the stripes of the keys.
     fn append_batch(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<u64> {
-        let route = |write: &HashedWrite<'_>| self.configuration.hasher.route(write.key);
+        let route = |write: &HashedWrite<'_>| self.parts.configuration.hasher.route(write.key);
         let routes: Vec<_> = writes.iter().map(route).collect();
-        self.partitions.with_writers(routes.iter().map(|route| route.partition), || {
+        self.parts.partitions.with_writers(routes.iter().map(|route| route.partition), || {
             // A write that waited here while the database was closed is refused.
             self.health.check_open()?;
             // Until the records are indexed, the cache has no record of these keys.
-            let announced = writes.iter().zip(&routes).filter(|_| self.cache.is_enabled());
+            let announced = writes.iter().zip(&routes).filter(|_| self.parts.cache.is_enabled());
             let _announced: Vec<WriteGuard<'_>> =
                 announced.map(|(write, route)| self.announce(write.key, *route)).collect();
             let end = self.health.run(|| self.append_and_index(writes, &routes, durability))?;
@@ -187,7 +158,7 @@ impl Writer {
 
     /// Announces a write to the cache, which has no record of the key until the guard is dropped.
     fn announce(&self, key: Key<'_>, route: Route) -> WriteGuard<'_> {
-        self.cache.write(cache_hash(route.hash), key.bytes())
+        self.parts.cache.write(cache_hash(route.hash), key.bytes())
     }
 
     /// In three steps, so that a failed read leaves the index as it was, and no batch is visible in part:
@@ -201,11 +172,12 @@ impl Writer {
         routes: &[Route],
         durability: Durability,
     ) -> Result<u64> {
-        let found = writes.iter().zip(routes).map(|(write, route)| self.partitions.find(write.key, *route));
+        let found =
+            writes.iter().zip(routes).map(|(write, route)| self.parts.partitions.find(write.key, *route));
         let mut replaced = found.collect::<Result<Vec<_>>>()?;
         let records = writes.iter().map(|write| RecordView::from(write.write));
         let mut positions = Vec::with_capacity(writes.len());
-        let end = self.log.append(records, durability, |at| positions.push(at))?;
+        let end = self.parts.log.append(records, durability, |at| positions.push(at))?;
         // Earlier writes of the batch had no positions when the records to replace were looked up.
         replace_earlier(writes, &positions, &mut replaced);
         // The log has the batch already. If one of its records cannot be indexed, no read may show the others.
@@ -219,15 +191,15 @@ impl Writer {
     /// Makes the index of a LogStore point to a record that was appended to the log, in place of the one at `replaced`.
     #[inline]
     fn index(&self, route: Route, replaced: Option<u64>, position: u64) -> Result<()> {
-        if self.partitions.index(route, replaced, position)? {
+        if self.parts.partitions.index(route, replaced, position)? {
             return Ok(());
         }
         // The partition's writer is locked, so its LogStore does not change while memory is freed without the state's
         // lock.
-        let table_bytes = self.partitions.get(route.partition).read(|state| state.active.heap_bytes());
-        self.memory.make_room(table_bytes as u64);
+        let table_bytes = self.parts.partitions.get(route.partition).read(|state| state.active.heap_bytes());
+        self.parts.memory.make_room(table_bytes as u64);
         // The record is in the log, so it must get an entry: it is the first of the next LogStore.
-        self.partitions.freeze_and_index(route, position)?;
+        self.parts.partitions.freeze_and_index(route, position)?;
         // After the freeze, or the queued LogStore would not be counted. The schedule's lock is below that of the
         // writer.
         self.scheduler.refresh();
@@ -236,18 +208,22 @@ impl Writer {
 
     /// Indexes every record of the log that is in no store. Returns how many there are.
     pub fn replay(&self, from: u64, progress: &mut Progress<'_>) -> Result<u64> {
-        let starts: Vec<u64> =
-            self.partitions.iter().map(|partition| partition.read(|state| state.active.start())).collect();
+        let starts: Vec<u64> = self
+            .parts
+            .partitions
+            .iter()
+            .map(|partition| partition.read(|state| state.active.start()))
+            .collect();
         let mut replayed = 0;
-        self.log.scan(from, progress, &mut |position, record| {
-            let key = self.configuration.hasher.key_hasher.key(record.key);
+        self.parts.log.scan(from, progress, &mut |position, record| {
+            let key = self.parts.configuration.hasher.key_hasher.key(record.key);
             // Records before the LogStore's start are in stores already.
-            let route = self.configuration.hasher.route(key);
+            let route = self.parts.configuration.hasher.route(key);
             if position < starts[route.partition] {
                 return Ok(());
             }
             replayed += 1;
-            let replaced = self.partitions.find(key, route)?;
+            let replaced = self.parts.partitions.find(key, route)?;
             self.index(route, replaced, position)
         })?;
         Ok(replayed)
@@ -255,18 +231,18 @@ impl Writer {
 
     /// Blocks until the log before `end` survives a power loss.
     fn make_synced(&self, end: u64) -> Result<()> {
-        self.log.sync_to(end)?;
+        self.parts.log.sync_to(end)?;
         // The write is durable. This lets recovery report it as damage if the end of the log is missing.
-        self.commits.state_synced_now_and_then(false)
+        self.parts.commits.state_synced_now_and_then(false)
     }
 
     /// Blocks until everything that can be read now is as durable as requested, whichever thread wrote it.
     pub fn make_found_durable(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Buffered => Ok(()),
-            Durability::Written => self.log.write_buffered(),
-            Durability::Synced if self.log.is_synced() => Ok(()),
-            Durability::Synced => self.make_synced(self.log.end()),
+            Durability::Written => self.parts.log.write_buffered(),
+            Durability::Synced if self.parts.log.is_synced() => Ok(()),
+            Durability::Synced => self.make_synced(self.parts.log.end()),
         }
     }
 }

@@ -136,7 +136,7 @@ impl SiltEngine {
             SiltEngine::compose(configuration, log, partitions, manifest, memory_budget, lost_tail_bytes);
         // No other thread has the engine yet, so the replay indexes records without the locks of writers.
         engine.replayed_records = engine.writer.replay(log_settings.from, progress)?;
-        engine.memory.rebalance(0);
+        engine.parts.memory.rebalance(0);
         engine.scheduler.refresh();
         Ok(engine)
     }

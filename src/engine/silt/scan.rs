@@ -25,8 +25,7 @@
 //!    page continues in the next one. Records of equal positions are never divided between two pages. The next page
 //!    begins one position after the last record.
 
-use super::configuration::Configuration;
-use super::partition::Partitions;
+use super::parts::Parts;
 use super::snapshot::{READ_BYTES, copy, cursor};
 use super::view::PartitionSnapshot;
 use crate::batch::TimestampMs;
@@ -40,12 +39,12 @@ const READS_PER_PAGE: f64 = 4.0;
 
 /// Reads one page of the records whose scan positions are in a range.
 pub(super) fn scan(
-    configuration: &Configuration,
-    partitions: &Partitions,
+    parts: &Parts,
     positions: RangeInclusive<u64>,
     limit: ScanLimit,
     now_ms: TimestampMs,
 ) -> Result<ScanPage> {
+    let Parts { configuration, partitions, .. } = parts;
     let partitions_log2 = configuration.hasher.partitions_log2;
     let mut page = PageBuilder::new(limit);
     for (number, positions) in by_partition(positions, partitions_log2) {

@@ -1,6 +1,6 @@
 //! The schedule: which partitions jobs work on, and those whose compaction was requested.
 
-use super::job_context::JobContext;
+use super::parts::Parts;
 use super::policy::{Counts, Merging, Work};
 
 /// The weight of a new measurement in the smoothed share of new keys.
@@ -23,15 +23,15 @@ impl Schedule {
     }
 
     /// Returns the counts that the policy decides by.
-    pub fn counts(&self, context: &JobContext) -> Counts {
-        let partitions = context.partitions.iter().zip(&self.compact).zip(&self.works);
+    pub fn counts(&self, parts: &Parts) -> Counts {
+        let partitions = parts.partitions.iter().zip(&self.compact).zip(&self.works);
         Counts {
             partitions: partitions
                 .map(|((partition, compact), work)| partition.counts(*compact, *work))
                 .collect(),
             new_key_ratio: self.new_key_ratio,
-            record_bytes: context.partitions.record_bytes(),
-            is_short: context.partitions.is_short(),
+            record_bytes: parts.partitions.record_bytes(),
+            is_short: parts.partitions.is_short(),
         }
     }
 

@@ -18,9 +18,9 @@
 
 use super::chain::{ChainJob, ChainStep};
 use super::convert::ConvertJob;
-use super::job_context::JobContext;
 use super::live::Edit;
 use super::merge::{Loaded, MergeJob};
+use super::parts::Parts;
 use super::policy::{Counts, Job, Pressure};
 use super::rate::Rate;
 use super::schedule::Schedule;
@@ -32,13 +32,14 @@ use siltstone_device::Purpose;
 use siltstone_device::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use siltstone_device::sync::{Mutex, yield_now};
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// The slack while the only work is to free the space of removed files.
 const FREEING_SLACK: f64 = 8.0;
 
 /// The jobs in progress, and the state of the queued work.
 pub(super) struct Scheduler {
-    context: JobContext,
+    parts: Arc<Parts>,
     converting: JobSlots<ConvertJob>,
     chaining: JobSlot<ChainJob>,
     merging: JobSlots<MergeJob>,
@@ -63,8 +64,8 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
-    pub fn new(context: JobContext) -> Scheduler {
-        let (health, configuration) = (context.log.health(), &context.configuration);
+    pub fn new(parts: Arc<Parts>) -> Scheduler {
+        let (health, configuration) = (parts.log.health(), &parts.configuration);
         let settings = &configuration.settings;
         Scheduler {
             convert_rate: Rate::new(settings.convert_bytes_per_s),
@@ -73,7 +74,7 @@ impl Scheduler {
             converting: JobSlots::new("conversion", health, configuration.conversions_max()),
             chaining: JobSlot::new("chain", health),
             merging: JobSlots::new("merge", health, configuration.merges_max()),
-            schedule: Mutex::new(Schedule::new(context.partitions.len())),
+            schedule: Mutex::new(Schedule::new(parts.partitions.len())),
             pressure: AtomicU64::new(0),
             slack: AtomicU64::new(0),
             has_work: AtomicBool::new(false),
@@ -83,15 +84,15 @@ impl Scheduler {
             further_conversions: AtomicU64::new(0),
             further_merges: AtomicU64::new(0),
             chains: AtomicU64::new(0),
-            context,
+            parts,
         }
     }
 
     /// Returns the state of the background work.
     pub fn background(&self) -> Background {
         let has_work = self.has_work.load(Ordering::Acquire);
-        let loads = self.context.memory.has_work();
-        let frees = self.context.configuration.directory.unfreed_bytes() > 0;
+        let loads = self.parts.memory.has_work();
+        let frees = self.parts.configuration.directory.unfreed_bytes() > 0;
         let Backpressure { pressure, wants_thread } = self.backpressure();
         Background {
             has_work: has_work || loads || frees,
@@ -118,9 +119,9 @@ impl Scheduler {
     }
 
     fn refresh_locked(&self, schedule: &Schedule) {
-        let JobContext { configuration, commits, memory, .. } = &self.context;
+        let Parts { configuration, commits, memory, .. } = &*self.parts;
         let settings = &configuration.settings;
-        let counts = schedule.counts(&self.context);
+        let counts = schedule.counts(&self.parts);
         let Pressure { convert, merge } = counts.pressure(settings);
         let is_writable = !configuration.directory.is_read_only();
         let has_commits = commits.pending() > 0;
@@ -145,10 +146,10 @@ impl Scheduler {
     /// Executes one bounded piece of work: of the job that is further behind, or of another one if threads are at that
     /// one.
     pub fn step(&self, now_ms: TimestampMs) -> Result<Step> {
-        self.context.log.health().run(|| {
-            let JobContext { configuration, partitions, commits, memory, .. } = &self.context;
+        self.parts.log.health().run(|| {
+            let Parts { configuration, partitions, commits, memory, .. } = &*self.parts;
             let settings = &configuration.settings;
-            let counts = self.schedule.lock().counts(&self.context);
+            let counts = self.schedule.lock().counts(&self.parts);
             let (due, urgent) = (counts.due(settings), counts.urgent(settings));
             // In every step: a LogStore with few writes would keep the whole log since its first record.
             self.freeze_idle_log_stores()?;
@@ -179,9 +180,9 @@ impl Scheduler {
     /// Returns whether there is a conversion or a merge that waits for its rate.
     fn has_limited_work(&self, now_ms: TimestampMs) -> bool {
         let schedule = self.schedule.lock();
-        let counts = schedule.counts(&self.context);
+        let counts = schedule.counts(&self.parts);
         let converts = || counts.conversions() > 0 || counts.choose_conversion().is_some();
-        let settings = &self.context.configuration.settings;
+        let settings = &self.parts.configuration.settings;
         let chains = || schedule.is_chaining() || self.next_chain(&counts).is_some();
         let merges = || counts.merges().next().is_some() || counts.choose_merge(settings).is_some();
         !self.convert_rate.allows(now_ms) && (converts() || chains())
@@ -198,7 +199,7 @@ impl Scheduler {
         step: impl FnOnce() -> Result<bool>,
     ) -> Result<bool> {
         let moved = || {
-            let io = self.context.configuration.directory.io().of(purpose);
+            let io = self.parts.configuration.directory.io().of(purpose);
             io.read_bytes + io.write_bytes
         };
         if !rate.allows(now_ms) {
@@ -228,7 +229,7 @@ impl Scheduler {
 
     /// Returns the partition whose LogStore is converted next, if a conversion may begin now.
     fn next_conversion(&self, counts: &Counts) -> Option<usize> {
-        let JobContext { configuration, memory, .. } = &self.context;
+        let Parts { configuration, memory, .. } = &*self.parts;
         let number = counts.choose_conversion()?;
         let begun = counts.conversions();
         let may_begin = begun == 0
@@ -240,7 +241,7 @@ impl Scheduler {
 
     /// Returns the partition that is merged next, if a merge may begin now.
     fn next_merge(&self, counts: &Counts) -> Option<usize> {
-        let settings = &self.context.configuration.settings;
+        let settings = &self.parts.configuration.settings;
         let number = counts.choose_merge(settings)?;
         let is_first = counts.merges().next().is_none();
         let may_begin = is_first || counts.urgent(settings).merge && self.may_merge_further(counts, number);
@@ -249,17 +250,17 @@ impl Scheduler {
 
     /// Returns whether there is a slot, memory and space for a merge of this partition besides those in progress.
     fn may_merge_further(&self, counts: &Counts, number: usize) -> bool {
-        let JobContext { configuration, partitions, memory, .. } = &self.context;
+        let Parts { configuration, partitions, memory, .. } = &*self.parts;
         counts.merges().count() < configuration.merges_max()
             && memory.has_place_for_merge()
             && partitions.has_space_for_merge(number)
     }
 
     fn convert(&self, is_urgent: bool) -> Result<bool> {
-        let memory = &self.context.memory;
+        let memory = &self.parts.memory;
         let start = |slot| {
             let mut schedule = self.schedule.lock();
-            let counts = schedule.counts(&self.context);
+            let counts = schedule.counts(&self.parts);
             // The lock is held until the conversion is noted: a merge that starts meanwhile would include the same
             // LogStore.
             let Some(number) = self.next_conversion(&counts) else { return Ok(None) };
@@ -269,8 +270,8 @@ impl Scheduler {
                 // The record cache gives back what the job will take.
                 memory.rebalance(0);
             }
-            let hash_stores = counts.hash_stores_mean(&self.context.configuration.settings);
-            let job = ConvertJob::start(&self.context, number, hash_stores);
+            let hash_stores = counts.hash_stores_mean(&self.parts.configuration.settings);
+            let job = ConvertJob::start(&self.parts, number, hash_stores);
             let job = job.inspect_err(|_| memory.conversions.end(slot))?;
             schedule.works[number].converts = true;
             Ok(Some(job))
@@ -283,15 +284,15 @@ impl Scheduler {
 
     /// Runs a step of the conversion in a slot. Returns it if it has more.
     fn continue_conversion(&self, mut job: ConvertJob, slot: usize) -> Result<Option<ConvertJob>> {
-        let memory = &self.context.memory;
-        let done = job.step(&self.context)?;
+        let memory = &self.parts.memory;
+        let done = job.step(&self.parts)?;
         memory.conversions.set(slot, job.heap_bytes());
         memory.keep_within_budget();
         if !done {
             return Ok(Some(job));
         }
         let number = job.partition();
-        job.finish(&self.context)?;
+        job.finish(&self.parts)?;
         self.conversions.fetch_add(1, Ordering::Relaxed);
         // After `finish`: a merge must not include the LogStore before the HashStore has replaced it.
         self.end_conversion(number, slot);
@@ -301,7 +302,7 @@ impl Scheduler {
 
     /// Notes that a conversion does not continue: it has ended or failed.
     fn end_conversion(&self, number: usize, slot: usize) {
-        self.context.memory.conversions.end(slot);
+        self.parts.memory.conversions.end(slot);
         let mut schedule = self.schedule.lock();
         schedule.works[number].converts = false;
         self.refresh_locked(&schedule);
@@ -309,18 +310,18 @@ impl Scheduler {
 
     /// Returns the partition whose chain is written next, if chains are configured.
     fn next_chain(&self, counts: &Counts) -> Option<usize> {
-        counts.choose_chain(self.context.configuration.settings.chain.as_ref()?)
+        counts.choose_chain(self.parts.configuration.settings.chain.as_ref()?)
     }
 
     /// Runs a step of the job that writes a chain.
     fn chain(&self) -> Result<bool> {
-        if self.context.configuration.settings.chain.is_none() {
+        if self.parts.configuration.settings.chain.is_none() {
             return Ok(false);
         }
         let start = || {
             let mut schedule = self.schedule.lock();
-            let Some(number) = self.next_chain(&schedule.counts(&self.context)) else { return Ok(None) };
-            let job = ChainJob::start(&self.context, number)?;
+            let Some(number) = self.next_chain(&schedule.counts(&self.parts)) else { return Ok(None) };
+            let job = ChainJob::start(&self.parts, number)?;
             match job {
                 Some(_) => schedule.works[number].chains = true,
                 // Its runs have other columns. A merge makes columns and a chain of their records.
@@ -337,9 +338,9 @@ impl Scheduler {
 
     /// Runs a step of a chain. Returns it if it has more.
     fn continue_chain(&self, job: ChainJob) -> Result<Option<ChainJob>> {
-        let memory = &self.context.memory;
+        let memory = &self.parts.memory;
         let number = job.partition();
-        let complete = match job.step(&self.context)? {
+        let complete = match job.step(&self.parts)? {
             ChainStep::Working(job) => {
                 memory.chain_bytes.store(job.heap_bytes() as u64, Ordering::Relaxed);
                 memory.keep_within_budget();
@@ -349,7 +350,7 @@ impl Scheduler {
             ChainStep::Damaged => None,
         };
         if let Some(job) = complete {
-            job.finish(&self.context)?;
+            job.finish(&self.parts)?;
             self.chains.fetch_add(1, Ordering::Relaxed);
         }
         // After `finish`: a merge takes the chain that it will replace from the view when it starts.
@@ -360,7 +361,7 @@ impl Scheduler {
 
     /// Notes that a chain does not continue: it has ended or failed.
     fn end_chain(&self, number: usize) {
-        self.context.memory.chain_bytes.store(0, Ordering::Relaxed);
+        self.parts.memory.chain_bytes.store(0, Ordering::Relaxed);
         let mut schedule = self.schedule.lock();
         schedule.works[number].chains = false;
         self.refresh_locked(&schedule);
@@ -373,9 +374,9 @@ impl Scheduler {
     }
 
     fn merge(&self, mut job: MergeJob, slot: usize) -> Result<Option<MergeJob>> {
-        let memory = &self.context.memory;
+        let memory = &self.parts.memory;
         let number = job.partition();
-        let done = job.step(&self.context)?;
+        let done = job.step(&self.parts)?;
         memory.merges.set(slot, job.heap_bytes());
         memory.keep_within_budget();
         if !done {
@@ -384,7 +385,7 @@ impl Scheduler {
             self.refresh_locked(&schedule);
             return Ok(Some(job));
         }
-        let new_keys = job.finish(&self.context)?;
+        let new_keys = job.finish(&self.parts)?;
         self.merges.fetch_add(1, Ordering::Relaxed);
         self.end_merge(number, slot, new_keys);
         memory.rebalance(0);
@@ -393,8 +394,8 @@ impl Scheduler {
 
     /// Notes that a merge has ended or was abandoned.
     fn end_merge(&self, number: usize, slot: usize, new_keys: Option<f64>) {
-        self.context.memory.merges.end(slot);
-        self.context.partitions.get(number).set_merging(false);
+        self.parts.memory.merges.end(slot);
+        self.parts.partitions.get(number).set_merging(false);
         let mut schedule = self.schedule.lock();
         schedule.end_merge(number, new_keys);
         self.refresh_locked(&schedule);
@@ -403,9 +404,9 @@ impl Scheduler {
     /// Notes that a merge of a partition begins, and makes place for its memory and what it writes. Returns whether it
     /// includes the frozen LogStores.
     fn begin_merge(&self, schedule: &mut Schedule, counts: &Counts, number: usize) -> bool {
-        let memory = &self.context.memory;
+        let memory = &self.parts.memory;
         memory.merges.begin();
-        self.context.partitions.get(number).set_merging(true);
+        self.parts.partitions.get(number).set_merging(true);
         if counts.merges().next().is_some() {
             self.further_merges.fetch_add(1, Ordering::Relaxed);
             // The record cache gives back what the job will take.
@@ -417,7 +418,7 @@ impl Scheduler {
     fn start_merge(&self, slot: usize, now_ms: TimestampMs) -> Result<Option<MergeJob>> {
         let (number, with_frozen, new_key_ratio) = {
             let mut schedule = self.schedule.lock();
-            let counts = schedule.counts(&self.context);
+            let counts = schedule.counts(&self.parts);
             let Some(number) = self.next_merge(&counts) else { return Ok(None) };
             let with_frozen = self.begin_merge(&mut schedule, &counts, number);
             // A compaction that is requested from here on needs another merge: its records may be too young for this
@@ -426,10 +427,10 @@ impl Scheduler {
             (number, with_frozen, schedule.new_key_ratio())
         };
         // The active LogStore is merged too, which saves its conversion.
-        let frozen = self.context.partitions.freeze_early(number);
+        let frozen = self.parts.partitions.freeze_early(number);
         // The schedule is not locked for this: what it notes keeps other jobs off what is merged.
         let job = frozen
-            .and_then(|_| MergeJob::start(&self.context, number, with_frozen, new_key_ratio, now_ms, None));
+            .and_then(|_| MergeJob::start(&self.parts, number, with_frozen, new_key_ratio, now_ms, None));
         if !matches!(job, Ok(Some(_))) {
             self.end_merge(number, slot, None);
         }
@@ -482,16 +483,15 @@ impl Scheduler {
     ) -> Result<Option<MergeJob>> {
         {
             let mut schedule = self.schedule.lock();
-            let counts = schedule.counts(&self.context);
+            let counts = schedule.counts(&self.parts);
             let is_first = counts.merges().next().is_none();
             if schedule.works[number].is_any() || !is_first && !self.may_merge_further(&counts, number) {
                 return Ok(None);
             }
             self.begin_merge(&mut schedule, &counts, number);
         }
-        let frozen = self.context.partitions.freeze_early(number);
-        let job =
-            frozen.and_then(|_| MergeJob::start(&self.context, number, true, 1.0, now_ms, loaded.take()));
+        let frozen = self.parts.partitions.freeze_early(number);
+        let job = frozen.and_then(|_| MergeJob::start(&self.parts, number, true, 1.0, now_ms, loaded.take()));
         if !matches!(job, Ok(Some(_))) {
             self.end_merge(number, slot, None);
         }
@@ -509,7 +509,7 @@ impl Scheduler {
         while let Some(job) = next.take() {
             if !go_on() {
                 // Nothing of the load is visible yet: it shows no part before its commit.
-                job.abandon(&self.context)?;
+                job.abandon(&self.parts)?;
                 self.end_merge(number, slot, None);
                 return Err(Error::Interrupted);
             }
@@ -520,7 +520,7 @@ impl Scheduler {
 
     /// Requests a merge of everything that was written before the call.
     pub fn request_compaction(&self) -> Result<()> {
-        let JobContext { log, partitions, .. } = &self.context;
+        let Parts { log, partitions, .. } = &*self.parts;
         for number in 0..partitions.len() {
             partitions.freeze_early(number)?;
         }
@@ -545,7 +545,7 @@ impl Scheduler {
     /// Releases the log for LogStores that receive few writes and keep a long part of it: empty ones at once, others
     /// after a conversion.
     fn freeze_idle_log_stores(&self) -> Result<()> {
-        let JobContext { log, partitions, .. } = &self.context;
+        let Parts { log, partitions, .. } = &*self.parts;
         let end = log.end();
         let is_idle = |number: &usize| {
             let (start, reach_bytes) =
@@ -564,12 +564,12 @@ impl Scheduler {
             return Ok(());
         }
         // The commit queue is locked before any writer.
-        self.context.commits.run(|queue| {
+        self.parts.commits.run(|queue| {
             let mut edits = Vec::new();
             for &number in numbers {
                 // What is written from here on has a later position than this end, so the writer is not locked during
                 // the commit.
-                if let Some(end) = self.context.partitions.log_end_if_empty(number)? {
+                if let Some(end) = self.parts.partitions.log_end_if_empty(number)? {
                     edits.push(Edit { partition: number as u32, converted_to: end, ..Edit::default() });
                 }
             }

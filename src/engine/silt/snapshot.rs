@@ -1,7 +1,6 @@
 //! Snapshots: all partitions at one moment.
 
-use super::get::Reader;
-use super::partition::Partitions;
+use super::parts::Parts;
 use super::view::PartitionSnapshot;
 use crate::batch::TimestampMs;
 use crate::engine::{Found, Record, Records, Snapshot};
@@ -23,8 +22,7 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 /// It keeps the indexes and filters of its stores in memory, also after they were merged or dropped. The memory account
 /// does not have them: at most what the items `log_index` to `sorted_filter` had when the snapshot was taken.
 pub(super) struct SiltSnapshot {
-    reader: Arc<Reader>,
-    hasher: PartitionHasher,
+    parts: Arc<Parts>,
     log: LogView,
     partitions: Vec<PartitionSnapshot>,
     now_ms: TimestampMs,
@@ -33,20 +31,15 @@ pub(super) struct SiltSnapshot {
 impl SiltSnapshot {
     /// Locks all writers for a moment, and copies nothing. While the snapshot is held, the first change of a table of a
     /// LogStore's index copies that table.
-    pub fn take(
-        reader: &Arc<Reader>,
-        partitions: &Partitions,
-        hasher: PartitionHasher,
-        now_ms: TimestampMs,
-    ) -> SiltSnapshot {
-        let (partitions, log) = partitions.snapshot();
-        SiltSnapshot { reader: reader.clone(), hasher, log, partitions, now_ms }
+    pub fn take(parts: &Arc<Parts>, now_ms: TimestampMs) -> SiltSnapshot {
+        let (partitions, log) = parts.partitions.snapshot();
+        SiltSnapshot { parts: parts.clone(), log, partitions, now_ms }
     }
 }
 
 impl Snapshot for SiltSnapshot {
     fn get(&self, key: Key<'_>) -> Result<Option<Found>> {
-        let (context, stores) = self.reader.start_in_snapshot(key, self.now_ms, &self.partitions, &self.log);
+        let (context, stores) = self.parts.start_in_snapshot(key, self.now_ms, &self.partitions, &self.log);
         Found::read(|value| with_scratch(|buffer| stores.look_up(&context, buffer, value)))
     }
 
@@ -56,16 +49,16 @@ impl Snapshot for SiltSnapshot {
         let start = |&number: &usize| {
             let key = keys[number];
             let (context, stores) =
-                self.reader.start_in_snapshot(key, self.now_ms, &self.partitions, &self.log);
+                self.parts.start_in_snapshot(key, self.now_ms, &self.partitions, &self.log);
             (number, context, stores)
         };
-        self.reader.look_up_many(&numbers, start, &mut found)?;
+        self.parts.look_up_many(&numbers, start, &mut found)?;
         Ok(found)
     }
 
     /// Returns all records, partition by partition, each in hash order.
     fn records(&self) -> Records {
-        let (hasher, log, now_ms) = (self.hasher, self.log.clone(), self.now_ms);
+        let (hasher, log, now_ms) = (self.parts.configuration.hasher, self.log.clone(), self.now_ms);
         Box::new(self.partitions.clone().into_iter().flat_map(move |snapshot| {
             let cursor = cursor(hasher, &snapshot, &log, Some(now_ms), |_| READ_BYTES);
             PartitionRecords { cursor, failed: false }

@@ -1,25 +1,17 @@
 //! Reads everything of an open database, and reports the damage.
 
-use super::commits::Commits;
-use super::configuration::Configuration;
-use super::partition::Partitions;
+use super::parts::Parts;
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::chain::{BLOCK_BYTES, Chain};
 use crate::store::examine::{Advance, Examined, ExaminedLog, OpenedStore};
-use crate::store::log::Log;
 use crate::store::manifest::Header;
 use siltstone_device::Purpose;
 
 /// Reads every block, index and filter of every store, the log and the manifest, and lists what is damaged.
-pub(super) fn verify(
-    configuration: &Configuration,
-    log: &Log,
-    partitions: &Partitions,
-    commits: &Commits,
-    progress: &mut Progress<'_>,
-) -> Result<VerifyReport> {
+pub(super) fn verify(parts: &Parts, progress: &mut Progress<'_>) -> Result<VerifyReport> {
+    let Parts { configuration, log, partitions, commits, .. } = parts;
     let header = &configuration.header;
     let mut report = VerifyReport { hasher: Some(header.hasher), ..VerifyReport::default() };
     let converted_to: Vec<u64> = commits.look(|manifest| {

@@ -1,16 +1,20 @@
-//! What a conversion or a merge works on.
+//! The parts of an engine.
 
 use super::commits::Commits;
 use super::configuration::Configuration;
 use super::memory_budget::MemoryBudget;
 use super::partition::Partitions;
+use crate::cache::RecordCache;
 use crate::store::log::Log;
 use std::sync::Arc;
 
-pub(super) struct JobContext {
+/// What reads, writes and background work of an engine use.
+pub(super) struct Parts {
     pub configuration: Arc<Configuration>,
     pub log: Arc<Log>,
     pub partitions: Arc<Partitions>,
-    pub commits: Arc<Commits>,
-    pub memory: Arc<MemoryBudget>,
+    /// Enabled from the first memory budget on.
+    pub cache: Arc<RecordCache>,
+    pub memory: MemoryBudget,
+    pub commits: Commits,
 }
