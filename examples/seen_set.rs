@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Opens a set, and creates it if it does not exist.
 fn open(path: &Path) -> Result<Database> {
-    Database::builder(path).engine(SiltSettings::default().filter_last_store(8)).open()
+    Database::builder(path).engine(SiltSettings::default().filter_last_store(Some(8))).open()
 }
 
 /// Returns the links that are seen for the first time, and adds them to the set.

@@ -38,10 +38,16 @@ pub(super) fn open(
     let lock = if at.is_read_only() { at.lock_shared()? } else { at.lock()? };
     check_access(&at)?;
     let memory_budget = common.memory_budget.map(budget_of_disk);
-    let (compaction_filter, threads) = (common.compaction_filter.clone(), common.threads);
     let common_of_disk = match number {
         // An existing disk keeps its own settings. Only what the process may use is passed on.
-        Some(_) => CommonSettings { memory_budget, compaction_filter, threads, ..CommonSettings::default() },
+        Some(_) => CommonSettings {
+            memory_budget,
+            compaction_filter: common.compaction_filter.clone(),
+            threads: common.threads,
+            // Of the lookups that reach the disk, the share of missing keys is at least as large.
+            lookups: common.lookups.clone(),
+            ..CommonSettings::default()
+        },
         None => CommonSettings { memory_budget, block_bytes: None, ..common.clone() },
     };
     let engine = with_engine(&disk, number, &at, |of_disk| {

@@ -3,38 +3,29 @@
 
 use super::usage_file;
 use crate::batch::{Write, has_passed};
+use crate::engine::{Lookups, STRIPES, stripe_of_thread};
 use crate::error::Result;
 use crate::names::COMPANION_NAMES;
 use crate::stats::Usage;
 use siltstone_device::Directory;
 use siltstone_device::sync::Mutex;
 use std::sync::atomic::{
-    AtomicU64, AtomicUsize,
+    AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// The number of sets of counters. Threads are spread over them, so that few write to the same cache line.
-const STRIPES: usize = 16;
 /// The maximum age of the file, if there are worker threads.
 const SAVE_INTERVAL_MS: u64 = 60_000;
 /// The keys are counted again after one put or delete per this many keys.
 const KEYS_PER_UNCOUNTED_WRITE: u64 = 100;
 
-static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Relaxed) % STRIPES;
-}
-
 /// The bytes that a record takes besides its key and its value, at most.
 const RECORD_OVERHEAD_BYTES: u64 = 32;
 
-/// The counters of some threads, in one cache line.
+/// The counters of writes of some threads, in one cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Stripe {
-    gets: AtomicU64,
-    misses: AtomicU64,
     puts: AtomicU64,
     deletes: AtomicU64,
     key_bytes: AtomicU64,
@@ -85,6 +76,7 @@ impl WriteCounts {
 
 /// The counters of an open database.
 pub(super) struct UsageCounters {
+    lookups: Lookups,
     stripes: [Stripe; STRIPES],
     /// The content of the file when the database was opened.
     before: Usage,
@@ -115,22 +107,25 @@ impl UsageCounters {
         Ok(companions.try_for_each(|name| directory.share(name, target))?)
     }
 
-    /// Continues from the content of the directory's file, or from zero if it cannot be read.
+    /// Continues from the content of the directory's file, or from zero if it cannot be read. `lookups` are the counters
+    /// that the engine reads.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) if the directory cannot be listed or changed.
-    pub fn open(directory: Option<Directory>, now_ms: u64) -> Result<UsageCounters> {
+    pub fn open(directory: Option<Directory>, lookups: Lookups, now_ms: u64) -> Result<UsageCounters> {
         let file_bytes = directory.as_ref().map_or(Ok(0), usage_file::tidy)?;
         // A file that is missing or damaged counts as zeros: no operation depends on it.
         let before = directory.as_ref().and_then(usage_file::read).unwrap_or_default();
+        lookups.begin_with(before.gets, before.misses);
         Ok(UsageCounters {
+            saved_operations: AtomicU64::new(before.gets),
+            lookups,
             stripes: Default::default(),
             counted: Mutex::new((before.records, before.counted_writes)),
             before,
             file_bytes: AtomicU64::new(file_bytes),
             opened_at_ms: now_ms,
             saved_at_ms: AtomicU64::new(now_ms),
-            saved_operations: AtomicU64::new(0),
             written_before: directory.as_ref().map_or(0, written_bytes),
             directory,
         })
@@ -138,16 +133,12 @@ impl UsageCounters {
 
     /// Counts lookups of keys, and how many of the keys were missing.
     pub fn count_gets(&self, gets: usize, misses: usize) {
-        let stripe = &self.stripes[STRIPE.with(|stripe| *stripe)];
-        stripe.gets.fetch_add(gets as u64, Relaxed);
-        if misses > 0 {
-            stripe.misses.fetch_add(misses as u64, Relaxed);
-        }
+        self.lookups.count(gets, misses);
     }
 
     /// Counts writes, once they can be read.
     pub fn count_writes(&self, counts: &WriteCounts) {
-        let stripe = &self.stripes[STRIPE.with(|stripe| *stripe)];
+        let stripe = &self.stripes[stripe_of_thread()];
         stripe.key_bytes.fetch_add(counts.key_bytes, Relaxed);
         stripe.value_bytes.fetch_add(counts.value_bytes, Relaxed);
         // A thread that reads these counts, and then records, reads what these writes have written.
@@ -161,23 +152,20 @@ impl UsageCounters {
     }
 
     fn operations(&self) -> u64 {
-        let of = |stripe: &Stripe| {
-            stripe.gets.load(Relaxed) + stripe.puts.load(Relaxed) + stripe.deletes.load(Relaxed)
-        };
-        self.stripes.iter().map(of).sum()
+        let of = |stripe: &Stripe| stripe.puts.load(Relaxed) + stripe.deletes.load(Relaxed);
+        self.lookups.sum().0.wrapping_add(self.stripes.iter().map(of).sum())
     }
 
     /// Returns the counts up to now.
     pub fn until(&self, now_ms: u64) -> Usage {
         let (records, counted_writes) = *self.counted.lock();
         let saved_at_ms = self.saved_at_ms.load(Relaxed);
-        let mut usage = Usage { records, counted_writes, saved_at_ms, ..self.before };
+        let (gets, misses) = self.lookups.sum();
+        let mut usage = Usage { gets, misses, records, counted_writes, saved_at_ms, ..self.before };
         usage.open_ms = usage.open_ms.saturating_add(now_ms.saturating_sub(self.opened_at_ms));
         // One after the other: an operation meanwhile may be in one count and not in another.
         for stripe in &self.stripes {
             let add = |sum: &mut u64, count: &AtomicU64| *sum = sum.saturating_add(count.load(Relaxed));
-            add(&mut usage.gets, &stripe.gets);
-            add(&mut usage.misses, &stripe.misses);
             add(&mut usage.puts, &stripe.puts);
             add(&mut usage.deletes, &stripe.deletes);
             add(&mut usage.key_bytes, &stripe.key_bytes);
@@ -241,7 +229,7 @@ mod tests {
     fn counts_continue_after_the_next_opening() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         for opening in 1..4 {
-            let counters = UsageCounters::open(Some(directory.clone()), 1_000).unwrap();
+            let counters = UsageCounters::open(Some(directory.clone()), Lookups::default(), 1_000).unwrap();
             counters.count_gets(10, 3);
             let writes = [
                 Write::Put { key: b"key", value: b"value", expires_at_ms: 0 },
@@ -260,7 +248,7 @@ mod tests {
     #[test]
     fn the_file_is_written_after_a_minute_and_only_after_operations() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let counters = UsageCounters::open(Some(directory.clone()), 0).unwrap();
+        let counters = UsageCounters::open(Some(directory.clone()), Lookups::default(), 0).unwrap();
         assert!(!counters.is_due(59_999));
         assert!(counters.is_due(60_000) && !counters.is_due(60_000));
         counters.save(60_000, || Ok(0));
@@ -268,7 +256,7 @@ mod tests {
         counters.count_gets(1, 0);
         counters.save(60_001, || Ok(0));
         assert_eq!(usage_file::read(&directory).unwrap().gets, 1);
-        let nowhere = UsageCounters::open(None, 0).unwrap();
+        let nowhere = UsageCounters::open(None, Lookups::default(), 0).unwrap();
         nowhere.count_writes(&WriteCounts { deletes: 1, ..WriteCounts::NONE });
         assert!(!nowhere.is_due(60_000));
         assert_eq!(nowhere.until(5).deletes, 1);

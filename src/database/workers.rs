@@ -525,7 +525,7 @@ mod tests {
             progress: &mut |_, _| true,
         };
         let engine = EngineKind::default().settings().open(opening).unwrap();
-        let usage = Arc::new(UsageCounters::open(None, 0).unwrap());
+        let usage = Arc::new(UsageCounters::open(None, Default::default(), 0).unwrap());
         let mut started = 0;
         let spawn = |thread: thread::Builder, body: Body| {
             started += 1;

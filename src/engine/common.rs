@@ -1,5 +1,6 @@
-//! The settings that every engine understands. All but the last three are fixed when a database is created.
+//! The settings that every engine understands. All but the last four are fixed when a database is created.
 
+use super::lookups::Lookups;
 use crate::compression::Compression;
 use crate::key::{HASH_LENGTH_MIN, KeyHasher, RecordLayout, check_key_length, check_value_length};
 use crate::store::CompactionFilter;
@@ -41,6 +42,8 @@ pub struct CommonSettings {
     /// How many threads execute steps of background work at the same time. A database has at least its own
     /// background threads.
     pub threads: usize,
+    /// How many keys are looked up, and how many are missing. The database counts.
+    pub lookups: Lookups,
 }
 
 fn refused<T>(name: &'static str, problem: String) -> Result<T> {

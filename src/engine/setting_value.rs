@@ -2,6 +2,9 @@
 
 use std::ops::RangeInclusive;
 
+/// The engine chooses.
+const AUTO: &str = "auto";
+
 /// A type that a setting can have.
 pub trait SettingValue: Clone {
     /// What limits it.
@@ -59,6 +62,27 @@ numbers! {
     u32: |text| parse_whole(text)?.try_into().ok();
     u64: |text| parse_whole(text);
     usize: |text| parse_whole(text)?.try_into().ok();
+}
+
+/// A number, or `auto` for `None`.
+impl SettingValue for Option<u8> {
+    type Limits = RangeInclusive<u8>;
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == AUTO { Some(None) } else { u8::parse(text).map(Some) }
+    }
+
+    fn text(self) -> String {
+        self.map_or_else(|| AUTO.to_owned(), |number| number.text())
+    }
+
+    fn is_within(&self, limits: Self::Limits) -> bool {
+        self.is_none_or(|number| number.is_within(limits))
+    }
+
+    fn limits_text(limits: Self::Limits) -> String {
+        format!("{AUTO}, {}", u8::limits_text(limits))
+    }
 }
 
 /// Implements [`SettingValue`] for a type with few values: from a list of names and values, or from an iterator of

@@ -42,7 +42,7 @@ fn a_database_keeps_its_settings_until_others_are_given() {
         .index(Some(IndexKind::SlotPerfect))
         .hash_store(HashStoreKind::HashOrdered)
         .filter(FilterKind::CuckooTags)
-        .filter_last_store(8)
+        .filter_last_store(Some(8))
         .merge_ratio(10.0)
         .log_slots_min(64)
         .step_records(77);

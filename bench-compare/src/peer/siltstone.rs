@@ -80,7 +80,7 @@ fn flashstore(opening: &Opening) -> FlashStoreSettings {
     let (settings, flash_bytes) = match &opening.disk {
         Some((disk, share)) => {
             let flash_bytes = (share * opening.keys as f64 * record_bytes) as u64;
-            let disk = Disk::at(disk).engine(silt_settings(opening).filter_last_store(10));
+            let disk = Disk::at(disk).engine(silt_settings(opening).filter_last_store(Some(10)));
             (settings.flash_bytes(flash_bytes).disk(disk), flash_bytes)
         }
         None => (settings, (opening.keys as f64 * record_bytes) as u64),

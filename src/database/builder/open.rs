@@ -20,7 +20,7 @@ use crate::database::resources::check_threads;
 use crate::database::{
     Database, Inner, lock::DirectoryLock, uniformity::Uniformity, usage::UsageCounters, workers::Workers,
 };
-use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Opening};
+use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Lookups, Opening};
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
 use crate::store::sort::remove_stale_runs;
@@ -156,6 +156,8 @@ impl Builder {
         self.common.compaction_filter = self.common.compaction_filter.take().map(of_stored);
         let progress = self.progress.take();
         let mut report = |done, all| progress.as_ref().is_none_or(|progress| progress.lock()(done, all));
+        let lookups = Lookups::default();
+        self.common.lookups = lookups.clone();
         let opening = Opening {
             directory: directory.clone(),
             common: &self.common,
@@ -196,7 +198,7 @@ impl Builder {
             .as_ref()
             .map_or(Ok(None), |directory| Feed::open(directory, self.change_feed))?
             .map(Arc::new);
-        let usage = Arc::new(UsageCounters::open(directory, self.clock.now_ms())?);
+        let usage = Arc::new(UsageCounters::open(directory, lookups, self.clock.now_ms())?);
         let Builder { path, durability, clock, background_threads, resources, .. } = self;
         let latencies = Latencies::new(self.latencies, self.slow);
         event_of_opening(&path, &*engine);

@@ -119,7 +119,7 @@ impl SiltFamilySettings for BloomStoreSettings {
             filter: FilterKind::Ribbon,
             filter_bits: self.filter_bits,
             index: IndexKind::Fences,
-            filter_last_store: 0,
+            filter_last_store: Some(0),
             log_segment_bytes: self.log_segment_bytes,
             log_bytes_max: self.log_bytes_max,
             log_mapped: self.log_mapped,

@@ -1,5 +1,6 @@
 //! What does not change while a database is open: its directory, settings and header.
 
+use super::last_filter::LastFilter;
 use super::partition_settings::PartitionSettings;
 use crate::engine::EngineInfo;
 use crate::engine::jobs::jobs_at_once;
@@ -18,6 +19,7 @@ pub(super) struct Configuration {
     pub header: Header,
     pub hasher: PartitionHasher,
     pub compaction_filter: Option<CompactionFilter>,
+    pub last_filter: LastFilter,
     /// How many threads execute steps at the same time.
     pub threads: usize,
 }

@@ -87,6 +87,7 @@ impl SiltEngine {
             ("pressure", self.scheduler.background().pressure),
             ("indexes_on_flash", indexes),
             ("filters_on_flash", filters),
+            ("filter_last_store_bits", f64::from(self.parts.configuration.last_filter.bits())),
             ("unreadable_sections", self.parts.memory.unreadable() as f64),
             ("record_cache_records", self.parts.cache.len() as f64),
             ("record_cache_hits", hits as f64),

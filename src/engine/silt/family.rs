@@ -85,6 +85,7 @@ pub(in crate::engine) trait SiltFamilySettings: SettingsTable + Default {
             memory_budget: common.memory_budget,
             compaction_filter: common.compaction_filter.clone(),
             threads: common.threads,
+            lookups: common.lookups.clone(),
         };
         SiltEngine::open(directory, manifest, opening, progress)
     }

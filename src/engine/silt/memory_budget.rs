@@ -75,6 +75,11 @@ pub const STORE_BYTES: u64 = 768;
 /// of 16 partitions its share of what a database has once, such as counters.
 pub const PARTITION_BYTES: u64 = 1280;
 
+/// Returns the most memory of building a filter, in bytes: while it is saved, it is in memory twice.
+fn filter_in_the_making_bytes(records: u64, bits: u8) -> u64 {
+    records * u64::from(bits) / 4
+}
+
 /// Returns the maximum number of slots of a LogStore under a budget.
 pub(super) fn log_slots_max(budget: Option<u64>, partitions: usize) -> u32 {
     let slots = budget.unwrap_or(UNLIMITED) / LOG_SHARE / SLOT_BYTES / partitions as u64;
@@ -318,7 +323,7 @@ impl MemoryBudget {
         self.has_place_for(|required| required.further_merge)
     }
 
-    fn has_place_for(&self, job: fn(&Required) -> u64) -> bool {
+    fn has_place_for(&self, job: impl Fn(&Required) -> u64) -> bool {
         self.budget().is_none_or(|budget| {
             let required = self.required();
             required.bytes + required.pieces + job(&required) <= budget
@@ -331,6 +336,7 @@ impl MemoryBudget {
         let chaining = self.chain_bytes.load(Relaxed);
         let (mut pieces, mut sorted_bytes, mut stores, mut records) = (0, 0, 0, 0);
         let (mut all_pieces, mut filter_bytes) = (0, 0);
+        let filter_bits = self.configuration.last_filter.bits();
         let (mut table_bytes, mut growth, mut prefilter_bytes, mut columns_bytes) = (0, 0, 0, 0);
         for partition in self.partitions.iter() {
             let view = partition.read(|state| {
@@ -345,7 +351,9 @@ impl MemoryBudget {
                 all_pieces += if piece.resident { piece.bytes } else { 2 * decoded_bytes(piece.bytes) };
             }
             let merged = view.stored_records();
-            filter_bytes = filter_bytes.max(self.last_filter_bytes(merged).unwrap_or(0));
+            if self.may_build_filter(merged, filter_bits) {
+                filter_bytes = filter_bytes.max(filter_in_the_making_bytes(merged, filter_bits));
+            }
             sorted_bytes =
                 sorted_bytes.max(view.sorted.as_ref().map_or(0, |(_, store)| store.saved_bytes().0));
             stores = stores.max(view.hash_stores.len() as u64);
@@ -393,13 +401,19 @@ impl MemoryBudget {
         Required { bytes, pieces: all_pieces, convert, further_merge }
     }
 
-    /// Returns the most memory of building the filter of a SortedStore with this many records, in bytes; `None` if it
-    /// gets none.
-    pub fn last_filter_bytes(&self, records: u64) -> Option<u64> {
-        let bits = self.configuration.settings.filter_last_store;
-        // While it is saved, it is in memory twice.
-        let bytes = records * u64::from(bits) / 4;
-        (bits > 0 && bytes <= self.budget.load(Relaxed) / FILTER_SHARE).then_some(bytes)
+    /// Returns the bits per key of the filter of a partition's new SortedStore with this many records; 0 if it gets
+    /// none. `replaced` are the bytes of the filter that it replaces.
+    pub fn last_filter_bits(&self, records: u64, replaced: u64) -> u8 {
+        let last_filter = &self.configuration.last_filter;
+        let bits = last_filter.bits();
+        let held = filter_in_the_making_bytes(records, bits) / 2;
+        // One that was not asked for must not displace anything else than records of the cache.
+        let has_place = || !last_filter.is_auto() || self.has_place_for(|_| held.saturating_sub(replaced));
+        if self.may_build_filter(records, bits) && has_place() { bits } else { 0 }
+    }
+
+    fn may_build_filter(&self, records: u64, bits: u8) -> bool {
+        filter_in_the_making_bytes(records, bits) <= self.budget.load(Relaxed) / FILTER_SHARE
     }
 
     /// Decides what is in memory when `extra` more bytes are about to be taken. Returns the piece to read back next, if

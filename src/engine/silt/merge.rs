@@ -199,7 +199,7 @@ impl MergeJob {
             // No older store remains, so a tombstone that is dropped uncovers nothing.
             cursor: MergeCursor::new(sources, Some(now_ms))
                 .with_compaction_filter(configuration.compaction_filter.clone()),
-            filter: last_filter(parts, settings.expected_records)?,
+            filter: last_filter(parts, settings.expected_records, &view)?,
             prefilter: prefilter(parts, settings.expected_records),
             // It stays the chain until the end: no job writes one for a partition that is merged (`choose_chain`).
             replaced: view.chain.clone(),
@@ -387,10 +387,11 @@ fn prefilter(parts: &Parts, records: u64) -> Option<PrefilterBuilder> {
     Some(PrefilterBuilder::new(records, parts.partitions.prefixes_for(records, chain)))
 }
 
-/// Returns the builder of the filter of a SortedStore with about this many records, if it is configured and fits the
-/// budget.
-fn last_filter(parts: &Parts, records: u64) -> Result<Option<RangedFilterBuilder>> {
-    let bits = parts.configuration.settings.filter_last_store;
-    let is_built = parts.memory.last_filter_bytes(records).is_some();
-    Ok(if is_built { Some(RangedFilterBuilder::new(records, bits)?) } else { None })
+/// Returns the builder of the filter of a SortedStore with about this many records, which replaces that of `view`; `None`
+/// if it gets none.
+fn last_filter(parts: &Parts, records: u64, view: &View) -> Result<Option<RangedFilterBuilder>> {
+    let filters = view.pieces().filter(|piece| piece.kind == PieceKind::SortedFilter);
+    let bits = parts.memory.last_filter_bits(records, filters.map(|piece| piece.bytes).sum());
+    // Its head would be in each store that has none.
+    if bits == 0 { Ok(None) } else { Ok(Some(RangedFilterBuilder::new(records, bits)?)) }
 }

@@ -55,6 +55,7 @@ mod get_many;
 mod job_bytes;
 #[doc(hidden)]
 pub mod live;
+mod last_filter;
 mod memory_budget;
 mod merge;
 mod partition;

@@ -36,7 +36,7 @@ pub(in crate::engine) struct PartitionSettings {
     pub filter_bits: u8,
     /// The index of SortedStores, where it suits the records.
     pub index: IndexKind,
-    pub filter_last_store: u8,
+    pub filter_last_store: Option<u8>,
     pub log_segment_bytes: u64,
     pub log_bytes_max: u64,
     pub log_mapped: bool,
@@ -111,7 +111,7 @@ impl PartitionSettings {
             filter: FilterKind::Ribbon,
             filter_bits: 11,
             index: IndexKind::BlockPerfect,
-            filter_last_store: 0,
+            filter_last_store: Some(0),
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
             log_mapped: true,

@@ -17,6 +17,7 @@
 use super::chain::ranges_of;
 use super::configuration::Configuration;
 use super::engine::SiltEngine;
+use super::last_filter::LastFilter;
 use super::live::{Manifest, PartitionEntry, Role, StoreEntry};
 use super::memory_budget::log_slots_max;
 use super::partition::{Partition, Partitions};
@@ -25,7 +26,7 @@ use super::partition_settings::Mistake;
 use super::partition_settings::PartitionSettings;
 use super::policy::{OCCUPANCY, POSITION_BITS_MAX, log_store_settings};
 use super::view::View;
-use crate::engine::EngineInfo;
+use crate::engine::{EngineInfo, Lookups};
 use crate::error::{CorruptFile, Error, Result};
 use crate::names::FileName;
 use crate::progress::Progress;
@@ -61,6 +62,7 @@ pub(super) struct SiltOpening {
     pub compaction_filter: Option<CompactionFilter>,
     /// How many threads execute steps at the same time.
     pub threads: usize,
+    pub lookups: Lookups,
 }
 
 impl SiltEngine {
@@ -79,6 +81,7 @@ impl SiltEngine {
             memory_budget,
             compaction_filter,
             threads,
+            lookups,
         } = opening;
         let mut manifest = manifest.rewrite_beyond(settings.manifest_bytes_max);
         let header = *manifest.header();
@@ -124,6 +127,7 @@ impl SiltEngine {
             directory,
             info,
             named_settings,
+            last_filter: LastFilter::new(settings.filter_last_store, lookups),
             settings,
             header,
             hasher: header.records().hasher,

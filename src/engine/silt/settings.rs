@@ -43,7 +43,7 @@ settings! {
     /// # let path = directory.path().join("db");
     /// use siltstone::{Database, SiltSettings};
     ///
-    /// let settings = SiltSettings::default().merge_ratio(1.0).filter_last_store(8);
+    /// let settings = SiltSettings::default().merge_ratio(1.0).filter_last_store(Some(8));
     /// let database = Database::builder(&path).engine(settings).open()?;
     /// # Ok(())
     /// # }
@@ -74,8 +74,10 @@ settings! {
         /// The bits of a filter per SortedStore, for lookups of missing keys: its false-positive rate is 2^-bits. 0
         /// for none. With 8 bits, a lookup of a missing key costs about 0.012 reads, including the false positives
         /// of HashStores, and the filter takes 8.4 bits of memory per key. Merges build it: an existing store gets
-        /// one in its next merge. Under a memory budget it is the first structure that stays on flash.
-        filter_last_store: u8 = 0, 0..=32, kept;
+        /// one in its next merge. Under a memory budget it is the first structure that stays on flash. `auto`, or
+        /// `None`: 8 bits while a tenth of the lookups or more are of missing keys, where a memory budget has space
+        /// for them besides all other indexes and filters; else none.
+        filter_last_store: Option<u8> = None, 0..=32, kept;
         /// The size of a segment of the log, in bytes.
         log_segment_bytes: u64 = 64 << 20, 512..=1 << 30, kept hidden;
         /// The bytes of log that may be unconverted. A LogStore is converted when it extends over half of them, or

@@ -179,7 +179,7 @@ fn records_that_expire_are_loaded_with_their_time() {
 #[test]
 fn a_load_builds_the_filter_of_the_last_store() {
     let directory = tempfile::tempdir().unwrap();
-    let settings = SiltSettings::default().filter_last_store(8);
+    let settings = SiltSettings::default().filter_last_store(Some(8));
     let database = Database::builder(directory.path().join("db")).engine(settings).open().unwrap();
     database.bulk_load((0..5_000u32).map(|number| (number.to_be_bytes(), "value"))).unwrap();
     let misses = (5_000..10_000u32).filter(|number| !database.may_contain(number.to_be_bytes()).unwrap());

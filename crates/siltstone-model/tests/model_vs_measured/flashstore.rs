@@ -215,7 +215,7 @@ impl Case {
             Below::Cache { .. } => recycling(settings).cache(true).write_bytes_per_s(write_bytes_per_s),
             Below::Disk(silt) => {
                 let of_disk = SiltSettings::default()
-                    .filter_last_store(silt.last_filter_bits as u8)
+                    .filter_last_store(Some(silt.last_filter_bits as u8))
                     .log_slots_min(silt.log_slots_min as u32);
                 let disk = Disk::at("slow").engine(of_disk);
                 recycling(settings).caches_reads(*caches_reads).disk(disk)

@@ -70,7 +70,7 @@ impl Case {
             .merge_ratio(layout.merge_ratio)
             .filter_bits(layout.filter_bits as u8)
             .log_slots_min(layout.log_slots_min as u32)
-            .filter_last_store(layout.last_filter_bits as u8);
+            .filter_last_store(Some(layout.last_filter_bits as u8));
         let builder = Database::builder("memory")
             .background_threads(0)
             .partitions(layout.partitions as u32)

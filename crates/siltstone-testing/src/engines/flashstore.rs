@@ -44,7 +44,7 @@ fn over_disk(_: &CommonSettings) -> Box<dyn EngineSettings> {
 /// Returns a disk with stores of a few dozen records.
 fn disk() -> Disk {
     Disk::at(DISK)
-        .engine(SiltSettings::default().log_slots_min(32).log_segment_bytes(4096).filter_last_store(8))
+        .engine(SiltSettings::default().log_slots_min(32).log_segment_bytes(4096).filter_last_store(Some(8)))
 }
 
 fn with_disk() -> FlashStoreSettings {

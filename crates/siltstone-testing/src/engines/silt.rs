@@ -76,7 +76,7 @@ impl TestEngine {
                     ..CommonSettings::default()
                 };
                 let settings = SiltSettings::default().log_slots_min(64);
-                let settings = if in_files { settings.filter_last_store(6) } else { settings };
+                let settings = if in_files { settings.filter_last_store(Some(6)) } else { settings };
                 (common, settings.into())
             },
             draw: Arc::new(|random, common| random_silt(random, common).into()),
@@ -131,7 +131,7 @@ pub(super) fn random_silt(random: &mut fastrand::Rng, common: &mut CommonSetting
         .step_records(between(random, 1, 1000) as usize)
         .region_slots_max(16 << random.u32(..6))
         .manifest_bytes_max(between(random, 1, 3000))
-        .filter_last_store(if of_memory.u8(..3) == 0 { of_memory.u8(1..12) } else { 0 });
+        .filter_last_store((of_memory.u8(..3) == 0).then(|| of_memory.u8(1..12)));
     common.memory_budget = random_memory_budget(&mut of_memory);
     settings.resident_bytes_max(between(&mut of_memory, 1, 1 << 20)).suited(common)
 }

@@ -59,6 +59,7 @@ impl Configuration {
             sample_bytes: None,
             memory_budget: None,
             compaction_filter: None,
+            lookups: Default::default(),
             threads: 0,
         };
         draw_compression(&mut common, &mut fastrand::Rng::with_seed(random.get_seed()));

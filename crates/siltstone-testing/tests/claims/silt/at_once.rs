@@ -199,7 +199,7 @@ fn with_a_rate_there_is_one_job_of_a_kind() {
 fn a_further_merge_begins_only_if_the_budget_has_place_for_it() {
     let at_once = |budget| {
         let device = device();
-        let settings = settings().filter_last_store(6);
+        let settings = settings().filter_last_store(Some(6));
         let open = || open_with(&device, settings.clone(), 4, 5, |builder| builder.memory_budget(budget));
         let (at_once, database) = merges_at_once(&device, open, |_| {});
         let peak = database.stats().ram_peak;
