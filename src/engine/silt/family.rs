@@ -1,11 +1,12 @@
 //! The engines whose data is in partitions, in the table of engines: what their settings have in common. They create
 //! and open databases.
 
+use super::last_filter::LastFilter;
 use super::SiltEngine;
+use super::configuration::Configuration;
 use super::live::Manifest;
 use super::partition_settings::{PartitionSettings, check_budget};
 use super::policy::open_files;
-use super::recovery::SiltOpening;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingsTable, by_table};
 use crate::engine::{CommonSettings, Engine};
@@ -36,25 +37,6 @@ pub(in crate::engine) trait SiltFamilySettings: SettingsTable + Default {
         common.memory_budget.map_or(Ok(()), |budget| check_budget(budget, common.partitions() as usize))
     }
 
-    /// Opens the database of a directory, or creates it if that is wanted.
-    fn open_or_create(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
-        let Opening { directory, common, create, seed, progress, .. } = opening;
-        if create && Header::read(&directory)?.is_none() {
-            self.check_creation(common)?;
-            let header = common.header(Self::INFO.number.unwrap_or_default(), seed)?;
-            SiltEngine::create(&directory, &header)?;
-        }
-        let mut opened = self.open_partitions(directory.clone(), common, progress);
-        // Other settings than those of the header are accepted only if the database never held a record.
-        if create && matches!(opened, Err(Error::Setting { .. })) {
-            self.check_creation(common)?;
-            if reshape::<Self>(&directory, common, seed)? {
-                opened = self.open_partitions(directory, common, progress);
-            }
-        }
-        Ok(Arc::new(opened?))
-    }
-
     /// Opens a database. In a read-only directory ([`Directory::is_read_only`]) nothing is changed: a torn end of the
     /// log is ignored and not cut off, the log is replayed into memory, and every write, sync and compaction returns
     /// [`Error::ReadOnly`].
@@ -77,27 +59,19 @@ pub(in crate::engine) trait SiltFamilySettings: SettingsTable + Default {
         if let Some(budget) = common.memory_budget {
             check_budget(budget, 1 << header.partitions_log2)?;
         }
-        let opening = SiltOpening {
+        let of_partitions = settings.of_partitions();
+        let configuration = Configuration {
+            directory: directory.map_appends(of_partitions.log_mapped),
             info: Self::INFO,
             named_settings: settings.values(),
-            settings: settings.of_partitions(),
-            to_keep: settings.to_keep(),
-            memory_budget: common.memory_budget,
+            last_filter: LastFilter::new(of_partitions.filter_last_store, common.lookups.clone()),
+            settings: of_partitions,
+            header,
+            hasher: header.records().hasher,
             compaction_filter: common.compaction_filter.clone(),
             threads: common.threads,
-            lookups: common.lookups.clone(),
         };
-        SiltEngine::open(directory, manifest, opening, progress)
-    }
-
-    /// Repairs a database that is not open. Changes nothing if nothing is damaged.
-    fn repair_partitions(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
-        let of_kept = |kept: &KeptSettings| {
-            let mut settings = self.clone();
-            settings.adopt(kept)?;
-            Ok(settings.of_partitions())
-        };
-        SiltEngine::repair(directory, &of_kept, progress)
+        SiltEngine::open(configuration, manifest, &settings.to_keep(), common.memory_budget, progress)
     }
 }
 
@@ -109,7 +83,21 @@ impl<S: SiltFamilySettings + Clone + Debug + Send + Sync + 'static> EngineSettin
     }
 
     fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
-        self.open_or_create(opening)
+        let Opening { directory, common, create, seed, progress, .. } = opening;
+        if create && Header::read(&directory)?.is_none() {
+            self.check_creation(common)?;
+            let header = common.header(S::INFO.number.unwrap_or_default(), seed)?;
+            SiltEngine::create(&directory, &header)?;
+        }
+        let mut opened = self.open_partitions(directory.clone(), common, progress);
+        // Other settings than those of the header are accepted only if the database never held a record.
+        if create && matches!(opened, Err(Error::Setting { .. })) {
+            self.check_creation(common)?;
+            if reshape::<S>(&directory, common, seed)? {
+                opened = self.open_partitions(directory, common, progress);
+            }
+        }
+        Ok(Arc::new(opened?))
     }
 
     fn open_files(&self, common: &CommonSettings, keys: u64, record_bytes: u64) -> u64 {
@@ -129,7 +117,12 @@ impl<S: SiltFamilySettings + Clone + Debug + Send + Sync + 'static> EngineSettin
     }
 
     fn repair(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<RepairReport> {
-        self.repair_partitions(directory, progress)
+        let of_kept = |kept: &KeptSettings| {
+            let mut settings = self.clone();
+            settings.adopt(kept)?;
+            Ok(settings.of_partitions())
+        };
+        SiltEngine::repair(directory, &of_kept, progress)
     }
 }
 

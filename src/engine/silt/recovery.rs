@@ -17,7 +17,6 @@
 use super::chain::ranges_of;
 use super::configuration::Configuration;
 use super::engine::SiltEngine;
-use super::last_filter::LastFilter;
 use super::live::{Manifest, PartitionEntry, Role, StoreEntry};
 use super::memory_budget::log_slots_max;
 use super::partition::{Partition, Partitions};
@@ -26,11 +25,9 @@ use super::partition_settings::Mistake;
 use super::partition_settings::PartitionSettings;
 use super::policy::{OCCUPANCY, POSITION_BITS_MAX, log_store_settings};
 use super::view::View;
-use crate::engine::{EngineInfo, Lookups};
 use crate::error::{CorruptFile, Error, Result};
 use crate::names::FileName;
 use crate::progress::Progress;
-use crate::store::CompactionFilter;
 use crate::store::chain::Chain;
 use crate::store::hash_store::HASH_ORDER_FORM;
 use crate::store::list_files;
@@ -49,52 +46,28 @@ pub const MOST_DEVIATIONS: f64 = 4.0;
 /// A full table may have a lower occupancy than the mean, by this share of its slots.
 pub const OCCUPANCY_DEVIATION: f64 = 0.04;
 
-/// What a database is opened with.
-pub(super) struct SiltOpening {
-    /// The engine.
-    pub info: &'static EngineInfo,
-    /// The settings of the engine by name.
-    pub named_settings: Vec<(&'static str, String)>,
-    pub settings: PartitionSettings,
-    /// The settings that the database keeps from now on.
-    pub to_keep: KeptSettings,
-    pub memory_budget: Option<u64>,
-    pub compaction_filter: Option<CompactionFilter>,
-    /// How many threads execute steps at the same time.
-    pub threads: usize,
-    pub lookups: Lookups,
-}
-
 impl SiltEngine {
-    /// Opens a database whose manifest was read. See [`SiltFamilySettings`](super::SiltFamilySettings).
+    /// Opens a database whose manifest was read, and keeps the settings `to_keep` from now on. See
+    /// [`SiltFamilySettings`](super::SiltFamilySettings).
     pub(super) fn open(
-        directory: Directory,
+        mut configuration: Configuration,
         manifest: Manifest,
-        opening: SiltOpening,
+        to_keep: &KeptSettings,
+        memory_budget: Option<u64>,
         progress: &mut Progress<'_>,
     ) -> Result<SiltEngine> {
-        let SiltOpening {
-            info,
-            named_settings,
-            settings,
-            to_keep,
-            memory_budget,
-            compaction_filter,
-            threads,
-            lookups,
-        } = opening;
+        let partitions = configuration.partitions() as u64;
+        configuration.settings = with_expected_keys(configuration.settings, partitions);
+        let Configuration { directory, settings, header, .. } = &configuration;
         let mut manifest = manifest.rewrite_beyond(settings.manifest_bytes_max);
-        let header = *manifest.header();
-        let settings = with_expected_keys(settings, 1 << header.partitions_log2);
-        let directory = directory.map_appends(settings.log_mapped);
         // First: a database that lacks a store is refused as it is, with every file that a repair may use.
-        check_stores_are_there(&directory, &manifest)?;
+        check_stores_are_there(directory, &manifest)?;
         if !directory.is_read_only() {
             // `Log::open` removes segments that these commits no longer need, so the commits must survive a power loss
             // first.
             manifest.make_durable()?;
         }
-        let slots_max = log_slots_max(memory_budget, 1 << header.partitions_log2);
+        let slots_max = log_slots_max(memory_budget, configuration.partitions());
         let log_settings = LogSettings {
             format: header.log_format(),
             segment_bytes: settings.log_segment_bytes,
@@ -104,18 +77,18 @@ impl SiltEngine {
             // damage.
             durable: manifest.log_durable(),
         };
-        let (log, recovered) = Log::open(&directory, &log_settings, progress)?;
+        let (log, recovered) = Log::open(directory, &log_settings, progress)?;
         let partitions = manifest
             .partitions()
             .iter()
-            .map(|entry| open_partition(&directory, &header, &settings, slots_max, entry))
+            .map(|entry| open_partition(directory, header, settings, slots_max, entry))
             .collect::<Result<Vec<_>>>()?;
         if !directory.is_read_only() {
             // Log and stores were opened, so the database is of this version: a missing mirror may be created.
             manifest.mirror()?;
             // Only now: as long as a file is missing, an apparent orphan may be what is left of it.
-            remove_orphans(&directory, &manifest)?;
-            manifest.keep(&to_keep)?;
+            remove_orphans(directory, &manifest)?;
+            manifest.keep(to_keep)?;
         }
         #[cfg(feature = "mistakes")]
         match settings.mistake {
@@ -123,17 +96,7 @@ impl SiltEngine {
             Some(Mistake::RecordsFailuresLate) => log.health().record_late(),
             _ => {}
         }
-        let configuration = Arc::new(Configuration {
-            directory,
-            info,
-            named_settings,
-            last_filter: LastFilter::new(settings.filter_last_store, lookups),
-            settings,
-            header,
-            hasher: header.records().hasher,
-            compaction_filter,
-            threads,
-        });
+        let configuration = Arc::new(configuration);
         let partitions = Partitions::new(&configuration, &log, partitions, slots_max);
         let lost_tail_bytes = recovered.lost_tail_bytes;
         let mut engine =
