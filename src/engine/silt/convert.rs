@@ -120,7 +120,7 @@ impl ConvertJob {
         // View and queue change under the queue's lock: a merge that finds the HashStore in a view must find it in the
         // queue or in the manifest, or its commit would remove a store that is not live.
         parts.commits.run(|queue| {
-            let file = store.shared_file();
+            let file = store.file().clone();
             parts.partitions.install_hash_store(self.partition, &self.frozen, (self.number, store));
             queue.add(PendingConversion { edit, number: self.number, file })
         })

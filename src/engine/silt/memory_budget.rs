@@ -426,10 +426,7 @@ impl MemoryBudget {
         // Two threads at a time would both count on the memory that is left.
         let _change = self.change.lock();
         let mut left = budget.saturating_sub(self.required().bytes + extra);
-        let mut pieces: Vec<(usize, Piece)> = Vec::new();
-        for (number, partition) in self.partitions.iter().enumerate() {
-            pieces.extend(partition.view().pieces().map(|piece| (number, piece)));
-        }
+        let mut pieces = self.pieces();
         // Of one kind, resident pieces come first, so that no piece is dropped for another of its kind.
         pieces.sort_unstable_by_key(|(number, piece)| (piece.kind, !piece.resident, *number, piece.store));
         let unreadable = self.unreadable.lock().clone();
@@ -502,14 +499,20 @@ impl MemoryBudget {
     /// Returns the piece to read back next if there is no budget.
     fn first_missing(&self) -> Option<(usize, Piece)> {
         let unreadable = self.unreadable.lock().clone();
-        let missing = self.partitions.iter().enumerate().filter_map(|(number, partition)| {
-            let view = partition.view();
-            let missing = view
-                .pieces()
-                .filter(|piece| !piece.resident && !unreadable.contains(&(piece.store, piece.kind)));
-            missing.min_by_key(|piece| (piece.kind, piece.store)).map(|piece| (number, piece))
-        });
+        let missing = self
+            .pieces()
+            .into_iter()
+            .filter(|(_, piece)| !piece.resident && !unreadable.contains(&(piece.store, piece.kind)));
         missing.min_by_key(|(number, piece)| (piece.kind, *number, piece.store))
+    }
+
+    /// Returns the pieces of all partitions, with the numbers of these.
+    fn pieces(&self) -> Vec<(usize, Piece)> {
+        let mut pieces = Vec::new();
+        for (number, partition) in self.partitions.iter().enumerate() {
+            pieces.extend(partition.view().pieces().map(|piece| (number, piece)));
+        }
+        pieces
     }
 }
 

@@ -361,16 +361,12 @@ impl MergeJob {
             queue.commit(vec![edit])?;
             let store = (self.number, store);
             let before = partitions.install_sorted(self.partition, &self.frozen, &self.inputs, store, chain);
-            let merged = before.hash_stores.iter().filter(|(number, _)| self.inputs.contains(number));
-            let merged = merged.map(|(number, store)| (FileName::HashStore(*number), store.file()));
-            let sorted = before.sorted.iter();
-            let sorted = sorted.map(|(number, store)| (FileName::SortedStore(*number), store.file()));
+            let merged = before.stores().filter(|(number, ..)| self.inputs.contains(number));
+            let merged = merged.map(|(number, role, store)| (role.file_name(number), store.file().file()));
             let chain = self.replaced.iter();
-            let chain = chain.map(|(number, chain)| (FileName::Chain(*number), chain.file()));
-            let retired =
-                merged.chain(sorted).chain(chain).map(|(name, store)| (name.to_string(), store.file()));
+            let chain = chain.map(|(number, chain)| (Role::Chain.file_name(*number), chain.file().file()));
             // Views and snapshots still read these files: their space is reused only after the last handle is closed.
-            configuration.directory.retire(retired)?;
+            configuration.directory.retire(merged.chain(chain))?;
             queue.release_log()
         })?;
         // Records from outside say nothing about those of writes.

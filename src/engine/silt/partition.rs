@@ -181,7 +181,7 @@ impl Partitions {
         }
         let (mut bytes, mut records) = (0, 0);
         for view in self.partitions.iter().map(Partition::view) {
-            bytes += view.stores().map(|(_, _, store)| store.file().length()).sum::<u64>();
+            bytes += view.stored_bytes();
             records += view.stored_records();
         }
         bytes / records.max(1)
@@ -335,8 +335,8 @@ impl Partitions {
             self.record_bytes.store((bytes / self.partitions.len() as f64) as u64, Relaxed);
         }
         // The last bytes that were frozen are not in a store yet, which does not matter.
-        let stored_bytes = state.view.stores().map(|(_, _, store)| store.file().length()).sum::<u64>();
-        if let Some(mean) = stored_bytes.checked_div(state.view.stored_records()).filter(|mean| *mean > 0) {
+        let mean = state.view.stored_bytes().checked_div(state.view.stored_records());
+        if let Some(mean) = mean.filter(|mean| *mean > 0) {
             self.stored_record_bytes.store(mean, Relaxed);
         }
         // Every record of the partition before `position` is in it or in older stores: `converted_to` relies on that.
@@ -457,7 +457,7 @@ impl Partitions {
     }
 
     /// Returns the end of the log, if all records of the partition in the log are in these LogStores; then the
-    /// partition needs no part of the log once they are merged. Otherwise the end of the last of them.
+    /// partition needs no part of the log once they are merged. Otherwise the end of the last of them, or 0.
     pub fn log_end_without(&self, number: usize, merged: &[Arc<FrozenLog>]) -> Result<u64> {
         // With the writer locked, no record is appended and not yet indexed.
         self.with_writer(number, |partition| {
@@ -465,25 +465,11 @@ impl Partitions {
             let mut state = partition.state.write();
             let is_merged = |frozen| merged.iter().any(|merged| Arc::ptr_eq(frozen, merged));
             if state.active.is_empty() && state.view.frozen.iter().all(is_merged) {
-                // The LogStore is empty. Started at the end, it needs no earlier part of the log.
+                // The LogStore is empty. Started at the end, it needs no earlier part of the log, and is not idle.
                 state.active.restart(end);
                 return Ok(end);
             }
             Ok(merged.iter().map(|frozen| frozen.end()).max().unwrap_or(0))
-        })
-    }
-
-    /// Returns the end of the log, if the partition has no records in the log that are not in stores.
-    pub fn log_end_if_empty(&self, number: usize) -> Result<Option<u64>> {
-        self.with_writer(number, |partition| {
-            let end = self.log.end();
-            let mut state = partition.state.write();
-            let is_empty = state.active.is_empty() && state.view.frozen.is_empty();
-            // Else the next step would find the same LogStore idle again.
-            if is_empty {
-                state.active.restart(end);
-            }
-            Ok(is_empty.then_some(end))
         })
     }
 

@@ -569,7 +569,8 @@ impl Scheduler {
             for &number in numbers {
                 // What is written from here on has a later position than this end, so the writer is not locked during
                 // the commit.
-                if let Some(end) = self.parts.partitions.log_end_if_empty(number)? {
+                let end = self.parts.partitions.log_end_without(number, &[])?;
+                if end > 0 {
                     edits.push(Edit { partition: number as u32, converted_to: end, ..Edit::default() });
                 }
             }

@@ -109,10 +109,14 @@ impl View {
         self.frozen.iter().map(|frozen| u64::from(frozen.len())).sum()
     }
 
+    /// Returns the bytes of the files of its stores.
+    pub fn stored_bytes(&self) -> u64 {
+        self.stores().map(|(.., store)| store.file().length()).sum()
+    }
+
     /// Returns the bytes of all its files.
     pub fn disk_bytes(&self) -> u64 {
-        let chain = self.chain.as_ref().map_or(0, |(_, chain)| chain.file().length());
-        self.stores().map(|(_, _, store)| store.file().length()).sum::<u64>() + chain
+        self.stored_bytes() + self.chain.as_ref().map_or(0, |(_, chain)| chain.file().length())
     }
 }
 

@@ -104,7 +104,7 @@ impl OpenedStore {
     /// Errors of reading, except for bytes that the device has lost.
     pub fn of(table: &OrderedTable, partition: u64, checks_end: bool) -> Result<OpenedStore> {
         let mut store = OpenedStore {
-            file: table.shared_file(),
+            file: table.file().clone(),
             scope: RecordScope { shape: *table.shape(), partition },
             index: table.index().cloned(),
             filter: table.filter().cloned(),

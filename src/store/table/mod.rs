@@ -153,11 +153,11 @@ impl OrderedTable {
     /// Returns the same store with its filter in memory, if it has one; otherwise like
     /// [`with_index`](Self::with_index).
     pub fn with_filter(&self) -> Result<OrderedTable> {
-        let filter = match &self.filter {
-            None if !self.has_filter() => StoreFilter::load(&self.file)?.map(Arc::new),
-            filter => filter.clone(),
-        };
-        Ok(OrderedTable { filter, ..self.clone() })
+        if self.has_filter() {
+            return Ok(self.clone());
+        }
+        let filter = StoreFilter::load(&self.file)?;
+        Ok(OrderedTable { filter: filter.map(Arc::new), ..self.clone() })
     }
 
     /// Returns the same store with its filter on flash.
@@ -215,14 +215,9 @@ impl OrderedTable {
         }
     }
 
-    /// Returns the file.
-    pub fn file(&self) -> &StoreFile {
+    /// Returns the file, which may outlive the table.
+    pub fn file(&self) -> &Arc<StoreFile> {
         &self.file
-    }
-
-    /// Returns a shared reference to the file, which may outlive the table.
-    pub fn shared_file(&self) -> Arc<StoreFile> {
-        self.file.clone()
     }
 
     /// Returns the shape of the records.

@@ -291,15 +291,12 @@ impl OrderedTableWriter {
             settings.piece_bytes,
         )?;
         let (store_tag, block_bytes) = (settings.tag, settings.block_bytes as usize);
-        let blocks = if form.blocks.is_checked() {
-            let per_block = slots_per_block(&settings.shape.layout, form.blocks, settings.block_bytes);
-            // Slots have their own checksums. Lookups read no block header.
-            let block = BlockBuilder::bare(store_tag, block_bytes);
-            Blocks { file, block, store_tag, checked_per_block: Some(per_block.into()) }
-        } else {
-            let block = BlockBuilder::new(store_tag, block_bytes);
-            Blocks { file, block, store_tag, checked_per_block: None }
-        };
+        // Checked slots have their own checksums. Their lookups read no block header.
+        let is_checked = form.blocks.is_checked();
+        let new_block = if is_checked { BlockBuilder::bare } else { BlockBuilder::new };
+        let per_block = slots_per_block(&settings.shape.layout, form.blocks, settings.block_bytes);
+        let checked_per_block = is_checked.then_some(per_block.into());
+        let blocks = Blocks { file, block: new_block(store_tag, block_bytes), store_tag, checked_per_block };
         Ok(OrderedTableWriter {
             settings,
             form,
