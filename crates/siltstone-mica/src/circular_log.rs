@@ -224,6 +224,51 @@ mod tests {
     }
 
     #[test]
+    fn an_item_begins_where_the_last_one_ends_or_at_the_beginning_if_it_does_not_fit_before_the_end() {
+        for (bits, buckets) in [(15, 10), (16, 5_000)] {
+            let log = CircularLog::new(8192, bits, buckets, Eviction::Fifo).unwrap();
+            let mut sweep = Sweep::default();
+            let (mut end, mut swept, mut passed, mut starts) = (0u64, 0, 0, 0);
+            for round in 0..2_000u32 {
+                let words = 1 + round * 977 % 5_000;
+                let place = u64::from(log.reserve(&mut sweep, words).unwrap());
+                let first = log.first_word(place as u32);
+                assert!(place < log.wide && first + words as usize <= log.pages.len());
+                let skipped = (place + log.wide - end) % log.wide;
+                if skipped > 0 {
+                    assert!(first == 0 && 8192 - skipped + u64::from(words) > log.pages.len() as u64);
+                    starts += 1;
+                }
+                passed += skipped + u64::from(words);
+                end = (place + u64::from(words)) % log.wide;
+                assert_eq!(log.age(place as u32), words);
+                swept += log.due(&mut sweep).len() as u64;
+            }
+            assert!(starts > 50);
+            // Each bucket is swept twice while the tail passes the offsets that dangle.
+            let due = 2 * passed * u64::from(buckets) / (log.wide - 8192);
+            assert!((due - 1..=due).contains(&swept), "{swept} of {due}");
+        }
+    }
+
+    #[test]
+    fn an_item_may_extend_over_the_end_as_far_as_the_log_is_mapped_twice_and_no_further() {
+        for (second, place) in [(5_240, 5_000), (5_241, 8_192)] {
+            let log = CircularLog::new(8192, 15, 1, Eviction::Fifo).unwrap();
+            let mut sweep = Sweep::default();
+            assert_eq!(log.pages.len(), 8192 + TWICE_WORDS);
+            assert_eq!([5_000, second].map(|words| log.reserve(&mut sweep, words)), [Ok(0), Ok(place)]);
+            assert_eq!(sweep.touched_bytes(), 8192 * 8);
+        }
+    }
+
+    #[test]
+    fn policies_have_the_names_that_are_typed() {
+        let names = Eviction::ALL.map(Eviction::name);
+        assert_eq!(names, ["fifo", "lru", "approximate_lru", "second_chance"]);
+    }
+
+    #[test]
     fn only_policies_that_look_at_the_age_reinsert() {
         for (eviction, young, old) in [
             (Eviction::Fifo, false, false),

@@ -341,7 +341,35 @@ mod tests {
     }
 
     #[test]
+    fn the_shortest_block_that_suffices_is_taken_up_to_512_words_and_a_little_longer_one_above() {
+        for (wanted, lengths, taken) in [
+            (100, [300, 101, 150], 1),
+            (2, [512, 3, 2], 2),
+            (512, [514, 513, 1_000], 1),
+            (1_000, [2_000, 1_100, 8_000], 1),
+            (2, [600, 700, 64], 2),
+        ] {
+            let (fits, mut free) = SegregatedFits::new(20_000).unwrap();
+            let blocks = lengths.map(|length| {
+                let block = fits.reserve(&mut free, length).unwrap();
+                // So that the blocks are not joined when they are released.
+                fits.reserve(&mut free, 2).unwrap();
+                block
+            });
+            for (block, length) in blocks.into_iter().zip(lengths) {
+                fits.release(&mut free, block, length);
+            }
+            assert_eq!(fits.reserve(&mut free, wanted), Ok(blocks[taken]), "{wanted} of {lengths:?}");
+        }
+    }
+
+    #[test]
     fn classes_rise_with_the_length() {
+        assert!((1..=EXACT_WORDS).all(|words| class_of(words) == words as usize));
+        for power in EXACT_WORDS.ilog2()..31 {
+            let steps = (0..=STEPS).map(|step| class_of((1 << power) + step * ((1 << power) / STEPS)));
+            assert!(steps.is_sorted_by(|one, next| one + 1 == *next || power == EXACT_WORDS.ilog2()));
+        }
         let mut last = 0;
         for words in
             (1..5_000).chain((13..32).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]))

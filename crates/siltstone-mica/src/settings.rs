@@ -71,9 +71,11 @@ impl StoreSettings {
     /// Returns settings for the items that fit in `memory_bytes`, including the index, if keys and values have
     /// `record_bytes` on average.
     pub fn for_memory(layout: ItemLayout, memory_bytes: u64, record_bytes: usize) -> Self {
-        // A 64th more for the bitmap of free blocks.
-        let item = item_bytes(layout, record_bytes, 0).max(16) as f64 * (1.0 + 1.0 / 64.0);
-        let items = memory_bytes as f64 / (item + BUCKET_BYTES as f64 * (1.0 + SPARE_SHARE) / STORE_LOAD);
+        let item = item_bytes(layout, record_bytes, 0).max(16) as f64;
+        // The bitmap of free blocks has a 64th of the bytes of the items.
+        let with_bitmap = item * (1.0 + 1.0 / 64.0);
+        let index = BUCKET_BYTES as f64 * (1.0 + SPARE_SHARE) / STORE_LOAD;
+        let items = memory_bytes as f64 / (with_bitmap + index);
         StoreSettings::with(layout, (items * item) as u64, items)
     }
 

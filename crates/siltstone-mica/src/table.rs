@@ -137,9 +137,7 @@ impl<S: Space, M: Mode> Table<S, M> {
             let seen = M::begin_read(header);
             if let Some(outcome) = self.try_get(home, seen, key.bytes, now_ms, to)
                 && M::is_unchanged(header, seen)
-                && (!S::LOSSY
-                    || !M::CONCURRENT_READS
-                    || outcome.is_none_or(|value| self.space.is_live(value.offset)))
+                && (!M::CONCURRENT_READS || outcome.is_none_or(|value| self.space.is_live(value.offset)))
             {
                 return outcome;
             }

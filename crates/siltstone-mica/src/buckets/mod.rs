@@ -202,7 +202,7 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
 
     /// Returns the number of entries of a main bucket, without its chain, whose offsets `is_it` accepts.
     pub fn count_in_main(&self, bucket: u32, is_it: impl Fn(u32) -> bool) -> usize {
-        let line = self.line(bucket.min(self.main - 1));
+        let line = self.line(self.home_of_bucket(bucket).bucket);
         line.used().filter(|slot| is_it(line.offset(*slot))).count()
     }
 

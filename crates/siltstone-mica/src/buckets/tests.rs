@@ -157,6 +157,8 @@ fn hashes_are_spread_over_all_buckets_and_partitions_do_not_matter() {
         .map(|number| one.home(0xa << 60 | number.wrapping_mul(0x9e37_79b9) << 20).bucket)
         .collect();
     assert_eq!(buckets.len(), 10, "keys of one partition use all its buckets");
+    let homes = [0, 9, 10, u32::MAX].map(|number| one.home_of_bucket(number).bucket());
+    assert_eq!(homes, [0, 9, 9, 9], "no number is that of a spare bucket");
 }
 
 #[test]

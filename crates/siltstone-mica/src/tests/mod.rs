@@ -379,6 +379,10 @@ fn settings_outside_their_limits_are_refused() {
     ] {
         assert!(bad.open::<Erew>().is_err(), "{bad:?}");
     }
+    // The limits themselves, and a log of half of the offsets but no more.
+    assert!(StoreSettings { partition_bits: 16, item_bytes: 16, ..store }.open::<Erew>().is_ok());
+    let log = |log_bytes| CacheSettings { log_bytes, offset_bits: 10, partition_bits: 16, ..cache };
+    assert!(log(4096).open::<Erew>().is_ok() && log(4097).open::<Erew>().is_err());
 }
 
 #[test]
@@ -387,8 +391,110 @@ fn memory_that_is_given_is_used_and_not_exceeded() {
         let store = StoreSettings::for_memory(ItemLayout::default(), bytes, 40).open::<Erew>().unwrap();
         let cache = CacheSettings::for_memory(ItemLayout::default(), bytes, 40).open::<Erew>().unwrap();
         for used in [store.account().total_bytes(), cache.account().total_bytes()] {
-            assert!(used as f64 <= bytes as f64 * 1.02 + 16_384.0, "{used} of {bytes}");
-            assert!(used as f64 >= bytes as f64 * 0.9 - 8_192.0, "{used} of {bytes}");
+            assert!(used as f64 <= bytes as f64 * 1.003 + 16_384.0, "{used} of {bytes}");
+            assert!(used as f64 >= bytes as f64 * 0.997 - 8_192.0, "{used} of {bytes}");
         }
     }
+}
+
+#[test]
+fn an_index_for_some_memory_is_as_long_as_the_items_that_fit_need() {
+    for layout in LAYOUTS {
+        let record_bytes = layout.fixed.map_or(40, |(key, value)| key + value);
+        let item = f64::from(layout.words(record_bytes, 0, false)) * 8.0;
+        let store = StoreSettings::for_memory(layout, 1 << 20, record_bytes);
+        let per_bucket = store.item_bytes as f64 / item / f64::from(store.buckets);
+        assert!((6.1..6.4).contains(&per_bucket), "{per_bucket}");
+        let cache = CacheSettings::for_memory(layout, 1 << 20, record_bytes);
+        let per_bucket = cache.log_bytes as f64 / item / f64::from(cache.buckets);
+        assert!((4.9..5.1).contains(&per_bucket), "{per_bucket}");
+    }
+}
+
+#[test]
+fn buckets_ascend_with_the_hash_and_have_the_items_of_their_hashes() {
+    let settings = StoreSettings { buckets: 8, ..StoreSettings::for_items(ItemLayout::default(), 8, 8, 8) };
+    let mut store = settings.open::<Erew>().unwrap();
+    for number in 0..8u64 {
+        let hash = number << 61 | 0x1234;
+        assert_eq!(store.bucket_of(hash), number as u32);
+        store.put(HashedKey { hash, bytes: &number.to_le_bytes() }, b"value", NEVER).unwrap();
+    }
+    for bucket in 0..8 {
+        let mut keys = Vec::new();
+        store.for_each_in_bucket(bucket, 0, |key, _, _| keys.push(key.to_vec()));
+        assert_eq!(keys, [u64::from(bucket).to_le_bytes()]);
+    }
+}
+
+#[test]
+fn a_log_has_gone_round_when_all_of_it_was_written() {
+    let mut cache = small_cache(Eviction::Fifo);
+    let empty = cache.touched_bytes();
+    for number in 0..256 {
+        assert!(!cache.has_gone_round(), "{number}");
+        assert_eq!(cache.touched_bytes(), empty + 16 * number);
+        put_number(&mut cache, number);
+    }
+    for number in 256..600 {
+        assert!(cache.has_gone_round());
+        assert_eq!(cache.touched_bytes(), empty + 4_096);
+        put_number(&mut cache, number);
+    }
+}
+
+#[test]
+fn a_cache_made_for_a_number_of_items_holds_nearly_all_of_them() {
+    let settings = CacheSettings::for_items(LAYOUTS[1], 5_120, 8, 8);
+    assert_eq!((settings.log_bytes, settings.buckets), (5_120 * 16, 1_024));
+    let mut cache = settings.open().unwrap();
+    (0..5_120).for_each(|number| put_number(&mut cache, number));
+    let held = (0..5_120).filter(|number| has_number(&cache, *number)).count();
+    assert!(held > 5_120 * 98 / 100, "{held}");
+}
+
+#[test]
+fn the_account_has_the_index_the_items_and_the_state_of_the_writers() {
+    let store = |item_bytes| {
+        let settings = StoreSettings::for_items(ItemLayout::default(), 100, 8, 8);
+        let settings = StoreSettings { item_bytes, buckets: 20, spare_buckets: 4, ..settings };
+        settings.open::<Erew>().unwrap().account()
+    };
+    let (small, large) = (store(1 << 20), store(3 << 20));
+    assert_eq!((small.index_bytes, small.item_bytes), (24 * 64, 1 << 20));
+    assert_eq!(large.item_bytes - small.item_bytes, 2 << 20);
+    assert_eq!(large.writer_bytes - small.writer_bytes, (2 << 20) / 64, "a bit per word");
+    assert!(small.writer_bytes > (1 << 20) / 64);
+    assert_eq!(large.total_bytes(), large.index_bytes + large.item_bytes + large.writer_bytes);
+    let cache = small_cache(Eviction::Fifo);
+    // A number of whole huge pages, which may be none.
+    assert_eq!(cache.huge_bytes() % (1 << 20), 0);
+    let account = cache.account();
+    assert_eq!(account.index_bytes, 2_000 * 64);
+    assert_eq!(account.writer_bytes, size_of::<Sweep>() as u64);
+}
+
+#[test]
+fn work_is_repeated_once_and_only_if_expired_items_were_removed() {
+    let mut store = StoreSettings::for_items(ItemLayout::default(), 100, 8, 8).open::<Erew>().unwrap();
+    store.put(hashed(b"key", spread), b"value", 2_000).unwrap();
+    let mut calls = |now_ms, full| {
+        let mut calls = 0;
+        let outcome: Result<(), Full> = store.with_room(now_ms, |_| {
+            calls += 1;
+            Err(full)
+        });
+        assert_eq!(outcome, Err(full));
+        calls
+    };
+    // Nothing has expired, then it is too soon, then there is an expired item, then none any more.
+    let times = [
+        (0, Full::Memory),
+        (999, Full::Index),
+        (2_000, Full::Shape),
+        (2_000, Full::Index),
+        (9_000, Full::Memory),
+    ];
+    assert_eq!(times.map(|(now_ms, full)| calls(now_ms, full)), [1, 1, 1, 2, 1]);
+    assert!(store.is_empty());
 }
