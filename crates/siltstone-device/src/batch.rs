@@ -210,6 +210,10 @@ mod tests {
         requests[1].aim(BLOCK as u64, 2);
         assert!(file.read_many(Purpose::Get, &mut requests[..2]).is_ok());
         assert_eq!(requests[1].bytes(), [2; 2]);
+        requests[1].bytes_mut()[1] = 9;
+        assert_eq!(requests[1].bytes(), [2, 9], "changed in place");
+        assert!(requests[1].heap_bytes() >= BLOCK);
+        assert_eq!(ReadRequest::new(0, BLOCK).heap_bytes(), 0);
     }
 
     #[test]

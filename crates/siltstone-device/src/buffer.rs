@@ -176,6 +176,28 @@ mod tests {
         assert!(buffer[..10] == [7; 10] && buffer[10..].iter().all(|&byte| byte == 0));
     }
 
+    /// In a thread of its own, whose buffer is new.
+    #[test]
+    fn a_thread_keeps_a_short_buffer_and_the_beginning_of_a_long_one_and_both_are_counted() {
+        let used = |bytes: usize| with_scratch(|buffer| buffer.resize(bytes));
+        let kept = || with_scratch(|buffer| buffer.heap_bytes());
+        let check = || {
+            assert_eq!(kept(), 0);
+            for (bytes, least) in [(40_000, 40_960), (1_000_000, SCRATCH_BYTES_MAX), (1, SCRATCH_BYTES_MAX)] {
+                used(bytes);
+                assert!((least..=SCRATCH_BYTES_MAX).contains(&kept()), "{bytes}: {}", kept());
+                // Other threads may have buffers as well.
+                assert!(scratch_bytes() >= kept());
+            }
+            let nested = with_scratch(|buffer| {
+                buffer.resize(10);
+                with_scratch(|other| other.heap_bytes())
+            });
+            assert_eq!(nested, 0, "a nested call has another buffer");
+        };
+        std::thread::scope(|scope| scope.spawn(check).join().unwrap());
+    }
+
     #[test]
     fn memory_is_kept_until_it_is_freed() {
         let mut buffer = AlignedBuffer::with_capacity(64 << 10);

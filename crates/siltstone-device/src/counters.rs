@@ -200,3 +200,60 @@ impl Sub for IoSnapshot {
         difference
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_purpose_has_its_counts_and_two_snapshots_differ_by_what_happened_between_them() {
+        let counters = IoCounters::default();
+        let add = |times: usize| {
+            for (number, purpose) in Purpose::ALL.into_iter().enumerate() {
+                assert_eq!(purpose as usize, number);
+                for _ in 0..times {
+                    counters.read(purpose, 10 + number);
+                    counters.write(purpose, 100 + number);
+                    counters.write(purpose, 0);
+                    counters.sync(purpose);
+                }
+            }
+        };
+        let count = |times: u64, number: u64| IoCount {
+            reads: times,
+            read_bytes: times * (10 + number),
+            writes: 2 * times,
+            write_bytes: times * (100 + number),
+            syncs: times,
+        };
+        add(1);
+        let before = counters.snapshot();
+        add(3);
+        let after = counters.snapshot();
+        for (number, purpose) in (0..).zip(Purpose::ALL) {
+            assert_eq!(after.of(purpose), count(4, number), "{}", purpose.name());
+            assert_eq!((after - before).of(purpose), count(3, number));
+        }
+        let sums = IoCount { reads: 44, read_bytes: 660, writes: 88, write_bytes: 4_620, syncs: 44 };
+        assert_eq!(after.total(), sums);
+    }
+
+    #[test]
+    fn gets_count_as_ended_some_checks_after_the_last_one() {
+        let (counters, mut gets) = (IoCounters::default(), RecentGets::default());
+        assert!(!gets.check(&counters));
+        counters.read(Purpose::Merge, 1);
+        assert!(!gets.check(&counters), "it was no get");
+        for _ in 0..2 {
+            counters.read(Purpose::Get, 1);
+            assert!((0..CHECKS_WITHOUT_GETS).all(|_| gets.check(&counters)));
+            assert!(!gets.check(&counters) && !gets.check(&counters));
+        }
+    }
+
+    #[test]
+    fn purposes_have_different_names() {
+        let names: std::collections::BTreeSet<_> = Purpose::ALL.map(Purpose::name).into();
+        assert_eq!((names.len(), names.first()), (Purpose::ALL.len(), Some(&"collect")));
+    }
+}

@@ -36,6 +36,7 @@ pub fn in_parallel<T: Send>(entries: u64, items: impl Iterator<Item = T> + Send,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
@@ -47,6 +48,17 @@ mod tests {
                 calls.fetch_add(1, Ordering::Relaxed);
             });
             assert_eq!((sum.into_inner(), calls.into_inner()), ((0..count).sum(), count));
+        }
+    }
+
+    #[test]
+    fn little_work_is_done_by_the_calling_thread_and_other_work_by_several() {
+        let own = std::thread::current().id();
+        in_parallel(ENTRIES_MIN - 1, 0..100, |_| assert_eq!(std::thread::current().id(), own));
+        if available_parallelism().is_ok_and(|processors| processors.get() > 1) {
+            // Neither item is done before another thread has begun the other.
+            let both = Barrier::new(2);
+            in_parallel(ENTRIES_MIN, 0..2, |_| drop(both.wait()));
         }
     }
 }

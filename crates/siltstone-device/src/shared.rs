@@ -59,3 +59,25 @@ pub(super) struct Usage {
     pub maps_appends: bool,
     pub is_read_only: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryDirectory;
+
+    #[test]
+    fn each_purpose_of_background_work_has_a_queue_of_its_own_and_no_other_has_one() {
+        let queues = PieceQueues::of(&MemoryDirectory::default());
+        let background =
+            [Purpose::Convert, Purpose::Merge, Purpose::Collect, Purpose::Index, Purpose::Maintain];
+        for purpose in Purpose::ALL {
+            let queue = queues.of_purpose(purpose);
+            assert_eq!(queue.is_some(), background.contains(&purpose), "{}", purpose.name());
+            let same = |other: &Purpose| match (queue, queues.of_purpose(*other)) {
+                (Some(one), Some(other)) => std::ptr::eq(one, other),
+                _ => false,
+            };
+            assert!(Purpose::ALL.iter().filter(|other| same(other)).all(|other| *other == purpose));
+        }
+    }
+}

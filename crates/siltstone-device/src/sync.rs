@@ -158,6 +158,37 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_waits_is_woken_before_its_time_is_up() {
+        const LONG: Duration = Duration::from_secs(300);
+        for all in [false, true] {
+            let (turn, changed) = (Mutex::new(0), Condvar::default());
+            let wait_for = |number| {
+                let begin = std::time::Instant::now();
+                loop {
+                    let turn = turn.lock();
+                    if *turn == number {
+                        break;
+                    }
+                    changed.wait_for(turn, LONG);
+                    assert!(begin.elapsed() < LONG);
+                }
+            };
+            let set = |number| {
+                *turn.lock() = number;
+                if all { changed.notify_all() } else { changed.notify_one() }
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    wait_for(1);
+                    set(2);
+                });
+                set(1);
+                wait_for(2);
+            });
+        }
+    }
+
+    #[test]
     fn a_lock_that_is_held_is_not_taken_again() {
         let (one, other) = (Mutex::new(()), RwLock::new(()));
         let held = (one.lock(), other.read());

@@ -316,6 +316,17 @@ mod tests {
     const BYTES: usize = 8192;
 
     #[test]
+    fn a_database_takes_three_quarters_of_the_files_that_the_process_may_have_open() {
+        assert_eq!([0, 4, 1024, 1 << 20].map(super::share_of), [0, 3, 768, 3 << 18]);
+        assert_eq!(crate::open_files_default(), super::share_of(super::limits().1));
+        let folder = folder();
+        let directory = Directory::new(SystemDirectory::open(folder.path()).unwrap(), Access::Buffered);
+        let (open, max) = directory.open_files().unwrap();
+        assert_eq!(open, 0);
+        assert!([super::limits().0, super::limits().1].map(super::share_of).contains(&max));
+    }
+
+    #[test]
     fn a_shortage_has_the_codes_of_this_system() {
         use rustix::io::Errno;
         let is_shortage = |code: Errno| crate::error::is_shortage(&code.into());

@@ -209,16 +209,13 @@ pub(super) fn is_removed(directory: &File, name: &str) -> io::Result<bool> {
 /// Creates missing directories from the top down, and syncs the name of each before the next is created. So after a
 /// crash only the deepest existing one may have an unsynced name, and that is synced in any case.
 fn create_durably(base: BorrowedFd<'_>, path: &Path) -> io::Result<File> {
-    match open_directory(base, path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-        Ok(handle) => {
-            return match sync_name(&handle) {
-                // A process that may not read the parent directory has not created this one.
-                Err(error) if error.kind() != ErrorKind::PermissionDenied => Err(error),
-                _ => Ok(handle),
-            };
-        }
+    // Another error than that it is missing is found again below.
+    if let Ok(handle) = open_directory(base, path) {
+        return match sync_name(&handle) {
+            // A process that may not read the parent directory has not created this one.
+            Err(error) if error.kind() != ErrorKind::PermissionDenied => Err(error),
+            _ => Ok(handle),
+        };
     }
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
         create_durably(base, above)?;

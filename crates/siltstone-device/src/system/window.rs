@@ -164,3 +164,78 @@ impl Drop for Window {
         let _ = unsafe { munmap(self.address, self.bytes) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::tests::folder;
+
+    fn create(folder: &tempfile::TempDir) -> File {
+        let path = folder.path().join("file");
+        File::options().read(true).write(true).create_new(true).open(path).unwrap()
+    }
+
+    /// Returns whether files of this folder are mapped: whether it is on one of the file systems that are known.
+    fn is_mapped(folder: &tempfile::TempDir) -> bool {
+        let file = create(folder);
+        let is_known = FILE_SYSTEMS.contains(&(fstatfs(&file).unwrap().f_type as u64));
+        let copied = Appending::default().copy(&file, 0, b"bytes");
+        std::fs::remove_file(folder.path().join("file")).unwrap();
+        assert_eq!(copied, if is_known { 5 } else { 0 });
+        is_known
+    }
+
+    #[test]
+    fn short_appends_are_copied_completely_across_pages_and_windows_and_after_syncs() {
+        let folder = folder();
+        if !is_mapped(&folder) {
+            return;
+        }
+        for (first, synced_every) in [(0, usize::MAX), (1, 3), (4_000, 100), (70_001, 1)] {
+            let folder = tempfile::tempdir_in(folder.path()).unwrap();
+            let file = create(&folder);
+            file.set_len(first).unwrap();
+            let mut appending = Appending::default();
+            let mut expected = vec![0; first as usize];
+            for round in 0..6_000 {
+                let bytes = vec![round as u8 | 1; 1 + round * 37 % COPIED_BYTES_MAX];
+                assert_eq!(appending.copy(&file, expected.len() as u64, &bytes), bytes.len(), "{round}");
+                expected.extend_from_slice(&bytes);
+                if round % synced_every == 1 {
+                    appending.synced();
+                }
+                let Appending::Mapped(window) = &appending else { panic!("it is mapped") };
+                let end = expected.len() - window.start as usize;
+                // The pages of the last bytes are writable, and not many further ones.
+                assert!(window.ready.end >= end || window.ready.is_empty());
+                assert!(window.ready.end <= end + READY_BYTES_MAX + READY_BYTES_MIN);
+                assert!(window.bytes >= WINDOW_BYTES_MIN && window.bytes <= WINDOW_BYTES_MAX);
+            }
+            let bytes = std::fs::read(folder.path().join("file")).unwrap();
+            assert!(bytes.starts_with(&expected) && bytes[expected.len()..].iter().all(|&byte| byte == 0));
+            assert!(bytes.len() <= expected.len() + expected.len().next_power_of_two().max(WINDOW_BYTES_MIN));
+        }
+    }
+
+    #[test]
+    fn a_longer_append_is_not_copied() {
+        let folder = folder();
+        let file = create(&folder);
+        let mut appending = Appending::default();
+        assert_eq!(appending.copy(&file, 0, &[1; COPIED_BYTES_MAX + 1]), 0);
+        assert_eq!(file.metadata().unwrap().len(), 0, "no space is reserved");
+        let copied = appending.copy(&file, 0, &[1; COPIED_BYTES_MAX]);
+        assert!([0, COPIED_BYTES_MAX].contains(&copied));
+        assert_eq!(copied > 0, matches!(appending, Appending::Mapped(_)));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_appended_to_by_calls_from_then_on() {
+        let folder = folder();
+        drop(create(&folder));
+        let file = File::open(folder.path().join("file")).unwrap();
+        let mut appending = Appending::default();
+        assert_eq!(appending.copy(&file, 0, b"bytes"), 0);
+        assert!(matches!(appending, Appending::Refused));
+    }
+}

@@ -1,3 +1,4 @@
+mod directories;
 #[cfg(all(
     target_os = "linux",
     target_arch = "x86_64",
@@ -353,7 +354,10 @@ fn an_appender_writes_pieces_that_read_back_with_the_end_padded() {
         let mut appender =
             Appender::new(directory.create(&name, access).unwrap(), Purpose::Convert, 32 << 10);
         let before = directory.io();
-        bytes.chunks(7919).for_each(|chunk| appender.append(chunk).unwrap());
+        for chunk in bytes.chunks(7919) {
+            appender.append(chunk).unwrap();
+            assert!(appender.heap_bytes() <= 2 * (32 << 10), "a piece in flight, and one that is collected");
+        }
         assert_eq!(appender.position(), bytes.len() as u64);
         let (file, length) = appender.finish().unwrap();
         let done = (directory.io() - before).of(Purpose::Convert);

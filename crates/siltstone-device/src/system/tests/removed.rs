@@ -245,8 +245,10 @@ fn without_their_names_retired_files_are_removed_ones() {
         .unwrap();
     let [idle, reader] = files;
     drop(idle);
+    assert_eq!((directory.unfreed_bytes(), directory.removed_bytes()), (1 << 20, 2 << 20));
     directory.remove_retired().unwrap();
     assert_eq!((names(&directory).len(), directory.unfreed_bytes()), (0, 1 << 20));
+    assert_eq!(directory.removed_bytes(), 1 << 20, "the other one only has a reader");
     // Another user of the directory may give the name to another file.
     let other = written(&directory, "read", 5);
     drop(reader);
