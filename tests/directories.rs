@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use siltstone::{Database, Error};
+use siltstone_testing::engines::complete_settings;
+use std::path::{Path, PathBuf};
 
 /// Writes, converts and merges, so that files are created, renamed and removed.
 fn work(database: &Database) {
@@ -53,8 +55,11 @@ fn no_file_of_a_database_has_a_standard_descriptor() {
         assert!(in_child(|| {
             // SAFETY: the child prints nothing, and nothing else uses these descriptors.
             (0..3).for_each(|descriptor| assert!(unsafe { libc::close(descriptor) } <= 0));
-            let database =
-                Database::builder(&path).engine(engine.settings()).background_threads(0).open().unwrap();
+            let database = Database::builder(&path)
+                .engine(complete_settings(engine))
+                .background_threads(0)
+                .open()
+                .unwrap();
             work(&database);
             let _ = database.get_many(&[1u32.to_be_bytes(), 2u32.to_be_bytes()]).unwrap();
             let is_closed = |descriptor| {
@@ -130,7 +135,7 @@ fn without_locks_a_database_is_opened_for_reading_only_and_the_error_says_what_t
     for engine in engines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
-        let open = || Database::builder(&path).engine(engine.settings()).background_threads(0).open();
+        let open = || Database::builder(&path).engine(complete_settings(engine)).background_threads(0).open();
         open().unwrap().put("key", "value").unwrap();
         assert!(in_child(|| {
             deny_locks();
@@ -157,7 +162,7 @@ fn a_directory_that_is_removed_while_it_is_open_is_noticed() {
         for is_replaced in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("db");
-            let database = Database::builder(&path).engine(engine.settings()).open().unwrap();
+            let database = Database::builder(&path).engine(complete_settings(engine)).open().unwrap();
             work(&database);
             std::fs::remove_dir_all(&path).unwrap();
             if is_replaced {
@@ -173,16 +178,23 @@ fn a_directory_that_is_removed_while_it_is_open_is_noticed() {
                 assert!(matches!(&refused, Err(Error::Removed { .. })), "{engine:?}: {refused:?}");
             }
         }
-        // Only the files in it, by `rm -r db/*`.
+        // Only what is in it, by `rm -r db/*`.
         let folder = tempfile::tempdir().unwrap();
-        let database = Database::builder(folder.path()).engine(engine.settings()).open().unwrap();
+        let database = Database::builder(folder.path()).engine(complete_settings(engine)).open().unwrap();
         database.put("key", "value").unwrap();
         for entry in std::fs::read_dir(folder.path()).unwrap() {
-            std::fs::remove_file(entry.unwrap().path()).unwrap();
+            let path = entry.unwrap().path();
+            if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }.unwrap();
         }
         assert!(matches!(database.sync(), Err(Error::Removed { .. })), "{engine:?}");
         assert!(database.close().is_err(), "{engine:?}");
     }
+}
+
+/// The files of a database, and of its disk if it has one.
+fn files_of(path: &Path) -> Vec<PathBuf> {
+    let of = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap().path());
+    of(path.to_owned()).chain(of(path.join("disk"))).filter(|path| path.is_file()).collect()
 }
 
 /// A pipe in place of each file that a database has by name: opening it would wait for a writer.
@@ -191,12 +203,10 @@ fn a_pipe_in_place_of_a_file_is_refused_by_name_and_never_waited_for() {
     for engine in engines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
-        let open = || Database::builder(&path).engine(engine.settings()).background_threads(0).open();
+        let open = || Database::builder(&path).engine(complete_settings(engine)).background_threads(0).open();
         work(&open().unwrap());
-        let names: Vec<_> =
-            std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        for name in names {
-            let file = path.join(&name);
+        for file in files_of(&path) {
+            let name = file.file_name().unwrap();
             let kept = std::fs::read(&file).unwrap();
             std::fs::remove_file(&file).unwrap();
             let mode = rustix::fs::Mode::from_raw_mode(0o666);
@@ -205,7 +215,7 @@ fn a_pipe_in_place_of_a_file_is_refused_by_name_and_never_waited_for() {
             let opened = open().map(drop);
             // What the database can do without: its lock is that of the directory, and counters begin again.
             let is_needed = name != "LOCK" && name != "USAGE";
-            let what = format!("{engine:?}, {name:?}: {opened:?}, {verified:?}");
+            let what = format!("{engine:?}, {file:?}: {opened:?}, {verified:?}");
             assert!(!is_needed || name == "MANIFEST.mirror" || opened.is_err(), "{what}");
             assert!(!is_needed || verified.as_ref().map_or(true, |damage| *damage > 0), "{what}");
             std::fs::remove_file(&file).unwrap();
@@ -220,7 +230,7 @@ fn a_run_that_a_killed_bulk_load_left_is_removed_by_the_next_opening() {
     for engine in engines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
-        let open = || Database::builder(&path).engine(engine.settings()).open().unwrap();
+        let open = || Database::builder(&path).engine(complete_settings(engine)).open().unwrap();
         open().put("key", "value").unwrap();
         let left = path.join(".siltstone-run-0123456789abcdef-0");
         std::fs::write(&left, "bytes").unwrap();
@@ -234,7 +244,7 @@ fn a_checkpoint_into_the_database_itself_is_refused() {
     for engine in engines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
-        let database = Database::builder(&path).engine(engine.settings()).open().unwrap();
+        let database = Database::builder(&path).engine(complete_settings(engine)).open().unwrap();
         database.put("key", "value").unwrap();
         std::os::unix::fs::symlink(&path, folder.path().join("link")).unwrap();
         for target in ["db", "db/copy", "db/a/b", "link/copy", "other/../db/copy"] {

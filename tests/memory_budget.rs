@@ -140,11 +140,6 @@ fn flashkey_with_an_index_on_flash_keeps_its_memory_budget() {
 }
 
 #[test]
-fn flashstore_keeps_its_memory_budget() {
-    keeps_its_budget("flashstore", &[("engine", "flashstore")]);
-}
-
-#[test]
 fn a_cache_on_flash_keeps_its_memory_budget() {
     let settings = [
         ("engine", "flashstore"),

@@ -1,4 +1,4 @@
-//! Caches on flash: FlashStore without a disk, and foyer, with the same bytes of flash and of memory. A get that finds
+//! Caches on flash: FlashStore as a cache, and foyer, with the same bytes of flash and of memory. A get that finds
 //! nothing is followed by a put. What counts is the share of gets that find their key, and what is written to flash.
 
 use crate::meter::{Memory, Reading};

@@ -47,12 +47,12 @@ enum Command {
         #[command(flatten)]
         choice: key_set::Choice,
     },
-    /// Compares caches on flash: FlashStore without a disk, and foyer.
+    /// Compares caches on flash: FlashStore as a cache, and foyer.
     Caches {
         #[command(flatten)]
         choice: caches::Choice,
     },
-    /// Runs the traces of FlashStore's paper on FlashStore and on other stores.
+    /// Runs the traces of FlashStore's paper on its engines and on other stores.
     Traces {
         #[command(flatten)]
         choice: traces::Choice,

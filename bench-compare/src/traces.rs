@@ -1,4 +1,4 @@
-//! The traces of FlashStore's paper (Figures 5 and 7) on FlashStore and on other stores, with direct I/O where a store
+//! The traces of FlashStore's paper (Figures 5 and 7) on its engines and on other stores, with direct I/O where a store
 //! supports it, and within a limit of memory, so that buffered stores read from the device as well.
 
 use crate::limit::{Group, Membership};
@@ -41,7 +41,8 @@ pub struct Choice {
     /// The directory of the stores.
     #[arg(long, default_value = "bench-compare/target/traces")]
     dir: PathBuf,
-    /// The directory of a slow disk: the other stores are on it, and FlashStore has it as its disk.
+    /// The directory of a slow disk: the other stores are on it, and FlashStore has it as its disk. Without it all
+    /// records are on flash, in `flashkey`.
     #[arg(long)]
     disk: Option<PathBuf>,
     /// The size of FlashStore's flash with a disk, as a share of the records.

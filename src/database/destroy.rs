@@ -130,7 +130,7 @@ mod tests {
         for kind in persistent {
             let path = directory.path().join(kind.name());
             let create = || {
-                let database = Database::builder(&path).engine(*kind).open().unwrap();
+                let database = Database::builder(&path).engine(kind.complete_settings()).open().unwrap();
                 database.put("key", "value").unwrap();
                 database
             };

@@ -64,6 +64,18 @@ impl EngineKind {
         EngineKind::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
+    /// Returns settings with which a database can be created: the defaults, and those without a default.
+    #[cfg(test)]
+    pub(crate) fn complete_settings(self) -> Box<dyn EngineSettings> {
+        let mut settings = self.settings();
+        if self == EngineKind::FlashStore {
+            for (name, value) in [("disk", "disk"), ("flash_bytes", "2MiB"), ("segment_bytes", "64KiB")] {
+                settings.set(name, value).unwrap();
+            }
+        }
+        settings
+    }
+
     /// Returns the engine with this number in the headers of its directories.
     #[doc(hidden)]
     pub fn from_number(number: u8) -> Option<EngineKind> {

@@ -5,6 +5,7 @@ use fastrand::Rng;
 use siltstone::engine::{Change, EngineKind, Step};
 use siltstone::{Batch, Bytes, ChangePosition, Database, Durability, Error, Result, WriteOptions};
 use siltstone_device::{Access, Directory};
+use siltstone_testing::engines::complete_settings;
 use siltstone_testing::{Call, Crash, FailingCall, SimulatedDirectory};
 use std::collections::BTreeMap;
 
@@ -55,7 +56,8 @@ impl Follower {
 }
 
 fn open(kind: EngineKind, device: &SimulatedDirectory) -> Result<Database> {
-    let builder = Database::builder("").engine(kind).change_feed(64 << 10).background_threads(0);
+    let builder =
+        Database::builder("").engine(complete_settings(kind)).change_feed(64 << 10).background_threads(0);
     builder.open_in(Directory::new(device.clone(), Access::Buffered))
 }
 

@@ -3,6 +3,7 @@
 
 use siltstone::engine::CommonSettings;
 use siltstone::{Builder, Compression, Database, EngineKind, Error, RepairOptions};
+use siltstone_testing::engines::complete_settings;
 use std::path::{Path, PathBuf};
 
 const ZSTD: Compression = Compression::Zstd { level: 3 };
@@ -15,7 +16,11 @@ fn builder(path: &Path, engine: EngineKind, compression: Compression) -> Builder
     let memory_budget = (engine == EngineKind::Mica).then_some(32 << 20);
     let common =
         CommonSettings { sample_bytes, memory_budget, partitions: Some(2), ..CommonSettings::default() };
-    Database::builder(path).engine(engine).common(common).background_threads(0).compression(compression)
+    Database::builder(path)
+        .engine(complete_settings(engine))
+        .common(common)
+        .background_threads(0)
+        .compression(compression)
 }
 
 fn json(number: u32) -> String {

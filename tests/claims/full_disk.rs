@@ -15,12 +15,11 @@ use tempfile::TempDir;
 /// The size of the file systems, in bytes.
 const SIZE: u64 = 40 << 20;
 /// The engines with files, by their settings. A FlashStore has its disk in the same file system.
-const ENGINES: [&[(&str, &str)]; 6] = [
+const ENGINES: [&[(&str, &str)]; 5] = [
     &[("engine", "silt")],
     &[("engine", "bloomstore")],
     &[("engine", "flashkey")],
     &[("engine", "flashkey"), ("ordered", "true")],
-    &[("engine", "flashstore")],
     &[
         ("engine", "flashstore"),
         ("disk", "disk"),

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use siltstone::{
     Access, BloomStoreSettings, Builder, Database, Disk, FlashKeySettings, FlashStoreSettings, SiltSettings,
 };
+use std::path::Path;
 use std::time::Instant;
 
 /// With its defaults.
@@ -51,18 +52,28 @@ pub const FLASHKEY: Kind = Kind {
     },
 };
 
-/// The engine `flashstore`, with all records on flash, or with a share of them and a disk.
+/// The engine `flashstore` with a share of the records on flash and a disk. Without a disk, `flashkey` with as many bits
+/// of hashes and unconfirmed overwrites: it keeps all records on flash.
 pub const FLASHSTORE: Kind = Kind {
     name: "flashstore",
     title: "Siltstone, FlashStore",
     has_direct: true,
     open: |opening| {
         let builder = builder(opening).memory_budget(flashstore_budget(opening));
-        open(builder.engine(flashstore(opening)).fixed(opening.key_size, opening.value_size))
+        let builder = match &opening.disk {
+            Some((disk, share)) => builder.engine(flashstore(opening, disk, *share)),
+            None => {
+                let (hash_bits, unconfirmed_max) = (FlashStoreSettings::default().hash_bits, UNCONFIRMED_MAX);
+                let settings =
+                    FlashKeySettings::default().hash_bits(hash_bits).unconfirmed_max(unconfirmed_max);
+                builder.engine(settings.segment_bytes(segment_bytes_of(opening, 1.0)))
+            }
+        };
+        open(builder.fixed(opening.key_size, opening.value_size))
     },
     options: |opening| {
         let cache = format!("memory budget {} B", flashstore_budget(opening));
-        described(opening, &cache, ", flashstore")
+        described(opening, &cache, if opening.disk.is_some() { ", flashstore" } else { ", flashkey" })
     },
 };
 
@@ -74,21 +85,25 @@ fn flashstore_budget(opening: &Opening) -> u64 {
     opening.cache_bytes + BESIDES_CACHE_BYTES * opening.keys
 }
 
-fn flashstore(opening: &Opening) -> FlashStoreSettings {
-    let record_bytes = (opening.key_size + opening.value_size) as f64 + FRAME_BYTES;
-    let settings = FlashStoreSettings::default();
-    let (settings, flash_bytes) = match &opening.disk {
-        Some((disk, share)) => {
-            let flash_bytes = (share * opening.keys as f64 * record_bytes) as u64;
-            let disk = Disk::at(disk).engine(silt_settings(opening).filter_last_store(Some(10)));
-            (settings.flash_bytes(flash_bytes).disk(disk), flash_bytes)
-        }
-        None => (settings, (opening.keys as f64 * record_bytes) as u64),
-    };
-    let segment_bytes = (flash_bytes / SEGMENTS_MIN).next_power_of_two();
-    settings.segment_bytes(segment_bytes.clamp(4096, FlashStoreSettings::default().segment_bytes))
+fn flashstore(opening: &Opening, disk: &Path, share: f64) -> FlashStoreSettings {
+    let disk = Disk::at(disk).engine(silt_settings(opening).filter_last_store(Some(10)));
+    let settings = FlashStoreSettings::default().flash_bytes(data_bytes(opening, share)).disk(disk);
+    settings.segment_bytes(segment_bytes_of(opening, share))
 }
 
+/// Returns the bytes of a share of the records in a log.
+fn data_bytes(opening: &Opening, share: f64) -> u64 {
+    let record_bytes = (opening.key_size + opening.value_size) as f64 + FRAME_BYTES;
+    (share * opening.keys as f64 * record_bytes) as u64
+}
+
+fn segment_bytes_of(opening: &Opening, share: f64) -> u64 {
+    let segment_bytes = (data_bytes(opening, share) / SEGMENTS_MIN).next_power_of_two();
+    segment_bytes.clamp(4096, FlashStoreSettings::default().segment_bytes)
+}
+
+/// The share of keys that may have an unconfirmed overwrite in FlashStore.
+const UNCONFIRMED_MAX: f64 = 0.25;
 /// The segments of a log that the data should have at least, so that open segments are a small part of the space.
 const SEGMENTS_MIN: u64 = 128;
 /// The smallest size of a segment, in bytes.

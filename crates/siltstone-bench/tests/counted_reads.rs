@@ -34,7 +34,7 @@ fn the_reads_per_get_are_those_that_the_system_counts() {
         (EngineKind::BloomStore, vec![]),
         (EngineKind::FlashKey, vec![]),
         (EngineKind::FlashKey, vec![no_index]),
-        (EngineKind::FlashStore, vec![]),
+        (EngineKind::FlashStore, vec![("cache", "true"), ("flash_bytes", "1GiB")]),
     ] {
         let settings =
             settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

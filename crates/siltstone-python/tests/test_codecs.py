@@ -11,6 +11,7 @@ import types
 
 import pytest
 import siltstone
+from conftest import settings_of
 
 ENGINES = ["silt", "flashkey", "flashstore", "bloomstore", "mica"]
 
@@ -252,7 +253,7 @@ def job():
 
 def damaged(path, values, bytes_of_value, engine="silt"):
     """A database with a key "job" whose value has these bytes."""
-    with siltstone.open(path, engine=engine) as db:
+    with siltstone.open(path, **settings_of(engine)) as db:
         db[b"job"] = bytes_of_value
     return siltstone.open(path, keys="str", values=values)
 
@@ -328,7 +329,7 @@ def test_compare_and_swap_compares_decoded_values(path):
 
 @pytest.mark.parametrize("engine", ENGINES[:-1])
 def test_threads_that_swap_and_pop_lose_and_repeat_nothing(path, engine):
-    with siltstone.open(path, keys="str", values="json", engine=engine) as db:
+    with siltstone.open(path, keys="str", values="json", **settings_of(engine)) as db:
         db["n"] = {"count": 0}
         db.put_many((f"item {number}", number) for number in range(200))
         taken, counted = [], threading.Barrier(4)

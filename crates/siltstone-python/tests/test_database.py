@@ -86,6 +86,7 @@ def test_unknown_codecs_and_settings_name_the_known_ones(path):
         ({"keys": "float"}, "uint"),
         ({"values": "xml"}, "float32"),
         ({"engine": "btree"}, "flashkey"),
+        ({"engine": "flashstore"}, "`disk`.*`cache`.*`flashkey`"),
         ({"durability": "always"}, "synced"),
         ({"access": "mapped"}, "direct"),
         ({"no_such_setting": 1}, "merge_ratio"),

@@ -8,6 +8,7 @@ import unittest
 
 import pytest
 import siltstone
+from conftest import settings_of
 
 # CPython: TestMappingProtocol and TestHashMappingProtocol of test.mapping_tests, without what only a dict can do.
 
@@ -149,8 +150,8 @@ def test_dbm_cases(path, tmp_path):
 @pytest.mark.parametrize("engine", ["silt", "flashkey", "flashstore", "bloomstore"])
 def test_checks_of_zict(path, engine):
     checks = pytest.importorskip("zict.tests.utils_test")
-    settings = {"flash_bytes": 4 << 20, "segment_bytes": 128 << 10} if engine == "flashstore" else {}
-    with siltstone.open(path, keys="str", engine=engine, **settings) as db:
+    settings = {"keys": "str", **settings_of(engine)}
+    with siltstone.open(path, **settings) as db:
         checks.check_mapping(db)
         db.clear()
         checks.check_empty_mapping(db)
@@ -158,7 +159,7 @@ def test_checks_of_zict(path, engine):
         checks.stress_test_mapping_updates(db)
         db.clear()
         checks.check_closing(db)
-    with siltstone.open(path + "2", keys="str", engine=engine, **settings) as db:
+    with siltstone.open(path + "2", **settings) as db:
         checks.check_bad_value_types(db)
 
 

@@ -11,6 +11,7 @@ import threading
 
 import pytest
 import siltstone
+from conftest import settings_of
 
 
 def in_child(work):
@@ -44,7 +45,7 @@ def test_a_fork_is_refused_with_a_remedy(path):
 
 @pytest.mark.parametrize("engine", ["silt", "flashkey", "flashstore", "bloomstore"])
 def test_a_database_that_is_read_only_survives_a_fork(path, engine):
-    with siltstone.open(path, keys="str", engine=engine) as db:
+    with siltstone.open(path, keys="str", **settings_of(engine)) as db:
         db.put_many((f"k{number}", b"1") for number in range(3000))
     os.chdir(os.path.dirname(path))
     with siltstone.open("db", "r") as db:

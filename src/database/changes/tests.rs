@@ -50,7 +50,7 @@ impl Follower {
 fn a_follower_of_the_feed_has_what_every_kind_of_write_leaves() {
     for kind in persistent() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let builder = Database::builder("").engine(kind).change_feed(FEED_BYTES);
+        let builder = Database::builder("").engine(kind.complete_settings()).change_feed(FEED_BYTES);
         let database = builder.open_in(directory).unwrap();
         let position = database.change_position().unwrap();
         let mut follower = Follower { records: BTreeMap::new(), position };

@@ -1,19 +1,13 @@
 use super::*;
-use crate::{BloomStoreSettings, FlashKeySettings, FlashStoreSettings, MicaSettings, SiltSettings};
+use crate::{EngineKind, FlashKeySettings};
 use std::time::Duration;
 
 /// Opens a database with each engine, and one that keeps the keys in order.
 fn databases(directory: &tempfile::TempDir) -> Vec<Database> {
     let builder = |name: &str| Database::builder(directory.path().join(name));
-    let opened = [
-        builder("silt").engine(SiltSettings::default()).open(),
-        builder("flashkey").engine(FlashKeySettings::default()).open(),
-        builder("ordered").engine(FlashKeySettings::default().ordered(true)).open(),
-        builder("flashstore").engine(FlashStoreSettings::default()).open(),
-        builder("bloomstore").engine(BloomStoreSettings::default()).open(),
-        builder("mica").engine(MicaSettings::default()).open(),
-    ];
-    opened.into_iter().map(Result::unwrap).collect()
+    let ordered = builder("ordered").engine(FlashKeySettings::default().ordered(true));
+    let plain = EngineKind::ALL.iter().map(|kind| builder(kind.name()).engine(kind.complete_settings()));
+    plain.chain([ordered]).map(|builder| builder.open().unwrap()).collect()
 }
 
 fn all<K, V>(table: &Table<K, V>) -> Vec<(K::Owned, V::Owned)>

@@ -79,6 +79,7 @@ impl EngineSettings for FlashStoreSettings {
     fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
         let Opening { directory, common, create, seed, disk, progress, .. } = opening;
         let Some(disk) = disk else {
+            // A cache.
             if create {
                 self.for_creation(common).create(&directory, common, seed)?;
             }
@@ -199,17 +200,28 @@ impl FlashStoreSettings {
         }))
     }
 
-    /// Returns an error if the stated disk contradicts what the database keeps.
+    /// Returns an error if the database has neither a disk nor is a cache, or if the stated disk contradicts what it
+    /// keeps.
     fn check_disk(&self, directory: &Directory, kept: &KeptSettings) -> Result<()> {
         let is_given = self.clone().given().contains(&"disk");
         let path = kept.get("disk").filter(|path| !path.is_empty());
+        let is_cache = kept.get("cache").is_some_and(|value| value == "true");
         let problem = match (path, self.disk.is_none()) {
-            (Some(path), true) if is_given => format!("no disk is stated, but {path} is the disk"),
-            (None, false) => format!("{} is stated as its disk, but it has none", self.disk.path().display()),
+            (None, _) if !is_cache => {
+                "it has neither a `disk` nor `cache`, and cannot be opened; create one of the engine `flashkey` for \
+                 its records"
+                    .into()
+            }
+            (Some(path), true) if is_given => {
+                format!("no disk is stated, but {path} is the disk; leave this setting out")
+            }
+            (None, false) => {
+                let stated = self.disk.path().display();
+                format!("{stated} is stated as its disk, but it has none; leave this setting out")
+            }
             _ => return Ok(()),
         };
-        let problem =
-            format!("the database in {}: {problem}; leave this setting out", directory.path().display());
+        let problem = format!("the database in {}: {problem}", directory.path().display());
         Err(Error::Setting { name: "disk", problem })
     }
 

@@ -50,13 +50,11 @@ settings! {
     /// # }
     /// ```
     pub struct FlashStoreSettings {
-        /// The bytes of flash that the logs may take, at least 16 segments with a disk or as a cache. Without these, a
-        /// put fails with `Error::NoRoom` if the live records with their `space` and a segment of each log would take
-        /// more; 0 for no limit.
+        /// The bytes of flash that the logs may take, at least 16 segments. It has to be given.
         flash_bytes: u64 = 0, 0..=1 << 60, kept;
         /// The directory to which records leave, fixed when the database is created: a database of any engine. Its id
         /// is kept, so the directory may move. `disk.engine` is the engine of a new disk, and `disk.NAME` is its
-        /// setting NAME. Half of a memory budget is the disk's.
+        /// setting NAME. Half of a memory budget is the disk's. A new database needs this or `cache`.
         disk: Disk = Disk::default(), (), kept;
         /// Whether a record that was found on the disk is put to flash as well, at once if there is space, otherwise
         /// when it is read a second time.
@@ -74,12 +72,9 @@ settings! {
         /// The number of queues. With 1, records that were read go round with all others (the paper). With 2, they stay
         /// in logs of their own, and new records leave earlier if they are not read.
         queues: u8 = 2, 1..=2, kept hidden;
-        /// Without a disk, the bytes of the logs per byte of live records, besides a segment of each of the four logs.
-        /// Writes wait for cleaning before there are more.
-        space: f64 = 1.3, 1.05..=4.0, kept;
         /// The bits of a key's hash that the index keeps, fixed when the database is created. A get of a key that is
-        /// not on flash costs N / 2^bits reads of flash, for N keys there. If records leave and this is not given, it
-        /// is chosen for 0.0005 reads when flash is full of records of the fixed size, or else of 64 bytes.
+        /// not on flash costs N / 2^bits reads of flash, for N keys there. If this is not given, it is chosen for
+        /// 0.0005 reads when flash is full of records of the fixed size, or else of 64 bytes.
         hash_bits: u8 = 38, HASH_BITS_MIN..=HASH_BITS_MAX, kept;
         /// The most bytes of a segment of the logs, fixed when the database is created. A segment is complete when it
         /// has a 64th of the data and at least 2 MiB, or as many.
@@ -114,53 +109,47 @@ fn refused(name: &'static str, problem: impl Into<String>) -> Result<()> {
 }
 
 impl FlashStoreSettings {
-    /// Returns whether records leave when flash is full.
-    fn recycles(&self) -> bool {
-        self.cache || !self.disk.is_none()
-    }
-
     /// Returns the settings with which a database is created.
     pub(super) fn for_creation(&self, common: &CommonSettings) -> FlashStoreSettings {
         let mut settings = self.clone();
-        if self.recycles() && !settings.given().contains(&"hash_bits") {
+        if !settings.given().contains(&"hash_bits") {
             settings.hash_bits = hash_bits(self.flash_bytes, common.fixed);
         }
         settings
     }
 
-    /// Checks the settings of a database against each other.
+    /// Checks that there is a disk or that this is a cache, that each setting that was given has an effect, and the
+    /// bytes of flash.
     fn check_together(&self) -> Result<()> {
+        let (without_effect, of_what) = match (self.disk.is_none(), self.cache) {
+            (true, _) if self.disk.has_settings() => {
+                let problem = "settings of the disk are stated, but no disk; state its directory";
+                return refused("disk", problem);
+            }
+            (true, false) => {
+                let problem = "records leave to a `disk`, or are lost with `cache`; give one of them, or use the \
+                               engine `flashkey`, whose data stays";
+                return refused("disk", problem);
+            }
+            (false, true) => {
+                let problem = "a database with a disk loses no record; leave `disk` or `cache` out";
+                return refused("cache", problem);
+            }
+            (true, true) => ("caches_reads", "of a cache"),
+            (false, false) => ("write_bytes_per_s", "with a disk"),
+        };
+        if self.clone().given().contains(&without_effect) {
+            return refused(without_effect, format!("it has no effect {of_what}; leave it out"));
+        }
         let least = SEGMENTS_MIN * self.segment_bytes;
-        if self.recycles() && self.flash_bytes < least {
+        if self.flash_bytes < least {
             let problem = format!(
                 "{} bytes are too few; use {least} or more, which are {SEGMENTS_MIN} segments of `segment_bytes`",
                 self.flash_bytes
             );
             return refused("flash_bytes", problem);
         }
-        if self.cache && !self.disk.is_none() {
-            return refused("cache", "a database with a disk loses no record; leave `disk` or `cache` out");
-        }
         Ok(())
-    }
-
-    /// Checks that each setting that was given has an effect.
-    fn check_effects(&self) -> Result<()> {
-        let of_what = match (self.recycles(), self.cache) {
-            (false, _) => {
-                (&["caches_reads", "usage", "queues", "write_bytes_per_s"][..], "without a disk or `cache`")
-            }
-            (true, true) => (&["caches_reads", "space"][..], "of a cache"),
-            (true, false) => (&["space", "write_bytes_per_s"][..], "with a disk"),
-        };
-        if self.disk.is_none() && self.disk.has_settings() {
-            return refused("disk", "settings of the disk are stated, but no disk; state its directory");
-        }
-        let given = self.clone().given().clone();
-        match of_what.0.iter().find(|name| given.contains(*name)) {
-            Some(name) => refused(name, format!("it has no effect {}; leave it out", of_what.1)),
-            None => Ok(()),
-        }
     }
 }
 
@@ -169,14 +158,15 @@ impl FlashKeyFamilySettings for FlashStoreSettings {
     const FIXED: &'static [&'static str] = &["hash_bits", "segment_bytes", "cache"];
 
     fn of_logs(&self) -> LogSettings {
-        let recycling = self.recycles().then_some(Recycling {
+        let recycling = Recycling {
             begin_bytes: begin_bytes(self.flash_bytes, self.usage, self.segment_bytes),
             most_bytes: self.flash_bytes,
             queues: self.queues,
-        });
+        };
         LogSettings {
-            space: self.space,
-            capacity: if recycling.is_some() || self.flash_bytes == 0 { u64::MAX } else { self.flash_bytes },
+            // Without an effect: `recycling` bounds the logs.
+            space: 1.0,
+            capacity: u64::MAX,
             hash_bits: u32::from(self.hash_bits),
             victim: Victim::CostBenefit,
             classes: 3,
@@ -184,7 +174,7 @@ impl FlashKeyFamilySettings for FlashStoreSettings {
             index_in_memory: 1.0,
             unconfirmed_max: UNCONFIRMED_MAX,
             ordered: false,
-            recycling,
+            recycling: Some(recycling),
             has_below: !self.disk.is_none(),
             #[cfg(feature = "mistakes")]
             mistake: self.mistake,
@@ -198,7 +188,6 @@ impl FlashKeyFamilySettings for FlashStoreSettings {
     fn check_creation(&self, common: &CommonSettings) -> Result<()> {
         self.check_limits()?;
         self.check_no_blocks(common)?;
-        self.check_effects()?;
         self.check_together()
     }
 
@@ -210,7 +199,6 @@ impl FlashKeyFamilySettings for FlashStoreSettings {
         self.adopt_fixed(&kept)?;
         // The path alone is kept.
         self.disk = stated.moved_to(self.disk.path().to_owned());
-        self.check_effects()?;
         self.check_together()
     }
 }

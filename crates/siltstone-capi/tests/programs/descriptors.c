@@ -26,6 +26,7 @@ static siltstone_t *open_engine(const char *directory, const char *engine, const
     siltstone_options_t *options = siltstone_options_create();
     siltstone_options_set(options, "engine", engine);
     if (strcmp(engine, "flashstore") == 0) {
+        siltstone_options_set(options, "disk", "disk");
         siltstone_options_set(options, "flash_bytes", "4MiB");
         siltstone_options_set(options, "segment_bytes", "128KiB");
     }

@@ -59,6 +59,8 @@ static int count_all(const siltstone_t *db) {
 }
 
 static void two_directories(void) {
+    CHECK(open_with(in("flash"), (const char *[][2]){{"engine", "flashstore"}}, 1) == NULL);
+    CHECK(failed(SILTSTONE_ERROR_ARGUMENT, "or use the engine `flashkey`"));
     const char *settings[][2] = {
         {"engine", "flashstore"}, {"disk", in("disk")}, {"flash_bytes", "4MiB"}, {"segment_bytes", "128KiB"}};
     siltstone_t *db = open_with(in("flash"), settings, 4);

@@ -1,6 +1,5 @@
 //! What the FlashStore engine of this crate costs, derived from its formats and its policy. Its logs and their index
-//! are those of FlashKey, and without a disk it is cleaned as FlashKey is. `tests/model_vs_measured` compares the
-//! results with the engine's own counters.
+//! are those of FlashKey. `tests/model_vs_measured` compares the results with the engine's own counters.
 
 use super::costs::{FlashStoreRam, FlashStoreWrites};
 use crate::error::{ModelError, fraction, positive};
@@ -22,8 +21,6 @@ const MARKERS_MIN: f64 = 0.002;
 /// What is below the flash.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub enum Below {
-    /// Nothing: all records stay on flash.
-    Nothing,
     /// Nothing, and records are lost when they leave: a cache. A get that misses is followed by a put.
     Cache {
         /// The share of puts that are admitted.
@@ -36,7 +33,7 @@ pub enum Below {
 /// The records and the engine's settings. All but the records and the flash have the engine's defaults.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct FlashStoreLayout {
-    /// The records, the index and the segments; `space` counts without a disk only.
+    /// The records, the index and the segments; `space` follows from the flash.
     pub logs: FlashKeyLayout,
     /// The bytes of flash that the logs may take.
     pub flash_bytes: f64,
@@ -55,7 +52,6 @@ impl FlashStoreLayout {
     pub fn new(key_bytes: f64, value_bytes: f64, flash_bytes: f64) -> Self {
         let settings = FlashStoreSettings::default();
         let logs = FlashKeyLayout {
-            space: settings.space,
             hash_bits: settings.hash_bits.into(),
             segment_bytes: settings.segment_bytes as f64,
             unconfirmed_max: costs::UNCONFIRMED_MAX,
@@ -75,9 +71,6 @@ impl FlashStoreLayout {
     /// Checks that such records and settings are possible.
     pub fn check(&self) -> Result<(), ModelError> {
         self.logs.check()?;
-        if self.below == Below::Nothing {
-            return Ok(());
-        }
         if let Below::Cache { admitted } = self.below {
             fraction("admitted puts", admitted)?;
             positive("admitted puts", admitted)?;
@@ -97,12 +90,9 @@ impl FlashStoreLayout {
         self.check()?;
         let store = self.store_with(popularity, gets_per_put, 0.0)?;
         // Markers take space of records. How many there are depends on what is written.
-        let writes = store.writes()?;
+        let writes = store.writes();
         let markers = writes.markers / (writes.puts + writes.promoted + writes.moved);
-        match store.recycled {
-            Some(_) if markers > MARKERS_MIN => self.store_with(popularity, gets_per_put, markers),
-            _ => Ok(store),
-        }
+        if markers > MARKERS_MIN { self.store_with(popularity, gets_per_put, markers) } else { Ok(store) }
     }
 
     /// Returns the steady state if the logs have this many bytes of markers per byte of records.
@@ -114,26 +104,15 @@ impl FlashStoreLayout {
     ) -> Result<FlashStoreStore, ModelError> {
         let of_all = self.logs.store(popularity.keys())?;
         let frame_bytes = of_all.frame_bytes * (1.0 + markers);
-        let recycled = match &self.below {
-            Below::Nothing => None,
-            below => {
-                let tombstone = of_all.tombstone_bytes() / frame_bytes;
-                Some(self.recycling(below, frame_bytes, tombstone, gets_per_put).steady(popularity)?)
-            }
-        };
-        let (logs, disk) = match (&recycled, &self.below) {
-            (Some(recycled), below) => {
-                let entries = recycled.keys_on_flash + self.dead_entries(recycled);
-                // The bytes of the logs, for the number of entries there.
-                let space = (self.room_bytes() / entries / frame_bytes).max(1.0 + f64::EPSILON);
-                let logs = FlashKeyLayout { space, ..self.logs.clone() }.store(entries)?;
-                let disk = match below {
-                    Below::Disk(layout) => Some(layout.silt(popularity.keys())?),
-                    _ => None,
-                };
-                (logs, disk)
-            }
-            (None, _) => (of_all, None),
+        let tombstone = of_all.tombstone_bytes() / frame_bytes;
+        let recycled = self.recycling(frame_bytes, tombstone, gets_per_put).steady(popularity)?;
+        let entries = recycled.keys_on_flash + self.dead_entries(&recycled);
+        // The bytes of the logs, for the number of entries there.
+        let space = (self.room_bytes() / entries / frame_bytes).max(1.0 + f64::EPSILON);
+        let logs = FlashKeyLayout { space, ..self.logs.clone() }.store(entries)?;
+        let disk = match &self.below {
+            Below::Disk(layout) => Some(layout.silt(popularity.keys())?),
+            Below::Cache { .. } => None,
         };
         let (layout, popularity) = (self.clone(), popularity.clone());
         Ok(FlashStoreStore { layout, popularity, gets_per_put, logs, recycled, disk })
@@ -149,18 +128,11 @@ impl FlashStoreLayout {
         costs::places(self.flash_bytes as u64) as f64
     }
 
-    fn recycling(
-        &self,
-        below: &Below,
-        frame_bytes: f64,
-        tombstone: f64,
-        gets_per_put: f64,
-    ) -> SegmentRecycling {
-        let missed = match below {
+    fn recycling(&self, frame_bytes: f64, tombstone: f64, gets_per_put: f64) -> SegmentRecycling {
+        let missed = match &self.below {
             Below::Disk(_) if self.caches_reads => Missed::Admitted { places: self.places() },
             Below::Disk(_) => Missed::Stays,
             Below::Cache { admitted } => Missed::Put { admitted: *admitted, tombstone },
-            Below::Nothing => Missed::Stays,
         };
         SegmentRecycling {
             room: self.room_bytes() / frame_bytes,
@@ -184,8 +156,8 @@ pub struct FlashStoreStore {
     pub layout: FlashStoreLayout,
     /// The logs and their index.
     pub logs: FlashKeyStore,
-    /// What leaves; `None` if nothing does.
-    pub recycled: Option<Recycled>,
+    /// What leaves.
+    pub recycled: Recycled,
     /// The store on the disk, which has had each key.
     pub disk: Option<Silt>,
     #[serde(skip)]
@@ -204,25 +176,13 @@ impl FlashStoreStore {
         Ok(store)
     }
 
-    fn appends(&self, recycled: &Recycled) -> Appends {
-        let user = recycled.user_appends;
-        Appends { promoted: recycled.promoted / user, moved: recycled.moved / user, recycles: true }
-    }
-
     /// Returns the writes to flash.
-    pub fn writes(&self) -> Result<FlashStoreWrites, ModelError> {
-        let (user, tombstones, promoted, writes) = match &self.recycled {
-            Some(recycled) => {
-                let writes = self.logs.writes_of(&self.popularity, self.appends(recycled));
-                (recycled.user_appends, recycled.tombstones, recycled.promoted, writes)
-            }
-            None => {
-                let appends = self.logs.appends_per_put(&self.popularity)?;
-                (1.0, 0.0, 0.0, self.logs.writes(&self.popularity, appends))
-            }
-        };
+    pub fn writes(&self) -> FlashStoreWrites {
+        let Recycled { user_appends: user, tombstones, promoted, moved, .. } = self.recycled;
+        let appends = Appends { promoted: promoted / user, moved: moved / user, recycles: true };
+        let writes = self.logs.writes_of(&self.popularity, appends);
         let promoted = promoted * writes.puts;
-        Ok(FlashStoreWrites {
+        FlashStoreWrites {
             puts: user * writes.puts,
             tombstones: tombstones * self.logs.tombstone_bytes() / self.layout.logs.item_bytes(),
             promoted,
@@ -230,24 +190,18 @@ impl FlashStoreStore {
             markers: user * writes.markers,
             redo: user * writes.redo,
             saved_index: user * writes.saved_index,
-        })
+        }
     }
 
     /// Returns the records appended to all logs per put.
-    pub fn appends_per_put(&self) -> Result<f64, ModelError> {
-        match &self.recycled {
-            Some(recycled) => Ok(recycled.appends_per_put()),
-            None => self.logs.appends_per_put(&self.popularity),
-        }
+    pub fn appends_per_put(&self) -> f64 {
+        self.recycled.appends_per_put()
     }
 
     /// Returns the older records that are read one by one per put: those of overwrites beyond the share that may be
     /// unconfirmed.
     pub fn confirmed_per_put(&self) -> f64 {
-        let Some(recycled) = &self.recycled else {
-            let appends = self.logs.appends_per_put(&self.popularity).unwrap_or(1.0);
-            return self.logs.background_reads_per_put(&self.popularity, appends);
-        };
+        let recycled = &self.recycled;
         let noted = (1.0 - self.logs.replaced_at_once(&self.popularity)) * recycled.flash_gets;
         let unconfirmed = self.layout.dead_entries(recycled);
         noted * (1.0 - unconfirmed / recycled.dead_entries.max(f64::MIN_POSITIVE)).max(0.0)
@@ -256,10 +210,6 @@ impl FlashStoreStore {
     /// Returns the maximum number of bytes on flash: the logs when a put waits, with the padding of their files, a
     /// saved index, the next one, and redo.
     pub fn flash_bytes(&self) -> f64 {
-        if self.recycled.is_none() {
-            let items = self.popularity.keys() * (self.layout.logs.key_bytes + self.layout.logs.value_bytes);
-            return self.logs.space_amplification() * items;
-        }
         let FlashStoreLayout { flash_bytes, logs, .. } = &self.layout;
         let padding = flash_bytes / logs.segment_bytes * costs::FILE_ALIGNMENT as f64;
         flash_bytes + padding + self.logs.index_files_bytes()
@@ -267,46 +217,32 @@ impl FlashStoreStore {
 
     /// Returns the maximum number of bytes on the disk.
     pub fn disk_bytes(&self) -> f64 {
-        match (&self.recycled, &self.disk) {
-            (Some(recycled), Some(disk)) => {
-                let items = disk.keys * disk.item_bytes;
-                disk.space_amplification(&recycled.destaged_popularity) * items
-            }
-            _ => 0.0,
-        }
+        let bytes = |disk: &Silt| {
+            disk.space_amplification(&self.recycled.destaged_popularity) * disk.keys * disk.item_bytes
+        };
+        self.disk.as_ref().map_or(0.0, bytes)
     }
 
     /// Returns the bytes that background work of the disk reads per byte put.
     pub fn disk_background_reads(&self) -> f64 {
-        match (&self.recycled, &self.disk) {
-            (Some(recycled), Some(disk)) => {
-                recycled.destaged * disk.background_reads(disk.turn(&recycled.destaged_popularity))
-            }
-            _ => 0.0,
-        }
+        let reads = |disk: &Silt| disk.background_reads(disk.turn(&self.recycled.destaged_popularity));
+        self.recycled.destaged * self.disk.as_ref().map_or(0.0, reads)
     }
 
     /// Returns the records that are written to the disk per put.
     pub fn destaged_per_put(&self) -> f64 {
-        match (&self.recycled, &self.disk) {
-            (Some(recycled), Some(_)) => recycled.destaged,
-            _ => 0.0,
-        }
+        if self.disk.is_some() { self.recycled.destaged } else { 0.0 }
     }
 
     /// Returns the bytes that are written to the disk per byte put.
     pub fn disk_writes(&self) -> f64 {
-        match (&self.recycled, &self.disk) {
-            (Some(recycled), Some(disk)) => {
-                recycled.destaged * disk.writes(&recycled.destaged_popularity).total()
-            }
-            _ => 0.0,
-        }
+        let writes = |disk: &Silt| disk.writes(&self.recycled.destaged_popularity).total();
+        self.recycled.destaged * self.disk.as_ref().map_or(0.0, writes)
     }
 
     /// Returns the share of gets of existing keys that find their record on flash.
     pub fn flash_gets(&self) -> f64 {
-        self.recycled.as_ref().map_or(1.0, |recycled| recycled.flash_gets)
+        self.recycled.flash_gets
     }
 
     /// Returns the reads of flash for a get that finds its record there.
@@ -321,10 +257,8 @@ impl FlashStoreStore {
 
     /// Returns the reads of the disk for a get that finds its record there.
     pub fn reads_per_disk_get(&self) -> f64 {
-        match (&self.recycled, &self.disk) {
-            (Some(recycled), Some(disk)) => disk.reads_per_get(&recycled.destaged_popularity),
-            _ => 0.0,
-        }
+        let reads = |disk: &Silt| disk.reads_per_get(&self.recycled.destaged_popularity);
+        self.disk.as_ref().map_or(0.0, reads)
     }
 
     /// Returns the reads of the disk for a get of a key that is nowhere.
@@ -333,42 +267,24 @@ impl FlashStoreStore {
     }
 
     /// Returns the average memory, without what only a running job uses.
-    pub fn ram(&self) -> Result<FlashStoreRam, ModelError> {
-        let Some(recycled) = &self.recycled else {
-            let ram = self.logs.ram_of_overwriting(&self.popularity)?;
-            return Ok(self.of_logs(ram));
-        };
-        let ram = self.logs.ram();
-        let (entries, dead) = (self.logs.keys, self.layout.dead_entries(recycled));
-        Ok(FlashStoreRam {
-            marks: self.logs.marks_bytes(entries),
-            unconfirmed: notes_bytes(dead),
-            admission: self.admission_bytes(),
-            disk: self.disk.as_ref().map_or(0.0, |disk| disk.ram().total()),
-            ..self.of_logs(ram)
-        })
+    pub fn ram(&self) -> FlashStoreRam {
+        let unconfirmed = notes_bytes(self.layout.dead_entries(&self.recycled));
+        let disk = self.disk.as_ref().map_or(0.0, |disk| disk.ram().total());
+        FlashStoreRam { unconfirmed, disk, ..self.of_logs(self.logs.ram()) }
     }
 
     /// Returns the peak of memory of a store that is written as fast as it accepts writes.
     pub fn ram_peak(&self) -> FlashStoreRam {
-        let peak = self.of_logs(self.logs.ram_peak());
-        if self.recycled.is_none() {
-            return peak;
-        }
-        FlashStoreRam {
-            marks: self.logs.marks_bytes(self.logs.keys),
-            admission: self.admission_bytes(),
-            disk: self.disk.as_ref().map_or(0.0, |disk| disk.ram_peak().total()),
-            ..peak
-        }
+        let disk = self.disk.as_ref().map_or(0.0, |disk| disk.ram_peak().total());
+        FlashStoreRam { disk, ..self.of_logs(self.logs.ram_peak()) }
     }
 
     fn of_logs(&self, ram: crate::flashkey::FlashKeyRam) -> FlashStoreRam {
         FlashStoreRam {
             index: ram.index,
-            marks: 0.0,
+            marks: self.logs.marks_bytes(self.logs.keys),
             unconfirmed: ram.unconfirmed,
-            admission: 0.0,
+            admission: self.admission_bytes(),
             buffers: ram.log_buffers + ram.confirm_buffers + ram.clean_buffers,
             fixed: ram.fixed,
             disk: 0.0,

@@ -91,7 +91,7 @@ pub fn plan_cache(demand: &CacheDemand) -> Result<CachePlan, ModelError> {
     demand.check()?;
     let store = demand.fitted()?;
     let budget = demand.flash.bytes * demand.flash.erase_cycles / demand.lifetime_s;
-    if demand.written_per_s(&store)? <= budget {
+    if demand.written_per_s(&store) <= budget {
         return demand.plan(&store, None);
     }
     let (mut low, mut high) = (ADMITTED_MIN, 1.0);
@@ -99,7 +99,7 @@ pub fn plan_cache(demand: &CacheDemand) -> Result<CachePlan, ModelError> {
     for _ in 0..HALVINGS {
         let admitted: f64 = f64::sqrt(low * high);
         let store = demand.store(&admitting(&store.layout, admitted))?;
-        if demand.written_per_s(&store)? <= budget {
+        if demand.written_per_s(&store) <= budget {
             (low, kept) = (admitted, store);
         } else {
             high = admitted;
@@ -166,8 +166,8 @@ impl CacheDemand {
         Ok(store)
     }
 
-    fn written_per_s(&self, store: &FlashStoreStore) -> Result<f64, ModelError> {
-        Ok(self.puts_per_s() * (self.key_bytes + self.value_bytes) * store.writes()?.total())
+    fn written_per_s(&self, store: &FlashStoreStore) -> f64 {
+        self.puts_per_s() * (self.key_bytes + self.value_bytes) * store.writes().total()
     }
 
     fn plan(&self, store: &FlashStoreStore, budget: Option<f64>) -> Result<CachePlan, ModelError> {
@@ -176,7 +176,7 @@ impl CacheDemand {
         let record_cache_bytes = (self.ram_bytes - ram_bytes).max(0.0);
         let ram_hits = self.hits_of_lru(record_cache_bytes);
         let hit_ratio = store.flash_gets();
-        let written_per_s = self.written_per_s(store)?;
+        let written_per_s = self.written_per_s(store);
         let mut settings = Vec::new();
         if self.fixed {
             settings.push(("fixed", Value::Lengths(self.key_bytes as u64, self.value_bytes as u64)));
@@ -195,14 +195,14 @@ impl CacheDemand {
             ram_hits: ram_hits.min(hit_ratio),
             reads_per_get: (hit_ratio - ram_hits).max(0.0) * store.reads_per_flash_get()
                 + (1.0 - hit_ratio) * store.reads_per_flash_miss(),
-            objects: store.recycled.as_ref().map_or(0.0, |recycled| recycled.keys_on_flash),
+            objects: store.recycled.keys_on_flash,
             ram_bytes,
             record_cache_bytes,
             flash_bytes: store.flash_bytes(),
             written_per_s,
             admitted: match layout.below {
                 Below::Cache { admitted } => admitted,
-                _ => 1.0,
+                Below::Disk(_) => 1.0,
             },
             lifetime_s: self.flash.bytes * self.flash.erase_cycles / written_per_s,
         })

@@ -92,9 +92,9 @@ fn candidate(demand: &Demand, store: &FlashStoreStore) -> Option<Candidate> {
         disk_writes: store.disk_writes(),
         disk_background_reads: store.disk_background_reads(),
         disk_bytes: store.disk_bytes(),
-        write_amplification: store.writes().ok()?.total() + demand.synced_excess(),
+        write_amplification: store.writes().total() + demand.synced_excess(),
         // Each segment that is recycled is read.
-        background_reads: store.appends_per_put().ok()? * store.logs.frame_bytes / item_bytes,
+        background_reads: store.appends_per_put() * store.logs.frame_bytes / item_bytes,
         background_reads_per_put: store.confirmed_per_put(),
         space_amplification: store.flash_bytes() / demand.data_bytes(),
         open_files: (store.logs.files_max() + disk.store_files_max() + OTHER_FILES).ceil(),

@@ -1,4 +1,4 @@
-//! FlashStore's row. Its databases have a disk, except those of one partition.
+//! FlashStore's rows: with a disk, and as a cache.
 
 use super::{FileKind, Job, OPERATIONS_MIN, TestEngine, random_memory_budget};
 use crate::flips::DISK;
@@ -14,31 +14,17 @@ const FLASH_BYTES: u64 = 16 * SEGMENT_BYTES;
 
 const JOBS: [Job; 2] = [Job::new("cleanings", 1.0), Job::new("disk_writes", 1.0)];
 
-const FILE_KINDS: [FileKind; 6] = [
-    // Without a disk, so that all records are in these files.
-    kind("user log of flashstore", ("log-", ""), without_disk, ("space", "4")),
-    kind("moved log of flashstore", ("moved", ""), without_disk, ("space", "4")),
-    kind("manifest of flashstore", ("MANIFEST", "MANIFEST"), over_disk, ("usage", "0.9")),
-    kind("user log over a disk", ("log-", ""), over_disk, ("usage", "0.9")),
-    kind("claim of a disk", ("disk/FLASHSTORE", ""), over_disk, ("usage", "0.9")),
-    kind("store of a disk", ("disk/", ".sorted"), over_disk, ("usage", "0.9")),
+const FILE_KINDS: [FileKind; 5] = [
+    kind("manifest of flashstore", ("MANIFEST", "MANIFEST")),
+    kind("user log over a disk", ("log-", "")),
+    kind("moved log over a disk", ("moved", "")),
+    kind("claim of a disk", ("disk/FLASHSTORE", "")),
+    kind("store of a disk", ("disk/", ".sorted")),
 ];
 
-const fn kind(
-    name: &'static str,
-    affixes: (&'static str, &'static str),
-    settings: fn(&CommonSettings) -> Box<dyn EngineSettings>,
-    in_log: (&'static str, &'static str),
-) -> FileKind {
-    FileKind { name, affixes, is_fixed: false, settings, block_bytes: None, in_log }
-}
-
-fn without_disk(_: &CommonSettings) -> Box<dyn EngineSettings> {
-    FlashStoreSettings::default().segment_bytes(SEGMENT_BYTES).space(1.1).into()
-}
-
-fn over_disk(_: &CommonSettings) -> Box<dyn EngineSettings> {
-    with_disk().into()
+const fn kind(name: &'static str, affixes: (&'static str, &'static str)) -> FileKind {
+    let settings: fn(&CommonSettings) -> Box<dyn EngineSettings> = |_| with_disk().into();
+    FileKind { name, affixes, is_fixed: false, settings, block_bytes: None, in_log: ("usage", "0.9") }
 }
 
 /// Returns a disk with stores of a few dozen records.
@@ -49,6 +35,13 @@ fn disk() -> Disk {
 
 fn with_disk() -> FlashStoreSettings {
     FlashStoreSettings::default().segment_bytes(SEGMENT_BYTES).flash_bytes(FLASH_BYTES).disk(disk())
+}
+
+/// Returns settings with which a database of an engine can be created: the defaults, and for FlashStore a disk in its
+/// directory and little flash.
+pub fn complete_settings(kind: EngineKind) -> Box<dyn EngineSettings> {
+    let flashstore = || FlashStoreSettings::default().segment_bytes(64 << 10).flash_bytes(2 << 20);
+    if kind == EngineKind::FlashStore { flashstore().disk(Disk::at(DISK)).into() } else { kind.settings() }
 }
 
 impl TestEngine {
@@ -135,12 +128,6 @@ pub(super) fn random_flashstore(
     let mut of_memory = fastrand::Rng::with_seed(random.get_seed());
     common.block_bytes = None;
     common.memory_budget = random_memory_budget(&mut of_memory).map(|bytes| 2 * bytes);
-    // Whether there is a disk is fixed when the database is created, so it depends on what is fixed as well.
-    if common.partitions == Some(1) {
-        return FlashStoreSettings::default()
-            .segment_bytes(SEGMENT_BYTES)
-            .space([1.05, 1.25, 2.0][random.usize(..3)]);
-    }
     with_disk()
         .flash_bytes(FLASH_BYTES * [1, 1, 2, 4][random.usize(..4)])
         .usage([0.5, 0.65, 0.95][random.usize(..3)])

@@ -8,6 +8,7 @@ pub mod mistakes;
 mod silt;
 
 pub use flashkey::cleaning;
+pub use flashstore::complete_settings;
 
 use crate::append_log::{self, AppendLogSettings};
 use crate::omission::Omission;

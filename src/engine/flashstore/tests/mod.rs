@@ -2,11 +2,12 @@ mod cache;
 
 use super::FlashStoreSettings;
 use super::claim::{self, CLAIM_BYTES, CLAIM_NAME};
-use super::settings::hash_bits;
+use super::settings::{INFO, hash_bits};
 use crate::engine::CommonSettings;
+use crate::engine::flashkey::{self, FlashKeyFamilySettings};
 use crate::{Database, Disk, Error, Result, Step};
 use siltstone_device::memory::MemoryDirectory;
-use siltstone_device::{Access, Directory, Purpose};
+use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -274,13 +275,59 @@ fn settings_without_an_effect_are_refused() {
         Err(Error::Setting { name, .. }) => name,
         other => panic!("{:?}", other.map(drop)),
     };
-    assert_eq!(refused(FlashStoreSettings::default().queues(1)), "queues");
-    assert_eq!(refused(tiered().space(2.0)), "space");
+    assert_eq!(refused(tiered().write_bytes_per_s(1)), "write_bytes_per_s");
+    let cache = tiered().disk(Disk::default()).cache(true);
+    assert_eq!(refused(cache.clone().caches_reads(true)), "caches_reads");
+    assert_eq!(refused(cache.flash_bytes(0)), "flash_bytes");
     assert_eq!(refused(tiered().cache(true).flash_bytes(1 << 30)), "cache");
     assert_eq!(refused(tiered().flash_bytes(15 * SEGMENT_BYTES)), "flash_bytes");
     assert_eq!(refused(FlashStoreSettings::default().disk(Disk::default().set("merge_ratio", 2))), "disk");
     assert_eq!(refused(tiered().disk(Disk::at("slow").set("engine", "mica"))), "disk");
     assert_eq!(refused(tiered().disk(Disk::at("slow").set("engine", "tape"))), "disk");
+}
+
+/// The name and the bytes of each file of a directory.
+fn bytes_of(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
+    let read = |name: String| {
+        let file = directory.open(&name, Access::Buffered).unwrap();
+        let length = file.length().unwrap() as usize;
+        let bytes = file.read(Purpose::Get, 0, length, &mut AlignedBuffer::default()).unwrap().to_vec();
+        (name, bytes)
+    };
+    directory.list().unwrap().into_iter().map(read).collect()
+}
+
+#[test]
+fn without_a_disk_or_cache_nothing_is_created_and_the_error_names_both_and_flashkey() {
+    let files = MemoryDirectory::default();
+    for settings in [FlashStoreSettings::default(), tiered().disk(Disk::default())] {
+        let refused = problem_of(open(&files, settings));
+        assert!(["`disk`", "`cache`", "`flashkey`"].iter().all(|name| refused.contains(name)), "{refused}");
+        assert!(bytes_of(&Directory::new(files.clone(), Access::Buffered)).is_empty());
+    }
+}
+
+#[test]
+fn a_database_with_neither_a_disk_nor_cache_is_refused_and_not_changed() {
+    let files = MemoryDirectory::default();
+    let directory = Directory::new(files.clone(), Access::Buffered);
+    let header = CommonSettings::default().header(INFO.number.unwrap(), Some([1, 2])).unwrap();
+    let kept = [("cache", "false"), ("hash_bits", "38"), ("segment_bytes", "4096"), ("space", "1.3")];
+    let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    flashkey::create(&directory, &header, &tiered().of_logs(), &kept).unwrap();
+    let before = bytes_of(&directory);
+    for settings in [FlashStoreSettings::default(), tiered(), tiered().disk(Disk::default()).cache(true)] {
+        let refused = problem_of(open(&files, settings));
+        assert!(["`disk`", "`cache`", "`flashkey`"].iter().all(|name| refused.contains(name)), "{refused}");
+    }
+    let verified = Database::verify_closed_in(&directory, &mut |_, _| true).map(drop);
+    let repaired = Database::repair_in(&directory, &mut |_, _| true).map(drop);
+    for outcome in [verified, repaired] {
+        assert!(matches!(outcome, Err(Error::Setting { name: "disk", .. })), "{outcome:?}");
+    }
+    let mut after = bytes_of(&directory);
+    after.remove(siltstone_device::LOCK);
+    assert!(after == before);
 }
 
 #[test]
@@ -290,7 +337,7 @@ fn any_engine_with_files_can_be_the_disk_also_one_that_has_records() {
         let directory = Directory::new(files.clone(), Access::Buffered);
         let below = directory.other(Path::new("slow"), true).unwrap();
         let database = Database::builder("slow")
-            .engine(crate::EngineKind::from_name(engine).unwrap())
+            .engine(crate::EngineKind::from_name(engine).unwrap().complete_settings())
             .background_threads(0)
             .open_in(below)
             .unwrap();
@@ -393,6 +440,4 @@ fn the_bits_of_hashes_follow_from_the_bytes_of_flash_unless_they_are_given() {
     let cache = FlashStoreSettings::default().cache(true).flash_bytes(1_000_000_000);
     assert_eq!(cache.for_creation(&common).hash_bits, 35);
     assert_eq!(cache.hash_bits(40).for_creation(&common).hash_bits, 40);
-    // Without records that leave, there may be any number of keys.
-    assert_eq!(FlashStoreSettings::default().flash_bytes(1 << 30).for_creation(&common).hash_bits, 38);
 }

@@ -1,6 +1,7 @@
-//! The traces of the paper on flash alone (5.6 to 5.9), and with less flash than data over a disk (5.10). Energy is not
-//! measured: operations are divided by the processor's time and by the time in which the drive was busy, which the
-//! paper does not have. Its rates are of all data on flash; those of the shares are curves without numbers.
+//! The traces of the paper with all data on flash (5.6 to 5.9), in FlashKey with as many bits of hashes and unconfirmed
+//! overwrites as FlashStore has, and with less flash than data over a disk (5.10). Energy is not measured: operations
+//! are divided by the processor's time and by the time in which the drive was busy, which the paper does not have. Its
+//! rates are of all data on flash; those of the shares are curves without numbers.
 
 use super::super::{Figure, OnFigure, Settings, report};
 use super::{FRAME_BYTES, disk, segment_bytes};
@@ -11,7 +12,7 @@ use crate::device;
 use crate::place::Place;
 use crate::trace::{Synthetic, replay};
 use crate::tuning::{SettingArgs, Tuning};
-use siltstone::EngineKind;
+use siltstone::{EngineKind, FlashStoreSettings};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,6 +24,8 @@ const TRACES: [Synthetic; 2] = [Synthetic::Xbox, Synthetic::Dedup];
 const CHUNK_BYTES: f64 = 4096.0;
 /// How long the raw reads are measured.
 const RAW_TIME: Duration = Duration::from_secs(2);
+/// The share of keys that may have an unconfirmed overwrite in FlashStore.
+const UNCONFIRMED_MAX: f64 = 0.25;
 /// The unit of direct reads, in bytes.
 const SECTOR_BYTES: f64 = 512.0;
 
@@ -50,7 +53,7 @@ struct System<'a> {
     place: &'a Place,
     engine: EngineKind,
     settings: Vec<(String, String)>,
-    /// Whether it is FlashStore without a disk, as in the paper's 5.6 to 5.9.
+    /// Whether it has all records on flash, as in the paper's 5.6 to 5.9.
     is_all_on_flash: bool,
 }
 
@@ -58,9 +61,14 @@ struct System<'a> {
 pub(in super::super) fn traces(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
     for &trace in settings.traces(&TRACES) {
         let segment = segment_bytes(data_bytes(trace, settings.num));
-        let own = vec![("segment_bytes".to_owned(), segment.to_string())];
-        for (engine, own) in [(EngineKind::FlashStore, own), (EngineKind::Silt, Vec::new())] {
-            let (name, is_all_on_flash) = (engine.name().to_owned(), engine == EngineKind::FlashStore);
+        let own = [
+            ("hash_bits", FlashStoreSettings::default().hash_bits.to_string()),
+            ("unconfirmed_max", UNCONFIRMED_MAX.to_string()),
+            ("segment_bytes", segment.to_string()),
+        ];
+        let own = own.map(|(name, value)| (name.to_owned(), value)).into();
+        for (engine, own) in [(EngineKind::FlashKey, own), (EngineKind::Silt, Vec::new())] {
+            let (name, is_all_on_flash) = (engine.name().to_owned(), engine == EngineKind::FlashKey);
             let system = System { name, place, engine, settings: own, is_all_on_flash };
             run(settings, trace, &system, on_figure)?;
         }
@@ -127,7 +135,7 @@ fn run(settings: &Settings, trace: Synthetic, system: &System<'_>, on_figure: On
         return Ok(());
     }
     let mut named = system.settings.clone();
-    if system.engine == EngineKind::FlashStore {
+    if system.engine != EngineKind::Silt {
         named.extend(settings.more.settings.iter().cloned());
     }
     let replayed = replay::Settings {

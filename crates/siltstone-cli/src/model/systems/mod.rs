@@ -4,7 +4,7 @@ mod bloomstore;
 
 use crate::outcome::{Outcome, Result};
 use crate::quantity::{Skew, parse_bytes, parse_count, parse_queues, parse_skew, parse_whole};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use siltstone_model::{
     Below, Cola, FlashKey, FlashKeyLayout, FlashStore, FlashStoreLayout, LevelDb, LevelDbWrites, Mica,
@@ -141,10 +141,10 @@ struct Parameters {
     /// silt-paper: k
     #[arg(long, value_name = "K", default_value_t = 15.0)]
     tag_bits: f64,
-    /// flashkey, flashstore, bloomstore: bytes of the logs, or records in runs, per live one
+    /// flashkey, bloomstore: bytes of the logs, or records in runs, per live one
     #[arg(long, value_name = "RATIO")]
     space: Option<f64>,
-    /// flashkey: size of a segment of the logs
+    /// flashkey, flashstore: size of a segment of the logs
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     segment_bytes: Option<f64>,
     /// flashkey-paper, bloomstore-paper: extra space, as a fraction of the data
@@ -153,7 +153,7 @@ struct Parameters {
     /// flashkey-paper: the fraction of its hash table that is in memory
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     table_cached: f64,
-    /// flashstore: the size of the flash; the rest of the data goes to a disk
+    /// flashstore, flashstore-paper: the size of the flash; the rest of the data goes to a disk
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     flash_bytes: Option<f64>,
     /// flashstore: number of queues
@@ -430,28 +430,30 @@ impl SystemArgs {
         })
     }
 
-    fn flashstore_layout(&self) -> FlashStoreLayout {
-        let Parameters { flash_bytes, queues, variable, space, segment_bytes, .. } = &self.parameters;
-        let mut layout =
-            FlashStoreLayout::new(self.key_size, self.value_size, flash_bytes.unwrap_or(f64::INFINITY));
+    fn flash_bytes(&self) -> anyhow::Result<f64> {
+        self.parameters
+            .flash_bytes
+            .context("FlashStore has flash for a part of the data: state --flash-bytes")
+    }
+
+    fn flashstore_layout(&self) -> anyhow::Result<FlashStoreLayout> {
+        let Parameters { queues, variable, segment_bytes, .. } = &self.parameters;
+        let mut layout = FlashStoreLayout::new(self.key_size, self.value_size, self.flash_bytes()?);
         layout.queues = queues.unwrap_or(layout.queues);
         layout.logs.fixed = !variable;
-        layout.logs.space = space.unwrap_or(layout.logs.space);
         layout.logs.segment_bytes = segment_bytes.unwrap_or(layout.logs.segment_bytes);
-        match &mut layout.below {
-            _ if flash_bytes.is_none() => layout.below = Below::Nothing,
-            Below::Disk(disk) => disk.fixed = !variable,
-            _ => {}
+        if let Below::Disk(disk) = &mut layout.below {
+            disk.fixed = !variable;
         }
-        layout
+        Ok(layout)
     }
 
     fn flashstore(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
-        let layout = self.flashstore_layout();
+        let layout = self.flashstore_layout()?;
         let store = layout.store(popularity, self.parameters.gets_per_put)?;
         Ok(match measure {
             Measure::Writes => {
-                let writes = store.writes()?;
+                let writes = store.writes();
                 named(&[
                     ("write_amplification", writes.total()),
                     ("puts", writes.puts),
@@ -472,7 +474,7 @@ impl SystemArgs {
                 ("reads_per_disk_miss", store.reads_per_disk_miss()),
             ]),
             Measure::Memory => {
-                let ram = store.ram()?;
+                let ram = store.ram();
                 let mut values = memory(self.keys, ram.total());
                 let peak = store.ram_peak().total();
                 values.extend(named(&[("disk_bytes", ram.disk), ("ram_peak_bytes", peak)]));
@@ -487,9 +489,8 @@ impl SystemArgs {
 
     fn flashstore_of_the_paper(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
         let data = self.keys * self.item_bytes();
-        let flash_bytes = self.parameters.flash_bytes.unwrap_or(1.5 * data);
-        let destage = self.parameters.flash_bytes.is_some();
-        let flashstore = FlashStore { destage, ..FlashStore::paper(self.item_bytes(), flash_bytes) };
+        let flash_bytes = self.flash_bytes()?;
+        let flashstore = FlashStore::paper(self.item_bytes(), flash_bytes);
         let recycling = flashstore.recycling(popularity, self.parameters.gets_per_put)?;
         Ok(match measure {
             Measure::Writes => named(&[

@@ -42,7 +42,7 @@ fn every_default_is_that_of_the_engine() {
     };
     assert_eq!(line("silt", "").layout(), SiltLayout::new(16.0, 100.0));
     assert_eq!(line("flashkey", "").flashkey_layout(), FlashKeyLayout::new(16.0, 100.0));
-    let flashstore = line("flashstore", "--flash-bytes 1e9").flashstore_layout();
+    let flashstore = line("flashstore", "--flash-bytes 1e9").flashstore_layout().unwrap();
     assert_eq!(flashstore, FlashStoreLayout::new(16.0, 100.0, 1e9));
     assert_eq!(line("bloomstore", "").bloomstore_layout(), BloomStoreLayout::new(16.0, 100.0));
     // What the layouts have by default is what the settings of the engines have.
@@ -52,7 +52,7 @@ fn every_default_is_that_of_the_engine() {
     assert_eq!(layout.log_slots_min, f64::from(silt.log_slots_min));
     assert_eq!((layout.merge_ratio, layout.filter_bits), (silt.merge_ratio, silt.filter_bits.into()));
     assert_eq!(line("flashkey", "").flashkey_layout().space, flashkey.space);
-    assert_eq!((flashstore.queues, flashstore.logs.space), (flashstore_now.queues, flashstore_now.space));
+    assert_eq!((flashstore.queues, flashstore.usage), (flashstore_now.queues, flashstore_now.usage));
     let layout = line("bloomstore", "").bloomstore_layout();
     assert_eq!((layout.chain_length, layout.space), (bloomstore.chain_length.into(), bloomstore.space));
     assert_eq!(layout.buffered_filters, f64::from(bloomstore.buffered_filters));
@@ -74,7 +74,7 @@ fn bloomstore_is_the_engine_and_not_the_store_of_the_paper() {
 fn every_system_gives_a_result_or_says_that_it_has_none() {
     for system in SystemArg::value_variants() {
         let name = system.to_possible_value().unwrap();
-        let line = format!("model --system {} --keys 1e6", name.get_name());
+        let line = format!("model --system {} --keys 1e6 --flash-bytes 60MB", name.get_name());
         let args = Line::parse_from(line.split(' ')).args;
         let popularity = args.skew.popularity(args.keys).unwrap();
         for measure in [Measure::Writes, Measure::Reads, Measure::Memory, Measure::Space] {
@@ -96,6 +96,15 @@ fn every_system_gives_a_result_or_says_that_it_has_none() {
                 Err(error) => assert!(has_none, "{name:?}, {measure:?}: {error}"),
             }
         }
+    }
+}
+
+#[test]
+fn a_model_of_flashstore_needs_the_bytes_of_flash() {
+    for system in ["flashstore", "flashstore-paper"] {
+        let args = Line::parse_from(["model", "--system", system, "--keys", "1e6"]).args;
+        let refused = args.values(Measure::Memory, &args.skew.popularity(args.keys).unwrap()).unwrap_err();
+        assert!(refused.to_string().contains("--flash-bytes"), "{refused}");
     }
 }
 
