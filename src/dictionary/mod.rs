@@ -86,7 +86,7 @@ impl DictionaryIndex {
         match store.index().and_then(|index| index.kind()) {
             Some(IndexKind::Fences) => DictionaryIndex::Fences,
             Some(IndexKind::EntropyTrie) => DictionaryIndex::SparseTrie,
-            // A dictionary with a perfect index is refused when it is opened, because its records are not in hash order.
+            // A dictionary with a perfect index is refused when it is opened: its records are not in hash order.
             Some(kind) if kind.locates_slots() => DictionaryIndex::DenseTrie,
             _ => DictionaryIndex::None,
         }

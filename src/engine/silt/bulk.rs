@@ -9,8 +9,8 @@
 //!
 //! A new database writes each record once.
 
-use super::engine::SiltEngine;
 use super::merge::Loaded;
+use super::put::Writer;
 use crate::batch::TimestampMs;
 use crate::engine::BulkLoad;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 /// A load of an engine of partitions.
 pub(super) struct SiltBulkLoad<'a> {
-    engine: &'a SiltEngine,
+    writer: &'a Writer,
     sort: ExternalSort,
     /// The records of each partition and the bytes of their keys and values, with duplicates.
     parts: Vec<(u64, u64)>,
@@ -33,8 +33,8 @@ pub(super) struct SiltBulkLoad<'a> {
 
 impl SiltBulkLoad<'_> {
     /// Begins a load that sorts in this much memory, in bytes.
-    pub fn begin(engine: &SiltEngine, memory_bytes: usize) -> Result<SiltBulkLoad<'_>> {
-        let configuration = &engine.parts.configuration;
+    pub fn begin(writer: &Writer, memory_bytes: usize) -> Result<SiltBulkLoad<'_>> {
+        let configuration = &writer.parts.configuration;
         let header = &configuration.header;
         // By whole hashes, so that the partitions follow each other in the sorted records.
         let hasher = PartitionHasher { partitions_log2: 0, ..configuration.hasher };
@@ -45,7 +45,7 @@ impl SiltBulkLoad<'_> {
             duplicates: Duplicates::LastWins,
         };
         let sort = ExternalSort::new(configuration.directory.clone(), settings)?;
-        Ok(SiltBulkLoad { engine, sort, parts: vec![(0, 0); configuration.partitions()] })
+        Ok(SiltBulkLoad { writer, sort, parts: vec![(0, 0); configuration.partitions()] })
     }
 }
 
@@ -60,19 +60,19 @@ impl BulkLoad for SiltBulkLoad<'_> {
         let record = RecordView { key: key.bytes(), value: Some(value), expires_at_ms };
         self.sort.push(&record, progress)?;
         let (records, bytes) =
-            &mut self.parts[key.hash().partition(self.engine.parts.configuration.hasher.partitions_log2)];
+            &mut self.parts[key.hash().partition(self.writer.parts.configuration.hasher.partitions_log2)];
         *records += 1;
         *bytes += (record.key.len() + value.len()) as u64;
         Ok(())
     }
 
     fn finish(self: Box<Self>, now_ms: TimestampMs, progress: &mut Progress<'_>) -> Result<()> {
-        let SiltBulkLoad { engine, sort, parts } = *self;
+        let SiltBulkLoad { writer, sort, parts } = *self;
         let sorted = sort.finish(progress)?;
         let total_bytes = parts.iter().map(|(_, bytes)| bytes).sum();
         let feed = Arc::new(Mutex::new(Feed { records: sorted, is_ahead: false, passed_bytes: 0 }));
         for (partition, (records, bytes)) in parts.into_iter().enumerate().filter(|(_, part)| part.0 > 0) {
-            let partitions_log2 = engine.parts.configuration.hasher.partitions_log2;
+            let partitions_log2 = writer.parts.configuration.hasher.partitions_log2;
             let cursor = PartCursor {
                 feed: feed.clone(),
                 partition,
@@ -83,12 +83,12 @@ impl BulkLoad for SiltBulkLoad<'_> {
                 expires_at_ms: 0,
             };
             let loaded =
-                Loaded { cursor: Box::new(cursor), records, bytes, cache: engine.parts.cache.clone() };
+                Loaded { cursor: Box::new(cursor), records, bytes, cache: writer.parts.cache.clone() };
             let mut go_on = || progress(feed.lock().passed_bytes.min(total_bytes), total_bytes);
-            engine.scheduler.load(partition, loaded, now_ms, &mut go_on)?;
+            writer.scheduler.load(partition, loaded, now_ms, &mut go_on)?;
             // Only now: an interrupted merge has written nothing to its partition.
-            engine.writer.writes.fetch_add(records, Relaxed);
-            engine.writer.user_bytes.fetch_add(bytes, Relaxed);
+            writer.writes.fetch_add(records, Relaxed);
+            writer.user_bytes.fetch_add(bytes, Relaxed);
         }
         if progress(total_bytes, total_bytes) { Ok(()) } else { Err(Error::Interrupted) }
     }

@@ -253,7 +253,7 @@ impl Engine for SiltEngine {
 
     fn bulk_load(&self, memory_bytes: usize) -> Result<Option<Box<dyn BulkLoad + '_>>> {
         self.check_writable()?;
-        Ok(Some(Box::new(SiltBulkLoad::begin(self, memory_bytes)?)))
+        Ok(Some(Box::new(SiltBulkLoad::begin(&self.writer, memory_bytes)?)))
     }
 
     fn checkpoint(&self, target: &Directory) -> Result<()> {

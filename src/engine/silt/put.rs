@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 /// Appends records to the log and indexes them.
 pub(super) struct Writer {
-    parts: Arc<Parts>,
+    pub parts: Arc<Parts>,
     health: Arc<Health>,
-    scheduler: Arc<Scheduler>,
+    pub scheduler: Arc<Scheduler>,
     stripes: KeyStripes,
     /// Records that were written, and their bytes of keys and values.
     pub writes: AtomicU64,
