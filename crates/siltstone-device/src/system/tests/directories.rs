@@ -1,17 +1,22 @@
 //! What a directory knows of itself, and what its files ask of the backend.
 
-use super::{directory, folder, kind, pattern};
+use super::{aligned, directory, folder, kind, pattern};
 use crate::file::File;
 use crate::memory::MemoryDirectory;
+use crate::queue::{Piece, PieceQueue};
 use crate::shared::{Shared, Usage};
 use crate::sync::Mutex;
 use crate::{
-    Access, Appender, Directory, DirectoryBackend, DirectoryState, Error, FileBackend, FileState, Hint,
-    LockMode, OpenMode, Purpose, SystemDirectory, WRITEBACK_BYTES,
+    Access, Appender, Descriptor, Directory, DirectoryBackend, DirectoryState, Error, FileBackend, FileState,
+    Hint, IoBackend, IoCounters, LockMode, OpenMode, Purpose, ReadRequest, SystemDirectory, Transfer,
+    WRITEBACK_BYTES, io_backend,
 };
 use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 #[test]
 fn two_directories_of_a_system_have_the_same_run_and_one_in_memory_has_none() {
@@ -108,6 +113,9 @@ impl FileBackend for Hinted {
     }
 }
 
+const USAGE: Usage =
+    Usage { queue_depth: 1, skips_checksums_on_get: false, maps_appends: true, is_read_only: false };
+
 fn hinted() -> (Arc<Hinted>, File) {
     let backend = Arc::new(Hinted::default());
     let usage =
@@ -197,5 +205,105 @@ fn all_removed_space_is_freed_at_once_if_there_is_less_than_eight_times_as_much(
         assert_eq!(directory.unfreed_bytes(), BYTES);
         assert!(directory.free_removed(false).unwrap());
         assert_eq!(directory.unfreed_bytes(), left, "{free_bytes} bytes are free");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_has_another_mark_than_its_parent() {
+    let _forks = super::FORKS.write();
+    let mark = crate::process_mark();
+    super::assert_succeeded(super::fork(|| {
+        let own = crate::process_mark();
+        own != mark && own == crate::process_mark()
+    }));
+    assert_eq!(crate::process_mark(), mark);
+}
+
+#[test]
+fn random_numbers_differ() {
+    let numbers: std::collections::BTreeSet<u64> = (0..8).map(|_| crate::random_number().unwrap()).collect();
+    assert_eq!(numbers.len(), 8);
+    let highest_bytes: std::collections::BTreeSet<u64> = numbers.iter().map(|number| number >> 56).collect();
+    assert!(highest_bytes.len() > 1, "all bytes are random");
+}
+
+#[test]
+fn kinds_of_access_have_the_names_that_are_typed() {
+    assert_eq!(Access::ALL.map(Access::name), ["buffered", "direct", "direct_or_buffered"]);
+    assert_eq!(Access::ALL.map(Access::is_direct), [false, true, true]);
+}
+
+/// A file of the system that counts the calls which read or write it. `io_uring` has its descriptor.
+struct Counted {
+    file: std::fs::File,
+    calls: AtomicUsize,
+}
+
+impl FileBackend for Counted {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.calls.fetch_add(1, Relaxed);
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.calls.fetch_add(1, Relaxed);
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+
+    fn state(&self) -> io::Result<FileState> {
+        Ok(FileState { length: self.file.metadata()?.len(), names: None })
+    }
+
+    fn descriptor(&self, _transfer: Transfer) -> Option<Descriptor<'_>> {
+        Some(Descriptor::Borrowed(self.file.as_fd()))
+    }
+}
+
+fn counted(folder: &tempfile::TempDir) -> Arc<Counted> {
+    let path = folder.path().join("counted");
+    let file =
+        std::fs::File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+    Arc::new(Counted { file, calls: AtomicUsize::new(0) })
+}
+
+#[test]
+fn a_batch_and_pieces_in_the_background_make_no_call_where_the_system_has_a_ring() {
+    let has_ring = io_backend() == IoBackend::IoUring;
+    let folder = folder();
+    let bytes = pattern(600 * 512);
+    let backend = counted(&folder);
+    let queue = PieceQueue::new(crate::system::ring::executor());
+    let mut tickets = Vec::new();
+    for (part, offset) in bytes.chunks(512).zip((0..).step_by(512)) {
+        let piece = Piece { file: backend.clone(), is_write: true, offset, buffer: aligned(part) };
+        tickets.push(queue.begin(piece, &IoCounters::default()));
+    }
+    for ticket in tickets {
+        assert_eq!(ticket.wait().1.unwrap(), 512);
+    }
+    assert_eq!(backend.calls.swap(0, Relaxed), if has_ring { 0 } else { 600 });
+    assert!(std::fs::read(folder.path().join("counted")).unwrap() == bytes);
+    let piece = Piece { file: backend.clone(), is_write: false, offset: 700, buffer: aligned(&[0; 99]) };
+    let (read, outcome) = queue.begin(piece, &IoCounters::default()).wait();
+    assert!(outcome.unwrap() == 99 && read[..] == bytes[700..799]);
+    for depth in [1, 2, 8, 500] {
+        backend.calls.store(0, Relaxed);
+        let usage = Usage { queue_depth: depth, ..USAGE };
+        let shared = Shared::new(&MemoryDirectory::default());
+        let file = File::new(backend.clone(), "counted".into(), shared, usage);
+        let mut requests: Vec<_> = (0..600).map(|at| ReadRequest::new(at * 512, 512)).collect();
+        file.read_many(Purpose::Get, &mut requests).unwrap();
+        assert!(requests.iter().map(ReadRequest::bytes).eq(bytes.chunks(512)));
+        let is_overlapped = has_ring && depth > 1;
+        assert_eq!(backend.calls.load(Relaxed), if is_overlapped { 0 } else { 600 }, "depth {depth}");
     }
 }

@@ -4,6 +4,7 @@ use super::folder;
 use crate::system::guarded_copy;
 use crate::system::mapping::ReadMapping;
 use crate::{Access, AlignedBuffer, Directory, Error, File, Purpose, ReadRequest};
+use std::ffi::c_void;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -200,14 +201,36 @@ fn of_a_file_that_cannot_be_mapped_all_reads_are_calls() {
     assert!(!reads.mapping.is_warm(10));
 }
 
+extern "C" fn plain_handler(signal: libc::c_int) {
+    // SAFETY: a handler may call it.
+    unsafe { libc::_exit(signal + 100) };
+}
+
+extern "C" fn handler_of_information(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    // SAFETY: a handler may call it, and the system passes what it knows of the signal.
+    unsafe { libc::_exit((*info).si_signo - signal + 99) };
+}
+
 /// The body of a child process, which is this program.
 #[test]
 fn get_a_bus_error() {
     let Some(cause) = std::env::var_os("SILTSTONE_BUS_ERROR") else { return };
-    // SAFETY: the call has no precondition. Rust has a handler, which ignores the first one that is sent.
-    unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
-    assert!(guarded_copy::install());
-    if cause == "signal" {
+    let before = match cause.to_str() {
+        Some("plain handler") => plain_handler as *const () as usize,
+        Some("handler of information") => handler_of_information as *const () as usize,
+        Some("ignored signal") => libc::SIG_IGN,
+        _ => libc::SIG_DFL,
+    };
+    // SAFETY: zeros are a value of the structure, and the handlers have the types that the flag says. Rust has a
+    // handler, which ignores the first signal that is sent.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = before;
+        action.sa_flags = if cause == "handler of information" { libc::SA_SIGINFO } else { 0 };
+        assert_eq!(libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut()), 0);
+    }
+    assert!(guarded_copy::install() && guarded_copy::install());
+    if !Path::new(&cause).exists() {
         // SAFETY: the call has no precondition.
         unsafe { libc::raise(libc::SIGBUS) };
         return;
@@ -228,14 +251,26 @@ fn another_bus_error_ends_the_process_as_without_this_handler() {
     let empty = folder.path().join("empty");
     std::fs::write(&empty, "").unwrap();
     for cause in [empty.as_os_str(), "signal".as_ref()] {
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "system::tests::mapping::get_a_bus_error"])
-            .env("SILTSTONE_BUS_ERROR", cause)
-            .output()
-            .unwrap()
-            .status;
+        let status = bus_error(cause);
         assert_eq!(status.signal(), Some(libc::SIGBUS), "{}: {status:?}", cause.display());
     }
+}
+
+fn bus_error(cause: &std::ffi::OsStr) -> std::process::ExitStatus {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "system::tests::mapping::get_a_bus_error"])
+        .env("SILTSTONE_BUS_ERROR", cause)
+        .output()
+        .unwrap()
+        .status
+}
+
+#[test]
+fn another_bus_error_is_passed_to_the_handler_that_the_process_had() {
+    let code = |cause: &str| bus_error(cause.as_ref()).code();
+    assert_eq!(code("plain handler"), Some(libc::SIGBUS + 100));
+    assert_eq!(code("handler of information"), Some(99));
+    assert_eq!(code("ignored signal"), Some(0));
 }
 
 #[test]
