@@ -266,6 +266,10 @@ pub(crate) mod tests {
             let index = indexed(regions, log2, tag_bits, &keys);
             let filter = CuckooFilter::from_index(&index);
             assert_eq!((filter.len(), filter.slots()), (index.len().into(), index.slots()));
+            let mut bytes = Vec::new();
+            filter.encode(&mut bytes);
+            let decoded = CuckooFilter::decode(&bytes).unwrap();
+            assert_eq!(decoded.heap_bytes(), filter.heap_bytes(), "no byte more than is needed");
             let occupied: Vec<Slot> =
                 (0..regions).flat_map(|region| index.region_slots(region)).map(|(slot, ..)| slot).collect();
             for (slot, rank) in

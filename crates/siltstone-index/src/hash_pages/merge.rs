@@ -308,6 +308,45 @@ mod tests {
     }
 
     #[test]
+    fn all_pages_written_again_have_the_entries_of_a_map() {
+        let mut numbers = Numbers(8);
+        // Few and many changes, in one list and in several, of few and of many hashes.
+        for (lists, changes, distinct) in
+            [(1, 0, 10), (1, 5, 3_000), (1, 5_000, 3_000), (3, 400, 30), (7, 3_000, 100_000), (40, 40, 900)]
+        {
+            let mut pages = HashPages::new(36).unwrap();
+            let mut wanted = std::collections::BTreeMap::<u64, Vec<u64>>::new();
+            let kept_bits = |hash: u64| hash >> 28 << 28;
+            for unit in 0..4_000 {
+                let hash = kept_bits(crate::coding::mix(numbers.next() % distinct));
+                pages.insert(hash, unit);
+                wanted.entry(hash).or_default().insert(0, unit);
+            }
+            let steps: Vec<Vec<Step>> = (0..lists)
+                .map(|_| {
+                    let hash = |number| kept_bits(crate::coding::mix(number % (2 * distinct)));
+                    let unit = |number: u64| (number % 5 > 0).then_some(number >> 40);
+                    (0..changes).map(|_| Step(hash(numbers.next()), None, unit(numbers.next()))).collect()
+                })
+                .collect();
+            let mut apply = |units: &mut Vec<u64>, step: &Step| match step.2 {
+                Some(unit) => units.insert(0, unit),
+                None => units.clear(),
+            };
+            for step in steps.iter().flatten() {
+                apply(wanted.entry(step.0).or_default(), step);
+            }
+            let lists: Vec<&[Step]> = steps.iter().map(|steps| &steps[..]).collect();
+            pages.rewrite(&lists, &mut apply).unwrap();
+            let each = wanted.iter().flat_map(|(hash, units)| units.iter().map(|unit| (*hash, *unit)));
+            assert!(pages.entries().eq(each), "{changes} changes in {} lists", lists.len());
+            assert_eq!(pages.len(), pages.entries().count() as u64);
+            let longest = pages.pages().iter().map(|page| page.len()).max().unwrap();
+            assert!(distinct < 3_000 || longest < 2 * PAGE_ENTRIES as usize, "{longest}");
+        }
+    }
+
+    #[test]
     fn a_change_of_an_entry_that_does_not_exist_is_reported() {
         for count in [1, 2_000] {
             let mut pages = HashPages::new(36).unwrap();
