@@ -166,3 +166,81 @@ impl FileBackend for MemoryFile {
         Ok(FileState { length: self.0.read().len() as u64, names: None })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error as DeviceError;
+    use crate::{AlignedBuffer, Directory, Purpose};
+
+    fn directory(backend: &MemoryDirectory) -> Directory {
+        Directory::new(backend.clone(), Access::Buffered)
+    }
+
+    #[test]
+    fn an_exclusive_lock_excludes_all_others_and_a_shared_one_those_that_are_exclusive() {
+        let locks = NameLocks::default();
+        let take = |name, mode| locks.take(name, mode).map_err(|error| error.kind());
+        let shared = [take("a", LockMode::Shared), take("a", LockMode::Shared), take("a", LockMode::Shared)];
+        for lock in shared {
+            assert_eq!(take("a", LockMode::Exclusive).err(), Some(ErrorKind::WouldBlock));
+            drop(lock.unwrap());
+        }
+        let exclusive = take("a", LockMode::Exclusive).unwrap();
+        for mode in [LockMode::Shared, LockMode::Exclusive] {
+            assert_eq!(take("a", mode).err(), Some(ErrorKind::WouldBlock));
+            assert!(take("b", mode).is_ok(), "another name");
+        }
+        drop(exclusive);
+        assert!(take("a", LockMode::Shared).is_ok());
+    }
+
+    #[test]
+    fn clones_of_a_directory_in_memory_share_files_locks_and_other_directories() {
+        let backend = MemoryDirectory::default();
+        let (one, other) = (directory(&backend), directory(&backend));
+        one.create("file", Access::Buffered).unwrap().write(Purpose::Log, 0, b"bytes").unwrap();
+        assert_eq!(other.length_of("file").unwrap(), 5);
+        assert!(other.create("file", Access::Buffered).is_err());
+        let lock = one.lock().unwrap();
+        assert!(matches!(other.lock(), Err(DeviceError::Locked { .. })));
+        drop(lock);
+        let lock = one.lock_file("file").unwrap();
+        assert!(other.lock_file("file").is_err() && other.lock_file("none").is_err() && other.lock().is_ok());
+        drop(lock);
+        assert!(other.lock_file("file").is_ok());
+        one.rename("file", "renamed").unwrap();
+        assert_eq!(other.list().unwrap(), ["renamed"]);
+        assert!(one.rename("file", "again").is_err());
+        other.remove("renamed").unwrap();
+        assert!(one.list().unwrap().is_empty() && one.remove("renamed").is_err());
+        let path = Path::new("inner");
+        assert!(one.other(path, false).is_err() && backend.detach(path).is_none());
+        one.other(path, true).unwrap().create("file", Access::Buffered).unwrap();
+        assert_eq!(other.other(path, false).unwrap().list().unwrap(), ["file"]);
+        let detached = backend.detach(path).unwrap();
+        assert!(other.other(path, false).is_err());
+        backend.attach(path, detached);
+        assert_eq!(one.other(path, true).unwrap().list().unwrap(), ["file"]);
+    }
+
+    #[test]
+    fn a_file_in_memory_grows_by_zeros_and_is_cut_off() {
+        let file = directory(&MemoryDirectory::default()).create("file", Access::Buffered).unwrap();
+        let contents = |length: usize| -> crate::Result<Vec<u8>> {
+            Ok(file.read(Purpose::Get, 0, length, &mut AlignedBuffer::default())?.to_vec())
+        };
+        file.write(Purpose::Log, 2, b"ab").unwrap();
+        assert_eq!((file.length().unwrap(), contents(4).unwrap()), (4, b"\0\0ab".to_vec()));
+        file.write(Purpose::Log, 1, b"cd").unwrap();
+        file.write(Purpose::Log, 4, b"").unwrap();
+        assert_eq!(contents(4).unwrap(), b"\0cdb");
+        assert!(contents(5).is_err());
+        file.truncate(9).unwrap();
+        file.truncate(2).unwrap();
+        assert_eq!((file.length().unwrap(), contents(2).unwrap()), (2, b"\0c".to_vec()));
+        assert!(file.read(Purpose::Get, u64::MAX, 1, &mut AlignedBuffer::default()).is_err());
+        assert!(file.write(Purpose::Log, u64::MAX, b"far").is_err());
+        file.sync(Purpose::Log).unwrap();
+    }
+}

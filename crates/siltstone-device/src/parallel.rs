@@ -59,6 +59,7 @@ mod tests {
             // Neither item is done before another thread has begun the other.
             let both = Barrier::new(2);
             in_parallel(ENTRIES_MIN, 0..2, |_| drop(both.wait()));
+            in_parallel(10 * ENTRIES_MIN, 0..2, |_| drop(both.wait()));
         }
     }
 }

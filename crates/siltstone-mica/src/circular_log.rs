@@ -280,6 +280,15 @@ mod tests {
             let mut sweep = Sweep::default();
             let place = log.reserve(&mut sweep, 4).unwrap();
             assert_eq!(log.is_fading(place), young);
+            // Half of the log, and three quarters of it: only what is older is in the oldest half or quarter.
+            let limits = [("approximate_lru", 256), ("second_chance", 384)];
+            for (_, limit) in limits.into_iter().filter(|(name, _)| *name == eviction.name()) {
+                let log = CircularLog::new(512, 32, 8, eviction).unwrap();
+                log.reserve(&mut sweep, limit).unwrap();
+                assert!(!log.is_fading(0));
+                log.reserve(&mut sweep, 1).unwrap();
+                assert!(log.is_fading(0));
+            }
             log.reserve(&mut sweep, 300).unwrap();
             assert_eq!(log.is_fading(place), old);
             log.reserve(&mut sweep, 100).unwrap();

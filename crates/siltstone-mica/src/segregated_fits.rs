@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn classes_rise_with_the_length() {
-        assert!((1..=EXACT_WORDS).all(|words| class_of(words) == words as usize));
+        assert!((1..=EXACT_WORDS + 1).all(|words| class_of(words) == words as usize));
         for power in EXACT_WORDS.ilog2()..31 {
             let steps = (0..=STEPS).map(|step| class_of((1 << power) + step * ((1 << power) / STEPS)));
             assert!(steps.is_sorted_by(|one, next| one + 1 == *next || power == EXACT_WORDS.ilog2()));

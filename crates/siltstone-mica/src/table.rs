@@ -176,7 +176,7 @@ impl<S: Space, M: Mode> Table<S, M> {
                 item.value_into(to);
                 Some(Some(Value { expires_at_ms: item.expires_at_ms, offset: entry.offset }))
             }
-            (SearchResult::Changed, _) => None,
+            // Also if a writer interfered, which `get` finds by the version.
             _ => Some(None),
         }
     }

@@ -34,6 +34,7 @@ fn check_partition(mode: AccessMode, threads: &mut [Handles], partition: usize) 
     assert!(handle.can_write());
     assert_eq!(reply_of(handle, key, put(b"first")).0, "Stored");
     assert_eq!((handle.items(), handle.account().total_bytes() > 0), (1, true));
+    assert_eq!(handle.huge_bytes() % (1 << 20), 0, "whole huge pages, or none");
     for (thread, handles) in threads.iter_mut().enumerate() {
         let is_owner = thread == owner;
         let handle = &mut handles[partition];

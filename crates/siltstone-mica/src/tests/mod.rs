@@ -318,7 +318,11 @@ fn a_prepared_item_is_not_found_before_it_is_published_and_leaves_nothing_if_aba
         let item = store.prepare(*key, b"new", NEVER).unwrap();
         store.publish(*key, item).unwrap();
     }
-    assert!(store.len() == 40 && keys.iter().all(|key| get(&store, *key, 0).unwrap() == b"new"));
+    assert!(
+        store.len() == 40
+            && !store.is_empty()
+            && keys.iter().all(|key| get(&store, *key, 0).unwrap() == b"new")
+    );
 }
 
 #[test]
@@ -387,9 +391,11 @@ fn settings_outside_their_limits_are_refused() {
 
 #[test]
 fn memory_that_is_given_is_used_and_not_exceeded() {
-    for bytes in [64 << 10, 1 << 20, 5_000_000] {
-        let store = StoreSettings::for_memory(ItemLayout::default(), bytes, 40).open::<Erew>().unwrap();
-        let cache = CacheSettings::for_memory(ItemLayout::default(), bytes, 40).open::<Erew>().unwrap();
+    for (bytes, record_bytes) in [(64 << 10, 40), (1 << 20, 40), (5_000_000, 40), (5_000_000, 1_000)] {
+        let store = StoreSettings::for_memory(ItemLayout::default(), bytes, record_bytes);
+        let cache = CacheSettings::for_memory(ItemLayout::default(), bytes, record_bytes);
+        let (store, cache) = (store.open::<Erew>().unwrap(), cache.open::<Erew>().unwrap());
+        assert!(cache.account().index_bytes + cache.account().item_bytes <= bytes);
         for used in [store.account().total_bytes(), cache.account().total_bytes()] {
             assert!(used as f64 <= bytes as f64 * 1.003 + 16_384.0, "{used} of {bytes}");
             assert!(used as f64 >= bytes as f64 * 0.997 - 8_192.0, "{used} of {bytes}");
@@ -412,6 +418,13 @@ fn an_index_for_some_memory_is_as_long_as_the_items_that_fit_need() {
 }
 
 #[test]
+fn a_store_has_spare_buckets_for_a_tenth_and_for_what_varies() {
+    let settings = |items| StoreSettings::for_items(ItemLayout::default(), items, 8, 8);
+    let spares = [1, 620, 62_000].map(settings).map(|of| (of.buckets, of.spare_buckets));
+    assert_eq!(spares, [(1, 3), (100, 25), (10_000, 1_132)]);
+}
+
+#[test]
 fn buckets_ascend_with_the_hash_and_have_the_items_of_their_hashes() {
     let settings = StoreSettings { buckets: 8, ..StoreSettings::for_items(ItemLayout::default(), 8, 8, 8) };
     let mut store = settings.open::<Erew>().unwrap();
@@ -431,6 +444,8 @@ fn buckets_ascend_with_the_hash_and_have_the_items_of_their_hashes() {
 fn a_log_has_gone_round_when_all_of_it_was_written() {
     let mut cache = small_cache(Eviction::Fifo);
     let empty = cache.touched_bytes();
+    let index_bytes = cache.account().index_bytes;
+    assert!((index_bytes + 1..index_bytes + 1_000).contains(&empty), "the index, and the table itself");
     for number in 0..256 {
         assert!(!cache.has_gone_round(), "{number}");
         assert_eq!(cache.touched_bytes(), empty + 16 * number);
@@ -449,6 +464,7 @@ fn a_cache_made_for_a_number_of_items_holds_nearly_all_of_them() {
     assert_eq!((settings.log_bytes, settings.buckets), (5_120 * 16, 1_024));
     let mut cache = settings.open().unwrap();
     (0..5_120).for_each(|number| put_number(&mut cache, number));
+    assert!(!cache.is_empty());
     let held = (0..5_120).filter(|number| has_number(&cache, *number)).count();
     assert!(held > 5_120 * 98 / 100, "{held}");
 }

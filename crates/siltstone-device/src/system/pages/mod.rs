@@ -119,6 +119,10 @@ mod tests {
             assert_eq!(pages[words - 1].load(Relaxed), 7);
         }
         assert!(Pages::new(usize::MAX).is_err());
+        let pages = Pages::new(4 * LARGE / 8).unwrap();
+        pages.iter().for_each(|word| word.store(1, Relaxed));
+        assert_eq!(pages.huge_bytes() % HUGE_PAGE_BYTES as u64, 0, "whole huge pages, or none");
+        assert!(pages.huge_bytes() <= pages.bytes());
     }
 
     #[test]

@@ -307,3 +307,13 @@ fn a_batch_and_pieces_in_the_background_make_no_call_where_the_system_has_a_ring
         assert_eq!(backend.calls.load(Relaxed), if is_overlapped { 0 } else { 600 }, "depth {depth}");
     }
 }
+
+#[test]
+fn files_are_set_aside_under_the_first_number_that_no_file_and_no_directory_has() {
+    let folder = folder();
+    let directory = directory(folder.path());
+    directory.create("aside-0001", Access::Buffered).unwrap();
+    std::fs::create_dir(folder.path().join("aside-0002")).unwrap();
+    assert_eq!(directory.set_aside(&["aside-0001"], "aside").unwrap(), "aside-0003");
+    assert!(folder.path().join("aside-0003/aside-0001").exists());
+}

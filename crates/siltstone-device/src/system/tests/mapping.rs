@@ -185,6 +185,11 @@ fn after_a_slow_copy_reads_are_calls_until_these_are_quick() {
     mapping.observe(false);
     mapping.observe(true);
     assert_eq!((0..1_000).position(|_| mapping.is_warm(100)), Some(16));
+    // A quick call halves what is left; one that is interrupted is not quick.
+    mapping.observe(true);
+    mapping.call(|| ());
+    let left = (0..1_000).position(|_| mapping.is_warm(100));
+    assert!([Some(16), Some(32)].contains(&left), "{left:?}");
 }
 
 #[test]
@@ -197,8 +202,8 @@ fn of_a_file_that_cannot_be_mapped_all_reads_are_calls() {
     let reads = Reads { mapping: ReadMapping::default(), file };
     assert_eq!(reads.copy(0, 10), None);
     assert!((0..10_000).all(|_| !reads.mapping.is_warm(10)));
-    reads.mapping.call(|| ());
-    assert!(!reads.mapping.is_warm(10));
+    (0..100).for_each(|_| reads.mapping.call(|| ()));
+    assert!((0..100).all(|_| !reads.mapping.is_warm(10)));
 }
 
 extern "C" fn plain_handler(signal: libc::c_int) {
@@ -233,6 +238,13 @@ fn get_a_bus_error() {
     if !Path::new(&cause).exists() {
         // SAFETY: the call has no precondition.
         unsafe { libc::raise(libc::SIGBUS) };
+        // SAFETY: the pointer is null or valid, and zeros are a value of the structure.
+        let now = unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            assert_eq!(libc::sigaction(libc::SIGBUS, std::ptr::null(), &mut now), 0);
+            now.sa_sigaction
+        };
+        assert!(now != before, "the handler of copies is still there");
         return;
     }
     let file = std::fs::File::open(cause).unwrap();
