@@ -122,6 +122,16 @@ fn marks_stay_with_their_entries_when_others_come_and_go() {
 }
 
 #[test]
+fn marks_take_a_bit_per_entry_and_some_bytes_per_page_and_are_counted() {
+    let (mut numbers, mut index) = (Numbers(5), HashPages::new(41).unwrap());
+    (0..20_000).for_each(|unit| index.insert(numbers.next(), unit));
+    let before = index.heap_bytes();
+    index.keep_marks();
+    let (marks, pages) = (index.heap_bytes() - before, index.pages().len());
+    assert!((2_500..2_500 + 64 * pages).contains(&marks), "{marks} bytes of {pages} pages");
+}
+
+#[test]
 fn pages_in_another_order_or_for_other_hashes_are_refused() {
     let (mut numbers, mut index) = (Numbers(9), HashPages::new(36).unwrap());
     (0..5 * PAGE_ENTRIES).for_each(|unit| index.insert(numbers.next(), unit));

@@ -295,6 +295,13 @@ fn a_batch_and_pieces_in_the_background_make_no_call_where_the_system_has_a_ring
     let piece = Piece { file: backend.clone(), is_write: false, offset: 700, buffer: aligned(&[0; 99]) };
     let (read, outcome) = queue.begin(piece, &IoCounters::default()).wait();
     assert!(outcome.unwrap() == 99 && read[..] == bytes[700..799]);
+    // While gets read, a piece is executed when it begins.
+    let counters = IoCounters::default();
+    counters.read(Purpose::Get, 1);
+    let piece = Piece { file: backend.clone(), is_write: false, offset: 5, buffer: aligned(&[0; 9]) };
+    let ticket = queue.begin(piece, &counters);
+    assert_eq!(backend.calls.load(Relaxed), 1);
+    assert!(ticket.wait().0[..] == bytes[5..14] && !queue.overlaps(&counters));
     for depth in [1, 2, 8, 500] {
         backend.calls.store(0, Relaxed);
         let usage = Usage { queue_depth: depth, ..USAGE };

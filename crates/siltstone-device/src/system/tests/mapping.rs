@@ -148,6 +148,9 @@ fn threads_copy_while_the_file_grows_and_is_mapped_again() {
     let path = folder.path().join("threads");
     std::fs::write(&path, bytes(0..PAGE)).unwrap();
     let reads = Reads::of(&path);
+    if !reads.are_possible() {
+        return;
+    }
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let reads = &reads;
