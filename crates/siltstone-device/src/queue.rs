@@ -296,6 +296,33 @@ mod tests {
         check(&file, 4);
     }
 
+    #[test]
+    fn the_next_piece_is_read_ahead_where_pieces_overlap_and_its_memory_is_counted() {
+        let folder = folder();
+        let file = create(&folder);
+        begin(&file, 0..4).into_iter().for_each(|ticket| drop(file.finish_write(ticket).unwrap()));
+        let end = 4 * PIECE_BYTES as u64;
+        let mut reader = ReadAhead::new(Purpose::Merge, PIECE_BYTES, 1);
+        let (mut at, mut pieces) = (0, 0);
+        while at < end {
+            assert_eq!(at, pieces * PIECE_BYTES as u64);
+            at = reader.read(&file, at..end, 0, |_, _| Ok::<(), crate::Error>(())).unwrap();
+            pieces += 1;
+            let is_ahead = at < end && file.overlaps(Purpose::Merge);
+            assert_eq!(reader.heap_bytes(), if is_ahead { PIECE_BYTES } else { 0 });
+        }
+        // More than a piece is read if it is needed, and a piece of elsewhere is of no use.
+        let mut read = Vec::new();
+        let mut take = |offset, bytes: &[u8]| {
+            read.push((offset, bytes.len(), bytes[0]));
+            Ok::<(), crate::Error>(())
+        };
+        reader.read(&file, 0..end, 0, &mut take).unwrap();
+        let second = PIECE_BYTES as u64;
+        assert_eq!(reader.read(&file, 2 * second..end, PIECE_BYTES + 1, &mut take).unwrap(), 3 * second + 1);
+        assert_eq!(read, [(0, PIECE_BYTES, 0), (2 * second, PIECE_BYTES + 1, 2)]);
+    }
+
     /// Runs the tests of this module, with this one, in a process in which the system refuses `io_uring`.
     #[cfg(target_os = "linux")]
     #[test]

@@ -330,7 +330,10 @@ fn readers_share_the_lock_and_a_writer_excludes_them_and_is_named() {
     let own = Some(std::process::id());
     assert!(matches!(reader().lock_shared(), Err(Error::Locked { process, .. }) if process == own));
     assert!(matches!(writer.lock(), Err(Error::Locked { process, .. }) if process == own));
+    let named = || std::fs::read_to_string(folder.path().join("LOCK")).unwrap();
+    assert_eq!(named(), format!("{}\n", std::process::id()));
     drop(lock);
+    assert_eq!(named(), "", "no process has the lock");
     drop(reader().lock_shared().unwrap());
 }
 
