@@ -36,6 +36,9 @@ pub const FLAG_SYNC_MARKER: u8 = 1 << 5;
 
 /// The marker is an order marker: a position of the log of class `User`.
 pub const FLAG_ORDER: u8 = 1 << 4;
+/// The record was moved to the log of class `User`: it is older than its position says. The bit of a record, as
+/// [`FLAG_ORDER`] is that of a marker.
+pub const FLAG_MOVED: u8 = 1 << 4;
 
 /// The bytes of a marker without padding.
 pub const MARKER_BYTES: usize = FRAME_CRC_BYTES + 1 + 8;
@@ -119,6 +122,8 @@ pub enum Frame<'a> {
         record: RecordView<'a>,
         /// Whether the next frame belongs to the same batch.
         batch_goes_on: bool,
+        /// Whether it was moved to a log of class `User`.
+        is_moved: bool,
     },
     /// The log was synced up to this position when the frame was written.
     SyncMarker(u64),
@@ -224,10 +229,15 @@ impl LogFormat {
         batch_goes_on: bool,
         out: &mut Vec<u8>,
     ) {
-        let start = self.begin(out);
         // A batch whose last frame is missing never ends: recovery drops all of it.
-        let more = if batch_goes_on { FLAG_BATCH_GOES_ON } else { 0 };
-        self.layout.encode_stream(record, FLAG_FRAME | more, out);
+        let flags = if batch_goes_on { FLAG_BATCH_GOES_ON } else { 0 };
+        self.encode_flagged(position, record, flags, out);
+    }
+
+    /// [`encode_record`](Self::encode_record) with flags of the log.
+    pub fn encode_flagged(&self, position: u64, record: &RecordView<'_>, flags: u8, out: &mut Vec<u8>) {
+        let start = self.begin(out);
+        self.layout.encode_stream(record, FLAG_FRAME | flags, out);
         self.end(position, start, out);
     }
 
@@ -297,7 +307,8 @@ impl LogFormat {
                     }
                     malformed => malformed,
                 })?;
-            let frame = Frame::Record { record, batch_goes_on: flags & FLAG_BATCH_GOES_ON != 0 };
+            let (batch_goes_on, is_moved) = (flags & FLAG_BATCH_GOES_ON != 0, flags & FLAG_MOVED != 0);
+            let frame = Frame::Record { record, batch_goes_on, is_moved };
             (frame, FRAME_CRC_BYTES + length)
         };
         let padded = self.padded(length);
@@ -322,7 +333,8 @@ mod tests {
             format.encode_record(100, &record, true, &mut bytes);
             assert_eq!(bytes.len(), format.record_bytes(&record));
             let (frame, taken) = format.decode_frame(100, &bytes).unwrap();
-            assert_eq!((frame, taken), (Frame::Record { record, batch_goes_on: true }, bytes.len()));
+            let expected = Frame::Record { record, batch_goes_on: true, is_moved: false };
+            assert_eq!((frame, taken), (expected, bytes.len()));
             assert!(format.decode_frame(101, &bytes).is_err());
             for length in 0..bytes.len() {
                 let problem = format.decode_frame(100, &bytes[..length]).unwrap_err();
@@ -332,6 +344,36 @@ mod tests {
             let other = LogFormat { class: LogClass::Moved(1), ..format };
             assert!(other.decode_frame(100, &bytes).is_err(), "it is a frame of another class");
         }
+    }
+
+    #[test]
+    fn the_frame_of_a_moved_record_differs_by_a_flag_that_its_checksum_covers() {
+        let record = RecordView { key: b"key", value: Some(b"value"), expires_at_ms: 0 };
+        let [mut put, mut moved] = [Vec::new(), Vec::new()];
+        FORMAT.encode_record(100, &record, false, &mut put);
+        FORMAT.encode_flagged(100, &record, FLAG_MOVED, &mut moved);
+        let expected = Frame::Record { record, batch_goes_on: false, is_moved: true };
+        assert_eq!(FORMAT.decode_frame(100, &moved), Ok((expected, moved.len())));
+        assert_eq!(moved[FRAME_CRC_BYTES], put[FRAME_CRC_BYTES] | FLAG_MOVED);
+        put[FRAME_CRC_BYTES] |= FLAG_MOVED;
+        assert!(
+            moved[FRAME_CRC_BYTES..] == put[FRAME_CRC_BYTES..] && FORMAT.decode_frame(100, &put).is_err()
+        );
+    }
+
+    #[test]
+    fn each_class_of_logs_has_its_names_and_its_account_of_writes() {
+        let of = |class| {
+            let format = FORMAT.of(class);
+            (format.segment_name(0x1234), format.purpose())
+        };
+        let classes =
+            [LogClass::User, LogClass::Changes, LogClass::Moved(1), LogClass::Moved(3), LogClass::Redo];
+        let purposes = [Purpose::Log, Purpose::Log, Purpose::Collect, Purpose::Collect, Purpose::Index];
+        assert_eq!(classes.map(|class| of(class).1), purposes);
+        let names: std::collections::BTreeSet<String> = classes.iter().map(|class| of(*class).0).collect();
+        assert!(names.len() == 5 && names.iter().all(|name| name.contains("1234")), "{names:?}");
+        assert_eq!(FORMAT.of(LogClass::Redo).unit_bytes, FORMAT.unit_bytes);
     }
 
     #[test]
@@ -361,9 +403,11 @@ mod tests {
             let decoded = FORMAT.decode_frame(1000, &bytes).ok();
             assert_eq!(decoded, is_one.then_some((Frame::SyncMarker(synced), MARKER_BYTES)));
         }
-        let mut bytes = Vec::new();
-        FORMAT.encode_order_marker(1000, POSITION_MAX + 1, &mut bytes);
-        assert!(FORMAT.decode_frame(1000, &bytes).is_err(), "an order marker has a position");
+        for (order, is_one) in [(POSITION_MAX, true), (POSITION_MAX + 1, false)] {
+            let mut bytes = Vec::new();
+            FORMAT.encode_order_marker(1000, order, &mut bytes);
+            assert_eq!(FORMAT.decode_frame(1000, &bytes).is_ok(), is_one, "an order marker has a position");
+        }
     }
 
     #[test]

@@ -82,7 +82,8 @@ fn merges_build_filters_once_a_tenth_of_the_lookups_find_nothing() {
 fn a_filter_that_was_not_asked_for_is_not_built_where_its_memory_is_not_left_over() {
     // Filters of 20,000 keys take 21 KB. Both budgets are kept, whatever is built.
     for (budget, is_built) in [(1 << 20, true), (272 << 10, false)] {
-        let database = builder().memory_budget(budget).open_in(memory()).unwrap();
+        let builder = builder().engine(SiltSettings::default()).memory_budget(budget);
+        let database = builder.open_in(memory()).unwrap();
         put(&database, 0..KEYS);
         look_up(&database, LOOKUPS, 2);
         database.compact().unwrap();

@@ -45,7 +45,7 @@ pub struct SegmentCleaning {
     /// Which segment is cleaned next.
     #[serde(skip)]
     pub victim: Victim,
-    /// The number of logs for moved records.
+    /// The number of logs for moved records; 0 for that of the puts.
     pub classes: u8,
 }
 
@@ -398,9 +398,12 @@ mod tests {
     #[test]
     fn groups_of_keys_append_as_simulated_keys_do() {
         let keys = 6_000;
-        for (skew, victim, classes) in
-            [(0.6, Victim::CostBenefit, 3), (0.99, Victim::CostBenefit, 3), (0.99, Victim::MostInvalid, 1)]
-        {
+        for (skew, victim, classes) in [
+            (0.6, Victim::CostBenefit, 3),
+            (0.99, Victim::CostBenefit, 3),
+            (0.99, Victim::MostInvalid, 1),
+            (0.99, Victim::MostInvalid, 0),
+        ] {
             let popularity = Popularity::zipf(keys, skew).unwrap();
             let rules = SegmentCleaning { victim, classes, ..rules(0.25, 60.0) };
             let mut store = Simulated::new(rules.clone(), keys as usize);

@@ -19,7 +19,7 @@ use super::indexed_logs::{CLEAN, IndexedLogs, OwnedRecord};
 use super::log_settings::Mistake;
 use super::policy::class_of;
 use super::unconfirmed::{NewerKey, Overwrite, SegmentId};
-use crate::batch::{Durability, TimestampMs};
+use crate::batch::TimestampMs;
 use crate::error::Result;
 use crate::store::data_logs::{Frames, SegmentInfo, USER, Unit};
 use crate::store::record::RecordView;
@@ -339,7 +339,8 @@ impl Cleaning {
         !notes.is_empty() && notes.contains(&NewerKey::Known(logs.secret_hash(&live.record.key)))
     }
 
-    /// Appends records to the log of their class, and makes their entries and their notes point there.
+    /// Appends records to the log of their class, and makes their entries and their notes point there. In the log of
+    /// the puts they are marked: a tombstone of the key, which has no note of its key, may come before them there.
     fn append(&mut self, logs: &IndexedLogs, moved: &[&Live]) -> Result<()> {
         if moved.is_empty() {
             return Ok(());
@@ -348,7 +349,7 @@ impl Cleaning {
         let mut places = Vec::with_capacity(moved.len());
         let place = |unit, bytes| places.push((unit, bytes));
         // Without a sync: redo covers the copies only after they are synced, and the segment is released after that.
-        logs.data.append(self.class, records.into_iter(), Durability::Buffered, place)?;
+        logs.data.append_moved(self.class, records.into_iter(), place)?;
         let bytes = moved.iter().map(|live| u64::from(live.bytes)).sum();
         logs.bound.append(&mut self.moving, bytes);
         // After the append, which may have started the segment of the copies.

@@ -13,7 +13,7 @@ pub(crate) struct LogSettings {
     pub hash_bits: u32,
     /// Which segment is cleaned next.
     pub victim: Victim,
-    /// The number of logs for moved records.
+    /// The number of logs for moved records; 0 for that of the puts.
     pub classes: u8,
     /// The size of a segment, in bytes.
     pub segment_bytes: u64,

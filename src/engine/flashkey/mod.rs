@@ -34,8 +34,9 @@
 //! | `costs` | the constants from which a model computes what a database costs | |
 //!
 //! Deviations: the index keeps a part of the hash and a place per key, 5 bytes instead of 36, and no lengths; it grows
-//! page by page. The older record of a key is found in the background. Cleaned records move to logs of their age, not
-//! to the log of puts. The index is recovered from its saved copy and a log of changes, never from the data.
+//! page by page. The older record of a key is found in the background. Cleaned records move to logs of their age, to
+//! the log of puts only with `classes=0`. The index is recovered from its saved copy and a log of changes, never from
+//! the data.
 //!
 //! # How it works
 //!

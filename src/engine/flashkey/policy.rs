@@ -115,7 +115,8 @@ pub fn choose_queue(queues: u8, is_cache: bool, new_bytes: u64, all_bytes: u64) 
     (queues > 1).then_some(new_bytes as f64 >= share * all_bytes as f64)
 }
 
-/// Returns the class, from 1 to `classes`, of moved records of this age in bytes, if `live` bytes are live.
+/// Returns the class, from 1 to `classes`, of moved records of this age in bytes, if `live` bytes are live; without
+/// classes 0, the log of the puts.
 pub fn class_of(age: u64, live: u64, classes: u8) -> u8 {
     let share = age as f64 / live.max(1) as f64;
     let older = CLASS_AGES.iter().filter(|limit| share >= **limit).count() as u8;
@@ -171,11 +172,35 @@ mod tests {
     }
 
     #[test]
+    fn writers_wait_for_cleaning_from_an_eighth_of_a_segment_to_a_whole_one_or_nearly_two_of_a_small_database()
+     {
+        // A 24th of the dead bytes, which are a fourth of the live ones.
+        let excess = |live| excess_max(1.25, live, 960.0);
+        assert_eq!(
+            [2_000.0, 11_520.0, 23_040.0, 92_160.0, 1e6].map(excess),
+            [120.0, 120.0, 240.0, 960.0, 960.0]
+        );
+        assert_eq!([0.0, 960.0, 1_900.0].map(excess), [1_920.0, 960.0, 120.0]);
+    }
+
+    #[test]
+    fn with_two_queues_what_is_mostly_dead_moves_and_new_records_leave_while_they_have_their_share() {
+        assert!(
+            is_mostly_dead(2, 60.0, 100.0)
+                && !is_mostly_dead(2, 59.0, 100.0)
+                && !is_mostly_dead(1, 99.0, 100.0)
+        );
+        assert_eq!([9, 10].map(|new| choose_queue(2, false, new, 100)), [Some(false), Some(true)]);
+        assert_eq!([24, 25].map(|new| choose_queue(2, true, new, 100)), [Some(false), Some(true)]);
+        assert_eq!(choose_queue(1, true, 50, 100), None);
+    }
+
+    #[test]
     fn records_move_to_the_class_of_their_age() {
         let classes = |classes| [0, 62, 63, 249, 250, 9000].map(|age| class_of(age, 1000, classes));
         assert_eq!(classes(3), [1, 1, 2, 2, 3, 3]);
         assert_eq!(classes(2), [1, 1, 2, 2, 2, 2]);
-        assert_eq!(classes(1), [1; 6]);
+        assert_eq!((classes(1), classes(0)), ([1; 6], [0; 6]));
         assert_eq!(class_of(5, 0, 3), 3);
     }
 

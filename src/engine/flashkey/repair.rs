@@ -34,6 +34,8 @@ use crate::store::unit_index::SavedIndex;
 use siltstone_device::{Directory, Purpose, random_number};
 use siltstone_index::coding::Reader;
 
+/// The records of all logs are sorted in as many parts.
+const SORTS: usize = CLASSES + 1;
 /// The memory for sorting the records of all logs, in bytes.
 const SORT_MEMORY_BYTES: usize = 32 << 20;
 /// The class to which records move: as new ones, because their age is not known.
@@ -130,7 +132,8 @@ impl Repairing<'_> {
         let select = |segment: &FoundSegment| segment.class == USER && segment.end > covered;
         data_files.records(data, &select, &mut |_| true, &mut |found| {
             let hash = hasher.hash(found.record.key).placement;
-            let is_new = found.position >= covered && !is_unknown(hash);
+            // An entry of a moved record that redo does not cover points to its original.
+            let is_new = found.position >= covered && found.version.is_by_user && !is_unknown(hash);
             // A tombstone without an older entry hides nothing.
             let is_needed = found.record.value.is_some() || has_below || !index.candidates(hash).is_empty();
             if let Some(unit) = found.unit.filter(|_| is_new && is_needed) {
@@ -141,15 +144,16 @@ impl Repairing<'_> {
         if unknown.is_empty() {
             return Ok(());
         }
-        let mut sorts = Vec::with_capacity(CLASSES);
-        // One per class: in the log of a class, the later record of a key is the newer one.
-        for _ in 0..CLASSES {
+        let mut sorts = Vec::with_capacity(SORTS);
+        // One per class, and one of what was moved to the log of the puts: there, the later record of a key is the
+        // newer one.
+        for _ in 0..SORTS {
             let layout = RecordLayout { fixed: None, expiring: false };
             let hasher = PartitionHasher { key_hasher: hasher, partitions_log2: 0 };
             let settings = SortSettings {
                 shape: RecordShape { layout, hasher },
-                memory_bytes: SORT_MEMORY_BYTES / CLASSES,
-                fan_in_max: FAN_IN_MAX / CLASSES,
+                memory_bytes: SORT_MEMORY_BYTES / SORTS,
+                fan_in_max: FAN_IN_MAX / SORTS,
                 duplicates: Duplicates::LastWins,
             };
             sorts.push(ExternalSort::new(self.directory.clone(), settings)?);
@@ -159,7 +163,10 @@ impl Repairing<'_> {
             else {
                 return Ok(());
             };
-            let Some(sort) = sorts.get_mut(usize::from(found.segment.class)) else { return Ok(()) };
+            let is_moved = !found.version.is_by_user;
+            let sort =
+                if is_moved && found.segment.class == USER { CLASSES } else { found.segment.class.into() };
+            let Some(sort) = sorts.get_mut(sort) else { return Ok(()) };
             let value =
                 VersionPlace { version: found.version, unit, is_tombstone: found.record.value.is_none() };
             let record = RecordView { key: found.record.key, value: Some(&value.encode()), expires_at_ms: 0 };
@@ -278,25 +285,25 @@ impl VersionPlace {
     }
 }
 
-/// The last version of each key, from the records of each class, which have the last one of that class.
+/// The last version of each key, from parts of the records, which have the last one of each key in that part.
 struct LastVersions {
-    classes: Vec<SortedRecords>,
+    parts: Vec<SortedRecords>,
 }
 
 impl LastVersions {
-    fn new(classes: Vec<SortedRecords>) -> Result<LastVersions> {
-        let mut last = LastVersions { classes };
-        last.classes.iter_mut().try_for_each(|records| records.advance().map(drop))?;
+    fn new(parts: Vec<SortedRecords>) -> Result<LastVersions> {
+        let mut last = LastVersions { parts };
+        last.parts.iter_mut().try_for_each(|records| records.advance().map(drop))?;
         Ok(last)
     }
 
     /// Returns the hash of the next key, and where its last version is.
     fn next(&mut self) -> Result<Option<(u64, VersionPlace)>> {
-        let entries = self.classes.iter().filter_map(Cursor::entry);
+        let entries = self.parts.iter().filter_map(Cursor::entry);
         let Some(first) = entries.map(|entry| (entry.hash, entry.record.key)).min() else { return Ok(None) };
         let (hash, key) = (first.0, first.1.to_vec());
         let mut last: Option<VersionPlace> = None;
-        for records in &mut self.classes {
+        for records in &mut self.parts {
             let Some(entry) = records.entry().filter(|entry| entry.hash == hash && entry.record.key == key)
             else {
                 continue;

@@ -58,8 +58,8 @@ settings! {
         /// Which segment is cleaned next. `most_invalid` is the paper's rule.
         victim: Victim = Victim::CostBenefit, (), kept hidden;
         /// The number of logs for records that cleaning has moved, by their age. The fewer, the more often records
-        /// that are seldom overwritten are moved.
-        classes: u8 = 3, 1..=3, kept hidden;
+        /// that are seldom overwritten are moved. With 0 they go to the log of the puts (the paper).
+        classes: u8 = 3, 0..=3, kept hidden;
         /// The most bytes of a segment of the logs, fixed when the database is created. A segment is complete when it
         /// has a 64th of the data and at least 2 MiB, or as many.
         segment_bytes: u64 = 32 << 20, 4_096..=1 << 30, kept;
@@ -78,7 +78,7 @@ settings! {
     }
     paper {
         "victim" => "most_invalid",
-        "classes" => "1",
+        "classes" => "0",
     }
     hidden {
         /// A mistake that the engine makes; simulations must find it.

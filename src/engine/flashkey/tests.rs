@@ -103,6 +103,33 @@ fn no_step_works_once_no_work_is_pending() {
     }
 }
 
+#[test]
+fn as_in_the_paper_moved_records_go_to_the_log_of_the_puts_and_all_are_found_after_an_opening() {
+    let paper = || FlashKeySettings::paper().segment_bytes(4096).space(1.1);
+    for next in [paper(), paper().classes(3)] {
+        let mut checked = Checked::create_with(&paper());
+        for round in 0..20 {
+            checked.put((0..1_000).filter(|key| key % 3 == u32::from(round) % 3), &[round; 60]);
+            checked.delete((0..1_000).filter(|key| key % 50 == u32::from(round)));
+            checked.work();
+        }
+        assert!(checked.detail("cleanings") > 30.0, "{}", checked.detail("cleanings"));
+        let moved = |checked: &Checked| {
+            let names = checked.directory.list().unwrap();
+            let moved = names.iter().filter(|name| name.starts_with("moved"));
+            moved.map(|name| checked.directory.length_of(name).unwrap() - 64).sum::<u64>()
+        };
+        checked.check(1_000);
+        checked.open_again(&next);
+        assert_eq!(moved(&checked), 0);
+        checked.check(1_000);
+        checked.put((0..1_000).step_by(2), &[99; 60]);
+        checked.work();
+        checked.open_again(&next);
+        checked.check(1_000);
+    }
+}
+
 /// Some of the opens are interrupted.
 #[test]
 fn a_database_serves_and_takes_changes_while_its_index_is_loaded_after_an_opening() {

@@ -80,12 +80,13 @@ pub struct FoundRecord<'a> {
 }
 
 /// The order of the records of a key: the later one was written later. A record that was moved is newer than all that
-/// users wrote before the position that its order marker states, and older than all later ones.
+/// users wrote before the position that its order marker states, or in the log of class `User` before its segment, and
+/// older than all later ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// A position of the log of class `User`.
     pub position: u64,
-    /// Whether the record is at that position.
+    /// Whether the record is at that position, and was not moved there.
     pub is_by_user: bool,
 }
 
@@ -144,8 +145,8 @@ impl<'a> Finder<'a> {
 
     /// Passes the record of a frame to `visit`.
     fn see(&mut self, frame: Frame<'_>, position: u64, visit: &mut VisitRecord<'_>) -> Result<()> {
-        let record = match frame {
-            Frame::Record { record, .. } => record,
+        let (record, is_moved) = match frame {
+            Frame::Record { record, is_moved, .. } => (record, is_moved),
             Frame::OrderMarker(position) => {
                 // For the records that follow in this segment: each segment of moved records begins with a marker.
                 self.order = position;
@@ -156,7 +157,9 @@ impl<'a> Finder<'a> {
         let Finder { table, slots, segment, order } = self;
         let unit = (slots.count > 0).then(|| table.unit_in(*slots, position - segment.base));
         let version = match segment.class {
-            super::USER => Version { position, is_by_user: true },
+            super::USER if !is_moved => Version { position, is_by_user: true },
+            // Its original was in a finished segment, which are all before this one.
+            super::USER => Version { position: segment.base, is_by_user: false },
             _ => Version { position: *order, is_by_user: false },
         };
         visit(FoundRecord { segment: *segment, position, unit, version, record })
@@ -188,7 +191,8 @@ impl DataLogsToExamine<'_> {
     }
 
     /// Passes every intact record of the segments that `select` chooses to `visit`, in no order of keys; those of a
-    /// class in the order of their versions. `examined` is the result of [`examine`](DataLogsToExamine::examine).
+    /// class in the order of their versions, those that were moved for themselves. `examined` is the result of
+    /// [`examine`](DataLogsToExamine::examine).
     ///
     /// # Errors
     /// See [`examine`](DataLogsToExamine::examine).

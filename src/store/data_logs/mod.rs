@@ -27,7 +27,7 @@ pub use view::DataView;
 pub use write::SegmentsWriter;
 
 use super::log::{Log, Segment, SlotTable};
-use super::log_format::{LogFormat, Slots};
+use super::log_format::{FLAG_MOVED, LogFormat, Slots};
 use crate::batch::Durability;
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -122,11 +122,35 @@ impl DataLogs {
     /// to `place`. Writes them to the file, unless `durability` is `Buffered`. Returns the end of the log. After an
     /// error no record of the batch counts as appended, and all later writes are refused.
     ///
-    /// A record that is moved must come from a finished segment.
+    /// A record that is moved must come from a finished segment; to the log of class [`USER`], it is moved by
+    /// [`append_moved`](Self::append_moved).
     #[inline]
     pub fn append<'a>(
         &self,
         class: u8,
+        records: impl ExactSizeIterator<Item = RecordView<'a>> + Clone,
+        durability: Durability,
+        place: impl FnMut(Unit, u32),
+    ) -> Result<u64> {
+        self.append_flagged(class, 0, records, durability, place)
+    }
+
+    /// Appends moved records to the log of a class, which may be that of what users write, only to the buffer. See
+    /// [`append`](Self::append).
+    pub fn append_moved<'a>(
+        &self,
+        class: u8,
+        records: impl ExactSizeIterator<Item = RecordView<'a>> + Clone,
+        place: impl FnMut(Unit, u32),
+    ) -> Result<u64> {
+        let flags = if class == USER { FLAG_MOVED } else { 0 };
+        self.append_flagged(class, flags, records, Durability::Buffered, place)
+    }
+
+    fn append_flagged<'a>(
+        &self,
+        class: u8,
+        flags: u8,
         records: impl ExactSizeIterator<Item = RecordView<'a>> + Clone,
         durability: Durability,
         mut place: impl FnMut(Unit, u32),
@@ -135,7 +159,7 @@ impl DataLogs {
         // those of all later versions.
         let order = (class != USER).then(|| self.log(USER).last_base());
         let slots = &self.shared.slots;
-        self.log(class).append_data(order, records, durability, |segment, position, bytes| {
+        self.log(class).append_data(order, flags, records, durability, |segment, position, bytes| {
             place(slots.unit_of(segment, position), bytes as u32);
         })
     }
@@ -287,7 +311,8 @@ impl DataLogs {
         self.shared.logs.iter().try_for_each(|log| log.end_append())
     }
 
-    /// Passes every written record of a log at or after the position `from` to `visit`, with its unit.
+    /// Passes every written record of a log at or after the position `from` to `visit`, with its unit, but those that
+    /// were moved to the log of class [`USER`].
     pub fn scan(
         &self,
         class: u8,
@@ -295,9 +320,9 @@ impl DataLogs {
         visit: &mut dyn FnMut(Unit, &RecordView<'_>) -> Result<()>,
     ) -> Result<()> {
         let slots = &self.shared.slots;
-        self.log(class).scan_segments(from, &mut |_, _| true, &mut |segment, position, record| {
+        self.log(class).scan_segments(from, &mut |_, _| true, &mut |segment, position, record, is_moved| {
             // By the segment that is read, not by the list: this may have lost it since.
-            visit(slots.unit_of(segment, position), record)
+            if is_moved { Ok(()) } else { visit(slots.unit_of(segment, position), record) }
         })
     }
 

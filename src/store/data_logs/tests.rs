@@ -1,3 +1,5 @@
+mod moved;
+
 use super::*;
 use crate::key::RecordLayout;
 use crate::names::FileName;
@@ -530,66 +532,5 @@ fn an_examination_finds_all_records_and_the_units_of_every_damaged_part() {
         }
         write(&bytes);
         assert_eq!(examined(&live, &directory).damage.len(), 0);
-    }
-}
-
-#[test]
-fn the_last_version_of_a_record_is_known_without_the_index() {
-    let directory = memory();
-    let logs = created(&directory, &SETTINGS);
-    // In each round some keys are written again; then all that the first segments have is moved, as cleaning does.
-    let mut live = Live::default();
-    let mut newest = std::collections::HashMap::new();
-    let mut random = fastrand::Rng::with_seed(7);
-    for round in 0..12u32 {
-        for _ in 0..30 {
-            let (key, value) = (random.u32(..40).to_le_bytes(), round.to_le_bytes().repeat(40));
-            let record = RecordView { key: &key, value: Some(&value), expires_at_ms: 0 };
-            logs.append(USER, [record].into_iter(), Durability::Written, |unit, _| {
-                newest.insert(key, unit);
-            })
-            .unwrap();
-        }
-        live.finish_all(&logs);
-        let victim = live.finished[random.usize(..live.finished.len())];
-        let view = logs.view();
-        let mut frames = view.frames(victim.class, victim.base, Purpose::Iterate);
-        let mut moved = Vec::new();
-        let mut keep = |unit, record: &RecordView<'_>, _| {
-            if newest.get(record.key) == Some(&unit) {
-                moved.push((record.key.to_vec(), record.value.unwrap().to_vec()));
-            }
-            Ok(())
-        };
-        while frames.next_piece(1 << 20, &mut keep).unwrap() {}
-        for (key, value) in moved {
-            let record = RecordView { key: &key, value: Some(&value), expires_at_ms: 0 };
-            let class = random.u8(1..4);
-            logs.append(class, [record].into_iter(), Durability::Written, |unit, _| {
-                newest.insert(key[..].try_into().unwrap(), unit);
-            })
-            .unwrap();
-        }
-        live.release(&logs, victim.class, victim.base);
-    }
-    let closed = to_examine(&live, &directory);
-    let mut versions = std::collections::HashMap::new();
-    closed
-        .examine(&mut |_| true, &mut |found| {
-            let key: [u8; 4] = found.record.key.try_into().unwrap();
-            let value = found.record.value.unwrap().to_vec();
-            let newest: &mut (Version, Vec<u8>) =
-                versions.entry(key).or_insert((found.version, value.clone()));
-            if found.version > newest.0 {
-                *newest = (found.version, value);
-            }
-            Ok(())
-        })
-        .unwrap();
-    assert_eq!(versions.len(), newest.len());
-    let (view, mut buffer) = (logs.view(), AlignedBuffer::default());
-    for (key, unit) in newest {
-        let span = view.read(Purpose::Get, unit, &mut buffer).unwrap();
-        assert_eq!(span.view(&buffer).value, Some(&versions[&key].1[..]), "{key:?}");
     }
 }

@@ -19,6 +19,7 @@
 use super::{Advance, RangeChecksums, read_if_readable};
 use crate::error::{Error, Result};
 use crate::key::KEY_LENGTH_MAX;
+use crate::names::LogClass;
 use crate::store::log_format::{
     FLAG_FRAME, FLAG_ORDER, FLAG_SYNC_MARKER, FRAME_CRC_BYTES, Frame, LogFormat, SEGMENT_HEADER_BYTES,
 };
@@ -237,7 +238,9 @@ impl Frames<'_> {
         let Some(flags) = head.get(FRAME_CRC_BYTES) else { return Ok(None) };
         // Not verified yet: whatever length is stated here, only a checksum makes a frame of it.
         let is_marker = flags & FLAG_SYNC_MARKER != 0;
-        if flags & FLAG_FRAME == 0 || flags & FLAGS_UNUSED != 0 || flags & FLAG_ORDER != 0 && !is_marker {
+        // Of a record the bit says that it was moved to a log of class `User`.
+        let has_no_order = !is_marker && format.class != LogClass::User;
+        if flags & FLAG_FRAME == 0 || flags & FLAGS_UNUSED != 0 || flags & FLAG_ORDER != 0 && has_no_order {
             return Ok(None);
         }
         let length = if is_marker {

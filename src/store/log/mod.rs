@@ -32,7 +32,7 @@ pub(in crate::store) use slots::{SlotList, SlotTable};
 use crate::batch::Durability;
 use crate::error::{CorruptFile, Error, Result};
 use crate::health::{FailStop, Health};
-use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES, Slots};
+use crate::store::log_format::{FLAG_BATCH_GOES_ON, LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::record::RecordView;
 use segment::Segments;
 use siltstone_device::sync::RwLock;
@@ -276,15 +276,16 @@ impl Log {
         durability: Durability,
         mut place: impl FnMut(u64),
     ) -> Result<u64> {
-        self.append_data(None, records, durability, |_, position, _| place(position))
+        self.append_data(None, 0, records, durability, |_, position, _| place(position))
     }
 
     /// Like [`append`](Log::append); with `order`, in a segment with an order marker of this position before the
-    /// records. Also passes the segment and the length of each frame.
+    /// records. All frames have `flags`. Also passes the segment and the length of each frame.
     #[inline]
     pub(in crate::store) fn append_data<'a>(
         &self,
         order: Option<u64>,
+        flags: u8,
         records: impl ExactSizeIterator<Item = RecordView<'a>> + Clone,
         durability: Durability,
         mut place: impl FnMut(&Segment, u64, usize),
@@ -302,7 +303,8 @@ impl Log {
                 left -= 1;
                 let position = tail.end();
                 let start = tail.buffer.len();
-                self.format.encode_record(position, &record, left > 0, &mut tail.buffer);
+                let goes_on = if left > 0 { FLAG_BATCH_GOES_ON } else { 0 };
+                self.format.encode_flagged(position, &record, flags | goes_on, &mut tail.buffer);
                 let length = tail.buffer.len() - start;
                 self.note_frame(length);
                 // Before the write: after an error the caller gets no end and must not use these positions.

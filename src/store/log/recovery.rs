@@ -153,15 +153,15 @@ impl Log {
         progress: &mut Progress<'_>,
         visit: &mut dyn FnMut(u64, &RecordView<'_>) -> Result<()>,
     ) -> Result<()> {
-        self.scan_segments(from, progress, &mut |_, position, record| visit(position, record))
+        self.scan_segments(from, progress, &mut |_, position, record, _| visit(position, record))
     }
 
-    /// Like [`scan`](Log::scan); also passes the segment of each record.
+    /// Like [`scan`](Log::scan); also passes the segment of each record, and whether it was moved.
     pub(in crate::store) fn scan_segments(
         &self,
         from: u64,
         progress: &mut Progress<'_>,
-        visit: &mut dyn FnMut(&Segment, u64, &RecordView<'_>) -> Result<()>,
+        visit: &mut dyn FnMut(&Segment, u64, &RecordView<'_>, bool) -> Result<()>,
     ) -> Result<()> {
         // In this order: frames written before `end` are in these segments, though later segments may be added.
         let end = self.written.load(Ordering::Acquire);
@@ -174,7 +174,7 @@ impl Log {
         for segment in &segments.0 {
             let positions = segment.base.max(from)..segment.end().unwrap_or(end);
             segment.frames(&self.format, positions, &mut advance, &mut |position, frame, _| match frame {
-                Frame::Record { record, .. } => visit(segment, position, &record),
+                Frame::Record { record, is_moved, .. } => visit(segment, position, &record, is_moved),
                 Frame::SyncMarker(_) | Frame::OrderMarker(_) => Ok(()),
             })?;
         }

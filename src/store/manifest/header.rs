@@ -214,6 +214,27 @@ mod tests {
     }
 
     #[test]
+    fn a_header_with_impossible_properties_is_refused_although_it_is_intact() {
+        let fixed = |fixed| Header { layout: RecordLayout { fixed: Some(fixed), expiring: false }, ..HEADER };
+        let is_possible = |header: Header| Header::decode(&header.encode()).unwrap().1 == Some(header);
+        for lengths in [(1, 0), (KEY_LENGTH_MAX, VALUE_LENGTH_MAX)] {
+            assert!(is_possible(fixed(lengths)), "{lengths:?}");
+        }
+        for lengths in [(0, 44), (KEY_LENGTH_MAX + 1, 44), (20, VALUE_LENGTH_MAX + 1)] {
+            assert!(!is_possible(fixed(lengths)), "{lengths:?}");
+        }
+        for (partitions_log2, expected) in
+            [(0, true), (PARTITIONS_LOG2_MAX, true), (PARTITIONS_LOG2_MAX + 1, false)]
+        {
+            assert_eq!(is_possible(Header { partitions_log2, ..HEADER }), expected);
+        }
+        assert!(
+            !is_possible(Header { block_bytes: 0, ..HEADER })
+                && !is_possible(Header { block_bytes: 4097, ..HEADER })
+        );
+    }
+
+    #[test]
     fn only_values_of_any_length_are_compressed() {
         let layout = RecordLayout { fixed: None, expiring: true };
         let header = Header { layout, compression: Compression::Zstd { level: 3 }, ..HEADER };

@@ -92,6 +92,30 @@ fn a_text_that_is_too_long_for_a_commit_is_refused_by_all_that_write_one() {
 }
 
 #[test]
+fn a_missing_mirror_is_no_damage_and_a_damaged_one_is() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &HEADER).unwrap();
+    let damaged = || Manifest::open_or_mirror(&directory).map(|(_, damage)| damage.len());
+    assert_eq!(damaged().unwrap(), 0);
+    directory.open(MIRROR_NAME, Access::Buffered).unwrap().write(Purpose::Manifest, 20, &[0xEE]).unwrap();
+    assert_eq!(damaged().unwrap(), 1);
+    directory.remove(MIRROR_NAME).unwrap();
+    assert_eq!(damaged().unwrap(), 0);
+    directory.remove(MANIFEST_NAME).unwrap();
+    assert!(damaged().is_err());
+}
+
+#[test]
+fn a_file_that_is_longer_than_a_manifest_is_damage() {
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    Manifest::create(&directory, &HEADER).unwrap();
+    let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+    file.write(Purpose::Manifest, MANIFEST_BYTES_MAX + 1, b"x").unwrap();
+    let opened = Manifest::read(&directory, MANIFEST_NAME).map(drop);
+    assert!(matches!(opened, Err(Error::Corrupt { offset: MANIFEST_BYTES_MAX, .. })), "{opened:?}");
+}
+
+#[test]
 fn damage_before_a_later_edit_is_an_error_and_not_a_shorter_history() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     Manifest::create(&directory, &HEADER).unwrap();
@@ -243,13 +267,14 @@ fn kept_settings_are_read_again_also_after_a_rewrite_and_in_a_copy() {
     manifest.keep(&settings(&[("ratio", "2")])).unwrap();
     let kept = settings(&[("index", "fences"), ("ratio", "2")]);
     assert_eq!(Manifest::open(&directory).unwrap().settings(), &kept);
-    assert!(Manifest::open(&directory).unwrap().is_unused());
+    assert!(Manifest::open(&directory).unwrap().is_unused() && manifest.is_unused());
     let copy = Directory::new(MemoryDirectory::default(), Access::Buffered);
     manifest.write_copy(&copy, 8, 0, &KeptSettings::new()).unwrap();
     assert_eq!(Manifest::open(&copy).unwrap().settings(), &kept);
     let mut manifest = manifest.rewrite_beyond(0);
     manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
     assert_eq!(Manifest::open(&directory).unwrap().settings(), &kept);
+    assert!(!Manifest::open(&directory).unwrap().is_unused() && !manifest.is_unused());
     let long = settings(&[("ratio", &"1".repeat(256))]);
     assert!(matches!(manifest.keep(&long), Err(Error::Setting { .. })));
     assert!(manifest.check().unwrap().is_empty());

@@ -33,7 +33,7 @@ const PUTS_PER_WORK: u64 = 64;
 pub struct Case {
     /// The rule that chooses a segment.
     pub victim: String,
-    /// The number of logs for moved records.
+    /// The number of logs for moved records; 0 for that of the puts.
     pub classes: u8,
     /// The skew of the overwritten keys.
     pub skew: f64,
@@ -96,12 +96,15 @@ impl Case {
         }
         let after = database.stats();
         let io = after.io - before.io;
-        let (put, moved) = (io.of(Purpose::Log).write_bytes, io.of(Purpose::Collect).write_bytes);
+        // In one log or in several: without classes, moved records are in that of the puts.
+        let appended = io.of(Purpose::Log).write_bytes + io.of(Purpose::Collect).write_bytes;
         database.close()?;
         place.clear()?;
-        let frame_bytes = put as f64 / (writer.puts - puts_before).max(1) as f64;
+        // Each key has a live record, and all records have one size.
+        let frame_bytes = detail(&after, "live_bytes") / settings.num as f64;
         let room = log_bytes.iter().sum::<f64>() / log_bytes.len().max(1) as f64 / frame_bytes;
-        let measured = (put + moved) as f64 / put.max(1) as f64;
+        let put_bytes = (writer.puts - puts_before).max(1) as f64 * frame_bytes;
+        let measured = appended as f64 / put_bytes;
         let [mean, most] = [
             shares.iter().sum::<f64>() / shares.len().max(1) as f64,
             shares.iter().copied().fold(0.0, f64::max),

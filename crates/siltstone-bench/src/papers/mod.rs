@@ -147,9 +147,9 @@ pub struct Settings {
     #[arg(long, value_delimiter = ',', value_name = "NAME,…",
           default_values = ["most_invalid", "cost_benefit"])]
     pub victim: Vec<String>,
-    /// Cleaning: numbers of logs for moved records
+    /// Cleaning: numbers of logs for moved records; 0 for that of the puts
     #[arg(long, value_delimiter = ',', value_name = "NUMBER,…", value_parser = parse_whole::<u8>)]
-    #[arg(default_values_t = [1, 3])]
+    #[arg(default_values_t = [0, 1, 3])]
     pub classes: Vec<u8>,
     /// Cleaning: threads for background work; with 0 it is done between puts, and each run has the same figures
     #[arg(long, default_value_t = 0, value_parser = parse_whole::<usize>)]

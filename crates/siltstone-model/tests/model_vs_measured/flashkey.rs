@@ -4,7 +4,7 @@ use super::{
     MISS, Measured, PUTS_PER_GET, PUTS_PER_SETTLE, RAM_TOLERANCE, READS_TOLERANCE, WRITES_TOLERANCE, compare,
     present,
 };
-use siltstone::{Database, FlashKeySettings, Stats};
+use siltstone::{Database, FlashKeySettings, Stats, Victim};
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory, Purpose};
 use siltstone_model::{FlashKeyLayout, FlashKeyWrites, KeyStream, Popularity};
@@ -50,6 +50,7 @@ impl Case {
             .space(layout.space)
             .hash_bits(layout.hash_bits as u8)
             .classes(layout.classes)
+            .victim(layout.victim)
             .segment_bytes(layout.segment_bytes as u64)
             .index_in_memory(layout.index_in_memory);
         let builder = Database::builder("memory")
@@ -165,6 +166,14 @@ fn uniform_overwrites_cost_what_the_model_says() {
 #[test]
 fn skewed_overwrites_cost_what_the_model_says() {
     Case { keys: 20_000, skew: 0.99, layout: small(100.0) }.agrees();
+}
+
+#[test]
+fn moved_records_in_the_log_of_the_puts_cost_what_the_model_says() {
+    for skew in [0.0, 0.6] {
+        let layout = FlashKeyLayout { classes: 0, victim: Victim::MostInvalid, ..small(100.0) };
+        Case { keys: 20_000, skew, layout }.agrees();
+    }
 }
 
 #[test]

@@ -98,14 +98,16 @@ pub(super) fn random_flashkey(random: &mut fastrand::Rng, common: &mut CommonSet
     // Whether keys are in order is fixed when the database is created, so it depends on what is fixed as well.
     let ordered = common.fixed.is_none_or(|(key_length, _)| key_length % 2 == 0);
     let victims = [Victim::CostBenefit, Victim::MostInvalid, Victim::Oldest];
-    FlashKeySettings::default()
+    let settings = FlashKeySettings::default()
         .segment_bytes(SEGMENT_BYTES)
         .ordered(ordered)
         .space([1.05, 1.1, 1.25, 2.0, 4.0][random.usize(..5)])
         .victim(victims[random.usize(..3)])
         .classes(random.u8(1..=3))
         .index_in_memory([0.0, 0.5, 1.0][of_memory.usize(..3)])
-        .unconfirmed_max([0.0, 0.05, 1.0][random.usize(..3)])
+        .unconfirmed_max([0.0, 0.05, 1.0][random.usize(..3)]);
+    // A third moves records to the log of the puts, as the preset of the paper does.
+    if of_memory.u8(..3) == 0 { settings.classes(0) } else { settings }
 }
 
 /// Returns random settings with which some dozen records fill segments.

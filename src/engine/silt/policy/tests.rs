@@ -47,6 +47,102 @@ fn a_partition_with_a_full_chain_is_merged_and_its_files_are_counted() {
 }
 
 #[test]
+fn the_open_files_are_those_of_the_bound_of_the_log_and_of_the_jobs() {
+    let settings = PartitionSettings { log_segment_bytes: 1 << 20, ..settings() };
+    let common =
+        |partitions| CommonSettings { partitions: Some(partitions), threads: 2, ..CommonSettings::default() };
+    // A million keys per partition: LogStores of 10,000 slots, and HashStores of 9,300 records, of 0.3 · 5/8 of the keys
+    // and 10 % more. The log has two generations of LogStores in segments, and a first and a last one.
+    let (hash_stores, segments) = (89, 2 * 4 * 10_000 * 64 / (1 << 20) + 2);
+    assert_eq!(open_files(&settings, &common(4), 4_000_000, 64), 4 + hash_stores + segments + 9);
+    // As many keys in a fourth of the partitions: LogStores are four times as large.
+    let hash_stores = 36;
+    assert_eq!(open_files(&settings, &common(1), 4_000_000, 64), 1 + hash_stores + segments + 9);
+    // Large records reach over more than a tenth of the data, to which a generation is limited.
+    let few = PartitionSettings { keys_per_log_slot: 5, log_bytes_max: 1 << 20, ..settings };
+    let segments = 2 * (1_000_000 * 1_000 / 10) / (1 << 20) + 2;
+    let hash_stores = 2;
+    assert_eq!(open_files(&few, &common(1), 1_000_000, 1_000), 1 + hash_stores + segments + 9);
+}
+
+#[test]
+fn transfers_of_merges_grow_with_the_keys_within_their_limits() {
+    let settings = PartitionSettings { piece_bytes_max: 1 << 20, ..settings() };
+    let of = |keys, record_bytes, access| piece_bytes(&settings, keys, record_bytes, access);
+    let buffered = [0, 1 << 24, (1 << 26) + 2048, u64::MAX].map(|keys| of(keys, 64, Access::Buffered));
+    assert_eq!(buffered, [8 << 10, 8 << 10, 64 << 10, 1 << 20]);
+    let direct = [1, 64, 256, 1_000, 1 << 40].map(|record_bytes| of(0, record_bytes, Access::Direct));
+    assert_eq!(direct, [64 << 10, 64 << 10, 128 << 10, 512 << 10, 512 << 10]);
+    let least = PartitionSettings { piece_bytes_max: 1, ..settings.clone() };
+    assert_eq!(piece_bytes(&least, u64::MAX, 64, Access::Direct), PIECE_BYTES_MIN);
+}
+
+#[test]
+fn without_space_a_partition_is_merged_for_a_fourth_of_young_records_and_writers_wait_for_a_half() {
+    let short = |hash_records: &[u64]| Counts { is_short: true, ..counts(hash_records, 1000) };
+    let chosen =
+        |counts: &Counts| (counts.choose_merge(&settings()), counts.pressure(&settings()).merge >= 1.0);
+    assert_eq!(chosen(&short(&[0, 250, 0, 0])), (None, false));
+    assert_eq!(chosen(&short(&[0, 251, 0, 0])), (Some(1), false));
+    assert_eq!(chosen(&short(&[0, 251, 500, 0])), (Some(2), false));
+    assert_eq!(chosen(&short(&[0, 251, 501, 0])), (Some(2), true));
+    assert_eq!(chosen(&counts(&[0, 251, 501, 0], 1000)), (None, false), "there is space");
+    // LogStores alone are no reason: a merge would not free the log.
+    let mut only_frozen = short(&[0; 4]);
+    only_frozen.partitions[0].frozen_records = 600;
+    assert_eq!(chosen(&only_frozen), (None, false));
+    only_frozen.partitions[0].hash_records = 1;
+    assert_eq!(chosen(&only_frozen).0, Some(0));
+}
+
+#[test]
+fn runs_are_merged_for_their_garbage_and_for_their_number_before_writers_wait() {
+    let of = |expected_keys| PartitionSettings {
+        chain: Some(ChainSettings { expected_keys, ..chain() }),
+        ..settings()
+    };
+    let counts = |hash_stores, hash_records, new_key_ratio| {
+        let partition =
+            PartitionCounts { hash_stores, hash_records, sorted_records: 1000, ..Default::default() };
+        Counts { partitions: vec![partition; 2], new_key_ratio, ..Counts::default() }
+    };
+    // Of the young records half are of new keys: 1,000 and n are more than 1.25 · (1,000 + n/2) from 667 on.
+    let chosen = |counts: Counts| counts.choose_merge(&of(1)).is_some();
+    assert!(!chosen(counts(2, 666, 0.5)) && chosen(counts(2, 667, 0.5)));
+    assert!(!chosen(counts(1, 667, 0.5)), "a single run has no garbage");
+    // Without an expected number of keys, the fullest is merged when there are half of all runs that may be.
+    let chosen = |runs: [usize; 2]| {
+        let mut counts = counts(0, 10, 1.0);
+        counts.partitions.iter_mut().zip(runs).for_each(|(partition, runs)| partition.hash_stores = runs);
+        counts.partitions[1].hash_records = 11;
+        (counts.choose_merge(&of(0)), counts.choose_merge(&of(1)))
+    };
+    assert_eq!((chosen([4, 4]), chosen([4, 5])), ((None, None), (Some(1), None)));
+    // Writers wait for eight runs more than a chain has; until then merges are ahead.
+    let behind = |runs| {
+        let counts = counts(runs, 10, 1.0);
+        (counts.pressure(&of(1)).merge, counts.slack(&of(1)))
+    };
+    assert_eq!([8, 12, 16, 17].map(behind), [(0.0, 16.0), (0.5, 8.0), (1.0, 0.0), (1.125, 0.0)]);
+}
+
+#[test]
+fn a_damaged_chain_is_written_first_and_others_when_they_have_enough_runs() {
+    let mut counts = counts(&[0; 4], 0);
+    for (partition, unchained) in counts.partitions.iter_mut().zip([1, 2, 3, 0]) {
+        partition.unchained = unchained;
+    }
+    assert_eq!(counts.choose_chain(&chain()), Some(2));
+    assert_eq!(counts.choose_chain(&ChainSettings { buffered_filters: 4, ..chain() }), None);
+    assert_eq!(counts.choose_chain(&ChainSettings { buffered_filters: 0, ..chain() }), Some(2));
+    counts.partitions[3].chain_is_damaged = true;
+    assert_eq!(counts.choose_chain(&chain()), Some(3));
+    counts.partitions[3].compact = true;
+    counts.partitions[2].work.merge = Some(Merging::default());
+    assert_eq!(counts.choose_chain(&chain()), Some(1));
+}
+
+#[test]
 fn the_fullest_partition_is_merged_once_the_bound_is_reached() {
     // d·P = 0.3 · 4000 = 1200, so the bound is 1200 · 5 / 8 = 750, and an eighth of a LogStore per partition, 7.
     assert_eq!(counts(&[100, 307, 200, 150], 1000).choose_merge(&settings()), None);

@@ -282,16 +282,18 @@ impl FlashKeyStore {
         let Appends { promoted, moved, recycles } = appends;
         let (puts, redo, puts_per_save) = self.flushes(popularity, appends);
         let segments = (1.0 + promoted + moved) / self.segment_frames();
+        // Without classes, moved records are in the log of the puts.
+        let moved_apart = if self.layout.classes == 0 { 0.0 } else { moved };
         // A segment of puts begins: each log of other records gets a marker of its order.
         let of_log =
             |records: f64, logs: f64| logs.min(records * self.segment_frames()) / self.segment_frames();
         let orders = match recycles {
-            true => of_log(moved, 1.0) + of_log(promoted, 1.0),
-            false => of_log(moved, self.layout.classes.into()),
+            true => of_log(moved_apart, 1.0) + of_log(promoted, 1.0),
+            false => of_log(moved_apart, self.layout.classes.into()),
         };
         // A flush syncs the logs that have got records, and a release flushes after records moved to one log.
-        let synced_logs = 1.0 + f64::from(moved > 1e-9) + f64::from(promoted > 1e-9);
-        let markers = synced_logs / puts + orders + (promoted + moved) / self.segment_frames();
+        let synced_logs = 1.0 + f64::from(moved_apart > 1e-9) + f64::from(promoted > 1e-9);
+        let markers = synced_logs / puts + orders + (promoted + moved_apart) / self.segment_frames();
         let distinct = |puts: f64| {
             // By Simpson's rule.
             puts * (1.0 + 4.0 * popularity.absent(puts / 2.0) + popularity.absent(puts)) / 6.0
