@@ -19,8 +19,8 @@ pub mod silt;
 
 pub use common::CommonSettings;
 pub use family::EngineKind;
-pub(crate) use lookups::{STRIPES, stripe_of_thread};
 pub use lookups::Lookups;
+pub(crate) use lookups::{STRIPES, stripe_of_thread};
 pub(crate) use setting_value::SettingValue;
 pub(crate) use settings::{DISK_FILTER_BITS, budget_of_disk};
 pub use settings::{Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo};

@@ -58,8 +58,12 @@ mod tests {
         if available_parallelism().is_ok_and(|processors| processors.get() > 1) {
             // Neither item is done before another thread has begun the other.
             let both = Barrier::new(2);
-            in_parallel(ENTRIES_MIN, 0..2, |_| drop(both.wait()));
-            in_parallel(10 * ENTRIES_MIN, 0..2, |_| drop(both.wait()));
+            in_parallel(ENTRIES_MIN, 0..2, |_| {
+                both.wait();
+            });
+            in_parallel(10 * ENTRIES_MIN, 0..2, |_| {
+                both.wait();
+            });
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The engines whose data is in partitions, in the table of engines: what their settings have in common. They create
 //! and open databases.
 
-use super::last_filter::LastFilter;
 use super::SiltEngine;
 use super::configuration::Configuration;
+use super::last_filter::LastFilter;
 use super::live::Manifest;
 use super::partition_settings::{PartitionSettings, check_budget};
 use super::policy::open_files;

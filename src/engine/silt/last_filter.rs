@@ -80,7 +80,13 @@ mod tests {
             filter.bits()
         };
         // Too few to say anything, then too small a share, then enough, less, and hardly any.
-        let bits = [after(4_000, 4_000), after(40_000, 0), after(10_000, 1_100), after(10_000, 400), after(10_000, 200)];
+        let bits = [
+            after(4_000, 4_000),
+            after(40_000, 0),
+            after(10_000, 1_100),
+            after(10_000, 400),
+            after(10_000, 200),
+        ];
         assert_eq!(bits, [0, 0, AUTO_BITS, AUTO_BITS, 0]);
         assert_eq!(after(10_000, 400), 0);
     }

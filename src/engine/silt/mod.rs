@@ -53,9 +53,9 @@ mod family;
 mod get;
 mod get_many;
 mod job_bytes;
+mod last_filter;
 #[doc(hidden)]
 pub mod live;
-mod last_filter;
 mod memory_budget;
 mod merge;
 mod partition;

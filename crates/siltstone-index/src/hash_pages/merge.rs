@@ -325,7 +325,7 @@ mod tests {
             let steps: Vec<Vec<Step>> = (0..lists)
                 .map(|_| {
                     let hash = |number| kept_bits(crate::coding::mix(number % (2 * distinct)));
-                    let unit = |number: u64| (number % 5 > 0).then_some(number >> 40);
+                    let unit = |number: u64| (!number.is_multiple_of(5)).then_some(number >> 40);
                     (0..changes).map(|_| Step(hash(numbers.next()), None, unit(numbers.next()))).collect()
                 })
                 .collect();
