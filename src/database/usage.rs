@@ -107,8 +107,8 @@ impl UsageCounters {
         Ok(companions.try_for_each(|name| directory.share(name, target))?)
     }
 
-    /// Continues from the content of the directory's file, or from zero if it cannot be read. `lookups` are the counters
-    /// that the engine reads.
+    /// Continues from the content of the directory's file, or from zero if it cannot be read. `lookups` are the
+    /// counters that the engine reads.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) if the directory cannot be listed or changed.

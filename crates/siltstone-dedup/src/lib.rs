@@ -66,8 +66,8 @@ const EXAMPLES: &str = "
 ///
 /// Exits with 1, after everything else is indexed, if a PATH does not exist, or a file or a directory could not be
 /// read. Pipes and devices below a PATH are skipped. Names are printed with non-printable bytes as \xNN. While most
-/// chunks are new, the index builds filters, which take about a byte of RAM per chunk; `--set filter_last_store=0` builds
-/// none.
+/// chunks are new, the index builds filters, which take about a byte of RAM per chunk; `--set filter_last_store=0`
+/// builds none.
 ///
 /// The index in DIR consists of two databases. `siltstone verify`, `repair`, `checkpoint`, `stats` and `compact` work
 /// on both; `get` and `list` read its chunks.

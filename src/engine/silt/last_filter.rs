@@ -10,7 +10,7 @@
 //!
 //! A filter that saves few reads is not worth 8.4 bits of memory per key, which is several times what everything else
 //! takes. The two limits keep merges from building and leaving out filters in turn. The counts of earlier opens are the
-//! first window, so that a database which is opened again goes on as it was.
+//! first window, so that a database which is opened again continues as it was.
 
 use crate::engine::Lookups;
 use siltstone_device::sync::Mutex;

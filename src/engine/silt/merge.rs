@@ -383,8 +383,8 @@ fn prefilter(parts: &Parts, records: u64) -> Option<PrefilterBuilder> {
     Some(PrefilterBuilder::new(records, parts.partitions.prefixes_for(records, chain)))
 }
 
-/// Returns the builder of the filter of a SortedStore with about this many records, which replaces that of `view`; `None`
-/// if it gets none.
+/// Returns the builder of the filter of a SortedStore with about this many records, which replaces that of `view`;
+/// `None` if it gets none.
 fn last_filter(parts: &Parts, records: u64, view: &View) -> Result<Option<RangedFilterBuilder>> {
     let filters = view.pieces().filter(|piece| piece.kind == PieceKind::SortedFilter);
     let bits = parts.memory.last_filter_bits(records, filters.map(|piece| piece.bytes).sum());

@@ -230,7 +230,7 @@ mod tests {
     fn cases_are_all_combinations() {
         let settings = Settings { space: vec![1.2, 1.5], ..Settings::default() };
         let cases = cases(&settings);
-        assert_eq!(cases.len(), 2 * 3 * 2 * 2);
+        assert_eq!(cases.len(), 2 * 3 * 2 * 3);
         assert!(cases.iter().all(|case| cases.iter().filter(|other| *other == case).count() == 1));
     }
 }

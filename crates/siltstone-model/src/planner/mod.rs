@@ -383,11 +383,12 @@ mod tests {
             let demand = Demand { missing_gets, ram_bytes, gets_per_s: 50_000.0, ..demand() };
             plan(&demand).unwrap().into_iter().find(|plan| plan.system == System::SILT).unwrap()
         };
-        let has_filter = |plan: &Plan| plan.settings.iter().any(|(name, _)| *name == "filter_last_store");
+        let has_filter = |plan: &Plan| !plan.settings.contains(&("filter_last_store", Value::Chosen(0)));
         assert!(!has_filter(&silt(0.0, 1e9)) && !has_filter(&silt(0.9, 40e6)));
         let filtered = silt(0.9, 1e9);
         assert!(has_filter(&filtered) && filtered.prediction.reads_per_miss < 0.1, "{filtered:?}");
         assert!(filtered.flags().contains("--set filter_last_store="));
+        assert!(filtered.builder_call().contains(".filter_last_store(Some("));
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(super) const OTHER_FILES: f64 = 16.0;
 pub enum Value {
     /// A whole number.
     Count(u64),
+    /// A whole number that the engine chooses if it is not given.
+    Chosen(u64),
     /// Any other number.
     Ratio(f64),
     /// Whether something is so.
@@ -27,6 +29,7 @@ impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Value::Count(count) => write!(f, "{count}"),
+            Value::Chosen(count) => write!(f, "Some({count})"),
             Value::Ratio(ratio) => write!(f, "{ratio:.3}"),
             Value::Is(is) => write!(f, "{is}"),
             Value::Lengths(keys, values) => write!(f, "{keys}, {values}"),
@@ -75,9 +78,8 @@ fn silt(layout: &SiltLayout) -> Vec<(&'static str, Value)> {
         ("filter_bits", count(layout.filter_bits)),
         ("log_slots_min", count(layout.log_slots_min)),
     ]);
-    if layout.last_filter_bits > 0.0 {
-        settings.push(("filter_last_store", count(layout.last_filter_bits)));
-    }
+    // Also if it is 0: otherwise the engine would build filters once many lookups find nothing.
+    settings.push(("filter_last_store", Value::Chosen(layout.last_filter_bits.ceil() as u64)));
     settings
 }
 

@@ -195,6 +195,7 @@ impl Plan {
         let flag = |(name, value): &(&str, Value)| match value {
             Value::Lengths(keys, values) => format!(" --key_size {keys} --value_size {values} --fixed"),
             Value::Disk(directory) => format!(" --set {name}={directory}"),
+            Value::Chosen(count) => format!(" --set {name}={count}"),
             value if is_of_builder(name) => format!(" --{name} {value}"),
             value => format!(" --set {name}={value}"),
         };

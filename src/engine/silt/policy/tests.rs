@@ -51,8 +51,8 @@ fn the_open_files_are_those_of_the_bound_of_the_log_and_of_the_jobs() {
     let settings = PartitionSettings { log_segment_bytes: 1 << 20, ..settings() };
     let common =
         |partitions| CommonSettings { partitions: Some(partitions), threads: 2, ..CommonSettings::default() };
-    // A million keys per partition: LogStores of 10,000 slots, and HashStores of 9,300 records, of 0.3 · 5/8 of the keys
-    // and 10 % more. The log has two generations of LogStores in segments, and a first and a last one.
+    // A million keys per partition: LogStores of 10,000 slots, and HashStores of 9,300 records, of 0.3 · 5/8 of the
+    // keys and 10 % more. The log has two generations of LogStores in segments, and a first and a last one.
     let (hash_stores, segments) = (89, 2 * 4 * 10_000 * 64 / (1 << 20) + 2);
     assert_eq!(open_files(&settings, &common(4), 4_000_000, 64), 4 + hash_stores + segments + 9);
     // As many keys in a fourth of the partitions: LogStores are four times as large.
