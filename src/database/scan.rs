@@ -110,8 +110,8 @@ impl Database {
     /// Returns false only if the key is certainly absent. Reads nothing from the device.
     ///
     /// With SILT it uses the tags of new records and the filters that are in memory. Any key may be in a last store
-    /// without a filter: see [`filter_last_store`](crate::SiltSettings::filter_last_store). It returns true also for keys
-    /// that are deleted or expired. With MICA it is exact.
+    /// without a filter: see [`filter_last_store`](crate::SiltSettings::filter_last_store). It returns true also for
+    /// keys that are deleted or expired. With MICA it is exact.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
