@@ -15,8 +15,10 @@
 //! 4. The new file is synced, and one commit of the manifest replaces the merged stores by it. Then the view is
 //!    replaced, the old files are removed, and the log is released. Before that commit nothing durable has changed,
 //!    after it everything has. If the log has no other records of the partition, the partition no longer keeps any
-//!    part of it; a compaction does the same for partitions that had nothing to merge.
+//!    part of it; a compaction does the same for partitions that had nothing to merge. A compaction also writes a
+//!    SortedStore again whose index or filter is not what the settings say.
 
+use super::configuration::Configuration;
 use super::live::{Edit, Role, StoreEntry};
 use super::partition_settings::ChainSettings;
 use super::parts::Parts;
@@ -130,7 +132,9 @@ impl MergeJob {
         let frozen = if with_frozen { view.frozen.clone() } else { Vec::new() };
         // A damaged chain that cannot be made of columns is made of records, also of those of one run.
         let remakes_chain = view.chain.as_ref().is_some_and(|(_, chain)| chain.is_damaged());
-        if view.hash_stores.is_empty() && frozen.is_empty() && !remakes_chain && loaded.is_none() {
+        let has_young = !view.hash_stores.is_empty() || !frozen.is_empty() || loaded.is_some();
+        // Only a compaction chooses a partition without young records.
+        if !has_young && !remakes_chain && !is_outdated(parts, &view) {
             return Ok(None);
         }
         // From the newest source to the oldest: of records with equal keys the first source wins.
@@ -383,11 +387,30 @@ fn prefilter(parts: &Parts, records: u64) -> Option<PrefilterBuilder> {
     Some(PrefilterBuilder::new(records, parts.partitions.prefixes_for(records, chain)))
 }
 
+/// Returns whether the SortedStore has another index than the settings say, or a filter that it should not have, or
+/// lacks one. The kinds of tries and the bits of filters are not compared: a file does not state them.
+fn is_outdated(parts: &Parts, view: &View) -> bool {
+    let Configuration { settings, header, .. } = &*parts.configuration;
+    let Some((_, store)) = view.sorted.as_ref().filter(|_| settings.chain.is_none()) else { return false };
+    let (index, filter) = store.kind_names();
+    let wanted = match sorted_form(header, settings.index).index {
+        Some(IndexKind::DenseTrie | IndexKind::PaperTrie) => IndexKind::EntropyTrie.name(),
+        wanted => wanted.map_or("none", IndexKind::name),
+    };
+    let bits = last_filter_bits(parts, store.records(), view);
+    index != wanted || (filter == "none") != (bits == 0)
+}
+
+/// Returns the bits of the filter of a SortedStore with about this many records, which replaces that of `view`.
+fn last_filter_bits(parts: &Parts, records: u64, view: &View) -> u8 {
+    let filters = view.pieces().filter(|piece| piece.kind == PieceKind::SortedFilter);
+    parts.memory.last_filter_bits(records, filters.map(|piece| piece.bytes).sum())
+}
+
 /// Returns the builder of the filter of a SortedStore with about this many records, which replaces that of `view`;
 /// `None` if it gets none.
 fn last_filter(parts: &Parts, records: u64, view: &View) -> Result<Option<RangedFilterBuilder>> {
-    let filters = view.pieces().filter(|piece| piece.kind == PieceKind::SortedFilter);
-    let bits = parts.memory.last_filter_bits(records, filters.map(|piece| piece.bytes).sum());
+    let bits = last_filter_bits(parts, records, view);
     // Its head would be in each store that has none.
     if bits == 0 { Ok(None) } else { Ok(Some(RangedFilterBuilder::new(records, bits)?)) }
 }
