@@ -74,9 +74,9 @@ settings! {
         /// The bits of a filter per SortedStore, for lookups of missing keys: its false-positive rate is 2^-bits. 0
         /// for none. With 8 bits, a lookup of a missing key costs about 0.012 reads, including the false positives
         /// of HashStores, and the filter takes 8.4 bits of memory per key. Merges build it: an existing store gets
-        /// one in its next merge or compaction. Under a memory budget it is the first structure that stays on flash. `auto`, or
-        /// `None`: 8 bits while a tenth of the lookups or more are of missing keys, where a memory budget has space
-        /// for them besides all other indexes and filters; else none.
+        /// one in its next merge or compaction. Under a memory budget it is the first structure that stays on flash.
+        /// `auto`, or `None`: 8 bits while a tenth of the lookups or more are of missing keys, where a memory budget
+        /// has space for them besides all other indexes and filters; else none.
         filter_last_store: Option<u8> = None, 0..=32, kept;
         /// The size of a segment of the log, in bytes.
         log_segment_bytes: u64 = 64 << 20, 512..=1 << 30, kept hidden;
