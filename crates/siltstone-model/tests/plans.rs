@@ -55,7 +55,7 @@ fn builder_of(call: &str) -> Builder {
                 let (name, value) = value.split_once(", ").unwrap();
                 builder.set(name.trim_matches('"'), value)
             }
-            name => builder.set(name, value),
+            name => builder.set(name, value.trim_start_matches("Some(")),
         };
     }
     builder
