@@ -118,7 +118,7 @@ impl UsageCounters {
         let before = directory.as_ref().and_then(usage_file::read).unwrap_or_default();
         lookups.begin_with(before.gets, before.misses);
         Ok(UsageCounters {
-            saved_operations: AtomicU64::new(before.gets),
+            saved_operations: AtomicU64::new(lookups.sum().0),
             lookups,
             stripes: Default::default(),
             counted: Mutex::new((before.records, before.counted_writes)),

@@ -397,8 +397,12 @@ fn is_outdated(parts: &Parts, view: &View) -> bool {
         Some(IndexKind::DenseTrie | IndexKind::PaperTrie) => IndexKind::EntropyTrie.name(),
         wanted => wanted.map_or("none", IndexKind::name),
     };
-    let bits = last_filter_bits(parts, store.records(), view);
-    index != wanted || (filter == "none") != (bits == 0)
+    let lacks_or_has_too_much = match filter {
+        "none" => last_filter_bits(parts, store.records(), view) > 0,
+        // Not because a budget has become tight: then compactions would drop filters and build them in turn.
+        _ => parts.configuration.last_filter.bits() == 0,
+    };
+    index != wanted || lacks_or_has_too_much
 }
 
 /// Returns the bits of the filter of a SortedStore with about this many records, which replaces that of `view`.

@@ -23,6 +23,7 @@
 //! | `get`, `stores`, `get_many` | lookups | 2 |
 //! | `convert` | the conversion of a LogStore to a HashStore | 3.2 |
 //! | `merge` | the merge of HashStores into the SortedStore | 3.3 |
+//! | `last_filter` | whether merges build a filter for missing keys | |
 //! | `recovery`, `create`, `repair` | open with a replay of the log; create; databases that are damaged | 4 |
 //! | `partition`, `view` | partitions, their LogStores and immutable stores | 2 |
 //! | `scheduler`, `schedule`, `rate` | which job runs next, and how fast | |
