@@ -5,6 +5,7 @@
 //! it has, so that a later run continues an interrupted one, reads only what has changed, and files can be forgotten.
 //! `place` documents the layout of the directory, `index` how the two databases are kept consistent.
 
+mod backlog;
 mod chunks;
 mod duplicates;
 mod forget;
@@ -41,7 +42,6 @@ use siltstone_command::quantity::{counted, parse_whole};
 use siltstone_device::SystemDirectory;
 use std::fs;
 use std::io::{Write, stdout};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use walk::{Walk, WalkArgs};
@@ -96,9 +96,10 @@ pub struct DedupArgs {
     /// Name of standard input in the index. A stream replaces an earlier one of the same name
     #[arg(long, value_name = "NAME", default_value = "standard-input")]
     stream_name: String,
-    /// Threads that read, cut and hash [default: the number of processors]
-    #[arg(long, value_name = "N", value_parser = parse_whole::<usize>)]
-    threads: Option<usize>,
+    /// Threads that read, cut and hash files, each one file at a time; small files need more threads than cores to keep a
+    /// drive busy
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize>, default_value_t = 16)]
+    threads: usize,
     /// Record the lookups and inserts to this new file, for `siltstone bench trace`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -159,11 +160,9 @@ fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
     {
         return Err(error.context(shown(&path)));
     }
-    let threads = match args.threads {
-        Some(0) => return Err(wrong_usage("--threads is 0; it must be 1 or more")),
-        Some(threads) => threads,
-        None => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
-    };
+    if args.threads == 0 {
+        return Err(wrong_usage("--threads is 0; it must be 1 or more"));
+    }
     // Checked before the index is created.
     Walk::new(&roots, Vec::new(), &args.walk)?;
     let chunking = prepare(&args.db, args)?;
@@ -179,7 +178,7 @@ fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
     let walk = Walk::new(&roots, own, &args.walk)?;
     let sources = Sources { walk, stream: (!streams.is_empty()).then_some(&args.stream_name[..]) };
     let mut scan = Scan::new(index, interrupt, args.verbose);
-    scan.run(&sources, missing, &chunking, threads)?;
+    scan.run(&sources, missing, &chunking, args.threads)?;
     scan.index.end_recording()?;
     scan.index.chunks.settle()?;
     let after = scan.index.chunks.stats();

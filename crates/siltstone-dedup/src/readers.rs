@@ -3,9 +3,11 @@
 //! What was found as a file may be something else when it is opened: files are opened without following a link and
 //! without waiting, and compared with what was found. Long holes are not read.
 //!
-//! Each thread takes one file after the other. Blocks of a long file are hashed by all threads of a pool while the next
-//! block is read and cut, so that a single long file also uses all cores.
+//! Each thread takes one file after the other. There are more threads than cores: a small file costs the drive some reads
+//! one after the other, and only many files at a time keep it busy. Blocks of a long file are hashed by the threads of a
+//! pool, one per core, while the next block is read and cut, so that a single long file also uses all cores.
 
+use super::backlog::{Sender, Stopped};
 use super::chunks::{Blocks, Chunking};
 use super::walk::Identity;
 use anyhow::Context;
@@ -18,7 +20,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, PoisonError};
 
 /// The shortest hole that is not read, in bytes.
@@ -67,19 +69,15 @@ pub struct Readers<'a> {
     pool: ThreadPool,
 }
 
-/// The receiver of the pieces has stopped.
-struct Stopped;
-
 impl<'a> Readers<'a> {
-    /// Creates the threads that share the blocks of long files.
-    pub fn new(chunking: &'a Chunking, interrupt: &'a Interrupt, threads: usize) -> anyhow::Result<Self> {
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = pool.with_context(|| format!("cannot start {threads} threads; --threads takes fewer"))?;
+    /// Creates the threads that share the blocks of long files, one per core.
+    pub fn new(chunking: &'a Chunking, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
+        let pool = ThreadPoolBuilder::new().build().context("cannot start a thread per core")?;
         Ok(Readers { chunking, interrupt, pool })
     }
 
     /// Reads the files of the jobs until there are none, or until the receiver has stopped.
-    pub fn work(&self, jobs: &Mutex<Receiver<Job>>, pieces: &SyncSender<Piece>) {
+    pub fn work(&self, jobs: &Mutex<Receiver<Job>>, pieces: &Sender<'_>) {
         loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(Job { number, input }) = job else { return };
@@ -107,7 +105,7 @@ impl<'a> Readers<'a> {
         path: &Path,
         identity: Identity,
         start: u64,
-        pieces: &SyncSender<Piece>,
+        pieces: &Sender<'_>,
     ) -> Result<io::Result<()>, Stopped> {
         let file = match open(path, identity) {
             Ok(file) => file,
@@ -134,7 +132,7 @@ impl<'a> Readers<'a> {
         &self,
         part: Part,
         source: impl Read + Send,
-        pieces: &SyncSender<Piece>,
+        pieces: &Sender<'_>,
     ) -> Result<io::Result<()>, Stopped> {
         let Part { number, mut hole, .. } = part;
         let mut blocks = Blocks::new(self.chunking, source);
@@ -156,7 +154,7 @@ impl<'a> Readers<'a> {
             let is_last = block.is_last;
             let before = std::mem::take(&mut hole);
             let piece = Piece { number, hole: before, hashes, lengths: block.lengths, end };
-            pieces.send(piece).map_err(|_| Stopped)?;
+            pieces.send(piece)?;
             if is_last {
                 return Ok(Ok(()));
             }

@@ -1,11 +1,12 @@
 //! One run over the files: what to read, how far it got, and when that becomes durable.
 
+use super::backlog::{Backlog, Receiver};
 use super::chunks::Chunking;
 use super::formats::{FileEntry, Stamp};
 use super::index::{Index, STREAM};
 use super::readers::{End, Input, Job, Piece, Readers};
 use super::walk::{Failure, Found, Identity, Walk};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use siltstone_command::database::expiry_after;
 use siltstone_command::interrupt::Interrupt;
@@ -16,13 +17,14 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// The files per thread that wait to be read, or whose chunks wait to be indexed.
-const FILES_PER_THREAD: usize = 64;
-/// The blocks per thread whose hashes wait to be indexed. With these, reading continues while a commit syncs.
-const BLOCKS_PER_THREAD: usize = 16;
+/// The maximum number of files that wait to be read, or whose chunks wait to be indexed. With small files, this is what
+/// is read while a commit syncs; each takes its path twice, and some 200 bytes.
+const FILES_WAITING_MAX: usize = 4096;
+/// The number of chunks that are taken and looked up together.
+const TAKEN_CHUNKS: usize = 1024;
 
 /// One run over the files.
 pub struct Scan<'a> {
@@ -128,19 +130,20 @@ impl<'a> Scan<'a> {
         for path in sources.walk.mounted() {
             self.index.note_mounted(&path);
         }
-        let readers = Readers::new(chunking, self.interrupt, threads)?;
+        let readers = Readers::new(chunking, self.interrupt)?;
         let (jobs, waiting) = channel();
         let waiting = Mutex::new(waiting);
-        let (done, pieces) = sync_channel(threads * BLOCKS_PER_THREAD);
+        let backlog = Backlog::new(threads);
         std::thread::scope(|scope| {
+            // Dropped at the end of the scope, also by an error: the readers stop then.
+            let (jobs, pieces) = (jobs, backlog.receiver());
             for _ in 0..threads {
-                let (done, readers, waiting) = (done.clone(), &readers, &waiting);
+                let (done, readers, waiting) = (backlog.sender(), &readers, &waiting);
                 let spawned =
                     std::thread::Builder::new().spawn_scoped(scope, move || readers.work(waiting, &done));
                 spawned.context("cannot start a thread; --threads takes fewer")?;
             }
-            drop(done);
-            self.feed(sources, threads * FILES_PER_THREAD, jobs, pieces)
+            self.feed(sources, jobs, &pieces)
         })?;
         self.bar.finish_and_clear();
         self.index.commit()
@@ -175,13 +178,12 @@ impl<'a> Scan<'a> {
         Ok(empty)
     }
 
-    /// Gives the files to the threads, at most `waiting_max` at a time, and indexes their pieces.
+    /// Gives the files to the threads, some at a time, and indexes their pieces.
     fn feed(
         &mut self,
         sources: &Sources<'_>,
-        waiting_max: usize,
         jobs: Sender<Job>,
-        pieces: Receiver<Piece>,
+        pieces: &Receiver<'_>,
     ) -> anyhow::Result<()> {
         if let Some(name) = sources.stream {
             let key = [STREAM, name.as_bytes()].concat();
@@ -206,14 +208,14 @@ impl<'a> Scan<'a> {
                 Found::Linked => self.files.linked += 1,
                 Found::File(path, stamp, identity) => self.file(path, stamp, identity, &jobs)?,
             }
-            while self.active.len() >= waiting_max {
-                self.take(&pieces)?;
+            while self.active.len() >= FILES_WAITING_MAX {
+                self.take(pieces)?;
             }
             self.index.commit_if_due()?;
         }
         drop(jobs);
         while !self.active.is_empty() {
-            self.take(&pieces)?;
+            self.take(pieces)?;
         }
         Ok(())
     }
@@ -254,9 +256,24 @@ impl<'a> Scan<'a> {
         let _ = jobs.send(Job { number: self.jobs, input });
     }
 
-    /// Waits for a piece and indexes it.
-    fn take(&mut self, pieces: &Receiver<Piece>) -> anyhow::Result<()> {
-        let Piece { number, hole, hashes, lengths, end } = pieces.recv()?;
+    /// Waits for pieces, indexes all that wait, and commits if it is due.
+    fn take(&mut self, pieces: &Receiver<'_>) -> anyhow::Result<()> {
+        let taken = pieces.receive(TAKEN_CHUNKS);
+        ensure!(!taken.is_empty(), "the threads that read have ended before their files");
+        // All at once, so that their reads overlap: most files have few chunks.
+        self.index.look_up(taken.iter().map(|piece| &piece.hashes[..]))?;
+        taken.into_iter().try_for_each(|piece| self.add(piece))?;
+        if self.index.is_commit_due() {
+            self.index.commit()?;
+            let now = self.index.now();
+            self.bar.set_message(format!("{} chunks, {} of them unique", now.chunks, now.unique_chunks));
+        }
+        Ok(())
+    }
+
+    /// Indexes a piece.
+    fn add(&mut self, piece: Piece) -> anyhow::Result<()> {
+        let Piece { number, hole, hashes, lengths, end } = piece;
         let Some(mut active) = self.active.remove(&number) else { return Ok(()) };
         let is_read = !lengths.is_empty() || hole > 0 || matches!(end, Some(End::Complete));
         if is_read {
@@ -286,11 +303,6 @@ impl<'a> Scan<'a> {
                 );
             }
             Some(End::Complete | End::Interrupted) => {}
-        }
-        if self.index.is_commit_due() {
-            self.index.commit()?;
-            let now = self.index.now();
-            self.bar.set_message(format!("{} chunks, {} of them unique", now.chunks, now.unique_chunks));
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use super::formats::{
 use super::recorder::Recorder;
 use crate::place::{CHUNKS, FILES, check_repaired};
 use anyhow::{Context, bail};
-use siltstone::{Batch, Builder, Database, Durability, WriteOptions};
+use siltstone::{Batch, Database, Durability, WriteOptions};
 use siltstone_bench::tuning::SettingArgs;
 use siltstone_command::database;
 use std::cmp::Ordering;
@@ -29,11 +29,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The minimum number of slots of a LogStore of the chunks. It is small because each key here costs the reading of
-/// 4 KiB, so memory matters more than conversions.
-const CHUNK_LOG_SLOTS_MIN: u32 = 1024;
-/// The minimum number of slots of a LogStore of the catalogue.
-const FILE_LOG_SLOTS_MIN: u32 = 256;
 /// The number of chunks that are looked up together.
 const BATCH_CHUNKS: usize = 1024;
 /// The number of chunks and records of the catalogue at which changes are committed.
@@ -96,11 +91,10 @@ impl Index {
     /// Opens or creates the databases of the index in `directory`, completes a commit that was stopped, and counts the
     /// references again if records were lost.
     pub fn open(directory: &Path, chunking: &Chunking, settings: &SettingArgs) -> anyhow::Result<Index> {
-        let (chunks, files) = (directory.join(CHUNKS), directory.join(FILES));
-        let builder = with_log_slots(&chunks, CHUNK_LOG_SLOTS_MIN);
+        let builder = Database::builder(directory.join(CHUNKS));
         let builder = builder.fixed(chunking.hash_bytes.into(), METADATA_BYTES).hashed_keys();
         let chunks = database::open(settings.apply(builder))?;
-        let builder = with_log_slots(&files, FILE_LOG_SLOTS_MIN).partitions(1);
+        let builder = Database::builder(directory.join(FILES)).partitions(1);
         let catalogue = database::open(settings.apply(builder))?;
         // Both databases are locked now, so no repair can begin.
         check_repaired(directory)?;
@@ -315,15 +309,25 @@ impl Index {
         Ok(())
     }
 
+    /// Reads the records of chunks that are added soon, of several files together. Those that a commit in between has
+    /// forgotten are read again.
+    pub fn look_up<'a>(&mut self, hashes: impl Iterator<Item = &'a [u8]>) -> anyhow::Result<()> {
+        let unknown = hashes.flat_map(|hashes| hashes.chunks_exact(self.hash_bytes));
+        let unknown: Vec<_> = unknown.filter(|hash| !self.changed.contains_key(*hash)).collect();
+        unknown.chunks(BATCH_CHUNKS).try_for_each(|unknown| self.read(unknown))
+    }
+
     /// Reads the records of chunks that are not among the changes.
     fn load(&mut self, hashes: &[u8]) -> anyhow::Result<()> {
-        let unknown: Vec<&[u8]> =
-            hashes.chunks_exact(self.hash_bytes).filter(|hash| !self.changed.contains_key(*hash)).collect();
+        self.look_up(std::iter::once(hashes))
+    }
+
+    fn read(&mut self, unknown: &[&[u8]]) -> anyhow::Result<()> {
         let started = Instant::now();
-        let found = self.chunks.get_many(&unknown).context("cannot look up the chunks")?;
+        let found = self.chunks.get_many(unknown).context("cannot look up the chunks")?;
         self.counts.lookup_time += started.elapsed();
         self.counts.lookups += unknown.len() as u64;
-        for (hash, found) in unknown.into_iter().zip(found) {
+        for (hash, found) in unknown.iter().zip(found) {
             let metadata = found.map(|value| Metadata::decode(&value).context(DAMAGED)).transpose()?;
             self.changed.insert(hash.to_vec(), metadata);
         }
@@ -581,12 +585,6 @@ pub fn is_file(key: &[u8]) -> bool {
 
 fn read_state(catalogue: &Database) -> anyhow::Result<Option<State>> {
     catalogue.get(STATE_KEY)?.map(|value| State::decode(&value)).transpose()
-}
-
-/// Returns the builder of a database. A new one gets the minimum number of slots of a LogStore, an existing one has it.
-fn with_log_slots(directory: &Path, slots: u32) -> Builder {
-    let builder = Database::builder(directory);
-    if directory.exists() { builder } else { builder.set("log_slots_min", slots) }
 }
 
 #[cfg(test)]
