@@ -144,14 +144,16 @@ impl Block {
 pub struct Blocks<'a, R> {
     chunking: &'a Chunking,
     source: R,
+    /// The bytes that the source has about, as far as they are not read.
+    expected: u64,
     /// Bytes that were read, but are in no block yet.
     rest: Vec<u8>,
 }
 
 impl<'a, R: Read> Blocks<'a, R> {
-    /// Reads from the current position of `source`.
-    pub fn new(chunking: &'a Chunking, source: R) -> Self {
-        Blocks { chunking, source, rest: Vec::new() }
+    /// Reads from the current position of `source`, which has about `expected` bytes.
+    pub fn new(chunking: &'a Chunking, source: R, expected: u64) -> Self {
+        Blocks { chunking, source, expected, rest: Vec::new() }
     }
 
     /// Reads the next block: 256 chunks of the average size, from 64 KiB to 1 MiB; at least two of the maximum size.
@@ -160,7 +162,11 @@ impl<'a, R: Read> Blocks<'a, R> {
         let size = size.clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end()).max(2 * self.chunking.length_max());
         let mut bytes = std::mem::take(&mut self.rest);
         let wanted = size.saturating_sub(bytes.len()) as u64;
+        // With a byte more than the file has, one call reads it and the next one finds its end.
+        bytes.reserve_exact(wanted.min(self.expected.saturating_add(1)) as usize);
+        let before = bytes.len();
         let is_last = (&mut self.source).take(wanted).read_to_end(&mut bytes)? < wanted as usize;
+        self.expected = self.expected.saturating_sub((bytes.len() - before) as u64);
         let lengths = self.chunking.cut(&bytes, is_last);
         let cut = lengths.iter().map(|&length| length as usize).sum();
         self.rest = bytes.split_off(cut);
@@ -183,7 +189,7 @@ mod tests {
 
     /// Returns the hashes and the lengths of the chunks of `bytes`, read in blocks.
     fn chunks(chunking: &Chunking, bytes: &[u8]) -> Vec<(Vec<u8>, u32)> {
-        let mut blocks = Blocks::new(chunking, bytes);
+        let mut blocks = Blocks::new(chunking, bytes, 0);
         let mut chunks = Vec::new();
         loop {
             let block = blocks.read_next().unwrap();

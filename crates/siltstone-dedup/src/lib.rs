@@ -96,8 +96,8 @@ pub struct DedupArgs {
     /// Name of standard input in the index. A stream replaces an earlier one of the same name
     #[arg(long, value_name = "NAME", default_value = "standard-input")]
     stream_name: String,
-    /// Threads that read, cut and hash files, each one file at a time; small files need more threads than cores to keep a
-    /// drive busy
+    /// Threads that read, cut and hash files, each one file at a time; small files need more threads than cores to
+    /// keep a drive busy
     #[arg(long, value_name = "N", value_parser = parse_whole::<usize>, default_value_t = 16)]
     threads: usize,
     /// Record the lookups and inserts to this new file, for `siltstone bench trace`
@@ -178,7 +178,7 @@ fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
     let walk = Walk::new(&roots, own, &args.walk)?;
     let sources = Sources { walk, stream: (!streams.is_empty()).then_some(&args.stream_name[..]) };
     let mut scan = Scan::new(index, interrupt, args.verbose);
-    scan.run(&sources, missing, &chunking, args.threads)?;
+    scan.run(sources, missing, &chunking, args.threads)?;
     scan.index.end_recording()?;
     scan.index.chunks.settle()?;
     let after = scan.index.chunks.stats();

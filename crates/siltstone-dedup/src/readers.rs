@@ -3,11 +3,11 @@
 //! What was found as a file may be something else when it is opened: files are opened without following a link and
 //! without waiting, and compared with what was found. Long holes are not read.
 //!
-//! Each thread takes one file after the other. There are more threads than cores: a small file costs the drive some reads
-//! one after the other, and only many files at a time keep it busy. Blocks of a long file are hashed by the threads of a
+//! Each thread takes one file after the other. There are more threads than cores: a small file is some reads one after
+//! the other, and only many files at a time keep a drive busy. Blocks of a long file are hashed by the threads of a
 //! pool, one per core, while the next block is read and cut, so that a single long file also uses all cores.
 
-use super::backlog::{Sender, Stopped};
+use super::backlog::{End, Piece, Sender, Stopped};
 use super::chunks::{Blocks, Chunking};
 use super::walk::Identity;
 use anyhow::Context;
@@ -41,27 +41,6 @@ pub enum Input {
     Stream(Patient),
 }
 
-/// Consecutive chunks of a file.
-pub struct Piece {
-    /// The number of the job.
-    pub number: u64,
-    /// The length of the hole before them, in bytes.
-    pub hole: u64,
-    /// The hashes of the chunks, concatenated.
-    pub hashes: Vec<u8>,
-    /// Their lengths, in bytes.
-    pub lengths: Vec<u32>,
-    /// How the reading of the file ended; `None` if more pieces follow.
-    pub end: Option<End>,
-}
-
-/// How the reading of a file ended.
-pub enum End {
-    Complete,
-    Interrupted,
-    Failed(io::Error),
-}
-
 /// What the threads share.
 pub struct Readers<'a> {
     chunking: &'a Chunking,
@@ -83,7 +62,9 @@ impl<'a> Readers<'a> {
             let Ok(Job { number, input }) = job else { return };
             let done = match input {
                 Input::File(path, identity, start) => self.file(number, &path, identity, start, pieces),
-                Input::Stream(stream) => self.read(Part { number, hole: 0, is_last: true }, stream, pieces),
+                Input::Stream(stream) => {
+                    self.read(Part { number, hole: 0, is_last: true }, stream, u64::MAX, pieces)
+                }
             };
             let (hole, hashes, lengths) = (0, Vec::new(), Vec::new());
             let end = match done {
@@ -107,35 +88,38 @@ impl<'a> Readers<'a> {
         start: u64,
         pieces: &Sender<'_>,
     ) -> Result<io::Result<()>, Stopped> {
-        let file = match open(path, identity) {
-            Ok(file) => file,
+        let (file, size) = match open(path, identity) {
+            Ok(opened) => opened,
             Err(error) => return Ok(Err(error)),
         };
         let mut at = start;
         loop {
-            let extent = match next_extent(&file, at) {
+            let extent = match next_extent(&file, size, at) {
                 Ok(extent) => extent,
                 Err(error) => return Ok(Err(error)),
             };
             let part = Part { number, hole: extent.start - at, is_last: extent.end.is_none() };
             // The last extent ends with the file, which may have grown.
             let length = extent.end.map_or(u64::MAX, |end| end - extent.start);
-            match self.read(part, (&file).take(length), pieces)? {
+            let expected = extent.end.unwrap_or(size).saturating_sub(extent.start);
+            match self.read(part, (&file).take(length), expected, pieces)? {
                 Ok(()) if !part.is_last => at = extent.start + length,
                 done => return Ok(done),
             }
         }
     }
 
-    /// Sends the pieces of a part of a file. The outer error is that of the receiver, the inner one that of the file.
+    /// Sends the pieces of a part of a file that has about `expected` bytes. The outer error is that of the receiver,
+    /// the inner one that of the file.
     fn read(
         &self,
         part: Part,
         source: impl Read + Send,
+        expected: u64,
         pieces: &Sender<'_>,
     ) -> Result<io::Result<()>, Stopped> {
         let Part { number, mut hole, .. } = part;
-        let mut blocks = Blocks::new(self.chunking, source);
+        let mut blocks = Blocks::new(self.chunking, source, expected);
         let mut next = self.interrupt.check().and_then(|()| blocks.read_next());
         loop {
             let block = match next {
@@ -173,15 +157,16 @@ struct Part {
     is_last: bool,
 }
 
-/// Opens a file that was found. A pipe that has taken its place does not make it wait, and a link is not followed.
-fn open(path: &Path, identity: Identity) -> io::Result<File> {
+/// Opens a file that was found, and returns its size with it. A pipe that has taken its place does not make it wait,
+/// and a link is not followed.
+fn open(path: &Path, identity: Identity) -> io::Result<(File, u64)> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let data = file.metadata()?;
     if !data.is_file() || Identity::of(&data) != identity {
         return Err(io::Error::other("another file has taken its place since it was found"));
     }
-    Ok(file)
+    Ok((file, data.len()))
 }
 
 /// Bytes of a file between long holes.
@@ -191,8 +176,15 @@ struct Extent {
     end: Option<u64>,
 }
 
-/// Returns the next data at or after an offset, and leaves the file there. Short holes are data.
-fn next_extent(file: &File, at: u64) -> io::Result<Extent> {
+/// Returns the next data at or after an offset of a file of this size, and leaves the file there. Short holes are data.
+fn next_extent(file: &File, size: u64, at: u64) -> io::Result<Extent> {
+    // Most files are too small for a long hole, and then the calls are the most of what reading them costs.
+    if size.saturating_sub(at) < HOLE_BYTES_MIN {
+        if at > 0 {
+            seek(file, SeekFrom::Start(at))?;
+        }
+        return Ok(Extent { start: at, end: None });
+    }
     // Files without holes, and file systems that do not know any, have data everywhere.
     let find = |from: SeekFrom| match seek(file, from) {
         Ok(found) => Ok(Some(found)),
@@ -200,7 +192,6 @@ fn next_extent(file: &File, at: u64) -> io::Result<Extent> {
         Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::SPIPE) => Ok(None),
         Err(error) => Err(io::Error::from(error)),
     };
-    let size = file.metadata()?.len();
     let start = match find(SeekFrom::Data(at))? {
         Some(start) if start.saturating_sub(at) >= HOLE_BYTES_MIN => start,
         // The file ends with a hole.
@@ -256,22 +247,23 @@ mod tests {
     fn extents_end_at_long_holes() {
         let file = tempfile::tempfile().unwrap();
         let (mebibyte, text) = (1 << 20, [7; 4096]);
-        file.set_len(20 * mebibyte).unwrap();
+        let size = 20 * mebibyte;
+        file.set_len(size).unwrap();
         for at in [4 * mebibyte, 4 * mebibyte + 65_536, 10 * mebibyte] {
             file.write_all_at(&text, at).unwrap();
         }
-        if next_extent(&file, 0).unwrap().start == 0 {
+        if next_extent(&file, size, 0).unwrap().start == 0 {
             // This file system has no holes.
             return;
         }
         let mut extents = Vec::new();
         let mut at = 0;
-        while let Extent { start, end: Some(end) } = next_extent(&file, at).unwrap() {
+        while let Extent { start, end: Some(end) } = next_extent(&file, size, at).unwrap() {
             extents.push((start, end));
             at = end;
         }
         assert_eq!(extents.len(), 2, "{extents:?}");
         assert_eq!((extents[0].0, extents[1].0), (4 * mebibyte, 10 * mebibyte));
-        assert_eq!(next_extent(&file, at).unwrap().start, 20 * mebibyte, "the last hole");
+        assert_eq!(next_extent(&file, size, at).unwrap().start, 20 * mebibyte, "the last hole");
     }
 }

@@ -1,12 +1,12 @@
 //! One run over the files: what to read, how far it got, and when that becomes durable.
 
-use super::backlog::{Backlog, Receiver};
+use super::backlog::{Backlog, End, Piece, Receiver};
 use super::chunks::Chunking;
 use super::formats::{FileEntry, Stamp};
 use super::index::{Index, STREAM};
-use super::readers::{End, Input, Job, Piece, Readers};
+use super::readers::{Input, Job, Readers};
 use super::walk::{Failure, Found, Identity, Walk};
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use siltstone_command::database::expiry_after;
 use siltstone_command::interrupt::Interrupt;
@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -112,110 +113,119 @@ impl<'a> Scan<'a> {
     /// read, cut and hash; the caller's thread indexes. The paths in `missing` count as files that cannot be read.
     pub fn run(
         &mut self,
-        sources: &Sources<'_>,
+        sources: Sources<'_>,
         missing: Vec<Failure>,
         chunking: &Chunking,
         threads: usize,
     ) -> anyhow::Result<()> {
         missing.iter().for_each(|(path, error)| self.fail(path, error));
-        let empty = self.count(&sources.walk)?;
-        if !self.interrupt.is_raised() {
-            for path in empty {
-                complain(format_args!("{}: there is no file at or below this path", shown(&path)));
-            }
-            for pattern in sources.walk.unused_patterns() {
-                complain(format_args!("--exclude {pattern}: matches nothing"));
-            }
-        }
-        for path in sources.walk.mounted() {
-            self.index.note_mounted(&path);
-        }
         let readers = Readers::new(chunking, self.interrupt)?;
         let (jobs, waiting) = channel();
         let waiting = Mutex::new(waiting);
         let backlog = Backlog::new(threads);
+        let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // Dropped at the end of the scope, also by an error: the readers stop then.
-            let (jobs, pieces) = (jobs, backlog.receiver());
+            // Dropped at the end of the scope, also by an error: the walk and the readers stop then.
+            let (jobs, receiver) = (jobs, backlog.receiver());
+            let builder = std::thread::Builder::new;
             for _ in 0..threads {
                 let (done, readers, waiting) = (backlog.sender(), &readers, &waiting);
-                let spawned =
-                    std::thread::Builder::new().spawn_scoped(scope, move || readers.work(waiting, &done));
+                let spawned = builder().spawn_scoped(scope, move || readers.work(waiting, &done));
                 spawned.context("cannot start a thread; --threads takes fewer")?;
             }
-            self.feed(sources, jobs, &pieces)
+            let (interrupt, roots) = (self.interrupt, sources.walk.roots().to_vec());
+            if !self.bar.is_hidden() {
+                let (walk, bar, is_over) = (sources.walk.clone(), self.bar.clone(), &is_over);
+                builder().spawn_scoped(scope, move || count(&walk, &bar, interrupt, is_over))?;
+            }
+            let (walk, finder) = (sources.walk, backlog.finder());
+            let walking = builder().spawn_scoped(scope, move || {
+                let _ = walk
+                    .files()
+                    .take_while(|_| !interrupt.is_raised())
+                    .try_for_each(|found| finder.find(found));
+                walk
+            })?;
+            let indexed = self.index_all(sources.stream, roots, &jobs, &receiver);
+            is_over.store(true, Relaxed);
+            indexed?;
+            drop(receiver);
+            let walk = walking.join().map_err(|_| anyhow!("the thread that looks for files has panicked"))?;
+            if !self.interrupt.is_raised() {
+                for pattern in walk.unused_patterns() {
+                    self.complain(format_args!("--exclude {pattern}: matches nothing"));
+                }
+            }
+            Ok::<_, anyhow::Error>(())
         })?;
         self.bar.finish_and_clear();
         self.index.commit()
     }
 
-    /// Counts the files and bytes, so that the progress bar can estimate the remaining time. Returns the roots without
-    /// a file.
-    fn count(&mut self, walk: &Walk<'_>) -> anyhow::Result<Vec<PathBuf>> {
-        self.bar.set_style(ProgressStyle::with_template("looking for files {spinner} {human_pos}")?);
-        let mut bytes = 0;
-        let mut empty = walk.roots().to_vec();
-        for found in walk.files() {
-            if self.interrupt.is_raised() {
+    /// Gives what was found to the threads, some files at a time, and indexes their pieces.
+    fn index_all(
+        &mut self,
+        stream: Option<&str>,
+        mut empty: Vec<PathBuf>,
+        jobs: &Sender<Job>,
+        receiver: &Receiver<'_>,
+    ) -> anyhow::Result<()> {
+        if let Some(name) = stream {
+            self.start_stream(name, jobs)?;
+        }
+        let mut is_walked = false;
+        loop {
+            is_walked |= self.interrupt.is_raised();
+            if is_walked && self.active.is_empty() {
                 break;
             }
-            match found {
-                Found::File(path, stamp, _) => {
-                    bytes += stamp.size;
+            let files_max = if is_walked { 0 } else { FILES_WAITING_MAX - self.active.len() };
+            let taken = receiver.receive(files_max, TAKEN_CHUNKS);
+            ensure!(
+                files_max > 0 || !taken.pieces.is_empty(),
+                "the threads that read have ended before their files"
+            );
+            is_walked |= taken.is_walked;
+            for found in taken.found {
+                if let Found::File(path, ..) | Found::Unreadable(path, _) = &found {
                     empty.retain(|root| !path.starts_with(root));
-                    self.bar.inc(1);
                 }
-                // It is reported when it is counted.
-                Found::Unreadable(path, _) => empty.retain(|root| !path.starts_with(root)),
-                Found::Linked => {}
+                self.found(found, jobs)?;
+            }
+            // All at once, so that their reads overlap: most files have few chunks.
+            self.index.look_up(taken.pieces.iter().map(|piece| &piece.hashes[..]))?;
+            taken.pieces.into_iter().try_for_each(|piece| self.add(piece))?;
+            if self.index.is_commit_due() {
+                self.index.commit()?;
+                let now = self.index.now();
+                self.bar.set_message(format!("{} chunks, {} of them unique", now.chunks, now.unique_chunks));
             }
         }
-        let template = "[{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left; {msg}";
-        self.bar.set_style(ProgressStyle::with_template(template)?.progress_chars("=> "));
-        self.bar.set_position(0);
-        self.bar.set_length(bytes);
-        self.bar.reset_eta();
-        Ok(empty)
+        if !self.interrupt.is_raised() {
+            for path in empty {
+                self.complain(format_args!("{}: there is no file at or below this path", shown(&path)));
+            }
+        }
+        Ok(())
     }
 
-    /// Gives the files to the threads, some at a time, and indexes their pieces.
-    fn feed(
-        &mut self,
-        sources: &Sources<'_>,
-        jobs: Sender<Job>,
-        pieces: &Receiver<'_>,
-    ) -> anyhow::Result<()> {
-        if let Some(name) = sources.stream {
-            let key = [STREAM, name.as_bytes()].concat();
-            let known = self.index.entry(&key)?;
-            let stream = patient::open(Path::new("-"), self.interrupt)?;
-            let active = Active {
-                path: format!("stream:{name}").into(),
-                key,
-                stamp: Stamp::default(),
-                known,
-                entry: None,
-            };
-            // A stream is always read again, from its beginning.
-            self.start(active, Input::Stream(stream), &jobs);
-        }
-        for found in sources.walk.files() {
-            if self.interrupt.is_raised() {
-                break;
-            }
-            match found {
-                Found::Unreadable(path, error) => self.fail(&path, &error),
-                Found::Linked => self.files.linked += 1,
-                Found::File(path, stamp, identity) => self.file(path, stamp, identity, &jobs)?,
-            }
-            while self.active.len() >= FILES_WAITING_MAX {
-                self.take(pieces)?;
-            }
-            self.index.commit_if_due()?;
-        }
-        drop(jobs);
-        while !self.active.is_empty() {
-            self.take(pieces)?;
+    /// Has standard input read. A stream is always read again, from its beginning.
+    fn start_stream(&mut self, name: &str, jobs: &Sender<Job>) -> anyhow::Result<()> {
+        let key = [STREAM, name.as_bytes()].concat();
+        let known = self.index.entry(&key)?;
+        let stream = patient::open(Path::new("-"), self.interrupt)?;
+        let path = format!("stream:{name}").into();
+        let active = Active { path, key, stamp: Stamp::default(), known, entry: None };
+        self.start(active, Input::Stream(stream), jobs);
+        Ok(())
+    }
+
+    fn found(&mut self, found: Found, jobs: &Sender<Job>) -> anyhow::Result<()> {
+        match found {
+            Found::Mounted(path) => self.index.note_mounted(&path),
+            Found::Unreadable(path, error) => self.fail(&path, &error),
+            Found::Linked => self.files.linked += 1,
+            Found::File(path, stamp, identity) => self.file(path, stamp, identity, jobs)?,
         }
         Ok(())
     }
@@ -236,7 +246,7 @@ impl<'a> Scan<'a> {
                 self.files.unchanged += 1;
                 self.files.unchanged_bytes += entry.done_bytes;
                 self.files.unchanged_chunks += entry.chunks;
-                self.bar.dec_length(stamp.size);
+                self.bar.inc(stamp.size);
                 entry.run = self.index.run();
                 self.index.set_entry(&key, &entry);
                 return Ok(());
@@ -254,21 +264,6 @@ impl<'a> Scan<'a> {
         self.active.insert(self.jobs, active);
         // The threads end only when there are no more jobs.
         let _ = jobs.send(Job { number: self.jobs, input });
-    }
-
-    /// Waits for pieces, indexes all that wait, and commits if it is due.
-    fn take(&mut self, pieces: &Receiver<'_>) -> anyhow::Result<()> {
-        let taken = pieces.receive(TAKEN_CHUNKS);
-        ensure!(!taken.is_empty(), "the threads that read have ended before their files");
-        // All at once, so that their reads overlap: most files have few chunks.
-        self.index.look_up(taken.iter().map(|piece| &piece.hashes[..]))?;
-        taken.into_iter().try_for_each(|piece| self.add(piece))?;
-        if self.index.is_commit_due() {
-            self.index.commit()?;
-            let now = self.index.now();
-            self.bar.set_message(format!("{} chunks, {} of them unique", now.chunks, now.unique_chunks));
-        }
-        Ok(())
     }
 
     /// Indexes a piece.
@@ -315,7 +310,7 @@ impl<'a> Scan<'a> {
                 self.files.resumed += 1;
                 self.files.resumed_bytes += known.done_bytes;
                 self.files.resumed_chunks += known.chunks;
-                self.bar.dec_length(known.done_bytes);
+                self.bar.inc(known.done_bytes);
                 return Ok(FileEntry { run: self.index.run(), ..*known });
             }
             Some(known) => {
@@ -329,16 +324,38 @@ impl<'a> Scan<'a> {
             }
         };
         if self.verbose {
-            self.bar.suspend(|| complain(format_args!("{word}: {}", shown(&active.path))));
+            self.complain(format_args!("{word}: {}", shown(&active.path)));
         }
         Ok(FileEntry { stamp: active.stamp, ..self.index.add_file() })
     }
 
+    /// Prints a line to standard error, above the progress bar.
+    fn complain(&self, line: std::fmt::Arguments<'_>) {
+        self.bar.suspend(|| complain(line));
+    }
+
     fn fail(&mut self, path: &Path, error: &anyhow::Error) {
         self.files.failed += 1;
-        self.bar.suspend(|| complain(format_args!("{}: {error:#}; skipped", shown(path))));
+        self.complain(format_args!("{}: {error:#}; skipped", shown(path)));
         if self.files.failures.len() < FAILURES_TOLD_MAX {
             self.files.failures.push((path.to_owned(), format!("{error:#}")));
         }
     }
+}
+
+/// Counts the bytes of all files while they are read, so that the progress bar can estimate the remaining time.
+fn count(walk: &Walk<'_>, bar: &ProgressBar, interrupt: &Interrupt, is_over: &AtomicBool) {
+    let style =
+        |template| ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style("{bytes} of {total_bytes} found so far, {bytes_per_sec}; {msg}"));
+    for found in walk.files() {
+        if interrupt.is_raised() || is_over.load(Relaxed) {
+            return;
+        }
+        if let Found::File(_, stamp, _) = found {
+            bar.inc_length(stamp.size);
+        }
+    }
+    let known = style("[{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left; {msg}");
+    bar.set_style(known.progress_chars("=> "));
 }

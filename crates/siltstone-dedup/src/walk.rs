@@ -6,7 +6,7 @@ use clap::Args;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use siltstone_command::outcome::wrong_usage;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,7 @@ pub struct WalkArgs {
 }
 
 /// The files below some paths.
+#[derive(Clone)]
 pub struct Walk<'a> {
     roots: &'a [PathBuf],
     /// Files and directories to skip.
@@ -38,11 +39,10 @@ pub struct Walk<'a> {
     one_file_system: bool,
     /// The patterns that matched, by their numbers.
     used: RefCell<HashSet<usize>>,
-    /// The roots that are directories, and the directories below them on which other file systems are mounted.
-    mounted: RefCell<BTreeSet<PathBuf>>,
 }
 
 /// Patterns, with their numbers among all.
+#[derive(Clone)]
 struct Patterns {
     globs: GlobSet,
     numbers: Vec<usize>,
@@ -115,6 +115,8 @@ pub enum Found {
     File(PathBuf, Stamp, Identity),
     /// A further name of a file that was found already.
     Linked,
+    /// A root that is a directory, or a directory below one on which another file system is mounted.
+    Mounted(PathBuf),
     /// An unreadable entry, with the error.
     Unreadable(PathBuf, anyhow::Error),
 }
@@ -155,11 +157,9 @@ impl<'a> Walk<'a> {
         };
         ensure!(args.exclude.iter().all(|pattern| !pattern.is_empty()), wrong_usage("--exclude is empty"));
         let (excluded_names, excluded_paths) = (set(false)?, set(true)?);
-        let is_directory = |root: &&PathBuf| root.is_dir();
-        let mounted = RefCell::new(roots.iter().filter(is_directory).cloned().collect());
         let (patterns, used) = (args.exclude.clone(), RefCell::default());
         let one_file_system = args.one_file_system;
-        Ok(Walk { roots, without, patterns, excluded_names, excluded_paths, one_file_system, used, mounted })
+        Ok(Walk { roots, without, patterns, excluded_names, excluded_paths, one_file_system, used })
     }
 
     /// Returns the patterns that have matched nothing so far.
@@ -167,12 +167,6 @@ impl<'a> Walk<'a> {
         let used = self.used.borrow();
         let unused = self.patterns.iter().enumerate().filter(|(number, _)| !used.contains(number));
         unused.map(|(_, pattern)| &**pattern).collect()
-    }
-
-    /// Returns the roots that are directories, and the directories below them on which other file systems are mounted,
-    /// as far as they were found.
-    pub fn mounted(&self) -> Vec<PathBuf> {
-        self.mounted.borrow().iter().cloned().collect()
     }
 
     /// Returns the roots.
@@ -192,23 +186,12 @@ impl<'a> Walk<'a> {
             let device = fs::metadata(root).map(|data| data.dev()).unwrap_or(0);
             walk(root).map(move |entry| (root, device, entry))
         });
-        entries.filter_map(move |(root, device, entry)| {
-            if let Ok(entry) = &entry
-                && entry.file_type().is_dir()
-                && entry.metadata().is_ok_and(|data| data.dev() != device)
-            {
-                self.note_mounted(entry.path());
+        entries.filter_map(move |(root, device, entry)| match entry {
+            Ok(entry) if entry.file_type().is_dir() => {
+                is_mounted(&entry, device).then(|| Found::Mounted(entry.into_path()))
             }
-            found(root, entry, &mut linked.borrow_mut())
+            entry => found(root, entry, &mut linked.borrow_mut()),
         })
-    }
-
-    /// Notes a directory on another file system than its root, unless its parent is on it as well.
-    fn note_mounted(&self, path: &Path) {
-        let device = |path: &Path| fs::symlink_metadata(path).map(|data| data.dev()).ok();
-        if path.parent().and_then(device) != device(path) {
-            self.mounted.borrow_mut().insert(path.to_owned());
-        }
     }
 
     /// Excludes what is below a path that is given, but never that path itself.
@@ -219,6 +202,14 @@ impl<'a> Walk<'a> {
                 && (self.excluded_names.is_match(Path::new(entry.file_name()), &self.used)
                     || self.excluded_paths.is_match(path, &self.used))
     }
+}
+
+/// Returns whether a directory is a root, or on another file system than its root, on `device`, and than its parent.
+fn is_mounted(directory: &DirEntry, device: u64) -> bool {
+    let of = |path: &Path| fs::symlink_metadata(path).map(|data| data.dev()).ok();
+    let is_other = || directory.metadata().is_ok_and(|data| data.dev() != device);
+    let path = directory.path();
+    directory.depth() == 0 || is_other() && path.parent().and_then(of) != of(path)
 }
 
 fn found(root: &Path, entry: walkdir::Result<DirEntry>, linked: &mut HashSet<Identity>) -> Option<Found> {
@@ -261,7 +252,7 @@ mod tests {
         let walk = Walk::new(roots, without.to_vec(), args).unwrap();
         let name = |found| match found {
             Found::File(path, stamp, _) if stamp.size > 0 => Some(path),
-            Found::Linked => None,
+            Found::Linked | Found::Mounted(_) => None,
             _ => panic!("all files can be read"),
         };
         walk.files().filter_map(name).collect()
@@ -312,9 +303,9 @@ mod tests {
         let through_link = format!("{}/link/target", root.display());
         let (args, roots) = (args(&[&through_link, "*.o", "no/such"]), [root.join("real")]);
         let walk = Walk::new(&roots, Vec::new(), &args).unwrap();
-        assert_eq!(walk.files().count(), 1);
+        let found: Vec<_> = walk.files().collect();
+        assert!(matches!(&found[..], [Found::Mounted(root), Found::File(..)] if root == &roots[0]));
         assert_eq!(walk.unused_patterns(), ["*.o", "no/such"]);
-        assert_eq!(walk.mounted(), roots);
         assert!(absolute("./x/*.rs").unwrap().starts_with('/'));
         assert!(Walk::new(&roots, Vec::new(), &self::args(&[""])).is_err());
     }
