@@ -123,7 +123,6 @@ lint: platforms ## Check the format, run clippy, and check the library for other
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --features $(OPTIONAL) --all-targets -- -D warnings
 	$(CARGO) clippy --package siltstone --package siltstone-index --package siltstone-device --package siltstone-mica --package siltstone-network -- -D warnings
-	$(CARGO) test --workspace --features $(TESTED) --test tidy -- --ignored
 
 platforms: ## Check the library for other platforms
 	rustup target add $(PLATFORMS)

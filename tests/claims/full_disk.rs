@@ -13,7 +13,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// The size of the file systems, in bytes.
-const SIZE: u64 = 40 << 20;
+const SIZE: u64 = 24 << 20;
 /// The engines with files, by their settings. A FlashStore has its disk in the same file system.
 const ENGINES: [&[(&str, &str)]; 5] = [
     &[("engine", "silt")],

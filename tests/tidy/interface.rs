@@ -93,13 +93,13 @@ fn documented_items(page: &str) -> usize {
 }
 
 #[test]
-#[ignore = "builds the documentation; `make lint` runs it"]
-fn the_public_interface_is_small() {
+fn the_public_interface_is_small_and_its_documentation_has_no_warning() {
     let target = root().join("target");
     let documentation = target.join("doc/siltstone");
     let _ = fs::remove_dir_all(&documentation);
     let mut command = Command::new(env!("CARGO"));
     command.args(["doc", "--package", "siltstone", "--no-deps", "--target-dir"]).arg(&target);
+    command.env("RUSTDOCFLAGS", "--deny warnings");
     assert!(command.current_dir(root()).status().unwrap().success());
     let mut files = Vec::new();
     files_below(&documentation, &mut files);
