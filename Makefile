@@ -91,8 +91,8 @@ fuzz: export TMPDIR = $(TEST_TMPDIR)
 fuzz: ## Fuzz the decoders, FUZZ_SECONDS (60) per target; needs a C++ compiler
 	FUZZ_FEATURES=$(TESTED) fuzz/run
 
-sanitize: ## Run ThreadSanitizer and Shuttle on threads, and AddressSanitizer on the module device
-	.ci/sanitize
+sanitize: ## Run Shuttle on schedules of threads, and AddressSanitizer on siltstone-device; SANITIZE=all adds ThreadSanitizer
+	.ci/sanitize $(SANITIZE)
 
 # There are some thousand mutants, and each is compiled and tested: a run takes one part of them, that of the week.
 MUTANTS ?= $(shell expr $$(date +%V) % 40)/40
@@ -115,7 +115,7 @@ mutants: ## Change the code in one place at a time, and list those that no test 
 weekly: ## What takes hours: all platforms, many seeds, mutants, tests on a drive, large packages, long fuzzing, benchmarks
 	$(MAKE) lint PLATFORMS="$(ALL_PLATFORMS)"
 	SILTSTONE_SEEDS=100000 $(MAKE) test-python-all test TEST_TMPDIR=$${TMPDIR:-/tmp}
-	SILTSTONE_SEEDS=10000 $(MAKE) sanitize bench
+	SILTSTONE_SEEDS=10000 $(MAKE) sanitize bench SANITIZE=all
 	FUZZ_OPT_LEVEL=3 $(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) mutants
 
