@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The size of the file systems, in bytes.
+/// The size of the file systems, and of the simulated device, in bytes.
 const SIZE: u64 = 24 << 20;
+const SIMULATED_SIZE: u64 = 20 << 20;
 /// The engines with files, by their settings. A FlashStore has its disk in the same file system.
 const ENGINES: [&[(&str, &str)]; 5] = [
     &[("engine", "silt")],
@@ -194,7 +195,7 @@ fn a_simulated_device_that_is_full_can_be_emptied() {
             };
             drop(open());
             device.set_faults(Faults {
-                capacity_bytes: Some(SIZE / 2),
+                capacity_bytes: Some(SIMULATED_SIZE),
                 states_free_bytes: true,
                 ..Faults::default()
             });
