@@ -10,8 +10,8 @@ use siltstone_testing::engines::mistakes::{FoundBy, Mistaken, mistaken};
 /// The number of seeds within which a mistake of the engine must be found.
 const CANARY_SEEDS: u64 = 12_000;
 
-/// A schedule is short: as many of them take about the time of a seed with one thread.
-const SCHEDULES_PER_SEED: u64 = 4;
+/// A schedule is short: as many of them take half the time of a seed with one thread.
+const SCHEDULES_PER_SEED: u64 = 2;
 
 #[test]
 fn no_guarantee_is_broken_whichever_call_fails_in_any_schedule() {
