@@ -5,7 +5,7 @@
 //! for all work to be done, threads do not rest.
 //!
 //! Throttling is gradual. As the engine's pressure rises from one half to one, each written byte incurs an increasing
-//! delay, which is paid in short sleeps. A writer waits for a step to end only if the pressure rises further.
+//! delay, which is paid in sleeps of some milliseconds. A writer waits for a step to end only if the pressure rises further.
 //!
 //!  ```text
 //!  pressure  0 ........ 0.5 ........ 1 ........
@@ -33,10 +33,11 @@ const PRESSURE_SLOW: f64 = 0.5;
 const DELAY_NS_PER_BYTE_MAX: f64 = 250.0;
 /// A written record incurs at least the delay of this many bytes.
 const DELAY_BYTES_MIN: u64 = 64;
-/// The shortest sleep. The system's timer is not more precise.
-const SLEEP_NS_MIN: u64 = 200_000;
+/// The shortest sleep: writes that owe less leave it to later ones. So fewer than a write of a thousand sleeps, while a
+/// background thread gets more done in a long sleep than in many short ones.
+const SLEEP_NS_MIN: u64 = 8_000_000;
 /// The longest sleep of one write. The rest of its delay is left to later writes.
-const SLEEP_NS_MAX: u64 = 2_000_000;
+const SLEEP_NS_MAX: u64 = 16_000_000;
 /// The longest rest of a thread, as a multiple of the step before.
 const SLACK_MAX: f64 = 8.0;
 /// The interval at which a waiting thread checks for work without being woken.

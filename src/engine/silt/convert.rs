@@ -40,6 +40,8 @@ pub(super) struct ConvertJob {
     frozen: Arc<FrozenLog>,
     cursor: LogCursor,
     writer: HashStoreWriter,
+    /// The records that the cursor has passed.
+    passed: u64,
 }
 
 impl ConvertJob {
@@ -72,7 +74,7 @@ impl ConvertJob {
         let writer = HashStoreWriter::create(&configuration.directory, &name, format, settings)?;
         let cursor = LogCursor::new(log.view(), frozen.clone(), configuration.hasher, Purpose::Convert);
         let cursor = format.order(cursor, partitions.len(), memory.transfer_bytes_max());
-        Ok(ConvertJob { partition, number, tag, frozen, cursor, writer })
+        Ok(ConvertJob { partition, number, tag, frozen, cursor, writer, passed: 0 })
     }
 
     /// Returns the partition.
@@ -87,6 +89,7 @@ impl ConvertJob {
             if !self.cursor.advance()? {
                 return Ok(true);
             }
+            self.passed += 1;
             // Tombstones are written too: an older store may have a record of the key.
             if let Some(entry) = self.cursor.entry()
                 && !(settings.makes(Mistake::DropsDeletes) && entry.record.value.is_none())
@@ -95,6 +98,11 @@ impl ConvertJob {
             }
         }
         Ok(false)
+    }
+
+    /// Returns the share of the LogStore's records that were moved.
+    pub fn converted(&self) -> f64 {
+        (self.passed as f64 / f64::from(self.frozen.len().max(1))).min(1.0)
     }
 
     /// Returns the heap memory, in bytes.

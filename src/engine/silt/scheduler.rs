@@ -288,10 +288,14 @@ impl Scheduler {
         let done = job.step(&self.parts)?;
         memory.conversions.set(slot, job.heap_bytes());
         memory.keep_within_budget();
+        let number = job.partition();
         if !done {
+            let mut schedule = self.schedule.lock();
+            schedule.works[number].converted = job.converted();
+            // Writers that wait continue once half of it is written, and not when all is.
+            self.refresh_locked(&schedule);
             return Ok(Some(job));
         }
-        let number = job.partition();
         job.finish(&self.parts)?;
         self.conversions.fetch_add(1, Ordering::Relaxed);
         // After `finish`: a merge must not include the LogStore before the HashStore has replaced it.
@@ -304,7 +308,7 @@ impl Scheduler {
     fn end_conversion(&self, number: usize, slot: usize) {
         self.parts.memory.conversions.end(slot);
         let mut schedule = self.schedule.lock();
-        schedule.works[number].converts = false;
+        (schedule.works[number].converts, schedule.works[number].converted) = (false, 0.0);
         self.refresh_locked(&schedule);
     }
 

@@ -38,8 +38,10 @@ pub const LOG_RECORD_BYTES: u64 = 512;
 pub const LOG_REACH_MIN: u64 = 1 << 20;
 /// The maximum factor of that.
 pub const LOG_SLOTS_FACTOR_MAX: u64 = 2;
-/// The share by which the bound may be exceeded before writers have to wait.
+/// The share by which the bound may be exceeded before writers have to wait, and the least excess in LogStores: with less,
+/// a single conversion of a small database would make writers wait that were not delayed before.
 const EXCESS_MAX: f64 = 0.1;
+const EXCESS_LOG_STORES_MIN: f64 = 3.0;
 /// HashStores hold at most this share of the keys that only they are assumed to have. Without this limit a store that
 /// was never merged, whose keys all count as new, would never be merged with a ratio of about two or more.
 const UNMERGED_SHARE_MAX: f64 = 0.75;
@@ -70,9 +72,9 @@ const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
 /// Below this pressure of other work, indexes and filters are read back first. No write waits for them.
 const LOAD_PRESSURE: f64 = 0.5;
 
-/// From this pressure on, a further LogStore is converted next to the others. With few partitions the pressure is 0,
-/// 0.5 or 1: with a higher limit, it would begin only when writers wait.
-const FURTHER_CONVERT_PRESSURE: f64 = 0.5;
+/// From this share of the LogStores on that may wait, a further one is converted next to the others. With few partitions
+/// two may wait: with a higher share, it would begin only when writers do.
+const FURTHER_CONVERT_SHARE: f64 = 0.5;
 
 /// If the file system is short of space, a partition is merged when its young records are more than this share of the
 /// others, and writers wait when they are twice as many.
@@ -84,9 +86,11 @@ const RUNS_EXCESS_MAX: u32 = 8;
 pub const RUNS_SHARE_MAX: f64 = 0.5;
 
 /// The jobs in progress of one partition: at most one of each kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Work {
     pub converts: bool,
+    /// The share of the LogStore that the conversion has written; 0 without one.
+    pub converted: f64,
     /// Writes a chain.
     pub chains: bool,
     pub merge: Option<Merging>,
@@ -110,7 +114,7 @@ pub(super) struct Merging {
 }
 
 /// The counts of one partition.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct PartitionCounts {
     pub frozen: usize,
     pub frozen_records: u64,
@@ -212,6 +216,12 @@ impl Counts {
         (of_keys + LOG_STORES_ADDED * log_stores).max(LOG_STORES_MIN * log_stores)
     }
 
+    /// Returns by how many records the maximum may be exceeded before writers have to wait.
+    fn excess_max(&self, settings: &PartitionSettings) -> f64 {
+        let least = EXCESS_LOG_STORES_MIN * self.log_store_records(settings);
+        (EXCESS_MAX * self.hash_records_max(settings)).max(least)
+    }
+
     /// Returns the approximate mean number of HashStores per partition when all of them together are at their maximum.
     /// LogStores that are converted early, or limited by a memory budget, become more HashStores than expected.
     pub fn hash_stores_mean(&self, settings: &PartitionSettings) -> f64 {
@@ -300,10 +310,10 @@ impl Counts {
 
     /// Returns of which kinds a further job begins besides those in progress.
     pub fn urgent(&self, settings: &PartitionSettings) -> Urgent {
-        let Pressure { convert, merge } = self.pressure(settings);
+        let merge = self.pressure(settings).merge;
         let waits = |counts: &PartitionCounts| counts.compact && counts.work.merge.is_none();
         Urgent {
-            convert: convert >= FURTHER_CONVERT_PRESSURE,
+            convert: self.waiting_log_stores() / self.waiting_log_stores_max() >= FURTHER_CONVERT_SHARE,
             merge: merge >= FURTHER_PRESSURE || self.partitions.iter().any(waits),
         }
     }
@@ -333,19 +343,28 @@ impl Counts {
         f64::from(log_slots(settings, self.record_bytes, keys)) * OCCUPANCY
     }
 
-    /// Returns how far background work is behind.
-    pub fn pressure(&self, settings: &PartitionSettings) -> Pressure {
+    /// Returns how many LogStores wait for their conversion, besides those in work: one, or one of each partition that is
+    /// merged with them.
+    fn waiting_log_stores(&self) -> f64 {
         let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
         let with_frozen =
             |counts: &&PartitionCounts| counts.work.merge.is_some_and(|merge| merge.with_frozen);
         let merged = self.partitions.iter().filter(with_frozen).count();
-        // One LogStore is in work, and so is one of each partition that is merged.
-        let frozen = self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(merged.max(1));
-        let frozen_max = (self.partitions.len() / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN);
-        let convert = frozen as f64 / frozen_max as f64;
+        self.partitions.iter().map(waiting).sum::<usize>().saturating_sub(merged.max(1)) as f64
+    }
+
+    fn waiting_log_stores_max(&self) -> f64 {
+        (self.partitions.len() / PARTITIONS_PER_FROZEN).max(FROZEN_MAX_MIN) as f64
+    }
+
+    /// Returns how far background work is behind.
+    pub fn pressure(&self, settings: &PartitionSettings) -> Pressure {
+        // What is written of the LogStores in work counts, so that writers are delayed before they have to wait.
+        let converted: f64 = self.partitions.iter().map(|partition| partition.work.converted).sum();
+        let convert = (self.waiting_log_stores() - converted).max(0.0) / self.waiting_log_stores_max();
         let merge = match &settings.chain {
             Some(chain) => (self.most_runs() - f64::from(chain.chain_length)) / f64::from(RUNS_EXCESS_MAX),
-            None => (self.hash_records() / self.hash_records_max(settings) - 1.0) / EXCESS_MAX,
+            None => (self.hash_records() - self.hash_records_max(settings)) / self.excess_max(settings),
         };
         let frees = self.partitions.iter().any(|partition| self.frees_space(partition, 2.0));
         Pressure { convert, merge: merge.max(if frees { 1.0 } else { 0.0 }) }
@@ -435,7 +454,7 @@ pub(super) fn open_files(
     let partition = PartitionCounts { sorted_records: partition_keys, ..PartitionCounts::default() };
     let partition_counts = vec![partition; partitions as usize];
     let counts = Counts { partitions: partition_counts, record_bytes, ..Counts::default() };
-    let hash_records = (1.0 + EXCESS_MAX) * counts.hash_records_max(settings);
+    let hash_records = counts.hash_records_max(settings) + counts.excess_max(settings);
     let slots = f64::from(log_slots(settings, record_bytes, partition_keys));
     let hash_stores = match &settings.chain {
         // As many runs as a partition may have before writers wait, and the chain.
