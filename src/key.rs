@@ -165,8 +165,8 @@ pub enum KeyHasher {
     /// also to who sees how long operations on keys of their choice take. Both halves of a hash are the same number:
     /// the engine uses one of them. Takes half the work of `Keyed` for a short key.
     ///
-    /// Hashes that take a few multiplications are three times as fast, but no pseudorandom function: keys that collide
-    /// tell how to find more of them. AES is one, but takes twice the time if keys are hashed one by one.
+    /// Hashes of a few multiplications are three times as fast, but no pseudorandom functions: two keys that collide
+    /// show how to find more of them. AES is one, but takes twice the time where keys are hashed one by one.
     Keyed64([u64; 2]),
     /// The keys are uniform hashes already: their first 16 bytes are used unchanged (shorter keys are repeated).
     Identity,
