@@ -11,6 +11,7 @@ mod codec;
 pub mod compressed;
 mod destroy;
 mod disk;
+mod get_many;
 mod latencies;
 mod lock;
 mod maintenance;
@@ -236,54 +237,6 @@ impl Database {
         Ok(self.get(key)?.is_some())
     }
 
-    /// Returns the values of many keys, in their order, with overlapping reads.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
-    /// database.put("a", "1")?;
-    /// database.put("b", "2")?;
-    /// let values = database.get_many(&["b", "c", "a"])?;
-    /// assert_eq!(values, [Some("2".into()), None, Some("1".into())]);
-    /// # Ok::<(), siltstone::Error>(())
-    /// ```
-    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
-        let found = self.get_many_found(keys)?;
-        Ok(found.into_iter().map(|found| found.map(|found| found.value)).collect())
-    }
-
-    /// Returns the values of many keys with their expiry times, in their order, with overlapping reads.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
-    /// database.put("a", "1")?;
-    /// let found = database.get_many_found(&["a", "b"])?;
-    /// assert_eq!(found[0].as_ref().unwrap().expires_at(), None);
-    /// assert_eq!(found[1], None);
-    /// # Ok::<(), siltstone::Error>(())
-    /// ```
-    pub fn get_many_found<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Found>>> {
-        let _measured = self.inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::GetMany));
-        let keys = self.inner.keys(keys)?;
-        let found = self.engine().get_many(&keys, self.inner.clock.now_ms())?;
-        self.inner.usage.count_gets(found.len(), found.iter().filter(|found| found.is_none()).count());
-        Ok(found)
-    }
-
-    /// Returns for each of many keys whether it exists, in their order.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
-    /// database.put("a", "1")?;
-    /// assert_eq!(database.contains_many(&["a", "b"])?, [true, false]);
-    /// # Ok::<(), siltstone::Error>(())
-    /// ```
-    pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.get_many(keys)?.into_iter().map(|found| found.is_some()).collect())
-    }
-
     /// Sets the value of a key.
     ///
     /// ```
@@ -426,7 +379,12 @@ impl Inner {
 
     /// Checks and hashes many keys.
     fn keys<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Result<Vec<Key<'a>>> {
-        keys.iter().map(|key| self.key(key.as_ref())).collect()
+        // Allocated once: collecting results, of which one may be an error, grows the list step by step.
+        let mut hashed = Vec::with_capacity(keys.len());
+        for key in keys {
+            hashed.push(self.key(key.as_ref())?);
+        }
+        Ok(hashed)
     }
 
     /// Checks a put and hashes its key.

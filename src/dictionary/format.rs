@@ -52,7 +52,8 @@ impl Header {
     /// Writes the header to the header block, after that of the store, which the checksum covers as well.
     fn encode_into(&self, block: &mut [u8; HEADER_BLOCK_BYTES]) {
         let (hasher, [seed0, seed1]) = match self.shape.hasher.key_hasher {
-            KeyHasher::Keyed(seed) => (HASHER_KEYED, seed),
+            // A hash of 64 bits is in no file.
+            KeyHasher::Keyed(seed) | KeyHasher::Keyed64(seed) => (HASHER_KEYED, seed),
             KeyHasher::Identity => (HASHER_IDENTITY, [0; 2]),
         };
         let fixed = self.shape.layout.fixed;

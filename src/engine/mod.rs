@@ -15,6 +15,7 @@ mod ordered;
 mod scan;
 mod setting_value;
 mod settings;
+mod shown;
 pub mod silt;
 
 pub use common::CommonSettings;
@@ -37,6 +38,8 @@ pub use ordered::{Direction, KeyBounds, Keys, Ordered};
 pub use scan::PageBuilder;
 pub(crate) use scan::by_partition;
 pub use scan::{ScanLimit, ScanPage};
+pub use shown::{Show, Shown, ShownValue};
+pub(crate) use shown::{collect_many, show_all};
 use siltstone_device::Directory;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -224,9 +227,16 @@ pub trait Engine: Send + Sync {
         Found::read(|value| self.get_into(key, now_ms, value))
     }
 
-    /// Returns the values of several keys, in the order of the keys. The reads overlap.
-    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
-        keys.iter().map(|key| self.get(*key, now_ms)).collect()
+    /// Looks up several keys; the reads overlap. Passes each key's number, once and in any order, to `show`, with the
+    /// value unless the key is absent or expired. If it fails, it may have shown some of them.
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs, show: &mut Show<'_>) -> Result<()> {
+        let mut value = Vec::new();
+        for (number, key) in keys.iter().enumerate() {
+            value.clear();
+            let found = self.get_into(*key, now_ms, &mut value)?;
+            show(number, found.map(|expires_at_ms| Shown::borrowed(&value, expires_at_ms)));
+        }
+        Ok(())
     }
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device. Default: true.

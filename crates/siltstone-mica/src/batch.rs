@@ -65,6 +65,39 @@ pub enum Reply<'a> {
     ReadOnly,
 }
 
+/// Looks up `count` keys, each in its own table, with their cache misses overlapped. `place` returns the table and the
+/// key of a number; `show` receives each number with the value and its metadata, in ascending order. As
+/// [`get`](Table::get), this does not count for the policy of a cache.
+#[inline]
+pub fn get_many<'t, 'k, S: Space, M: Mode>(
+    count: usize,
+    place: impl Fn(usize) -> (&'t Table<S, M>, HashedKey<'k>),
+    now_ms: TimestampMs,
+    mut show: impl FnMut(usize, Option<(&[u8], Value)>),
+) {
+    let mut value = Vec::new();
+    // The last steps fetch nothing: they execute what is on its way.
+    for step in 0..count + 2 * STAGE {
+        if step < count {
+            let (table, key) = place(step);
+            table.fetch_bucket(key.hash);
+        }
+        // `STAGE` steps after the bucket, which this reads.
+        if let Some(second) = step.checked_sub(STAGE)
+            && second < count
+        {
+            let (table, key) = place(second);
+            table.fetch_items(key.hash, key.bytes.len() + FETCHED_VALUE_BYTES);
+        }
+        if let Some(at) = step.checked_sub(2 * STAGE) {
+            let (table, key) = place(at);
+            value.clear();
+            let found = table.get(key, now_ms, &mut value);
+            show(at, found.map(|found| (&value[..], found)));
+        }
+    }
+}
+
 impl<S: Space, M: Mode> Table<S, M> {
     /// Fetches what two requests of a batch of `count` need, at one step of the batch. `need` returns the hash of a
     /// request's key, and the bytes of its item.
@@ -82,32 +115,6 @@ impl<S: Space, M: Mode> Table<S, M> {
         }
     }
 
-    /// Looks up `count` keys, with their cache misses overlapped: `show` receives the number of each key, its value and
-    /// the value's metadata. As [`get`](Table::get), this does not count for the policy of a cache.
-    #[inline]
-    pub fn get_many<'a>(
-        &self,
-        count: usize,
-        key: impl Fn(usize) -> HashedKey<'a>,
-        now_ms: TimestampMs,
-        mut show: impl FnMut(usize, Option<(&[u8], Value)>),
-    ) {
-        let need = |at| {
-            let key = key(at);
-            (key.hash, key.bytes.len() + FETCHED_VALUE_BYTES)
-        };
-        let mut value = Vec::new();
-        // The last steps fetch nothing: they execute what is on its way.
-        for step in 0..count + 2 * STAGE {
-            self.fetch_ahead(step, count, need);
-            if let Some(at) = step.checked_sub(2 * STAGE) {
-                value.clear();
-                let found = self.get(key(at), now_ms, &mut value);
-                show(at, found.map(|found| (&value[..], found)));
-            }
-        }
-    }
-
     /// Executes the gets among the requests, as [`Partition::execute`]; the reply to others is [`Reply::ReadOnly`].
     #[inline]
     pub fn execute(
@@ -116,8 +123,8 @@ impl<S: Space, M: Mode> Table<S, M> {
         now_ms: TimestampMs,
         mut answer: impl FnMut(usize, Reply<'_>),
     ) {
-        let key = |at: usize| requests[at].key;
-        self.get_many(requests.len(), key, now_ms, |at, found| {
+        let place = |at: usize| (self, requests[at].key);
+        get_many(requests.len(), place, now_ms, |at, found| {
             let reply = match (requests[at].operation, found) {
                 (Operation::Get, Some((value, found))) => {
                     Reply::Found { value, expires_at_ms: found.expires_at_ms }

@@ -154,6 +154,15 @@ impl Item<'_> {
         if key.len() != self.key_length {
             return false;
         }
+        if let (Ok(key), [word, ..]) = (<[u8; 8]>::try_from(key), self.payload) {
+            return word.load(Relaxed) == u64::from_le_bytes(key);
+        }
+        self.has_long_key(key)
+    }
+
+    /// Not inlined, so that it is not prepared for keys of one word.
+    #[inline(never)]
+    fn has_long_key(&self, key: &[u8]) -> bool {
         let whole = key.len() / 8;
         // The payload has `key_length` bytes, so it has these words.
         let (words, tail) = (&self.payload[..whole], &key[whole * 8..]);
@@ -188,6 +197,12 @@ impl Item<'_> {
     /// Appends the value.
     #[inline]
     pub fn value_into(&self, to: &mut Vec<u8>) {
+        // A word: most frequent where the time counts.
+        if let (8, 0, Some(word)) =
+            (self.value_length, self.key_length % 8, self.payload.get(self.key_length / 8))
+        {
+            return to.extend_from_slice(&word.load(Relaxed).to_le_bytes());
+        }
         copy(self.payload, self.key_length, self.value_length, to);
     }
 }
@@ -196,14 +211,11 @@ impl Item<'_> {
 const CHUNK_WORDS: usize = 16;
 
 /// Appends `length` bytes of `words`, from byte `start` on. They must exist.
-#[inline]
+#[inline(never)]
 fn copy(words: &[AtomicU64], start: usize, length: usize, to: &mut Vec<u8>) {
     let words = &words[start / 8..(start + length).div_ceil(8)];
     to.reserve_exact(length);
     let (mut skip, mut left) = (start % 8, length);
-    if length == 8 && skip == 0 {
-        return to.extend_from_slice(&words[0].load(Relaxed).to_le_bytes());
-    }
     let mut chunk = [[0; 8]; CHUNK_WORDS];
     for words in words.chunks(CHUNK_WORDS) {
         for (bytes, word) in chunk.iter_mut().zip(words) {

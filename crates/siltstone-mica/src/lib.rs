@@ -51,7 +51,7 @@ mod table;
 mod tests;
 
 pub use access_mode::AccessMode;
-pub use batch::{Operation, Reply, Request};
+pub use batch::{Operation, Reply, Request, get_many};
 pub use buckets::{Crcw, Crew, Erew, Mode};
 pub use circular_log::{CircularLog, Eviction, Sweep};
 use collection::CollectionTimer;

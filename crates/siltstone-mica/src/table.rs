@@ -128,25 +128,44 @@ impl<S: Space, M: Mode> Table<S, M> {
     /// [`is_fading`](Table::is_fading) returns true.
     #[inline]
     pub fn get(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<Value> {
-        let home = self.buckets.home(key.hash);
-        let header = self.buckets.header(home);
-        let start = to.len();
-        loop {
-            // The outcome is consistent if no writer was in the bucket, and, in a cache, if no append has overwritten
-            // the item meanwhile: an append changes only the tail, not the version of the overwritten item's bucket.
-            let seen = M::begin_read(header);
-            if let Some(outcome) = self.try_get(home, seen, key.bytes, now_ms, to)
-                && M::is_unchanged(header, seen)
-                && (!M::CONCURRENT_READS || outcome.is_none_or(|value| self.space.is_live(value.offset)))
-            {
-                return outcome;
-            }
-            // What a torn read has appended.
-            to.truncate(start);
+        match self.attempt(key, now_ms, to) {
+            Some(outcome) => outcome,
+            None => self.get_again(key, now_ms, to),
         }
     }
 
-    /// Returns `None` if a writer interfered.
+    /// Repeats a get until no writer interferes. Not inlined, so that a get keeps nothing for it.
+    #[cold]
+    #[inline(never)]
+    fn get_again(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<Value> {
+        loop {
+            if let Some(outcome) = self.attempt(key, now_ms, to) {
+                return outcome;
+            }
+        }
+    }
+
+    /// Returns `None`, and appends nothing, if a writer interfered.
+    #[inline]
+    fn attempt(&self, key: HashedKey<'_>, now_ms: TimestampMs, to: &mut Vec<u8>) -> Option<Option<Value>> {
+        let home = self.buckets.home(key.hash);
+        let header = self.buckets.header(home);
+        let start = to.len();
+        // The outcome is consistent if no writer was in the bucket, and, in a cache, if no append has overwritten the
+        // item meanwhile: an append changes only the tail, not the version of the overwritten item's bucket.
+        let seen = M::begin_read(header);
+        if let Some(outcome) = self.try_get(home, seen, key.bytes, now_ms, to)
+            && M::is_unchanged(header, seen)
+            && (!M::CONCURRENT_READS || outcome.is_none_or(|value| self.space.is_live(value.offset)))
+        {
+            return Some(outcome);
+        }
+        // What a torn read has appended.
+        to.truncate(start);
+        None
+    }
+
+    /// Returns `None` if a writer interfered, which this finds only where it would matter.
     #[inline]
     fn try_get(
         &self,
@@ -156,29 +175,68 @@ impl<S: Space, M: Mode> Table<S, M> {
         now_ms: TimestampMs,
         to: &mut Vec<u8>,
     ) -> Option<Option<Value>> {
+        // A loop of its own, and not `Buckets::find`: an item that leaves a closure is copied through memory.
+        for offset in self.buckets.candidates(home) {
+            if let Some(item) = self.item(offset)
+                && item.has_key(key)
+            {
+                return self.read(home, seen, (offset, &item), now_ms, to);
+            }
+        }
+        if Buckets::<Pages>::is_chained(seen) {
+            self.get_in_chain(home, seen, key, now_ms, to)
+        } else {
+            Some(None)
+        }
+    }
+
+    /// Continues a get in the spare buckets. Not inlined, because most buckets have none.
+    #[inline(never)]
+    fn get_in_chain(
+        &self,
+        home: Home,
+        seen: u64,
+        key: &[u8],
+        now_ms: TimestampMs,
+        to: &mut Vec<u8>,
+    ) -> Option<Option<Value>> {
         let mut found = None;
-        let search = self.buckets.find::<M>(home, seen, |offset| {
+        let search = self.buckets.find_in_chain::<M>(home, seen, |offset| {
             found = self.item(offset).filter(|item| item.has_key(key));
             found.is_some()
         });
         match (search, found) {
             (SearchResult::Found(entry), Some(item)) => {
-                // `get` compares the version for this outcome as well: a torn time changes nothing.
-                if item.is_expired(now_ms) {
-                    return Some(None);
-                }
-                if M::CONCURRENT_READS
-                    && item.value_length > TRUSTED_BYTES_MAX
-                    && !(M::is_unchanged(self.buckets.header(home), seen) && self.space.is_live(entry.offset))
-                {
-                    return None;
-                }
-                item.value_into(to);
-                Some(Some(Value { expires_at_ms: item.expires_at_ms, offset: entry.offset }))
+                self.read(home, seen, (entry.offset, &item), now_ms, to)
             }
-            // Also if a writer interfered, which `get` finds by the version.
+            // Also if a writer interfered, which `attempt` finds by the version.
             _ => Some(None),
         }
+    }
+
+    /// Appends the value of an item, unless it has expired. Returns `None` if a writer interfered before a long value
+    /// was copied.
+    #[inline]
+    fn read(
+        &self,
+        home: Home,
+        seen: u64,
+        (offset, item): (u32, &Item<'_>),
+        now_ms: TimestampMs,
+        to: &mut Vec<u8>,
+    ) -> Option<Option<Value>> {
+        // `attempt` compares the version for this outcome as well: a torn time changes nothing.
+        if item.is_expired(now_ms) {
+            return Some(None);
+        }
+        if M::CONCURRENT_READS
+            && item.value_length > TRUSTED_BYTES_MAX
+            && !(M::is_unchanged(self.buckets.header(home), seen) && self.space.is_live(offset))
+        {
+            return None;
+        }
+        item.value_into(to);
+        Some(Some(Value { expires_at_ms: item.expires_at_ms, offset }))
     }
 
     /// Locks the bucket of a key for writing.

@@ -5,7 +5,7 @@ use crate::batch::{Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::engine::{
     Background, Backpressure, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, GoOn,
-    KeyBounds, Keys, Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Snapshot, Step,
+    KeyBounds, Keys, Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Show, Snapshot, Step,
 };
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};
@@ -91,8 +91,18 @@ impl Engine for Compressed {
         Found::read(|value| self.get_into(key, now_ms, value))
     }
 
-    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
-        self.found(keys, &self.engine.get_many(keys, now_ms)?)
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs, show: &mut Show<'_>) -> Result<()> {
+        let mut outcome = Ok(());
+        self.engine.get_many(keys, now_ms, &mut |number, stored| {
+            // After the first value that cannot be decoded, nothing more is shown.
+            if outcome.is_ok() {
+                match stored.map(|stored| self.values.shown(keys[number].bytes(), stored)).transpose() {
+                    Ok(decoded) => show(number, decoded),
+                    Err(error) => outcome = Err(error),
+                }
+            }
+        })?;
+        outcome
     }
 
     fn may_contain(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<bool> {

@@ -6,7 +6,7 @@ use crate::batch::BEFORE_ALL_EXPIRY;
 use crate::compression::Compression;
 use crate::compression::codec::{Codec, VALUE_LENGTH_COMPRESSED_MAX, dictionary_of, raw_value, train};
 use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
-use crate::engine::{Engine, Found, Record, ScanLimit};
+use crate::engine::{Engine, Found, Record, ScanLimit, Shown, ShownValue};
 use crate::error::{Error, Result};
 use crate::names::COMPRESSION_NAMES;
 use crate::stats::Stats;
@@ -169,6 +169,23 @@ impl Values {
             Ok(Found { value: self.decode(key, &found.value)?, expires_at_ms: found.expires_at_ms })
         };
         found.map(decoded).transpose()
+    }
+
+    /// Returns the value of a stored form that a lookup has shown.
+    pub fn shown<'a>(&self, key: &[u8], stored: Shown<'a>) -> Result<Shown<'a>> {
+        let Shown { value, expires_at_ms } = stored;
+        let value = match value {
+            ShownValue::Owned(stored) => ShownValue::Owned(self.decode(key, &stored)?),
+            ShownValue::Borrowed(stored) => match raw_value(stored) {
+                Some(value) => ShownValue::Borrowed(value),
+                None => {
+                    let mut value = Vec::new();
+                    self.decode_into(key, stored, &mut value)?;
+                    ShownValue::Owned(value.into())
+                }
+            },
+        };
+        Ok(Shown { value, expires_at_ms })
     }
 
     pub fn record(&self, record: Record) -> Result<Record> {

@@ -8,7 +8,7 @@ use crate::damage::VerifyReport;
 use crate::engine::settings::EngineInfo;
 use crate::engine::{
     Background, Backpressure, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records,
-    ScanLimit, ScanPage, Snapshot, Step,
+    ScanLimit, ScanPage, Show, Snapshot, Step, show_all,
 };
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
@@ -133,9 +133,10 @@ impl Engine for FlashKeyEngine {
         self.parts.reader.get_into(key, now_ms, value)
     }
 
-    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs, show: &mut Show<'_>) -> Result<()> {
         self.check_open()?;
-        Ok(to_found(self.parts.reader.seek_many(keys, now_ms)?))
+        show_all(to_found(self.parts.reader.seek_many(keys, now_ms)?), show);
+        Ok(())
     }
 
     fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {

@@ -50,8 +50,9 @@ impl Below for DiskBelow {
     }
 
     fn contain(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<bool>> {
-        let found = self.engine.get_many(keys, now_ms)?;
-        Ok(found.into_iter().map(|found| found.is_some()).collect())
+        let mut contained = vec![false; keys.len()];
+        self.engine.get_many(keys, now_ms, &mut |number, shown| contained[number] = shown.is_some())?;
+        Ok(contained)
     }
 
     fn write(&self, writes: &[HashedWrite<'_>], durability: Durability, now_ms: TimestampMs) -> Result<()> {

@@ -14,7 +14,8 @@ use crate::engine::flashkey::{FlashKeyEngine, to_found};
 use crate::engine::flashkey::{FoundValue, LogSnapshot, Sought, count_keys};
 use crate::engine::settings::{OpenDisk, budget_of_disk};
 use crate::engine::{
-    Background, Backpressure, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Snapshot, Step,
+    Background, Backpressure, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Show,
+    Snapshot, Step, collect_many, show_all,
 };
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
@@ -76,7 +77,7 @@ impl Tiered {
         ticket: Option<u64>,
     ) -> Result<()> {
         add_missing(keys, sought, |missing| {
-            let found = self.disk.engine.get_many(missing, now_ms)?;
+            let found = collect_many(&*self.disk.engine, missing, now_ms)?;
             self.disk_hits.fetch_add(found.iter().flatten().count() as u64, Relaxed);
             if let Some(ticket) = ticket {
                 for (key, found) in missing.iter().zip(&found) {
@@ -136,12 +137,13 @@ impl Engine for Tiered {
         }
     }
 
-    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs, show: &mut Show<'_>) -> Result<()> {
         self.check_open()?;
         let ticket = self.logs.parts.writer.ticket();
         let mut sought = self.logs.parts.reader.seek_many(keys, now_ms)?;
         self.look_on_disk(keys, &mut sought, now_ms, Some(ticket))?;
-        Ok(to_found(sought))
+        show_all(to_found(sought), show);
+        Ok(())
     }
 
     fn may_contain(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<bool> {

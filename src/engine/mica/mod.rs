@@ -38,7 +38,7 @@ use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::engine::settings::SettingsTable;
 use crate::engine::{
-    Capabilities, Changing, Engine, Found, GoOn, Now, Record, ScanLimit, ScanPage, Snapshot,
+    Capabilities, Changing, Engine, GoOn, Now, Record, ScanLimit, ScanPage, Show, Shown, Snapshot,
 };
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -48,7 +48,7 @@ use crate::stats::{RamAccount, Shape, Stats};
 use bytes::Bytes;
 use settings::Sizes;
 use siltstone_device::sync::{Mutex, MutexGuard};
-use siltstone_mica::{Crew, HashedKey, ItemLayout, Partition, Reader, Space};
+use siltstone_mica::{Crew, HashedKey, ItemLayout, Partition, Reader, Space, Value};
 use snapshot::MicaSnapshot;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -105,6 +105,22 @@ impl<S: Space> Mica<S> {
         (partition, HashedKey { hash: key.hash().placement, bytes: key.bytes() })
     }
 
+    /// Counts uses of items whose policy requires that they are appended again, given by the numbers of their keys.
+    fn keep_all(&self, keys: &[Key<'_>], fading: Vec<(usize, Value)>) {
+        let place = |(number, value): (usize, Value)| (self.place(keys[number]), value);
+        let mut placed: Vec<_> = fading.into_iter().map(place).collect();
+        // Stable: within a partition in the order of the gets.
+        placed.sort_by_key(|((partition, _), _)| *partition);
+        // The lock is tried once for all keys of a partition.
+        for uses in placed.chunk_by(|((one, _), _), ((other, _), _)| one == other) {
+            if let Some(((partition, _), _)) = uses.first()
+                && let Some(mut owner) = self.partitions[*partition].owner.try_lock()
+            {
+                uses.iter().for_each(|((_, key), value)| owner.keep(*key, *value));
+            }
+        }
+    }
+
     /// All partitions, locked against writers.
     fn all_owners(&self) -> Vec<MutexGuard<'_, Partition<S, Crew>>> {
         // In the order of their numbers, as batches lock them.
@@ -151,40 +167,25 @@ impl<S: Space> Engine for Mica<S> {
         Ok(Some(value.expires_at_ms))
     }
 
-    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+    /// Takes no lock, and allocates nothing per key. If the policy requires that items are appended again, this happens
+    /// in the end, for all items of a partition together.
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs, show: &mut Show<'_>) -> Result<()> {
         self.check_open()?;
-        let mut found = vec![None; keys.len()];
-        let mut asked: Vec<Vec<(usize, HashedKey<'_>)>> = vec![Vec::new(); self.partitions.len()];
-        for (at, key) in keys.iter().enumerate() {
-            let (partition, key) = self.place(*key);
-            asked[partition].push((at, key));
-        }
+        let place = |number: usize| {
+            let (partition, key) = self.place(keys[number]);
+            (&*self.partitions[partition].reader, key)
+        };
         let mut fading = Vec::new();
-        for (shard, asked) in self.partitions.iter().zip(&asked) {
-            shard.reader.get_many(
-                asked.len(),
-                |number| asked[number].1,
-                now_ms,
-                |number, value| {
-                    let (at, key) = asked[number];
-                    found[at] = value.map(|(bytes, value)| {
-                        if shard.reader.is_fading(value) {
-                            // Collected, so that the lock is tried once for all keys of the partition.
-                            fading.push((key, value));
-                        }
-                        let expires_at_ms = value.expires_at_ms;
-                        Found { value: Bytes::copy_from_slice(bytes), expires_at_ms }
-                    });
-                },
-            );
-            if !fading.is_empty()
-                && let Some(mut owner) = shard.owner.try_lock()
+        siltstone_mica::get_many(keys.len(), place, now_ms, |number, found| {
+            if let Some((_, value)) = found
+                && place(number).0.is_fading(value)
             {
-                fading.iter().for_each(|(key, value)| owner.keep(*key, *value));
+                fading.push((number, value));
             }
-            fading.clear();
-        }
-        Ok(found)
+            show(number, found.map(|(bytes, value)| Shown::borrowed(bytes, value.expires_at_ms)));
+        });
+        self.keep_all(keys, fading);
+        Ok(())
     }
 
     /// Exact. Does not count as a use of the item.

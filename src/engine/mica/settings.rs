@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::setting_value::named_values;
 use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingsTable, by_table, settings};
 use crate::error::{Error, Result};
-use crate::key::VALUE_LENGTH_MAX;
+use crate::key::{KeyHasher, VALUE_LENGTH_MAX};
 use siltstone_mica::{CacheSettings, CircularLog, Eviction, ItemLayout, SegregatedFits, StoreSettings};
 use std::sync::Arc;
 
@@ -105,7 +105,11 @@ impl EngineSettings for MicaSettings {
 
     fn open(&self, opening: Opening<'_, '_>) -> Result<Arc<dyn Engine>> {
         let sizes = self.sizes(opening.common)?;
-        let hasher = opening.common.hasher(opening.seed)?;
+        let hasher = match opening.common.hasher(opening.seed)? {
+            // Nothing is kept, so the hash need not be that of a file, and tables take 64 bits.
+            KeyHasher::Keyed(seed) => KeyHasher::Keyed64(seed),
+            hasher => hasher,
+        };
         let partitions = 0..1u32 << sizes.partition_bits;
         Ok(match self.eviction {
             None => {

@@ -20,8 +20,8 @@ use crate::cache::RecordCache;
 use crate::damage::VerifyReport;
 use crate::engine::jobs::check_space;
 use crate::engine::{
-    Background, Backpressure, BulkLoad, Capabilities, Changing, Engine, Found, GoOn, Now, ScanLimit,
-    ScanPage, Snapshot, Step,
+    Background, Backpressure, BulkLoad, Capabilities, Changing, Engine, GoOn, Now, ScanLimit, ScanPage, Show,
+    Snapshot, Step, show_all,
 };
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -129,9 +129,10 @@ impl Engine for SiltEngine {
         self.parts.get_into(key, now_ms, value)
     }
 
-    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
+    fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs, show: &mut Show<'_>) -> Result<()> {
         self.check_open()?;
-        self.parts.get_many(keys, now_ms)
+        show_all(self.parts.get_many(keys, now_ms)?, show);
+        Ok(())
     }
 
     /// Decides by the tags of LogStores and by the filters that are in memory. A SortedStore without a filter may

@@ -97,7 +97,8 @@ impl Header {
         let mut bytes = [0; HEADER_BYTES];
         let (key_length, value_length) = self.layout.fixed.unwrap_or_default();
         let (hashed_keys, seed) = match self.hasher {
-            KeyHasher::Keyed(seed) => (0, seed),
+            // A hash of 64 bits is in no file.
+            KeyHasher::Keyed(seed) | KeyHasher::Keyed64(seed) => (0, seed),
             KeyHasher::Identity => (FLAG_HASHED_KEYS, [0; 2]),
         };
         let fixed = if self.layout.fixed.is_some() { FLAG_FIXED } else { 0 };

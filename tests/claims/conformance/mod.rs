@@ -204,12 +204,23 @@ fn values_of_many_keys_are_in_the_order_of_the_keys() {
             let values = database.get_many(&keys).unwrap();
             let there = database.contains_many(&keys).unwrap();
             assert_eq!(values.len(), keys.len());
+            let mut shown = vec![None; keys.len()];
+            let show = |at: usize, value: Option<&[u8]>| {
+                let before = shown[at].replace(value.map(<[u8]>::to_vec));
+                assert_eq!(before, None, "{bed}, {stage:?}: number {at} is shown twice");
+            };
+            database.get_many_with(&keys, show).unwrap();
+            assert!(shown.iter().all(Option::is_some), "{bed}, {stage:?}: not all numbers were shown");
+            for (key, shown) in keys.iter().zip(shown.into_iter().flatten()) {
+                assert_eq!(shown.as_deref(), database.get(key).unwrap().as_deref(), "{bed}, {stage:?}");
+            }
             for ((number, value), there) in numbers.iter().zip(values).zip(there) {
                 let expected = (*number < MANY).then(|| bed.value(*number, 0));
                 assert_eq!(value.as_deref(), expected.as_deref(), "{bed}, {stage:?}, key {number}");
                 assert_eq!(there, expected.is_some());
             }
             assert!(database.get_many::<&[u8]>(&[]).unwrap().is_empty());
+            database.get_many_with::<&[u8]>(&[], |_, _| panic!("there is no key")).unwrap();
         }
     }
 }
@@ -337,6 +348,7 @@ fn an_impossible_key_is_refused_by_reads_and_writes_alike() {
                     ("get_into", database.get_into(key, &mut Vec::new()).map(drop)),
                     ("contains", database.contains(key).map(drop)),
                     ("get_many", database.get_many(&[&b"12345678"[..], key]).map(drop)),
+                    ("get_many_with", database.get_many_with(&[key], |_, _| panic!("shown"))),
                     ("contains_many", database.contains_many(&[key]).map(drop)),
                     ("put", database.put(key, b"abc")),
                     ("delete", database.delete(key)),

@@ -1,25 +1,30 @@
-//! The benchmark of MICA's in-memory stores: threads that get and put, without a database or a network (dissertation
-//! 5.4, Figure 5.12; access modes as in Figure 5.16).
+//! The benchmark of MICA's in-memory stores: threads that get and put, without a network (dissertation 5.4, Figure
+//! 5.12; access modes as in Figure 5.16). The requests go through handles or, for comparison, through a database or to
+//! a bare hash map.
 //!
 //! Requests are generated before timing starts. Items are loaded in one order and requested in another, so that popular
 //! items are not adjacent. Times are CPU times, so other programs on the machine hardly affect them, except through
 //! shared caches and memory bandwidth. In EREW mode a thread serves only its own partition; in CREW mode it reads all
 //! partitions and writes its own; in CRCW mode it reads and writes all.
 
+mod interface;
 mod table;
 mod trace;
 mod worker;
 
+pub use interface::Interface;
 pub use table::Table;
 
 use crate::named::{self, by_name};
 use crate::quantity::parse_whole;
 use crate::{Error, Result};
 use clap::Parser;
+use interface::{Map, OpenDatabase};
 use serde::Serialize;
 use siltstone_mica::{AccessMode, CacheSettings, Eviction, Handle, Handles, ItemLayout, StoreSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use trace::Asked;
 use worker::RequestResults;
 
 /// The settings.
@@ -47,6 +52,11 @@ pub struct Settings {
     #[arg(long, default_value = AccessMode::default().name(), value_parser = by_name::<AccessMode>())]
     #[serde(serialize_with = "named::serialize")]
     pub mode: AccessMode,
+    /// What the requests go through: MICA's handles; a database, which hashes the keys itself, by `get_into`, by
+    /// `get_many_with` (database-many) or by `get_many` (database-values); a bare hash map of numbers (map)
+    #[arg(long, default_value = Interface::default().name(), value_parser = by_name::<Interface>())]
+    #[serde(serialize_with = "named::serialize")]
+    pub interface: Interface,
     /// Cache mode: evict old items
     #[arg(long)]
     #[serde(skip)]
@@ -97,7 +107,7 @@ pub struct Report {
     /// The settings.
     #[serde(flatten)]
     pub settings: Settings,
-    /// `store` or `cache`.
+    /// `store`, `cache` or `map`.
     pub space: &'static str,
     /// Requests in a round.
     pub operations: u64,
@@ -125,7 +135,8 @@ pub struct Report {
 impl Report {
     /// Formats the report as text.
     pub fn line(&self) -> String {
-        let Settings { threads, get, zipf, mode, .. } = self.settings;
+        let Settings { threads, get, zipf, mode, interface, .. } = self.settings;
+        let access = if interface == Interface::Handles { mode.name() } else { interface.name() };
         format!(
             "{:<12} : {:.2} M ops/sec (median {:.2}, wall {:.2}); {}, {}, threads {threads}, {:.0}% get, \
              zipf {zipf}; found {:.2}%; {:.1} bytes/item, {:.1} of them index, {:.0}% in huge \
@@ -135,7 +146,7 @@ impl Report {
             self.median_ops_per_s / 1e6,
             self.wall_ops_per_s / 1e6,
             self.space,
-            mode.name(),
+            access,
             get * 100.0,
             self.found * 100.0,
             self.ram_bytes_per_key,
@@ -146,29 +157,72 @@ impl Report {
     }
 }
 
+/// The memory of the items, in bytes.
+struct Memory {
+    all_bytes: u64,
+    index_bytes: u64,
+    huge_bytes: u64,
+}
+
+/// Returns the number of items for which one of several partitions needs space.
+fn share(items: u64, partitions: u64) -> u64 {
+    // Partitions get different numbers of items: six standard deviations are spare, if there are several.
+    let share = items as f64 / partitions as f64;
+    let spread = if partitions == 1 { 0.0 } else { 6.0 * share.sqrt() };
+    (share + spread) as u64 + 1
+}
+
 /// Loads the items and runs the rounds.
 ///
 /// # Errors
 /// See the variants of [`Error`].
 pub fn run(settings: &Settings) -> Result<Report> {
     check(settings)?;
-    let Settings { items, key_size, value_size, threads, .. } = *settings;
+    let Settings { key_size, value_size, threads, .. } = *settings;
     let layout =
         ItemLayout { fixed: (!settings.variable).then_some((key_size, value_size)), expiring: false };
+    match settings.interface {
+        Interface::Handles => {
+            let work =
+                |handles: &mut Handles, trace: &[_]| Ok(worker::through_handles(settings, handles, trace));
+            measure(settings, open_handles(settings, layout)?, work, memory_of)
+        }
+        Interface::Map => {
+            let work = |map: &mut Map, trace: &[_]| Ok(map.execute(trace));
+            measure(settings, vec![Map::new(settings)], work, |maps| maps[0].memory())
+        }
+        _ => {
+            let database = OpenDatabase::open(settings, layout)?;
+            let work = |database: &mut OpenDatabase, trace: &[_]| database.execute(settings, trace);
+            measure(settings, vec![database; threads], work, |databases| databases[0].memory())
+        }
+    }
+}
+
+/// Returns the handles of each thread.
+fn open_handles(settings: &Settings, layout: ItemLayout) -> Result<Vec<Handles>> {
+    let Settings { items, key_size, value_size, threads, .. } = *settings;
     let partition_bits = threads.ilog2();
-    // Partitions get different numbers of items: six standard deviations are spare, if there are several.
-    let share = items as f64 / threads as f64;
-    let spread = if threads == 1 { 0.0 } else { 6.0 * share.sqrt() };
-    let share = (share + spread) as u64 + 1;
-    let handles = if settings.cache {
+    let share = share(items, threads as u64);
+    Ok(if settings.cache {
         let cache = CacheSettings::for_items(layout, share, key_size, value_size);
         CacheSettings { eviction: settings.eviction, partition_bits, ..cache }
             .open_handles(settings.mode, threads)
     } else {
         let store = StoreSettings::for_items(layout, share, key_size, value_size);
         StoreSettings { partition_bits, ..store }.open_handles(settings.mode, threads)
-    };
-    measure(settings, handles?)
+    }?)
+}
+
+/// Returns the memory of all partitions.
+fn memory_of(threads: &[Handles]) -> Memory {
+    // Each thread owns the partition with its number.
+    let own = || threads.iter().enumerate().filter_map(|(thread, handles)| handles[thread].as_ref());
+    Memory {
+        all_bytes: own().map(|handle| handle.account().total_bytes()).sum(),
+        index_bytes: own().map(|handle| handle.account().index_bytes).sum(),
+        huge_bytes: own().map(Handle::huge_bytes).sum(),
+    }
 }
 
 fn check(settings: &Settings) -> Result<()> {
@@ -182,21 +236,28 @@ fn check(settings: &Settings) -> Result<()> {
         Settings { zipf, get, .. } if !(0.0..1.0).contains(zipf) || !(0.0..=1.0).contains(get) => {
             "zipf is 0 or more and less than 1; get is 0 to 1"
         }
+        Settings { interface: Interface::Map, threads, key_size, value_size, .. }
+            if (*threads, *key_size, *value_size) != (1, 8, 8) =>
+        {
+            "a map has one thread, and keys and values of 8 bytes"
+        }
         _ => return Ok(()),
     };
     Err(Error::settings(complaint))
 }
 
-fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report> {
+/// Loads the items and runs the rounds, by threads that do `work` with what each of them has.
+fn measure<T: Send>(
+    settings: &Settings,
+    mut threads: Vec<T>,
+    work: impl Fn(&mut T, &[Asked]) -> Result<RequestResults> + Sync,
+    memory: impl FnOnce(&[T]) -> Memory,
+) -> Result<Report> {
     let loading = trace::loading(settings);
-    let (loaded, load_seconds) = worker::run(settings, &mut threads, &loading)?;
+    let (loaded, load_seconds) = worker::run(&mut threads, &loading, &work)?;
     loaded.check()?;
     drop(loading);
-    // Each thread owns the partition with its number.
-    let own = || threads.iter().enumerate().filter_map(|(thread, handles)| handles[thread].as_ref());
-    let huge_bytes: u64 = own().map(Handle::huge_bytes).sum();
-    let index_bytes: u64 = own().map(|handle| handle.account().index_bytes).sum();
-    let all_bytes: u64 = own().map(|handle| handle.account().total_bytes()).sum();
+    let Memory { all_bytes, index_bytes, huge_bytes } = memory(&threads);
     let traces = trace::requests(settings);
     let mut seconds = Vec::new();
     let mut all = RequestResults::default();
@@ -204,7 +265,7 @@ fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report> {
         if settings.stop.load(Relaxed) {
             return Err(Error::Stopped);
         }
-        let (results, round_seconds) = worker::run(settings, &mut threads, &traces)?;
+        let (results, round_seconds) = worker::run(&mut threads, &traces, &work)?;
         all.add(&results);
         seconds.push(round_seconds);
     }
@@ -218,7 +279,11 @@ fn measure(settings: &Settings, mut threads: Vec<Handles>) -> Result<Report> {
     Ok(Report {
         benchmark: "mica",
         settings: settings.clone(),
-        space: if settings.cache { "cache" } else { "store" },
+        space: match settings {
+            Settings { interface: Interface::Map, .. } => "map",
+            Settings { cache: true, .. } => "cache",
+            _ => "store",
+        },
         operations,
         ops_per_s: rate(processor[0]),
         median_ops_per_s: rate(processor[processor.len() / 2]),

@@ -1,6 +1,6 @@
 //! The dissertation's experiments as rows of settings: one thing is varied, the rest is as the dissertation states.
 
-use super::Settings;
+use super::{Interface, Settings};
 use crate::named::named;
 use siltstone_mica::AccessMode;
 
@@ -15,6 +15,8 @@ pub enum Table {
     Sizes,
     /// The access mode of partitions (Figure 5.16).
     Modes,
+    /// What the requests go through, uniform and skewed: handles, a database, a bare hash map. Not in the dissertation.
+    Interfaces,
 }
 
 named!(Table);
@@ -27,7 +29,7 @@ const SIZES: [(&str, usize, usize, u64); 3] =
 
 impl Table {
     /// All experiments.
-    pub const ALL: [Table; 4] = [Table::Scaling, Table::Skew, Table::Sizes, Table::Modes];
+    pub const ALL: [Table; 5] = [Table::Scaling, Table::Skew, Table::Sizes, Table::Modes, Table::Interfaces];
 
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Table {
             Table::Skew => "skew",
             Table::Sizes => "sizes",
             Table::Modes => "modes",
+            Table::Interfaces => "interfaces",
         }
     }
 
@@ -79,6 +82,14 @@ impl Table {
                         let name = format!("{mode:?}, ").to_uppercase();
                         rows.push(row(&name, Settings { mode, zipf, get, ..settings.clone() }));
                     }
+                }
+            }
+            Table::Interfaces => {
+                for (zipf, interface) in
+                    skews.into_iter().flat_map(|zipf| Interface::ALL.map(|interface| (zipf, interface)))
+                {
+                    let name = format!("{}, ", interface.name());
+                    rows.push(row(&name, Settings { interface, zipf, threads: 1, ..settings.clone() }));
                 }
             }
         }

@@ -5,7 +5,7 @@ use super::trace::{Asked, HASHER, Traces, partition};
 use crate::clock::{spawn_scoped, thread_time};
 use crate::{Error, Result};
 use siltstone::batch::NEVER;
-use siltstone_mica::{Handle, Handles, HashedKey, Operation, Reply, Request};
+use siltstone_mica::{Handle, HashedKey, Operation, Reply, Request};
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -40,18 +40,30 @@ impl RequestResults {
         }
     }
 
-    /// Returns whether a value begins with the bytes of its key, as far as it is long enough.
+    /// Counts a get. A right value begins with the bytes of its key, as far as it is long enough.
+    #[inline]
+    pub fn count_get(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let Some(value) = value else {
+            self.absent += 1;
+            return;
+        };
+        self.found += 1;
+        let right = match (value.first_chunk::<8>(), key.first_chunk::<8>()) {
+            (Some(value), Some(key)) => u64::from_le_bytes(*value) == u64::from_le_bytes(*key),
+            _ => key.starts_with(value),
+        };
+        self.wrong += u64::from(!right);
+    }
+
+    /// Counts a put.
+    pub fn count_put(&mut self) {
+        self.stored += 1;
+    }
+
     #[inline]
     fn count(&mut self, request: &Request<'_>, reply: Reply<'_>) {
         match reply {
-            Reply::Found { value, .. } => {
-                self.found += 1;
-                let right = match (value.first_chunk::<8>(), request.key.bytes.first_chunk::<8>()) {
-                    (Some(value), Some(key)) => u64::from_le_bytes(*value) == u64::from_le_bytes(*key),
-                    _ => request.key.bytes.starts_with(value),
-                };
-                self.wrong += u64::from(!right);
-            }
+            Reply::Found { value, .. } => self.count_get(request.key.bytes, Some(value)),
             Reply::Absent | Reply::Deleted => self.absent += 1,
             Reply::Stored => self.stored += 1,
             Reply::Refused(_) | Reply::ReadOnly => self.refused += 1,
@@ -76,21 +88,20 @@ pub(super) struct Seconds {
     pub wall: f64,
 }
 
-/// Starts all threads at once.
-pub(super) fn run(
-    settings: &Settings,
-    threads: &mut [Handles],
+/// Starts all threads at once. Each does `work` with what it has, and its requests.
+pub(super) fn run<T: Send>(
+    threads: &mut [T],
     traces: &Traces,
+    work: impl Fn(&mut T, &[Asked]) -> Result<RequestResults> + Sync,
 ) -> Result<(RequestResults, Seconds)> {
     let begin = OnceLock::new();
     let (outcomes, wall) = std::thread::scope(|scope| {
-        let workers = threads.iter_mut().zip(traces).map(|(handles, trace)| {
-            let begin = &begin;
+        let workers = threads.iter_mut().zip(traces).map(|(thread, trace)| {
+            let (begin, work) = (&begin, &work);
             spawn_scoped(scope, move || {
                 let is_complete = *begin.wait();
                 let begun = thread_time();
-                let results =
-                    if is_complete { work(settings, handles, trace) } else { RequestResults::default() };
+                let results = if is_complete { work(thread, trace) } else { Ok(RequestResults::default()) };
                 (results, (thread_time() - begun).as_secs_f64())
             })
         });
@@ -105,14 +116,19 @@ pub(super) fn run(
     let mut of_threads = Vec::new();
     for outcome in outcomes {
         let (results, seconds) = outcome.map_err(|_| Error::Panicked)?;
-        all.add(&results);
+        all.add(&results?);
         of_threads.push(seconds);
     }
     let processor = of_threads.iter().copied().fold(0.0, f64::max);
     Ok((all, Seconds { processor, of_threads, wall }))
 }
 
-fn work(settings: &Settings, handles: &mut [Option<Handle>], trace: &[Asked]) -> RequestResults {
+/// Executes requests in batches by the handles of a thread.
+pub(super) fn through_handles(
+    settings: &Settings,
+    handles: &mut [Option<Handle>],
+    trace: &[Asked],
+) -> RequestResults {
     let Settings { key_size, value_size, batch_size, hash_outside, .. } = *settings;
     let mut results = RequestResults::default();
     let mut keys = vec![0; key_size * batch_size];

@@ -1,7 +1,7 @@
 //! Runs the benchmark of MICA's in-memory stores in every mode at a tiny size, to keep it working.
 
 use siltstone_bench::Error;
-use siltstone_bench::mica::{Report, Settings, Table, run};
+use siltstone_bench::mica::{Interface, Report, Settings, Table, run};
 use siltstone_mica::{AccessMode, Eviction};
 
 fn tiny() -> Settings {
@@ -44,6 +44,18 @@ fn every_mode_of_store_and_cache_serves_every_request() {
 }
 
 #[test]
+fn a_database_serves_every_request_in_every_way_as_a_store_and_as_a_cache() {
+    for interface in [Interface::Database, Interface::DatabaseMany, Interface::DatabaseValues] {
+        for (cache, variable, key_size, value_size) in [(false, false, 8, 8), (true, true, 11, 3)] {
+            let sizes = Settings { key_size, value_size, variable, cache, ..tiny() };
+            let report = run(&Settings { interface, threads: 2, get: 0.5, ..sizes }).unwrap();
+            assert!(report.found >= if cache { 0.8 } else { 1.0 }, "{}", report.line());
+            assert!(report.ram_bytes_per_key > report.index_bytes_per_key);
+        }
+    }
+}
+
+#[test]
 fn small_items_take_fewer_bytes_when_their_sizes_are_fixed() {
     let bytes = |variable| run(&Settings { variable, items: 100_000, ..tiny() }).unwrap().ram_bytes_per_key;
     let (fixed, variable) = (bytes(false), bytes(true));
@@ -56,6 +68,8 @@ fn settings_outside_their_limits_are_refused() {
     assert!(refused(Settings { threads: 3, ..tiny() }) && refused(Settings { threads: 0, ..tiny() }));
     assert!(refused(Settings { zipf: 1.0, ..tiny() }) && refused(Settings { get: 1.1, ..tiny() }));
     assert!(refused(Settings { key_size: 7, ..tiny() }) && refused(Settings { items: 0, ..tiny() }));
+    let map = Settings { interface: Interface::Map, ..tiny() };
+    assert!(refused(Settings { value_size: 9, ..map.clone() }) && refused(Settings { threads: 2, ..map }));
     let stopped = Settings { stop: std::sync::Arc::new(true.into()), ..tiny() };
     assert!(matches!(run(&stopped), Err(Error::Stopped)));
 }
@@ -63,7 +77,14 @@ fn settings_outside_their_limits_are_refused() {
 #[test]
 fn every_table_has_the_rows_of_its_experiment_and_they_can_be_measured() {
     let settings = Settings { items: 2_400, operations: 1_000, threads: 2, ..tiny() };
-    for (table, count) in [(Table::Scaling, 4), (Table::Skew, 2), (Table::Sizes, 12), (Table::Modes, 12)] {
+    let tables = [
+        (Table::Scaling, 4),
+        (Table::Skew, 2),
+        (Table::Sizes, 12),
+        (Table::Modes, 12),
+        (Table::Interfaces, 10),
+    ];
+    for (table, count) in tables {
         let rows = table.rows(&settings);
         assert_eq!(rows.len(), count);
         for (name, row) in &rows {

@@ -157,10 +157,10 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
         self.line(home.bucket).header()
     }
 
-    /// Returns the offsets of the entries of the main bucket with the key's tag, whose items are worth prefetching.
+    /// Returns the offsets of the entries of the main bucket with the key's tag, whose items may be the key's.
     #[inline]
     pub fn candidates(&self, home: Home) -> impl Iterator<Item = u32> {
-        // No version is compared: a torn offset costs a prefetch that is not used.
+        // No version is compared: a torn offset costs a prefetch that is not used, or a read compares it later.
         let line = self.line(home.bucket);
         line.with_tag(home.tag).map(move |slot| line.offset(slot))
     }
@@ -169,28 +169,57 @@ impl<W: Deref<Target = [AtomicU64]>> Buckets<W> {
     /// bucket when the read began.
     #[inline]
     pub fn find<M: Mode>(&self, home: Home, seen: u64, mut is_it: impl FnMut(u32) -> bool) -> SearchResult {
-        let mut number = home.bucket;
+        match self.find_in_line(home.bucket, home.tag, &mut is_it) {
+            Some(entry) => SearchResult::Found(entry),
+            None => self.find_in_chain::<M>(home, seen, is_it),
+        }
+    }
+
+    #[inline]
+    fn find_in_line(
+        &self,
+        number: u32,
+        tag: u16,
+        is_it: &mut impl FnMut(u32) -> bool,
+    ) -> Option<BucketEntry> {
+        let line = self.line(number);
+        for slot in line.with_tag(tag) {
+            let offset = line.offset(slot);
+            if is_it(offset) {
+                return Some(BucketEntry { line: number, slot: slot as u8, offset });
+            }
+        }
+        None
+    }
+
+    /// Returns whether a bucket with this header has spare buckets.
+    #[inline]
+    pub fn is_chained(seen: u64) -> bool {
+        seen >> 32 != 0
+    }
+
+    /// Like [`find`](Buckets::find), in the spare buckets alone.
+    pub fn find_in_chain<M: Mode>(
+        &self,
+        home: Home,
+        seen: u64,
+        mut is_it: impl FnMut(u32) -> bool,
+    ) -> SearchResult {
         // From the header that was seen, so that link and version are of one moment.
         let mut next = (seen >> 32) as u32;
-        loop {
-            let line = self.line(number);
-            for slot in line.with_tag(home.tag) {
-                let offset = line.offset(slot);
-                if is_it(offset) {
-                    return SearchResult::Found(BucketEntry { line: number, slot: slot as u8, offset });
-                }
-            }
-            if next == 0 {
-                return SearchResult::Absent;
-            }
-            number = self.spare_line(next);
+        while next != 0 {
+            let number = self.spare_line(next);
             next = self.line(number).next();
             // The spare bucket may have moved to another chain while it was read, so its `next` may lead anywhere. An
             // unchanged version proves that it did not.
             if !M::is_unchanged(self.header(home), seen) {
                 return SearchResult::Changed;
             }
+            if let Some(entry) = self.find_in_line(number, home.tag, &mut is_it) {
+                return SearchResult::Found(entry);
+            }
         }
+        SearchResult::Absent
     }
 
     /// Locks the bucket for writing until the guard is dropped.

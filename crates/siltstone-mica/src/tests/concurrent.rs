@@ -45,8 +45,8 @@ fn one_writer<S: Space>(mut partition: Partition<S, Crew>) {
                     }
                 }
                 let keys: Vec<[u8; 8]> = (0..KEYS).map(u64::to_le_bytes).collect();
-                let key = |at: usize| hashed(&keys[at], spread);
-                reader.get_many(keys.len(), key, 0, |at, found| {
+                let place = |at: usize| (&*reader, hashed(&keys[at], spread));
+                get_many(keys.len(), place, 0, |at, found| {
                     found.iter().for_each(|(value, _)| check(at as u64, value));
                 });
             });

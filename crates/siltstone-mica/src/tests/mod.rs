@@ -293,8 +293,8 @@ fn requests_of_a_batch_are_executed_in_order() {
         });
         assert_eq!(next, size);
         let mut seen = Vec::new();
-        let key = |at: usize| hashed(&keys[chosen[at]], spread);
-        store.get_many(size, key, 0, |at, found| seen.push((at, found.map(|(value, _)| value.to_vec()))));
+        let place = |at: usize| (&*store, hashed(&keys[chosen[at]], spread));
+        get_many(size, place, 0, |at, found| seen.push((at, found.map(|(value, _)| value.to_vec()))));
         let expected = |at: usize| model.get(&keys[chosen[at]]).map(|(value, _)| value.clone());
         assert!(seen.into_iter().eq((0..size).map(|at| (at, expected(at)))));
     }

@@ -6,7 +6,7 @@ use crate::error::{IntoPython, setting_error};
 use crate::keys::KeyRows;
 use crate::settings::{Seconds, write_options};
 use pyo3::prelude::*;
-use siltstone::{Batch, Bytes};
+use siltstone::Batch;
 
 /// The keys of a call that are looked up or written at a time.
 const PIECE: usize = 16_384;
@@ -16,21 +16,25 @@ fn wrong_rows(py: Python<'_>, name: &str, got: usize, expected: usize) -> PyErr 
     setting_error(py, format!("{name}: {got} rows for {expected} keys; use arrays of one length"))
 }
 
-/// Copies values into rows. Absent keys leave their rows as they are.
+/// Looks up keys, copies their values into rows, and sets flags. Absent keys leave their rows as they are.
 ///
-/// # Errors
-/// The length of the first value that is not that of a row.
-fn copy_rows(found: &[Option<Bytes>], rows: &mut [u8], width: usize, flags: &mut [u8]) -> Result<(), usize> {
-    for ((value, row), flag) in found.iter().zip(rows.chunks_exact_mut(width.max(1))).zip(flags) {
-        *flag = u8::from(value.is_some());
-        if let Some(value) = value {
-            if value.len() != row.len() {
-                return Err(value.len());
-            }
-            row.copy_from_slice(value);
+/// Returns the length of a value that is not that of a row as an error.
+fn copy_rows(
+    handle: &siltstone::Database,
+    keys: &[&[u8]],
+    (rows, width): (&mut [u8], usize),
+    flags: &mut [u8],
+) -> siltstone::Result<Result<(), usize>> {
+    let mut copied = Ok(());
+    handle.get_many_with(keys, |number, value| {
+        flags[number] = u8::from(value.is_some());
+        match (value, rows.get_mut(number * width..(number + 1) * width)) {
+            (Some(value), Some(row)) if value.len() == row.len() => row.copy_from_slice(value),
+            (Some(value), _) => copied = Err(value.len()),
+            (None, _) => {}
         }
-    }
-    Ok(())
+    })?;
+    Ok(copied)
 }
 
 #[pymethods]
@@ -55,10 +59,7 @@ impl Database {
         let (rows, flags) = (values.bytes_mut()?, flags.bytes_mut()?);
         let pieces = slices.chunks(PIECE).zip(rows.chunks_mut((PIECE * width).max(1)));
         for ((keys, rows), flags) in pieces.zip(flags.chunks_mut(PIECE)) {
-            let copied = py.detach(|| {
-                let found = handle.get_many(keys)?;
-                Ok(copy_rows(&found, rows, width, flags))
-            });
+            let copied = py.detach(|| copy_rows(handle, keys, (rows, width), flags));
             copied.into_python(py)?.map_err(|length| {
                 let message =
                     format!("out: a value has {length} bytes, but a row has {width}; use rows of its size");

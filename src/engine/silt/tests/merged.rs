@@ -3,7 +3,7 @@
 use super::key;
 use crate::batch::{Durability, HashedWrite};
 use crate::engine::silt::{IndexKind, SiltSettings};
-use crate::engine::{CommonSettings, Engine, EngineSettings, Found, Opening, Step};
+use crate::engine::{CommonSettings, Engine, EngineSettings, Found, Opening, Step, collect_many};
 use crate::stats::Stats;
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory};
@@ -69,7 +69,7 @@ fn a_merge_frees_the_filters_of_what_it_has_merged_and_all_keys_are_found_meanwh
         let engine: Arc<dyn Engine> = settings.step_records(64).open(opening).unwrap();
         let get_many = |keys: &[[u8; 8]]| {
             let keys: Vec<_> = keys.iter().map(|key| engine.hasher().key(key)).collect();
-            engine.get_many(&keys, 0).unwrap()
+            collect_many(&*engine, &keys, 0).unwrap()
         };
         let get = |keys: &[[u8; 8]]| {
             keys.iter().map(|key| engine.get(engine.hasher().key(key), 0).unwrap()).collect::<Vec<_>>()

@@ -1,0 +1,105 @@
+//! Reads of many keys in one call.
+
+use super::Database;
+use super::latencies::Operation;
+use crate::engine::{Found, Shown};
+use crate::error::Result;
+use bytes::Bytes;
+
+impl Database {
+    /// Returns the values of many keys, in their order, with overlapping reads.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("a", "1")?;
+    /// database.put("b", "2")?;
+    /// let values = database.get_many(&["b", "c", "a"])?;
+    /// assert_eq!(values, [Some("2".into()), None, Some("1".into())]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
+        let mut values = vec![None; keys.len()];
+        self.show_many(keys, |number, shown| values[number] = shown.map(|shown| shown.into_found().value))?;
+        Ok(values)
+    }
+
+    /// Returns the values of many keys with their expiry times, in their order, with overlapping reads.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("a", "1")?;
+    /// let found = database.get_many_found(&["a", "b"])?;
+    /// assert_eq!(found[0].as_ref().unwrap().expires_at(), None);
+    /// assert_eq!(found[1], None);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn get_many_found<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Found>>> {
+        let mut all = vec![None; keys.len()];
+        self.show_many(keys, |number, shown| all[number] = shown.map(Shown::into_found))?;
+        Ok(all)
+    }
+
+    /// Looks up many keys, with overlapping reads, and passes the number of each key with its value to `show`; `None`
+    /// if the key does not exist. Each number is passed once, in any order. After an error, some may have been passed.
+    ///
+    /// Like [`get_many`](Database::get_many), but returns no values to be allocated: with the engine `mica` the call
+    /// allocates memory for the hashes of the keys, and none per value. `show` may use the database.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("a", "1")?;
+    /// database.put("b", "23")?;
+    /// let mut lengths = [0; 3];
+    /// database.get_many_with(&["b", "c", "a"], |number, value| {
+    ///     lengths[number] = value.map_or(0, |value| value.len());
+    /// })?;
+    /// assert_eq!(lengths, [2, 0, 1]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`get`](Database::get) of any of the keys. If a key is invalid, nothing is looked up.
+    pub fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut show: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.show_many(keys, |number, shown| show(number, shown.as_ref().map(|shown| &*shown.value)))
+    }
+
+    /// Returns for each of many keys whether it exists, in their order.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("a", "1")?;
+    /// assert_eq!(database.contains_many(&["a", "b"])?, [true, false]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let mut contained = vec![false; keys.len()];
+        self.show_many(keys, |number, shown| contained[number] = shown.is_some())?;
+        Ok(contained)
+    }
+
+    /// Looks up many keys, and counts them.
+    fn show_many<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut show: impl FnMut(usize, Option<Shown<'_>>),
+    ) -> Result<()> {
+        let inner = &*self.inner;
+        let _measured = inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::GetMany));
+        let keys = inner.keys(keys)?;
+        let mut misses = 0;
+        inner.engine.get_many(&keys, inner.clock.now_ms(), &mut |number, shown| {
+            misses += usize::from(shown.is_none());
+            show(number, shown);
+        })?;
+        inner.usage.count_gets(keys.len(), misses);
+        Ok(())
+    }
+}
