@@ -1,9 +1,7 @@
 //! Keys, their limits, and their hashes.
 
-mod siphash;
-
 use crate::error::{Error, Result};
-use siphasher::sip128::SipHasher13;
+use siphasher::{sip, sip128};
 use std::fmt;
 
 /// The maximum length of a key, in bytes.
@@ -163,7 +161,7 @@ pub enum KeyHasher {
     /// SipHash-1-3 with 64 bits of output and a secret seed, for an engine in memory: no file has it. As safe as
     /// `Keyed`, because SipHash is a pseudorandom function with either output: without the seed, hashes look random,
     /// also to who sees how long operations on keys of their choice take. Both halves of a hash are the same number:
-    /// the engine uses one of them. Takes half the work of `Keyed` for a short key.
+    /// the engine uses one of them.
     ///
     /// Hashes of a few multiplications are three times as fast, but no pseudorandom functions: two keys that collide
     /// show how to find more of them. AES is one, but takes twice the time where keys are hashed one by one.
@@ -214,37 +212,30 @@ impl KeyHasher {
         Key { bytes, hash: self.hash(bytes) }
     }
 
-    /// Returns the hash of `key`. Takes about 10 ns for a short key, with 64 bits 6 ns.
+    /// Returns the hash of `key`. Takes about 10 ns for a short key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         #[cfg(test)]
         HASHES.set(HASHES.get() + 1);
         match self {
-            KeyHasher::Keyed64(seed) => {
-                let hash = siphash::siphash13(*seed, key);
+            KeyHasher::Keyed([seed0, seed1]) => {
+                let hash = sip128::SipHasher13::new_with_keys(*seed0, *seed1).hash(key);
+                KeyHash { placement: hash.h1, fingerprint: hash.h2 }
+            }
+            KeyHasher::Keyed64([seed0, seed1]) => {
+                let hash = sip::SipHasher13::new_with_keys(*seed0, *seed1).hash(key);
                 KeyHash { placement: hash, fingerprint: hash }
             }
-            KeyHasher::Keyed(seed) => siphash_of_128_bits(*seed, key),
-            KeyHasher::Identity => first_bytes(key),
+            KeyHasher::Identity => {
+                let mut bytes = [0u8; 16];
+                for (to, from) in bytes.iter_mut().zip(key.iter().cycle()) {
+                    *to = *from;
+                }
+                let whole = u128::from_be_bytes(bytes);
+                KeyHash { placement: (whole >> 64) as u64, fingerprint: whole as u64 }
+            }
         }
     }
-}
-
-// Not inlined: a lookup in memory does without them.
-#[inline(never)]
-fn siphash_of_128_bits([seed0, seed1]: [u64; 2], key: &[u8]) -> KeyHash {
-    let hash = SipHasher13::new_with_keys(seed0, seed1).hash(key);
-    KeyHash { placement: hash.h1, fingerprint: hash.h2 }
-}
-
-#[inline(never)]
-fn first_bytes(key: &[u8]) -> KeyHash {
-    let mut bytes = [0u8; 16];
-    for (to, from) in bytes.iter_mut().zip(key.iter().cycle()) {
-        *to = *from;
-    }
-    let whole = u128::from_be_bytes(bytes);
-    KeyHash { placement: (whole >> 64) as u64, fingerprint: whole as u64 }
 }
 
 /// Hashes the keys of a database within their partitions.
