@@ -3,16 +3,13 @@
 
 use super::usage_file;
 use crate::batch::{Write, has_passed};
-use crate::engine::{Lookups, STRIPES, stripe_of_thread};
+use crate::engine::Lookups;
 use crate::error::Result;
 use crate::names::COMPANION_NAMES;
 use crate::stats::Usage;
-use siltstone_device::Directory;
 use siltstone_device::sync::Mutex;
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use siltstone_device::{Directory, Striped};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The maximum age of the file, if there are worker threads.
 const SAVE_INTERVAL_MS: u64 = 60_000;
@@ -21,16 +18,6 @@ const KEYS_PER_UNCOUNTED_WRITE: u64 = 100;
 
 /// The bytes that a record takes besides its key and its value, at most.
 const RECORD_OVERHEAD_BYTES: u64 = 32;
-
-/// The counters of writes of some threads, in one cache line.
-#[derive(Default)]
-#[repr(align(64))]
-struct Stripe {
-    puts: AtomicU64,
-    deletes: AtomicU64,
-    key_bytes: AtomicU64,
-    value_bytes: AtomicU64,
-}
 
 /// Counts of some writes.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +64,8 @@ impl WriteCounts {
 /// The counters of an open database.
 pub(super) struct UsageCounters {
     lookups: Lookups,
-    stripes: [Stripe; STRIPES],
+    /// The bytes of keys and of values, puts, and deletes.
+    writes: Striped<4>,
     /// The content of the file when the database was opened.
     before: Usage,
     /// The number of keys when they were last counted, and the number of puts and deletes up to then.
@@ -116,11 +104,11 @@ impl UsageCounters {
         let file_bytes = directory.as_ref().map_or(Ok(0), usage_file::tidy)?;
         // A file that is missing or damaged counts as zeros: no operation depends on it.
         let before = directory.as_ref().and_then(usage_file::read).unwrap_or_default();
-        lookups.begin_with(before.gets, before.misses);
+        lookups.count(before.gets, before.misses);
         Ok(UsageCounters {
             saved_operations: AtomicU64::new(lookups.sum().0),
             lookups,
-            stripes: Default::default(),
+            writes: Striped::default(),
             counted: Mutex::new((before.records, before.counted_writes)),
             before,
             file_bytes: AtomicU64::new(file_bytes),
@@ -133,27 +121,23 @@ impl UsageCounters {
 
     /// Counts lookups of keys, and how many of the keys were missing.
     pub fn count_gets(&self, gets: usize, misses: usize) {
-        self.lookups.count(gets, misses);
+        self.lookups.count(gets as u64, misses as u64);
     }
 
     /// Counts writes, once they can be read.
     pub fn count_writes(&self, counts: &WriteCounts) {
-        let stripe = &self.stripes[stripe_of_thread()];
-        stripe.key_bytes.fetch_add(counts.key_bytes, Relaxed);
-        stripe.value_bytes.fetch_add(counts.value_bytes, Relaxed);
-        // A thread that reads these counts, and then records, reads what these writes have written.
-        stripe.puts.fetch_add(counts.puts, Release);
-        stripe.deletes.fetch_add(counts.deletes, Release);
+        // Puts and deletes last: a thread that reads these counts, and then records, reads what was written.
+        self.writes.add([counts.key_bytes, counts.value_bytes, counts.puts, counts.deletes]);
     }
 
     /// Returns the number of puts and deletes that were counted before anything that the caller reads afterwards.
     pub fn writes(&self) -> u64 {
-        self.stripes.iter().map(|stripe| stripe.puts.load(Acquire) + stripe.deletes.load(Acquire)).sum()
+        let [.., puts, deletes] = self.writes.sums();
+        puts + deletes
     }
 
     fn operations(&self) -> u64 {
-        let of = |stripe: &Stripe| stripe.puts.load(Relaxed) + stripe.deletes.load(Relaxed);
-        self.lookups.sum().0.wrapping_add(self.stripes.iter().map(of).sum())
+        self.lookups.sum().0.wrapping_add(self.writes())
     }
 
     /// Returns the counts up to now.
@@ -164,13 +148,11 @@ impl UsageCounters {
         let mut usage = Usage { gets, misses, records, counted_writes, saved_at_ms, ..self.before };
         usage.open_ms = usage.open_ms.saturating_add(now_ms.saturating_sub(self.opened_at_ms));
         // One after the other: an operation meanwhile may be in one count and not in another.
-        for stripe in &self.stripes {
-            let add = |sum: &mut u64, count: &AtomicU64| *sum = sum.saturating_add(count.load(Relaxed));
-            add(&mut usage.puts, &stripe.puts);
-            add(&mut usage.deletes, &stripe.deletes);
-            add(&mut usage.key_bytes, &stripe.key_bytes);
-            add(&mut usage.value_bytes, &stripe.value_bytes);
-        }
+        let [key_bytes, value_bytes, puts, deletes] = self.writes.sums();
+        usage.key_bytes = usage.key_bytes.saturating_add(key_bytes);
+        usage.value_bytes = usage.value_bytes.saturating_add(value_bytes);
+        usage.puts = usage.puts.saturating_add(puts);
+        usage.deletes = usage.deletes.saturating_add(deletes);
         let written = self.directory.as_ref().map_or(0, written_bytes).saturating_sub(self.written_before);
         usage.written_bytes = usage.written_bytes.saturating_add(written);
         usage

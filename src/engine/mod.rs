@@ -17,11 +17,11 @@ mod setting_value;
 mod settings;
 mod shown;
 pub mod silt;
+mod writes;
 
 pub use common::CommonSettings;
 pub use family::EngineKind;
 pub use lookups::Lookups;
-pub(crate) use lookups::{STRIPES, stripe_of_thread};
 pub(crate) use setting_value::SettingValue;
 pub(crate) use settings::{DISK_FILTER_BITS, budget_of_disk};
 pub use settings::{Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo};

@@ -52,6 +52,7 @@ mod read_ahead;
 mod removal;
 mod reuse;
 mod shared;
+mod striped;
 pub mod sync;
 pub mod system;
 
@@ -68,6 +69,7 @@ pub use parallel::in_parallel;
 #[doc(hidden)]
 pub use queue::{EndedPiece, Piece, PieceExecutor};
 pub use read_ahead::ReadAhead;
+pub use striped::Striped;
 pub use system::pages::Pages;
 pub use system::{SystemDirectory, open_files_default};
 pub use system::{process_mark, random_number};

@@ -270,14 +270,15 @@ impl Engine for FlashKeyEngine {
 
     fn stats(&self) -> Stats {
         let Opened { logs, cache, memory, commits, jobs, writer, .. } = &self.parts;
+        let (writes, user_bytes) = writer.writes.sums();
         let mut stats = Stats {
             engine: self.info.name,
             settings: self.settings.clone(),
             shape: logs.header.shape(),
             records: logs.entries(),
             merged_records: logs.probable_keys(),
-            writes: writer.writes.load(Relaxed),
-            user_bytes: writer.user_bytes.load(Relaxed),
+            writes,
+            user_bytes,
             io: logs.directory.io(),
             ram: memory.account(),
             ram_peak: memory.peak(),

@@ -10,12 +10,13 @@ use super::unconfirmed::NewerKey;
 use crate::batch::{Durability, HashedWrite, Write};
 use crate::cache::{RecordCache, Ticket, WriteGuard, cache_hash};
 use crate::engine::jobs::KeyStripes;
+use crate::engine::writes::Writes;
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHash, KeyHasher};
 use crate::store::data_logs::{DataView, USER, Unit};
 use crate::store::record::RecordView;
 use crate::store::unit_index::{Candidates, Lookup};
-use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::atomic::Ordering::Relaxed;
 use siltstone_device::{AlignedBuffer, Purpose, with_scratch};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,9 +30,7 @@ pub(crate) struct Writer {
     cache: Arc<RecordCache>,
     commits: Arc<Commits>,
     stripes: KeyStripes,
-    /// Records that were written, and their bytes of keys and values.
-    pub writes: AtomicU64,
-    pub user_bytes: AtomicU64,
+    pub writes: Writes,
     /// A record that is promoted too late: a mistake.
     #[cfg(feature = "mistakes")]
     late: siltstone_device::sync::Mutex<Option<OwnedRecord>>,
@@ -70,8 +69,7 @@ impl Writer {
             cache: cache.clone(),
             commits: commits.clone(),
             stripes: KeyStripes::new(),
-            writes: AtomicU64::new(0),
-            user_bytes: AtomicU64::new(0),
+            writes: Writes::default(),
             #[cfg(feature = "mistakes")]
             late: siltstone_device::sync::Mutex::new(None),
         }
@@ -90,7 +88,7 @@ impl Writer {
     pub fn write_to_cache(&self, writes: &[HashedWrite<'_>], durability: Durability) -> Result<()> {
         let end = self.with_keys(writes.iter().map(|write| write.key.hash()), || {
             let (deletes, places) = self.deletes_of_present(writes)?;
-            self.writes.fetch_add((writes.len() - deletes.len()) as u64, Relaxed);
+            self.writes.add((writes.len() - deletes.len()) as u64, 0);
             let end = if deletes.is_empty() { None } else { self.append(&deletes, &places, durability)? };
             // After the deletes: an append removes the records of its keys from the cache.
             for write in writes {
@@ -170,9 +168,7 @@ impl Writer {
                 several => (None, several.iter().map(announce).collect()),
             };
             let end = health.run(|| self.append_and_index(writes, places, &lookups, durability))?;
-            self.writes.fetch_add(writes.len() as u64, Relaxed);
-            let user_bytes = writes.iter().map(|write| write.write.user_bytes() as u64).sum();
-            self.user_bytes.fetch_add(user_bytes, Relaxed);
+            self.writes.count_all(writes);
             Ok(end)
         })
     }

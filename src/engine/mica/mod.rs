@@ -37,6 +37,7 @@ pub use siltstone_mica::Eviction;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::engine::settings::SettingsTable;
+use crate::engine::writes::Writes;
 use crate::engine::{
     Capabilities, Changing, Engine, GoOn, Now, Record, ScanLimit, ScanPage, Show, Shown, Snapshot,
 };
@@ -51,7 +52,7 @@ use siltstone_device::sync::{Mutex, MutexGuard};
 use siltstone_mica::{Crew, HashedKey, ItemLayout, Partition, Reader, Space, Value};
 use snapshot::MicaSnapshot;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// The MICA engine, over segregated fits or a circular log.
@@ -61,8 +62,7 @@ pub struct Mica<S: Space> {
     hasher: KeyHasher,
     layout: ItemLayout,
     settings: MicaSettings,
-    writes: AtomicU64,
-    user_bytes: AtomicU64,
+    writes: Writes,
     health: Health,
     closed: AtomicBool,
 }
@@ -91,8 +91,7 @@ impl<S: Space> Mica<S> {
             hasher,
             layout: sizes.layout,
             settings: settings.clone(),
-            writes: AtomicU64::new(0),
-            user_bytes: AtomicU64::new(0),
+            writes: Writes::default(),
             health: Health::default(),
             closed: AtomicBool::new(false),
         })
@@ -302,13 +301,14 @@ impl<S: Space> Engine for Mica<S> {
             records += owner.len();
             huge_bytes += owner.huge_bytes();
         }
+        let (writes, user_bytes) = self.writes.sums();
         Stats {
             engine: INFO.name,
             shape: self.shape(),
             settings: self.settings.values(),
             records,
-            writes: self.writes.load(Relaxed),
-            user_bytes: self.user_bytes.load(Relaxed),
+            writes,
+            user_bytes,
             ram_peak: ram.clone(),
             ram,
             details: vec![("huge_page_bytes", huge_bytes as f64)],

@@ -11,17 +11,11 @@ use bytes::Bytes;
 use siltstone_device::sync::MutexGuard;
 use siltstone_mica::{Crew, Full, Partition, Prepared, Space};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Some partitions by their numbers, locked against other writers.
 type Owners<'a, S> = BTreeMap<usize, MutexGuard<'a, Partition<S, Crew>>>;
 
 impl<S: Space> Mica<S> {
-    fn count(&self, writes: &[HashedWrite<'_>]) {
-        self.writes.fetch_add(writes.len() as u64, Relaxed);
-        self.user_bytes.fetch_add(writes.iter().map(|write| write.write.user_bytes() as u64).sum(), Relaxed);
-    }
-
     /// Locks all partitions of the keys.
     fn owners_of<'a>(&self, keys: impl Iterator<Item = Key<'a>>) -> Owners<'_, S> {
         let numbers: BTreeSet<usize> = keys.map(|key| self.place(key).0).collect();
@@ -37,7 +31,7 @@ impl<S: Space> Mica<S> {
         } else {
             self.write_several(&mut self.owners_of(writes.iter().map(|write| write.key)), writes, now_ms)?;
         }
-        self.count(writes);
+        self.writes.count_all(writes);
         Ok(())
     }
 
@@ -73,7 +67,7 @@ impl<S: Space> Mica<S> {
             self.write_several(&mut owners, &writes, now_ms)?;
         }
         // Only now: an update that finds no space has changed nothing.
-        self.count(&writes);
+        self.writes.count_all(&writes);
         Ok(())
     }
 

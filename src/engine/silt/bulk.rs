@@ -20,7 +20,6 @@ use crate::store::merge::{Cursor, PlacedRecord};
 use crate::store::record::{RecordShape, RecordView};
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
 use siltstone_device::sync::Mutex;
-use siltstone_device::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 /// A load of an engine of partitions.
@@ -87,8 +86,7 @@ impl BulkLoad for SiltBulkLoad<'_> {
             let mut go_on = || progress(feed.lock().passed_bytes.min(total_bytes), total_bytes);
             writer.scheduler.load(partition, loaded, now_ms, &mut go_on)?;
             // Only now: an interrupted merge has written nothing to its partition.
-            writer.writes.fetch_add(records, Relaxed);
-            writer.user_bytes.fetch_add(bytes, Relaxed);
+            writer.writes.add(records, bytes);
         }
         if progress(total_bytes, total_bytes) { Ok(()) } else { Err(Error::Interrupted) }
     }

@@ -275,12 +275,13 @@ impl Engine for SiltEngine {
         // One lock at a time: a checkpoint locks the commit queue and then writers, which update the peak.
         let manifest_bytes = self.parts.commits.look(Manifest::disk_bytes);
         let (ram, ram_peak) = self.parts.memory.accounts();
+        let (writes, user_bytes) = self.writer.writes.sums();
         let mut stats = Stats {
             engine: self.parts.configuration.info.name,
             settings: self.parts.configuration.named_settings.clone(),
             shape: self.parts.configuration.header.shape(),
-            writes: self.writer.writes.load(Relaxed),
-            user_bytes: self.writer.user_bytes.load(Relaxed),
+            writes,
+            user_bytes,
             io: self.parts.configuration.directory.io(),
             ram,
             ram_peak,

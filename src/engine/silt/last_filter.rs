@@ -95,7 +95,7 @@ mod tests {
     fn auto_continues_with_the_counts_of_earlier_opens() {
         let lookups = Lookups::default();
         let filter = LastFilter::new(None, lookups.clone());
-        lookups.begin_with(1_000_000, 500_000);
+        lookups.count(1_000_000, 500_000);
         assert_eq!(filter.bits(), AUTO_BITS);
     }
 

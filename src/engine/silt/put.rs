@@ -6,13 +6,13 @@ use super::scheduler::Scheduler;
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::cache::{WriteGuard, cache_hash};
 use crate::engine::jobs::KeyStripes;
+use crate::engine::writes::Writes;
 use crate::engine::{Change, Changing, Found};
 use crate::error::Result;
 use crate::health::Health;
 use crate::key::{Key, Route};
 use crate::progress::Progress;
 use crate::store::record::RecordView;
-use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// Appends records to the log and indexes them.
@@ -21,9 +21,7 @@ pub(super) struct Writer {
     health: Arc<Health>,
     pub scheduler: Arc<Scheduler>,
     stripes: KeyStripes,
-    /// Records that were written, and their bytes of keys and values.
-    pub writes: AtomicU64,
-    pub user_bytes: AtomicU64,
+    pub writes: Writes,
 }
 
 impl Writer {
@@ -33,8 +31,7 @@ impl Writer {
             health: parts.log.health().clone(),
             scheduler: scheduler.clone(),
             stripes: KeyStripes::new(),
-            writes: AtomicU64::new(0),
-            user_bytes: AtomicU64::new(0),
+            writes: Writes::default(),
         }
     }
 
@@ -131,8 +128,7 @@ impl Writer {
             self.index(route, replaced, position)?;
             Ok(end)
         })?;
-        self.writes.fetch_add(1, Relaxed);
-        self.user_bytes.fetch_add(write.write.user_bytes() as u64, Relaxed);
+        self.writes.count(write);
         Ok(end)
     }
 
@@ -149,9 +145,7 @@ impl Writer {
             let _announced: Vec<WriteGuard<'_>> =
                 announced.map(|(write, route)| self.announce(write.key, *route)).collect();
             let end = self.health.run(|| self.append_and_index(writes, &routes, durability))?;
-            self.writes.fetch_add(writes.len() as u64, Relaxed);
-            let user_bytes = writes.iter().map(|write| write.write.user_bytes() as u64).sum();
-            self.user_bytes.fetch_add(user_bytes, Relaxed);
+            self.writes.count_all(writes);
             Ok(end)
         })
     }
