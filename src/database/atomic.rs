@@ -359,7 +359,7 @@ impl Database {
         let inner = &self.inner;
         let _measured = inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Update));
         // Before the lock of the directory, which a step takes as well: this thread may have to execute one.
-        inner.workers.delay(keys.iter().map(|key| key.bytes().len() as u64).sum())?;
+        inner.or_removed(inner.workers.delay(keys.iter().map(|key| key.bytes().len() as u64).sum()))?;
         match inner.workers.wait_for_space(keys.len() as u64) {
             // Unless it only deletes, which is allowed.
             Ok(()) | Err(Error::NoSpace { .. }) => {}

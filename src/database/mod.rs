@@ -342,7 +342,7 @@ impl Database {
         let _measured = inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Write));
         let counts = WriteCounts::of(writes.iter().map(|write| write.write));
         // Before the lock of the directory, which a step takes as well: this thread may have to execute one.
-        inner.workers.admit(&counts)?;
+        inner.or_removed(inner.workers.admit(&counts))?;
         let _locked = inner.lock.to_write()?;
         inner.write_locked(writes, &counts, durability)
     }
@@ -449,6 +449,15 @@ impl Inner {
         Ok(self.directories.iter().try_for_each(|directory| directory.check_present(MANIFEST_NAME))?)
     }
 
+    /// Returns the removal of a directory in place of the failure that it has caused: background work that has found
+    /// its files missing has failed before the caller.
+    fn or_removed(&self, outcome: Result<()>) -> Result<()> {
+        match outcome {
+            Err(Error::Poisoned { .. }) => self.check_present().and(outcome),
+            _ => outcome,
+        }
+    }
+
     /// Ends a write or a sync in the change feed. After a failure the next open may not find what followers have
     /// read, so it begins a new feed.
     fn end_in_feed(&self, in_flight: Option<InFlight<'_>>, outcome: Result<()>) -> Result<()> {
@@ -483,9 +492,10 @@ impl Inner {
                 Some(feed) => feed.close()?,
                 None => {}
             }
-            // Last: if the directory was removed meanwhile, all of this was written in vain.
+            // Last: if the directory was removed meanwhile, all of this was written in vain, or has failed.
             let is_written = was_open && !self.lock.is_read_only();
-            closed.and_then(|()| if is_written { self.check_present() } else { Ok(()) })
+            let present = if is_written { self.check_present() } else { Ok(()) };
+            present.and(closed)
         })
     }
 }

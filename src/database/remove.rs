@@ -216,7 +216,7 @@ impl Database {
             }
             // Before the lock is taken alone: no other write should wait for this delay.
             let counts = WriteCounts::of(deletes.iter().map(|delete| delete.write));
-            self.inner.workers.admit(&counts)?;
+            self.inner.or_removed(self.inner.workers.admit(&counts))?;
             // With the lock alone no write runs, and if none was counted since, the records are as they were read.
             if let Some(alone) = self.inner.lock.to_write_alone()?
                 && self.inner.usage.writes() == writes_before
