@@ -6,6 +6,14 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siltstone::{Database, Error};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Returns a lock that each test of this program holds: what one of them changes, such as the limit on open files, all
+/// of them have.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Writes, converts and merges, so that files are created, renamed and removed.
 fn work(database: &Database, round: u32) {
@@ -25,6 +33,7 @@ fn check(database: &Database, round: u32) {
 
 #[test]
 fn a_database_survives_a_change_of_the_working_directory_and_of_its_own_name() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     std::env::set_current_dir(folder.path()).unwrap();
     let database = Database::builder("before").partitions(2).open().unwrap();
@@ -68,6 +77,7 @@ fn outcome_in_child(database: Database, target: &Path) -> i32 {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_forked_child_that_writes_is_refused_and_does_not_release_the_lock() {
+    let _alone = alone();
     for background_threads in [0, 2] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
@@ -105,6 +115,7 @@ fn detail(database: &Database, name: &str) -> u64 {
 
 #[test]
 fn a_database_of_more_stores_than_may_be_open_is_complete() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let open = || Database::builder(&path).partitions(256).set("log_slots_min", 16).open_files_max(64).open();
@@ -129,6 +140,7 @@ fn a_database_of_more_stores_than_may_be_open_is_complete() {
 #[test]
 fn the_limit_on_open_files_is_raised_when_many_are_needed_and_a_low_one_is_refused_before_anything_is_created()
  {
+    let _alone = alone();
     let all = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(300), ..all }).unwrap();
     let folder = tempfile::tempdir().unwrap();
