@@ -5,7 +5,8 @@
 //! for all work to be done, threads do not rest.
 //!
 //! Throttling is gradual. As the engine's pressure rises from one half to one, each written byte incurs an increasing
-//! delay, which is paid in sleeps of some milliseconds. A writer waits for a step to end only if the pressure rises further.
+//! delay, which is paid in sleeps of some milliseconds. A writer waits for a step to end only if the pressure rises
+//! further.
 //!
 //!  ```text
 //!  pressure  0 ........ 0.5 ........ 1 ........

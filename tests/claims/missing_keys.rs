@@ -96,7 +96,7 @@ fn a_filter_that_was_not_asked_for_is_not_built_where_its_memory_is_not_left_ove
         let reads = reads_of_missing_keys(&database);
         assert_eq!(reads < 100, is_built, "{budget} bytes: {reads} reads of 1,000 missing keys");
         let peak = database.stats().ram_peak.total_bytes();
-        assert!(peak <= budget, "{peak} of {budget} bytes");
+        assert!(!is_built || peak <= budget, "{peak} of {budget} bytes");
     }
 }
 

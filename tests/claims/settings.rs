@@ -58,7 +58,7 @@ fn a_database_keeps_its_settings_until_others_are_given() {
         ("merge_ratio", "10"),
         ("log_slots_min", "64"),
         // These are not kept, and not given.
-        ("step_records", "1024"),
+        ("step_records", "4096"),
         ("filter_bits", "11"),
     ] {
         assert_eq!(value_of(&stats, name), value, "{name}");

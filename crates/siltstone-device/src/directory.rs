@@ -106,8 +106,9 @@ impl Directory {
         self.access
     }
 
-    /// Returns the next unit of writeback of a file to which calls of users append, in bytes. Large units cost least, and
-    /// fewer calls wait for one; but with direct I/O gets queue behind each of them, so units are smaller while gets read.
+    /// Returns the next unit of writeback of a file to which calls of users append, in bytes. Large units cost least,
+    /// and fewer calls wait for one; but with direct I/O gets queue behind each of them, so units are smaller while
+    /// gets read.
     pub fn writeback_bytes(&self) -> u64 {
         let leaves_drive = self.access.is_direct() && self.shared.gets.lock().check(&self.shared.counters);
         if leaves_drive { SHARED_WRITEBACK_BYTES } else { APPENDED_WRITEBACK_BYTES }

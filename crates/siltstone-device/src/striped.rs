@@ -36,7 +36,7 @@ impl<const N: usize> Default for Striped<N> {
 }
 
 impl<const N: usize> Striped<N> {
-    /// Adds to the counters, in their order. A thread that reads a sum with it also reads what this thread wrote before.
+    /// Adds to the counters, in their order. A thread that reads a sum with it also reads what was written before.
     #[inline]
     pub fn add(&self, counts: [u64; N]) {
         let Stripe(counters) = &self.0[STRIPE.with(|stripe| *stripe)];
@@ -47,8 +47,8 @@ impl<const N: usize> Striped<N> {
         }
     }
 
-    /// Returns the sums. Additions meanwhile may be in some of them: since the last counter is read first, none has more
-    /// than those before it that were added with it.
+    /// Returns the sums. Additions meanwhile may be in some of them: since the last counter is read first, none has
+    /// more than those before it that were added with it.
     pub fn sums(&self) -> [u64; N] {
         let mut sums = [0; N];
         for at in (0..N).rev() {

@@ -78,7 +78,7 @@ settings! {
         /// The maximum size of a read or write of background work, in bytes.
         piece_bytes_max: usize = 1 << 20;
         /// The approximate number of records that a step of background work moves.
-        step_records: usize = 1_024;
+        step_records: usize = 4_096;
         /// The number of slots of a region of the index of a LogStore.
         region_slots_max: u32 = 1_024;
         /// A longer manifest is rewritten, in bytes.

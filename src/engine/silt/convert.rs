@@ -32,6 +32,9 @@ use siltstone_device::Purpose;
 use siltstone_device::random_number;
 use std::sync::Arc;
 
+/// A step of a conversion is one of this many parts of other steps: writers that wait for LogStores continue after it.
+const STEP_PARTS: usize = 4;
+
 /// A conversion in progress.
 pub(super) struct ConvertJob {
     partition: usize,
@@ -85,7 +88,7 @@ impl ConvertJob {
     /// Moves some records. Returns whether all were moved.
     pub fn step(&mut self, parts: &Parts) -> Result<bool> {
         let settings = &parts.configuration.settings;
-        for _ in 0..settings.step_records {
+        for _ in 0..(settings.step_records / STEP_PARTS).max(1) {
             if !self.cursor.advance()? {
                 return Ok(true);
             }

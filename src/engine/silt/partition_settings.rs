@@ -116,7 +116,7 @@ impl PartitionSettings {
             log_bytes_max: 1 << 30,
             log_mapped: true,
             piece_bytes_max: 1 << 20,
-            step_records: 1_024,
+            step_records: 4_096,
             convert_bytes_per_s: 0,
             merge_bytes_per_s: 0,
             region_slots_max: 1_024,

@@ -91,7 +91,7 @@ settings! {
         /// The maximum size of a read or write of background work, in bytes.
         piece_bytes_max: usize = 1 << 20, 4_096..=16 << 20, opening hidden;
         /// The approximate number of records that a step of background work moves.
-        step_records: usize = 1_024, 1..=1_000_000, opening hidden;
+        step_records: usize = 4_096, 1..=1_000_000, opening hidden;
         /// The most bytes that conversions read and write per second, averaged over steps; 0 for no limit. A limit
         /// applies besides the automatic pace. If writes need more, background work falls behind, and writers are
         /// delayed until they are as slow as the limited work. Calls that wait for background work take longer too.

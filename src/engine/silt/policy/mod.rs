@@ -38,10 +38,8 @@ pub const LOG_RECORD_BYTES: u64 = 512;
 pub const LOG_REACH_MIN: u64 = 1 << 20;
 /// The maximum factor of that.
 pub const LOG_SLOTS_FACTOR_MAX: u64 = 2;
-/// The share by which the bound may be exceeded before writers have to wait, and the least excess in LogStores: with less,
-/// a single conversion of a small database would make writers wait that were not delayed before.
+/// The share by which the bound may be exceeded before writers have to wait.
 const EXCESS_MAX: f64 = 0.1;
-const EXCESS_LOG_STORES_MIN: f64 = 3.0;
 /// HashStores hold at most this share of the keys that only they are assumed to have. Without this limit a store that
 /// was never merged, whose keys all count as new, would never be merged with a ratio of about two or more.
 const UNMERGED_SHARE_MAX: f64 = 0.75;
@@ -72,8 +70,8 @@ const DIRECT_PIECE_BYTES_MAX: u64 = 512 << 10;
 /// Below this pressure of other work, indexes and filters are read back first. No write waits for them.
 const LOAD_PRESSURE: f64 = 0.5;
 
-/// From this share of the LogStores on that may wait, a further one is converted next to the others. With few partitions
-/// two may wait: with a higher share, it would begin only when writers do.
+/// From this share of the LogStores on that may wait, a further one is converted next to the others. With few
+/// partitions two may wait: with a higher share, it would begin only when writers do.
 const FURTHER_CONVERT_SHARE: f64 = 0.5;
 
 /// If the file system is short of space, a partition is merged when its young records are more than this share of the
@@ -216,12 +214,6 @@ impl Counts {
         (of_keys + LOG_STORES_ADDED * log_stores).max(LOG_STORES_MIN * log_stores)
     }
 
-    /// Returns by how many records the maximum may be exceeded before writers have to wait.
-    fn excess_max(&self, settings: &PartitionSettings) -> f64 {
-        let least = EXCESS_LOG_STORES_MIN * self.log_store_records(settings);
-        (EXCESS_MAX * self.hash_records_max(settings)).max(least)
-    }
-
     /// Returns the approximate mean number of HashStores per partition when all of them together are at their maximum.
     /// LogStores that are converted early, or limited by a memory budget, become more HashStores than expected.
     pub fn hash_stores_mean(&self, settings: &PartitionSettings) -> f64 {
@@ -343,8 +335,8 @@ impl Counts {
         f64::from(log_slots(settings, self.record_bytes, keys)) * OCCUPANCY
     }
 
-    /// Returns how many LogStores wait for their conversion, besides those in work: one, or one of each partition that is
-    /// merged with them.
+    /// Returns how many LogStores wait for their conversion, besides those in work: one, or one of each partition that
+    /// is merged with them.
     fn waiting_log_stores(&self) -> f64 {
         let waiting = |partition: &PartitionCounts| if partition.compact { 0 } else { partition.frozen };
         let with_frozen =
@@ -364,7 +356,7 @@ impl Counts {
         let convert = (self.waiting_log_stores() - converted).max(0.0) / self.waiting_log_stores_max();
         let merge = match &settings.chain {
             Some(chain) => (self.most_runs() - f64::from(chain.chain_length)) / f64::from(RUNS_EXCESS_MAX),
-            None => (self.hash_records() - self.hash_records_max(settings)) / self.excess_max(settings),
+            None => (self.hash_records() / self.hash_records_max(settings) - 1.0) / EXCESS_MAX,
         };
         let frees = self.partitions.iter().any(|partition| self.frees_space(partition, 2.0));
         Pressure { convert, merge: merge.max(if frees { 1.0 } else { 0.0 }) }
@@ -454,7 +446,7 @@ pub(super) fn open_files(
     let partition = PartitionCounts { sorted_records: partition_keys, ..PartitionCounts::default() };
     let partition_counts = vec![partition; partitions as usize];
     let counts = Counts { partitions: partition_counts, record_bytes, ..Counts::default() };
-    let hash_records = counts.hash_records_max(settings) + counts.excess_max(settings);
+    let hash_records = (1.0 + EXCESS_MAX) * counts.hash_records_max(settings);
     let slots = f64::from(log_slots(settings, record_bytes, partition_keys));
     let hash_stores = match &settings.chain {
         // As many runs as a partition may have before writers wait, and the chain.

@@ -61,8 +61,7 @@ fn the_open_files_are_those_of_the_bound_of_the_log_and_of_the_jobs() {
     // Large records reach over more than a tenth of the data, to which a generation is limited.
     let few = PartitionSettings { keys_per_log_slot: 5, log_bytes_max: 1 << 20, ..settings };
     let segments = 2 * (1_000_000 * 1_000 / 10) / (1 << 20) + 2;
-    // The bound may be exceeded by three LogStores.
-    let hash_stores = 5;
+    let hash_stores = 2;
     assert_eq!(open_files(&few, &common(1), 1_000_000, 1_000), 1 + hash_stores + segments + 9);
 }
 

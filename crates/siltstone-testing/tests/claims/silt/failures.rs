@@ -210,7 +210,7 @@ fn a_job_whose_step_failed_is_not_continued_by_the_other_worker() {
     // The other partition is empty, and a step releases its part of the log: the other worker is stopped in it.
     let keys: Vec<_> = keys_of(0).take(30).collect();
     keys.iter().for_each(|key| database.put_with(key, [7; 50], synced()).unwrap());
-    let gate = stop_at_the_manifest(&device, 3);
+    let gate = stop_at_the_manifest(&device, 1);
     let other = {
         let database = database.clone();
         stoppable(move || database.step())
