@@ -49,9 +49,11 @@ pub struct Readers<'a> {
 }
 
 impl<'a> Readers<'a> {
-    /// Creates the threads that share the blocks of long files, one per core.
-    pub fn new(chunking: &'a Chunking, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
-        let pool = ThreadPoolBuilder::new().build().context("cannot start a thread per core")?;
+    /// Creates the threads that share the blocks of long files, one per core, but not more than `threads`.
+    pub fn new(chunking: &'a Chunking, interrupt: &'a Interrupt, threads: usize) -> anyhow::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pool = ThreadPoolBuilder::new().num_threads(threads.min(cores)).build();
+        let pool = pool.context("cannot start a thread; --threads takes fewer")?;
         Ok(Readers { chunking, interrupt, pool })
     }
 

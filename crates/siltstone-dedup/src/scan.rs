@@ -119,7 +119,7 @@ impl<'a> Scan<'a> {
         threads: usize,
     ) -> anyhow::Result<()> {
         missing.iter().for_each(|(path, error)| self.fail(path, error));
-        let readers = Readers::new(chunking, self.interrupt)?;
+        let readers = Readers::new(chunking, self.interrupt, threads)?;
         let (jobs, waiting) = channel();
         let waiting = Mutex::new(waiting);
         let backlog = Backlog::new(threads);
