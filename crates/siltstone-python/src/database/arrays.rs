@@ -30,7 +30,7 @@ fn copy_rows(
         flags[number] = u8::from(value.is_some());
         match (value, rows.get_mut(number * width..(number + 1) * width)) {
             (Some(value), Some(row)) if value.len() == row.len() => row.copy_from_slice(value),
-            (Some(value), _) => copied = Err(value.len()),
+            (Some(value), _) => copied = copied.and(Err(value.len())),
             (None, _) => {}
         }
     })?;
