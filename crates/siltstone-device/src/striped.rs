@@ -31,6 +31,7 @@ pub struct Striped<const N: usize>([Stripe<N>; STRIPES]);
 
 impl<const N: usize> Default for Striped<N> {
     fn default() -> Self {
+        const { assert!(N <= 8, "the counters of a stripe are in one cache line") };
         Striped(from_fn(|_| Stripe(from_fn(|_| AtomicU64::new(0)))))
     }
 }

@@ -352,7 +352,8 @@ impl Counts {
     /// Returns how far background work is behind.
     pub fn pressure(&self, settings: &PartitionSettings) -> Pressure {
         // What is written of the LogStores in work counts, so that writers are delayed before they have to wait.
-        let converted: f64 = self.partitions.iter().map(|partition| partition.work.converted).sum();
+        let counted = self.partitions.iter().filter(|partition| !partition.compact);
+        let converted: f64 = counted.map(|partition| partition.work.converted).sum();
         let convert = (self.waiting_log_stores() - converted).max(0.0) / self.waiting_log_stores_max();
         let merge = match &settings.chain {
             Some(chain) => (self.most_runs() - f64::from(chain.chain_length)) / f64::from(RUNS_EXCESS_MAX),

@@ -231,6 +231,23 @@ fn pressure_rises_with_what_waits() {
 }
 
 #[test]
+fn writers_are_delayed_by_what_is_left_of_a_conversion_before_they_wait_for_it() {
+    let mut counts = counts(&[0; 4], 1000);
+    counts.partitions[0].frozen = 3;
+    let mut pressure = |converted| {
+        counts.partitions[0].work.converted = converted;
+        counts.pressure(&settings()).convert
+    };
+    assert_eq!([0.0, 0.25, 0.5, 1.0].map(&mut pressure), [1.0, 0.875, 0.75, 0.5]);
+    counts.partitions[0].frozen = 0;
+    assert_eq!(counts.pressure(&settings()).convert, 0.0);
+    // Neither the LogStores nor the conversion of a partition that is compacted delay writers.
+    counts.partitions[0].compact = true;
+    counts.partitions[1].frozen = 3;
+    assert_eq!(counts.pressure(&settings()).convert, 1.0);
+}
+
+#[test]
 fn indexes_are_read_back_before_other_work_unless_that_is_behind() {
     let order = |frozen, hash_records| {
         let mut counts = counts(&[hash_records, 300, 100, 50], 1000);
