@@ -131,30 +131,58 @@ impl Parts {
         let keys_per_batch = KEYS_PER_BATCH.min(self.memory.batch_keys_max(buffer_bytes));
         for keys in keys.chunks(keys_per_batch) {
             self.memory.make_room((keys.len() * buffer_bytes) as u64);
-            let mut pending = Vec::with_capacity(keys.len());
-            for key in keys {
-                // After the ticket of the key was taken, as in a single get: a write in between keeps the record out of
-                // the cache.
-                let (number, context, stores) = start(key);
-                let mut value = Vec::new();
-                match with_scratch(|buffer| stores.look_up_young(&context, buffer, &mut value))? {
-                    Lookup::Found(expires_at_ms) => found[number] = to_found(value, expires_at_ms),
-                    Lookup::Absent => pending.push(PendingKey {
-                        number,
-                        context,
-                        stores,
-                        next_store: 0,
-                        chained: Chained::Unread,
-                    }),
+            match self.look_up_batch(keys, &start, &mut requests, found) {
+                // A merge in progress may have lost what it wrote; what it merges is durable.
+                Err(error) if is_damage(&error) && note_damage_of_merged(keys.iter().map(&start)) => {
+                    self.look_up_batch(keys, &start, &mut requests, found)?;
                 }
-            }
-            while !pending.is_empty() {
-                pending = read_round(pending, &mut requests.requests, found)?;
-                requests.count();
+                outcome => outcome?,
             }
         }
         Ok(())
     }
+
+    /// Looks up as many keys as have reads in flight at once.
+    fn look_up_batch<'a, K>(
+        &self,
+        keys: &[K],
+        start: impl Fn(&K) -> (usize, LookupContext<'a>, Stores),
+        requests: &mut Requests<'_>,
+        found: &mut [Option<Found>],
+    ) -> Result<()> {
+        let mut pending = Vec::with_capacity(keys.len());
+        for key in keys {
+            // After the ticket of the key was taken, as in a single get: a write in between keeps the record out of
+            // the cache.
+            let (number, context, stores) = start(key);
+            let mut value = Vec::new();
+            match with_scratch(|buffer| stores.look_up_young(&context, buffer, &mut value))? {
+                Lookup::Found(expires_at_ms) => found[number] = to_found(value, expires_at_ms),
+                Lookup::Absent => pending.push(PendingKey {
+                    number,
+                    context,
+                    stores,
+                    next_store: 0,
+                    chained: Chained::Unread,
+                }),
+            }
+        }
+        while !pending.is_empty() {
+            pending = read_round(pending, &mut requests.requests, found)?;
+            requests.count();
+        }
+        Ok(())
+    }
+}
+
+/// Lets no lookup use what merges in progress have written of these keys' partitions. Returns whether any did.
+#[cold]
+fn note_damage_of_merged<'a>(keys: impl Iterator<Item = (usize, LookupContext<'a>, Stores)>) -> bool {
+    // All of them, and not only up to the first one.
+    let noted = |(_, context, stores): (usize, LookupContext<'_>, Stores)| {
+        stores.view.note_damage_of_merged(context.query.hash.placement)
+    };
+    keys.map(noted).fold(false, |any, noted| any | noted)
 }
 
 /// Reads one store for every pending key. Returns the keys that are still pending.

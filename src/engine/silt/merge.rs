@@ -10,7 +10,8 @@
 //!    in the same pass. A step ends after 4,096 records or 1 MiB. After each sixteenth of the records the view gets
 //!    what is written of the new store, with its index: lookups of lower placements search it in place of the stores
 //!    that are merged, and the HashStores' ribbon filters lose their rows for these placements. Iterations, and
-//!    recovery after a crash use the old stores, which have the same records. This is not done for a store that gets a
+//!    recovery after a crash use the old stores, which have the same records; so do lookups after one has found damage
+//!    in what is written, which the device may lose until it is synced. This is not done for a store that gets a
 //!    filter, nor with tries, whose indexes do not exist before the end.
 //! 4. The new file is synced, and one commit of the manifest replaces the merged stores by it. Then the view is
 //!    replaced, the old files are removed, and the log is released. Before that commit nothing durable has changed,
@@ -42,6 +43,7 @@ use siltstone_index::filter::RangedFilterBuilder;
 use siltstone_index::prefilter::PrefilterBuilder;
 use siltstone_index::run_columns::RunColumnsSettings;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A step ends after this many bytes, however few records they are.
 const BYTES_PER_STEP: usize = 1 << 20;
@@ -82,6 +84,8 @@ pub(super) struct MergeJob {
     prefilter: Option<PrefilterBuilder>,
     /// The number of records after which lookups can use the next part.
     next_part: u64,
+    /// Whether a lookup found that what is written is damaged.
+    is_damaged: Arc<AtomicBool>,
 }
 
 /// What a merge writes.
@@ -199,6 +203,7 @@ impl MergeJob {
             sorted_records: view.sorted_records(),
             records: young + view.sorted_records(),
             next_part: 0,
+            is_damaged: Arc::default(),
             loads_over,
             // No older store remains, so a tombstone that is dropped uncovers nothing.
             cursor: MergeCursor::new(sources, Some(now_ms))
@@ -283,7 +288,8 @@ impl MergeJob {
         let Some(part) = writer.readable_part() else { return };
         self.next_part = self.cursor.taken() + self.records / PARTS;
         let ReadablePart { placement, table } = part;
-        let merged = Merged { placement, sorted: Arc::new(table), hash_stores: self.hash_stores };
+        let (hash_stores, is_damaged) = (self.hash_stores, self.is_damaged.clone());
+        let merged = Merged { placement, sorted: Arc::new(table), hash_stores, is_damaged };
         let partition = parts.partitions.get(self.partition);
         // The part first: without it, lookups of lower placements would read every store whose filter loses rows.
         partition.change_view(|view| Some(View { merged: Some(merged), ..view.clone() }));

@@ -119,6 +119,24 @@ impl Stores {
         buffer: &mut AlignedBuffer,
         to: &mut Vec<u8>,
     ) -> Result<Option<TimestampMs>> {
+        match self.look_up_once(context, buffer, to) {
+            // The merge in progress may have lost what it wrote; what it merges is durable.
+            Err(error)
+                if is_damage(&error) && self.view.note_damage_of_merged(context.query.hash.placement) =>
+            {
+                self.look_up_once(context, buffer, to)
+            }
+            outcome => outcome,
+        }
+    }
+
+    #[inline]
+    fn look_up_once(
+        &self,
+        context: &LookupContext<'_>,
+        buffer: &mut AlignedBuffer,
+        to: &mut Vec<u8>,
+    ) -> Result<Option<TimestampMs>> {
         if let Lookup::Found(found) = self.look_up_young(context, buffer, to)? {
             return Ok(found);
         }

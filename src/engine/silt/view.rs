@@ -11,6 +11,8 @@ use crate::store::table::OrderedTable;
 use siltstone_device::Purpose;
 use siltstone_index::prefilter::Prefilter;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The immutable stores of a partition at one moment.
 #[derive(Clone, Default)]
@@ -46,9 +48,21 @@ pub(super) struct Merged {
     pub sorted: Arc<OrderedTable>,
     /// How many HashStores are merged: the oldest.
     pub hash_stores: usize,
+    /// Whether what is written was found to be damaged. Before the sync at the end of a merge nothing of it is durable:
+    /// the device may lose it, and then what is merged is still there. All views of the merge share this.
+    pub is_damaged: Arc<AtomicBool>,
 }
 
 impl View {
+    /// Lets no lookup use what the merge in progress has written, from now on. Returns whether lookups of this placement
+    /// did: then a search that found damage is repeated.
+    #[cold]
+    pub fn note_damage_of_merged(&self, placement: u64) -> bool {
+        let merged = self.merged.as_ref().filter(|merged| placement < merged.placement);
+        // Relaxed: a thread that does not see it yet finds the damage itself.
+        merged.inspect(|merged| merged.is_damaged.store(true, Relaxed)).is_some()
+    }
+
     /// Returns the records in HashStores, tombstones included.
     pub fn hash_records(&self) -> u64 {
         self.hash_stores.iter().map(|(_, store)| store.records()).sum()
@@ -89,7 +103,8 @@ impl View {
     #[inline]
     pub fn searched(&self, placement: u64) -> impl Iterator<Item = &Arc<OrderedTable>> {
         // From this placement on the part may lack records, so the merged stores are searched as before.
-        let merged = self.merged.as_ref().filter(|merged| placement < merged.placement);
+        let is_used = |merged: &&Merged| placement < merged.placement && !merged.is_damaged.load(Relaxed);
+        let merged = self.merged.as_ref().filter(is_used);
         let (merged_stores, last) = match merged {
             Some(merged) => (merged.hash_stores, Some(&merged.sorted)),
             None => (0, self.sorted.as_ref().map(|(_, store)| store)),

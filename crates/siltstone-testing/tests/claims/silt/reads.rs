@@ -3,10 +3,10 @@
 use super::open;
 use super::simulated::{self, Expected};
 use siltstone::engine::silt::{HashStoreKind, SiltSettings};
-use siltstone::{Database, Durability};
+use siltstone::{Bytes, Database, Durability};
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory, Purpose};
-use siltstone_testing::{Faults, SimulatedDirectory};
+use siltstone_testing::{Call, FailingCall, Faults, SimulatedDirectory};
 
 #[test]
 fn records_in_blocks_smaller_than_a_direct_read_are_found() {
@@ -81,6 +81,43 @@ fn reads_continue_whatever_change_failed_and_the_failed_work_leaves_no_files() {
         assert_eq!(database.stats().disk_bytes, device.named_bytes(), "seed {seed}: an orphan");
     }
     assert!(refused > 50, "only {refused} runs met a fault");
+}
+
+/// Lookups use what a merge has written before it is synced. When the sync fails, the device may have lost it, and they
+/// read what was merged: in the database, and in snapshots that were taken while the merge was in progress.
+#[test]
+fn reads_continue_after_the_sync_of_a_merge_has_failed() {
+    for seed in 0..20 {
+        let device = SimulatedDirectory::new(seed);
+        let database = simulated::open(&device).unwrap();
+        let mut expected = Expected::default();
+        expected.put(&database, 0..200, Durability::Synced);
+        database.compact().unwrap();
+        let name_part = ".sorted";
+        device.set_failing_call(Some(FailingCall {
+            call: Some(Call::Sync),
+            name_part,
+            after: 0,
+            for_ever: true,
+        }));
+        let mut snapshots = Vec::new();
+        for number in 0u32.. {
+            let key = (number % 200).to_be_bytes();
+            if database.put(key, [7; 60]).and_then(|()| database.step()).is_err() {
+                break;
+            }
+            snapshots.push(database.snapshot().unwrap());
+        }
+        let keys: Vec<_> = (0..200u32).map(u32::to_be_bytes).collect();
+        for (written, snapshot) in snapshots.iter().enumerate().skip(snapshots.len().saturating_sub(200)) {
+            let values = snapshot.get_many(&keys).unwrap();
+            let is_new = |value: &Option<Bytes>| value.as_deref() == Some(&[7; 60]);
+            assert_eq!(values.iter().flatten().count(), 200);
+            assert_eq!(values.iter().filter(|value| is_new(value)).count(), (written + 1).min(200));
+        }
+        let values: Vec<_> = keys.iter().map(|key| database.get(key).unwrap()).collect();
+        assert!(values.iter().all(Option::is_some) && database.get_many(&keys).unwrap() == values);
+    }
 }
 
 #[test]
