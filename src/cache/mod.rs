@@ -22,6 +22,7 @@ mod shard;
 use crate::batch::TimestampMs;
 use crate::key::KeyHash;
 use shard::{HashOf, SHARD_BYTES_MIN, Shard};
+use siltstone_device::Striped;
 use siltstone_device::sync::Mutex;
 use siltstone_device::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use siltstone_mica::HashedKey;
@@ -29,7 +30,7 @@ use std::sync::OnceLock;
 
 /// The maximum number of keys whose items are fetched together.
 const KEYS_PER_BATCH: usize = 64;
-/// The number of shards: up to as many threads can use the cache at the same time.
+/// The number of shards: up to as many threads can write to the cache at the same time. Lookups do not wait.
 const SHARDS: usize = 16;
 /// The minimum size; a smaller cache keeps nothing.
 const BYTES_MIN: usize = SHARDS * SHARD_BYTES_MIN * 16 / 15 + SHARDS;
@@ -50,22 +51,17 @@ impl Ticket {
     pub const NONE: Ticket = Ticket { hash: 0, version: None };
 }
 
-/// What is done with all keys of a batch before the next stage begins.
-enum Stage {
-    FetchBucket,
-    FetchItem,
-    Get,
-}
-
 /// A cache of records. A new record replaces approximately the least recently used ones; occasionally a newer one, if
 /// too many keys fall in one bucket of an index. Once the cache is full, a record is admitted only on its second miss.
 pub struct RecordCache {
     /// None before the cache is [enabled](Self::enable).
-    shards: OnceLock<Box<[Mutex<Shard>]>>,
+    shards: OnceLock<Box<[Shard]>>,
     /// The capacity of all shards together, in bytes.
     capacity: AtomicUsize,
     /// The size that the logs were made for, together.
     log_bytes: Mutex<usize>,
+    /// Hits and misses.
+    lookups: Striped<2>,
 }
 
 /// Returns the number of a key's shard. Shards, stripes and buckets are chosen by different bits of the hash.
@@ -81,31 +77,16 @@ pub fn cache_hash(hash: KeyHash) -> u64 {
     both ^ both >> 32
 }
 
-/// Returns the numbers of the keys of a batch in the order of their shards, and where each shard's numbers end.
-fn by_shard(keys: &[HashedKey<'_>]) -> ([usize; KEYS_PER_BATCH], [usize; SHARDS]) {
-    let (mut order, mut ends) = ([0; KEYS_PER_BATCH], [0; SHARDS]);
-    for key in keys {
-        ends[shard_of(key.hash)] += 1;
-    }
-    let mut sum = 0;
-    for end in &mut ends {
-        // First the start of the shard's numbers, which moves to their end.
-        sum += std::mem::replace(end, sum);
-    }
-    for (number, key) in keys.iter().enumerate() {
-        let next = &mut ends[shard_of(key.hash)];
-        order[*next] = number;
-        *next += 1;
-    }
-    (order, ends)
-}
-
 impl RecordCache {
     /// Makes a cache of this many bytes, which include all of its memory. Memory is allocated with the first record.
     /// Less than 137 KiB keeps nothing.
     pub fn new(bytes: usize) -> Self {
-        let cache =
-            RecordCache { shards: OnceLock::new(), capacity: AtomicUsize::new(0), log_bytes: Mutex::new(0) };
+        let cache = RecordCache {
+            shards: OnceLock::new(),
+            capacity: AtomicUsize::new(0),
+            log_bytes: Mutex::new(0),
+            lookups: Striped::default(),
+        };
         if bytes > 0 {
             cache.enable();
         }
@@ -117,7 +98,7 @@ impl RecordCache {
     /// before.
     pub fn enable(&self) {
         // Once: guards of writes refer to the shards, so these are never replaced.
-        self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect());
+        self.shards.get_or_init(|| (0..SHARDS).map(|_| Shard::default()).collect());
     }
 
     /// Returns whether writes have to be announced.
@@ -125,11 +106,11 @@ impl RecordCache {
         self.shards.get().is_some()
     }
 
-    fn shards(&self) -> &[Mutex<Shard>] {
+    fn shards(&self) -> &[Shard] {
         self.shards.get().map_or(&[], |shards| shards)
     }
 
-    fn shard(&self, hash: u64) -> Option<&Mutex<Shard>> {
+    fn shard(&self, hash: u64) -> Option<&Shard> {
         self.shards().get(shard_of(hash))
     }
 
@@ -138,15 +119,17 @@ impl RecordCache {
     /// alone.
     #[inline]
     pub fn get(&self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<TimestampMs, Ticket> {
-        // Relaxed: the capacity that decides is that of the shard, under its lock.
+        // Relaxed: the capacity that decides is that of the shard, under the writer's lock.
         let shard = self.shard(hash).filter(|_| self.capacity.load(Relaxed) > 0);
         let Some(shard) = shard else { return Err(Ticket { hash, version: None }) };
-        shard.lock().get(hash, key, value).map_err(|version| Ticket { hash, version })
+        let found = shard.get(hash, key, value).map_err(|version| Ticket { hash, version });
+        self.lookups.add([found.is_ok().into(), found.is_err().into()]);
+        found
     }
 
     /// Looks up many keys, each as [`get`](Self::get) does: `show` receives the number of a key with its value and
-    /// expiry time, or its ticket, in any order. The misses of the processor's caches overlap: of a batch, first all
-    /// buckets are fetched, then all items, each time shard by shard.
+    /// expiry time, or its ticket. The misses of the processor's caches overlap: of a batch, first all buckets are
+    /// fetched, then all items.
     pub fn get_many(
         &self,
         keys: &[HashedKey<'_>],
@@ -157,35 +140,20 @@ impl RecordCache {
             keys.iter().enumerate().for_each(|(number, key)| show(number, Err(no_ticket(key))));
             return;
         }
-        for first in (0..keys.len()).step_by(KEYS_PER_BATCH) {
-            let batch = &keys[first..keys.len().min(first + KEYS_PER_BATCH)];
-            let (order, ends) = by_shard(batch);
-            for stage in [Stage::FetchBucket, Stage::FetchItem, Stage::Get] {
-                let mut start = 0;
-                for (shard, end) in self.shards().iter().zip(ends) {
-                    let numbers = &order[start..end];
-                    start = end;
-                    if numbers.is_empty() {
-                        continue;
-                    }
-                    // Locked per stage. A writer that removes an item between two stages makes it a miss.
-                    let mut shard = shard.lock();
-                    for number in numbers {
-                        let key = batch[*number];
-                        match stage {
-                            Stage::FetchBucket => shard.fetch_bucket(key.hash),
-                            Stage::FetchItem => shard.fetch_item(key.hash),
-                            Stage::Get => {
-                                let mut value = Vec::new();
-                                let got = shard.get(key.hash, key.bytes, &mut value);
-                                let ticket = |version| Ticket { hash: key.hash, version };
-                                // Under the lock of the shard, so `show` must not use the cache.
-                                show(first + number, got.map(|at_ms| (value, at_ms)).map_err(ticket));
-                            }
-                        }
-                    }
-                }
+        for (number, batch) in keys.chunks(KEYS_PER_BATCH).enumerate() {
+            let shards = || batch.iter().filter_map(|key| Some((self.shard(key.hash)?, key)));
+            shards().for_each(|(shard, key)| shard.fetch_bucket(key.hash));
+            shards().for_each(|(shard, key)| shard.fetch_item(key.hash));
+            let mut hits = 0;
+            for (at, (shard, key)) in shards().enumerate() {
+                let mut value = Vec::new();
+                // A writer that has removed an item since it was fetched makes it a miss.
+                let found = shard.get(key.hash, key.bytes, &mut value);
+                hits += u64::from(found.is_ok());
+                let ticket = |version| Ticket { hash: key.hash, version };
+                show(number * KEYS_PER_BATCH + at, found.map(|at_ms| (value, at_ms)).map_err(ticket));
             }
+            self.lookups.add([hits, batch.len() as u64 - hits]);
         }
     }
 
@@ -199,26 +167,15 @@ impl RecordCache {
         let (Some(version), Some(shard)) = (ticket.version.filter(|_| fits), self.shard(ticket.hash)) else {
             return;
         };
-        let mut shard = shard.lock();
-        // A write since the ticket was issued makes the version, and so the record, outdated. Checked under the shard's
-        // lock, under which writes change it.
-        if shard.is_current(ticket.hash, version) {
-            shard.insert(ticket.hash, key, value, expires_at_ms, true);
-        }
+        shard.insert_missed(version, ticket.hash, key, value, expires_at_ms);
     }
 
     /// Puts a record that the store does not have, or removes the record if there is no value. A full cache admits it
     /// too. The caller excludes other writes to the key.
     pub fn put(&self, hash: u64, key: &[u8], value: Option<&[u8]>, expires_at_ms: u64) {
-        let Some(shard) = self.shard(hash) else { return };
-        let mut shard = shard.lock();
-        // As a write: what readers with an earlier ticket have found is refused from here on.
-        shard.begin_write(hash, key);
-        if let Some(value) = value {
-            shard.insert(hash, key, value, expires_at_ms, false);
+        if let Some(shard) = self.shard(hash) {
+            shard.put(hash, key, value, expires_at_ms);
         }
-        // Under the same lock as the insertion: no thread finds the write in progress.
-        shard.end_write(hash);
     }
 
     /// Announces a write to a key, and removes its record. Must be held until the store returns what was written.
@@ -226,7 +183,7 @@ impl RecordCache {
         let shard = self.shard(hash);
         if let Some(shard) = shard {
             // Before the store changes: from here on, no read of this stripe that began earlier may insert.
-            shard.lock().begin_write(hash, key);
+            shard.begin_write(hash, key);
         }
         WriteGuard { shard, hash }
     }
@@ -236,7 +193,7 @@ impl RecordCache {
     pub fn write_all(&self) -> WriteAllGuard<'_> {
         let shards = self.shards();
         // A read may still insert into a shard that follows. Its announcement, which is next, removes that too.
-        shards.iter().for_each(|shard| shard.lock().begin_write_all());
+        shards.iter().for_each(Shard::begin_write_all);
         WriteAllGuard { cache: self, is_announced: !shards.is_empty() }
     }
 
@@ -257,7 +214,7 @@ impl RecordCache {
         for (number, shard) in self.shards().iter().enumerate() {
             // The first shard starts empty: its memory is what the copies of the others may use.
             let hash_of = (number > 0).then_some(hash_of);
-            shard.lock().resize(*log_bytes / SHARDS, hash_of);
+            shard.resize(*log_bytes / SHARDS, hash_of);
         }
     }
 
@@ -269,13 +226,13 @@ impl RecordCache {
 
     /// Returns the memory of the cache, in bytes. An evicted value that a reader still holds is not included.
     pub fn heap_bytes(&self) -> usize {
-        let shards: usize = self.shards().iter().map(|shard| shard.lock().heap_bytes()).sum();
+        let shards: usize = self.shards().iter().map(|shard| shard.heap_bytes()).sum();
         shards + size_of_val(self.shards())
     }
 
     /// Returns the number of records. Reads the complete index: about 10 ns per 5 records.
     pub fn len(&self) -> usize {
-        self.shards().iter().map(|shard| shard.lock().len()).sum()
+        self.shards().iter().map(|shard| shard.len()).sum()
     }
 
     /// Returns whether there are no records.
@@ -286,15 +243,15 @@ impl RecordCache {
 
     /// Returns the numbers of hits and misses. Lookups of a cache without capacity count as neither.
     pub fn hits_and_misses(&self) -> (u64, u64) {
-        let counts = self.shards().iter().map(|shard| shard.lock().hits_and_misses());
-        counts.fold((0, 0), |sum, (hits, misses)| (sum.0 + hits, sum.1 + misses))
+        let [hits, misses] = self.lookups.sums();
+        (hits, misses)
     }
 }
 
 /// A write in progress. While it is held, and for reads that began before it ended, the key's record is not inserted.
 #[must_use]
 pub struct WriteGuard<'a> {
-    shard: Option<&'a Mutex<Shard>>,
+    shard: Option<&'a Shard>,
     hash: u64,
 }
 
@@ -302,7 +259,7 @@ impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         if let Some(shard) = self.shard {
             // The version changes only now, so tickets from before the write stay void after it.
-            shard.lock().end_write(self.hash);
+            shard.end_write(self.hash);
         }
     }
 }
@@ -316,14 +273,8 @@ pub struct WriteAllGuard<'a> {
 
 impl Drop for WriteAllGuard<'_> {
     fn drop(&mut self) {
-        for shard in self.cache.shards() {
-            let mut shard = shard.lock();
-            if !self.is_announced {
-                // The cache was enabled in the meantime, and may have what was replaced.
-                shard.begin_write_all();
-            }
-            shard.end_write_all();
-        }
+        // If the cache was enabled in the meantime, it may have what was replaced.
+        self.cache.shards().iter().for_each(|shard| shard.end_write_all(self.is_announced));
     }
 }
 

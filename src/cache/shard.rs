@@ -1,14 +1,21 @@
-//! A shard of the cache with its own lock: MICA's circular log and lossy index, and the state of writes.
+//! A shard of the cache: MICA's circular log and lossy index, and the state of writes.
 //!
-//! The lock gives its holder exclusive access, so the partition needs no synchronization (EREW), and a lookup may
-//! append what it found. The index is made for the mean length of the records; if the true mean differs by more than a
-//! factor of two, the log starts again, empty, with a new index.
+//! Lookups take no lock: one thread at a time writes the log, and any number read it meanwhile (CREW). Only a hit that
+//! has to be appended again takes the writer's lock. The log is made for the mean length of the records; if the true
+//! mean differs by more than a factor of two, it starts again, empty, with a new index.
 //!
 //! Deviation: a full log admits a record only if it is missed again within as many misses as the log holds records.
 //! This keeps more of the hot set, and avoids copying when the hit rate is near zero.
 
 use crate::batch::{BEFORE_ALL_EXPIRY, TimestampMs};
-use siltstone_mica::{CacheSettings, CircularLog, Erew, Eviction, HashedKey, ItemLayout, Partition, Value};
+use siltstone_device::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use siltstone_device::sync::{Mutex, Published};
+use siltstone_mica::{CacheSettings, CircularLog, Crew, Eviction, HashedKey, ItemLayout, Partition, Reader};
+use std::array::from_fn;
+use std::sync::Arc;
 
 /// The groups of keys that a write excludes together.
 const STRIPES: usize = 64;
@@ -33,27 +40,60 @@ const MEAN_FACTOR: u64 = 2;
 /// The hash of a key.
 pub(super) type HashOf<'a> = &'a dyn Fn(&[u8]) -> u64;
 
-/// The state of the writes to the keys of a stripe.
-#[derive(Clone, Copy, Default)]
-struct Stripe {
-    /// Changes when a write ends.
-    version: u32,
-    under_way: u32,
+/// The writes to the keys of a stripe: in the lower half how many are under way, in the upper half a version, which
+/// changes when one ends.
+#[derive(Default)]
+struct Stripe(AtomicU64);
+
+const VERSION_SHIFT: u32 = u32::BITS;
+
+impl Stripe {
+    /// Returns the version; `None` while a write is under way.
+    fn version(&self) -> Option<u32> {
+        // Pairs with `end`: with its version, the store is read as that write has left it.
+        let state = self.0.load(Acquire);
+        (state as u32 == 0).then_some((state >> VERSION_SHIFT) as u32)
+    }
+
+    /// Begins a write. The caller holds the writer's lock.
+    fn begin(&self) {
+        self.0.store(self.0.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Ends a write that was begun. The caller holds the writer's lock.
+    fn end(&self) {
+        // A ticket would match by chance only after 2^32 writes to its stripe.
+        self.0.store((self.0.load(Relaxed) - 1).wrapping_add(1 << VERSION_SHIFT), Release);
+    }
 }
 
+/// A share of the cached records.
 pub(super) struct Shard {
+    /// What lookups read: the log of the writer.
+    readable: Published<Option<ReadableLog>>,
+    stripes: [Stripe; STRIPES],
+    writer: Mutex<Writer>,
+}
+
+/// A log for lookups.
+struct ReadableLog {
+    items: Reader<CircularLog>,
+    /// The mean length, in bytes, that the index was made for.
+    mean_bytes: u64,
+}
+
+/// What only one thread at a time uses.
+#[derive(Default)]
+struct Writer {
     /// None before the first record.
     log: Option<Log>,
     /// The capacity, in bytes; 0 keeps nothing.
     capacity: usize,
-    stripes: [Stripe; STRIPES],
-    hits: u64,
-    misses: u64,
 }
 
 /// A log of one size, with an index for records of one mean length.
 struct Log {
-    items: Partition<CircularLog, Erew>,
+    items: Partition<CircularLog, Crew>,
     /// The mean length, in bytes, that the index was made for.
     mean_bytes: u64,
     log_bytes: u64,
@@ -67,12 +107,12 @@ struct Log {
 
 impl Default for Shard {
     fn default() -> Self {
-        Shard { log: None, capacity: 0, stripes: [Stripe::default(); STRIPES], hits: 0, misses: 0 }
+        Shard {
+            readable: Published::new(Arc::new(None)),
+            stripes: from_fn(|_| Stripe::default()),
+            writer: Mutex::default(),
+        }
     }
-}
-
-fn stripe_of(hash: u64) -> usize {
-    (hash >> 48) as usize % STRIPES
 }
 
 impl Shard {
@@ -81,122 +121,179 @@ impl Shard {
         record_bytes <= capacity.saturating_sub(PAGE_BYTES) / RECORD_SHARE
     }
 
+    fn stripe(&self, hash: u64) -> &Stripe {
+        &self.stripes[(hash >> 48) as usize % STRIPES]
+    }
+
     /// Appends the value of a key to `value`, and returns when it expires; on a miss, the version under which it may be
     /// inserted, or `None` while its stripe is being written.
-    pub fn get(&mut self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<TimestampMs, Option<u32>> {
+    #[inline]
+    pub fn get(&self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<TimestampMs, Option<u32>> {
         let key = HashedKey { hash, bytes: key };
-        if let Some(log) = &mut self.log
-            && let Some(found) = log.get(key, value)
-        {
-            self.hits += 1;
-            return Ok(found.expires_at_ms);
+        if let Some(log) = &*self.readable.read() {
+            if log.mean_bytes >= LONG_BYTES {
+                // Otherwise the copy would wait for one group of lines after the other.
+                log.items.fetch_items(hash, log.mean_bytes as usize);
+            }
+            // The caller checks expiry.
+            if let Some(found) = log.items.get(key, BEFORE_ALL_EXPIRY, value) {
+                if log.items.is_fading(found) {
+                    self.keep(key);
+                }
+                return Ok(found.expires_at_ms);
+            }
         }
-        self.misses += 1;
-        let stripe = self.stripes[stripe_of(hash)];
-        Err((stripe.under_way == 0).then_some(stripe.version))
+        // Only after the log: a record that it had was removed by a write that is under way now, or has ended.
+        Err(self.stripe(hash).version())
+    }
+
+    /// Appends a record again that was found in the oldest part of the log.
+    #[cold]
+    fn keep(&self, key: HashedKey<'_>) {
+        if let Some(log) = &mut self.writer.lock().log {
+            // Looked up again: there may be another log, or none of the record in it.
+            log.items.get_and_keep(key, BEFORE_ALL_EXPIRY, &mut Vec::new());
+        }
     }
 
     /// Prefetches the bucket of a key.
     pub fn fetch_bucket(&self, hash: u64) {
-        if let Some(log) = &self.log {
+        if let Some(log) = &*self.readable.read() {
             log.items.fetch_bucket(hash);
         }
     }
 
     /// Prefetches the item of a key, as far as an item of mean length reaches.
     pub fn fetch_item(&self, hash: u64) {
-        if let Some(log) = &self.log {
+        if let Some(log) = &*self.readable.read() {
             log.items.fetch_items(hash, log.mean_bytes as usize);
         }
     }
 
-    /// Returns how many lookups found their record, and how many did not.
-    pub fn hits_and_misses(&self) -> (u64, u64) {
-        (self.hits, self.misses)
+    /// Begins a write to a key, and removes its record.
+    pub fn begin_write(&self, hash: u64, key: &[u8]) {
+        self.begin_write_locked(&mut self.writer.lock(), hash, key);
     }
 
-    /// Returns whether no write to the stripe has begun or ended since this version was returned.
-    pub fn is_current(&self, hash: u64, version: u32) -> bool {
-        let stripe = self.stripes[stripe_of(hash)];
-        stripe.under_way == 0 && stripe.version == version
-    }
-
-    pub fn begin_write(&mut self, hash: u64, key: &[u8]) {
+    fn begin_write_locked(&self, writer: &mut Writer, hash: u64, key: &[u8]) {
         // While a write is in progress, `get` returns no version, and versions returned before are not current: the
         // store may have either state.
-        self.stripes[stripe_of(hash)].under_way += 1;
-        if let Some(log) = &mut self.log {
+        self.stripe(hash).begin();
+        if let Some(log) = &mut writer.log {
             log.items.remove(HashedKey { hash, bytes: key });
         }
     }
 
-    pub fn end_write(&mut self, hash: u64) {
-        let stripe = &mut self.stripes[stripe_of(hash)];
-        // The guard of this write has counted it, so this is never negative.
-        stripe.under_way -= 1;
-        // A ticket would match by chance only after 2^32 writes to its stripe.
-        stripe.version = stripe.version.wrapping_add(1);
+    /// Ends a write that was begun.
+    pub fn end_write(&self, hash: u64) {
+        let _writer = self.writer.lock();
+        self.stripe(hash).end();
     }
 
     /// Begins a write to all keys.
-    pub fn begin_write_all(&mut self) {
-        self.stripes.iter_mut().for_each(|stripe| stripe.under_way += 1);
+    pub fn begin_write_all(&self) {
+        let mut writer = self.writer.lock();
+        self.stripes.iter().for_each(Stripe::begin);
         // All records, because the keys of the write are unknown.
-        self.log = None;
+        self.set_log(&mut writer, None);
     }
 
-    pub fn end_write_all(&mut self) {
-        for stripe in &mut self.stripes {
-            stripe.under_way -= 1;
-            stripe.version = stripe.version.wrapping_add(1);
+    /// Ends a write to all keys. Begins it first unless it `is_begun`.
+    pub fn end_write_all(&self, is_begun: bool) {
+        if !is_begun {
+            self.begin_write_all();
         }
+        let _writer = self.writer.lock();
+        self.stripes.iter().for_each(Stripe::end);
     }
 
-    /// Reads the complete index.
-    pub fn len(&self) -> usize {
-        self.log.as_ref().map_or(0, |log| log.items.len() as usize)
+    /// Puts a record or removes it, in place of any that readers have found before.
+    pub fn put(&self, hash: u64, key: &[u8], value: Option<&[u8]>, expires_at_ms: u64) {
+        let mut writer = self.writer.lock();
+        // As a write: what readers with an earlier ticket have found is refused from here on.
+        self.begin_write_locked(&mut writer, hash, key);
+        if let Some(value) = value {
+            self.insert(&mut writer, hash, key, value, expires_at_ms, false);
+        }
+        // Under the same lock as the insertion: no thread finds the write in progress.
+        self.stripe(hash).end();
     }
 
-    pub fn heap_bytes(&self) -> usize {
-        self.log.as_ref().map_or(0, |log| log.items.touched_bytes() as usize + size_of_val(&*log.missed))
+    /// Inserts a record that a lookup did not find, unless a write to its stripe has begun or ended since `version` was
+    /// returned.
+    pub fn insert_missed(&self, version: u32, hash: u64, key: &[u8], value: &[u8], expires_at_ms: u64) {
+        let mut writer = self.writer.lock();
+        // A write since then makes the record outdated. Checked under the lock, under which writes begin and end.
+        if self.stripe(hash).version() == Some(version) {
+            self.insert(&mut writer, hash, key, value, expires_at_ms, true);
+        }
     }
 
     /// Inserts a record, over the oldest ones. `is_missed` is whether it was looked up, and not put: it may have to be
     /// missed once more then.
-    pub fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], expires_at_ms: u64, is_missed: bool) {
+    fn insert(
+        &self,
+        writer: &mut Writer,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        expires_at_ms: u64,
+        is_missed: bool,
+    ) {
         let bytes = key.len() + value.len();
         // The capacity now: another thread may have reduced it since the caller's check.
-        if !Shard::fits(bytes, self.capacity) {
+        if !Shard::fits(bytes, writer.capacity) {
             return;
         }
-        if let Some(mean_bytes) = self.log.as_mut().and_then(Log::better_mean) {
+        if let Some(mean_bytes) = writer.log.as_mut().and_then(Log::better_mean) {
             // Drops the old log first, so that there are never two.
-            self.log = None;
-            self.log = Log::new(self.capacity, mean_bytes);
+            self.set_log(writer, None);
+            self.set_log(writer, Log::new(writer.capacity, mean_bytes));
         }
-        if self.log.is_none() {
-            self.log = Log::new(self.capacity, bytes as u64);
+        if writer.log.is_none() {
+            self.set_log(writer, Log::new(writer.capacity, bytes as u64));
         }
-        if let Some(log) = &mut self.log
+        if let Some(log) = &mut writer.log
             && (!is_missed || log.admits(hash))
         {
             log.insert(HashedKey { hash, bytes: key }, value, expires_at_ms);
         }
     }
 
+    /// Replaces the log, and shows it to lookups.
+    fn set_log(&self, writer: &mut Writer, log: Option<Log>) {
+        let readable =
+            log.as_ref().map(|log| ReadableLog { items: log.items.reader(), mean_bytes: log.mean_bytes });
+        self.readable.publish(Arc::new(readable));
+        writer.log = log;
+    }
+
+    /// Reads the complete index.
+    pub fn len(&self) -> usize {
+        self.writer.lock().log.as_ref().map_or(0, |log| log.items.len() as usize)
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        let writer = self.writer.lock();
+        writer.log.as_ref().map_or(0, |log| log.items.touched_bytes() as usize + size_of_val(&*log.missed))
+    }
+
     /// Changes the capacity. With `hash_of`, records are copied, the newest ones if not all fit; both logs exist
     /// meanwhile. Without it, records are dropped.
-    pub fn resize(&mut self, capacity: usize, hash_of: Option<HashOf<'_>>) {
-        self.capacity = capacity;
-        // Taken in any case: without `hash_of` its memory is free at once.
-        let (Some(old), Some(hash_of)) = (self.log.take(), hash_of) else { return };
+    pub fn resize(&self, capacity: usize, hash_of: Option<HashOf<'_>>) {
+        let mut writer = self.writer.lock();
+        writer.capacity = capacity;
+        let old = writer.log.take();
+        // In any case: without `hash_of` its memory is free at once.
+        self.set_log(&mut writer, None);
+        let (Some(old), Some(hash_of)) = (old, hash_of) else { return };
         let Some(mut log) = Log::new(capacity, old.mean_seen().unwrap_or(old.mean_bytes)) else { return };
         old.items.for_each_oldest_first(|key, value, expires_at_ms| {
             if Shard::fits(key.len() + value.len(), capacity) {
                 log.insert(HashedKey { hash: hash_of(key), bytes: key }, value, expires_at_ms);
             }
         });
-        self.log = Some(log);
+        self.set_log(&mut writer, Some(log));
     }
 }
 
@@ -218,16 +315,6 @@ impl Log {
             CacheSettings { buckets, log_bytes, eviction: Eviction::SecondChance, ..guess }.open().ok()?;
         let missed = vec![0; missed].into();
         Some(Log { items, mean_bytes, log_bytes, missed, records: 0, record_bytes: 0, unseen_bytes: 0 })
-    }
-
-    #[inline]
-    fn get(&mut self, key: HashedKey<'_>, value: &mut Vec<u8>) -> Option<Value> {
-        if self.mean_bytes >= LONG_BYTES {
-            // Otherwise the copy would wait for one group of lines after the other.
-            self.items.fetch_items(key.hash, self.mean_bytes as usize);
-        }
-        // The caller checks expiry.
-        self.items.get_and_keep(key, BEFORE_ALL_EXPIRY, value)
     }
 
     /// Returns whether a record is admitted: every record until the log is full; then one that is missed again before
