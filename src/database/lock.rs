@@ -4,12 +4,17 @@
 //! that no handle of the database changes anything, so another open has the directory to itself.
 
 use crate::error::{Error, Result};
-use siltstone_device::process_mark;
-use siltstone_device::sync::RwLock;
+use siltstone_device::sync::Mutex;
+use siltstone_device::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use siltstone_device::{StripedLock, process_mark};
 
 pub(super) struct DirectoryLock {
+    /// Shared by what changes files.
+    changing: StripedLock,
+    /// Set while no thread shares `changing`.
+    is_closed: AtomicBool,
     /// `None` once the database is closed.
-    held: RwLock<Option<Box<dyn Send + Sync>>>,
+    held: Mutex<Option<Box<dyn Send + Sync>>>,
     read_only: bool,
     /// The process that opened the database.
     opened_by: u32,
@@ -19,7 +24,9 @@ pub(super) struct DirectoryLock {
 impl DirectoryLock {
     pub fn new(held: Box<dyn Send + Sync>, read_only: bool) -> DirectoryLock {
         DirectoryLock {
-            held: RwLock::new(Some(held)),
+            changing: StripedLock::default(),
+            is_closed: AtomicBool::new(false),
+            held: Mutex::new(Some(held)),
             read_only,
             opened_by: std::process::id(),
             mark: process_mark(),
@@ -51,9 +58,9 @@ impl DirectoryLock {
         }
         self.check_process()?;
         // Without waiting: callers have another way, which needs no more than the shared lock.
-        match self.held.try_write() {
-            Some(held) if held.is_none() => Err(Error::Closed),
-            held => Ok(held),
+        match self.changing.try_alone() {
+            Some(_) if self.is_closed.load(Relaxed) => Err(Error::Closed),
+            alone => Ok(alone),
         }
     }
 
@@ -61,9 +68,9 @@ impl DirectoryLock {
     /// indexes and filters, and changes nothing.
     pub fn to_work(&self) -> Result<impl Sized + '_> {
         self.check_process()?;
-        let held = self.held.read();
+        let shared = self.changing.share();
         // Checked after the wait, during which the database may have been closed.
-        if held.is_some() { Ok(held) } else { Err(Error::Closed) }
+        if self.is_closed.load(Relaxed) { Err(Error::Closed) } else { Ok(shared) }
     }
 
     /// Waits for running changes, runs `last` and releases the lock. The argument of `last` is whether the lock was
@@ -71,9 +78,10 @@ impl DirectoryLock {
     pub fn release(&self, last: impl FnOnce(bool) -> Result<()>) -> Result<()> {
         // Before the wait: the threads that hold the lock are not in a forked process, and never release it.
         self.check_process()?;
-        let mut held = self.held.write();
+        let _alone = self.changing.alone();
+        self.is_closed.store(true, Relaxed);
         // Dropped after `last`: until it has returned, no other handle or process opens the directory.
-        let lock = held.take();
+        let lock = self.held.lock().take();
         last(lock.is_some())
     }
 }

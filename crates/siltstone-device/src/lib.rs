@@ -69,7 +69,7 @@ pub use parallel::in_parallel;
 #[doc(hidden)]
 pub use queue::{EndedPiece, Piece, PieceExecutor};
 pub use read_ahead::ReadAhead;
-pub use striped::Striped;
+pub use striped::{Striped, StripedLock};
 pub use system::pages::Pages;
 pub use system::{SystemDirectory, open_files_default};
 pub use system::{process_mark, random_number};

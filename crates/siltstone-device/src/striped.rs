@@ -1,4 +1,4 @@
-//! Counters that all threads add to without waiting for each other's cache lines.
+//! Counters that all threads add to, and a lock that they share, without waiting for each other's cache lines.
 //!
 //! ```text
 //! thread    1  17   2  18   ..   16  32
@@ -6,6 +6,7 @@
 //! stripe  [ 3 1 9 ][ 0 4 2 ] .. [ 7 7 0 ]    N counters in one cache line each; a sum reads all stripes
 //! ```
 
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::array::from_fn;
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
@@ -60,9 +61,48 @@ impl<const N: usize> Striped<N> {
     }
 }
 
+/// A lock that any number of threads share, each with a stripe of its own, or that one has alone, which takes all
+/// stripes: sharing is for every operation, having it alone is rare.
+#[derive(Debug)]
+pub struct StripedLock([LockStripe; LOCK_STRIPES]);
+
+/// With Shuttle, whose threads are one thread of the system, each stripe is only one more place to switch at.
+const LOCK_STRIPES: usize = if cfg!(shuttle) { 1 } else { STRIPES };
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct LockStripe(RwLock<()>);
+
+impl Default for StripedLock {
+    fn default() -> Self {
+        StripedLock(from_fn(|_| LockStripe::default()))
+    }
+}
+
+impl StripedLock {
+    /// Waits until no thread has the lock alone, and shares it. A thread that shares it must not take it again: one
+    /// that waits to have it alone goes first.
+    #[inline]
+    pub fn share(&self) -> RwLockReadGuard<'_, ()> {
+        self.0[STRIPE.with(|stripe| *stripe) % LOCK_STRIPES].0.read()
+    }
+
+    /// Waits until no other thread shares the lock, and takes it alone.
+    pub fn alone(&self) -> impl Sized {
+        // All in this order, so that two threads do not wait for each other.
+        self.0.iter().map(|stripe| stripe.0.write()).collect::<Vec<_>>()
+    }
+
+    /// Takes the lock alone; returns `None` if another thread has it or shares it.
+    pub fn try_alone(&self) -> Option<Vec<RwLockWriteGuard<'_, ()>>> {
+        self.0.iter().map(|stripe| stripe.0.try_write()).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
     #[test]
     fn sums_have_what_all_threads_have_added() {
@@ -74,6 +114,34 @@ mod tests {
             }
         });
         assert_eq!(counters.sums(), [3_200, 49_600, 0]);
+    }
+
+    #[test]
+    fn a_lock_is_had_alone_only_while_no_thread_shares_it() {
+        let lock = StripedLock::default();
+        // One after the other in threads of different stripes.
+        for _ in 0..STRIPES + 1 {
+            let (is_shared, may_end) = (Barrier::new(2), Barrier::new(2));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _shared = lock.share();
+                    is_shared.wait();
+                    may_end.wait();
+                });
+                is_shared.wait();
+                assert!(lock.try_alone().is_none());
+                drop(lock.share());
+                may_end.wait();
+            });
+        }
+        let alone = lock.alone();
+        assert!(lock.try_alone().is_none());
+        std::thread::scope(|scope| {
+            let sharing = scope.spawn(|| drop(lock.share()));
+            drop(alone);
+            sharing.join().unwrap();
+        });
+        assert!(lock.try_alone().is_some());
     }
 
     #[test]
