@@ -187,7 +187,7 @@ mod tests {
     /// Writes a cuckoo table of the records with the numbers below `count`.
     fn build(directory: &Directory, count: u32) -> OrderedTable {
         let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 5, tag_bits: 15 };
-        let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
+        let index = PartialKeyCuckoo::new(settings, 32).unwrap();
         for number in 0..count {
             let hash = HASHER.hash(&key(number));
             index.insert(hash.placement, hash.fingerprint, number).unwrap();

@@ -17,6 +17,8 @@ use crate::error::{Error, Result};
 use crate::key::KeyHash;
 use siltstone_index::partial_key_cuckoo::{CuckooFull, CuckooSettings, PartialKeyCuckoo, Slot};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicU64, fence};
 
 /// The maximum number of tables per LogStore.
 pub const LOG_TABLES_MAX: usize = 4;
@@ -49,12 +51,32 @@ impl LogStoreSettings {
     }
 }
 
+/// The index of a LogStore, which lookups search without a lock. One thread changes entries at a time; what is found
+/// meanwhile may be half changed, so a lookup has to notice that there was a change, and is repeated then.
+pub struct LogTables {
+    /// The tables, the last of which takes new entries.
+    tables: Vec<Arc<PartialKeyCuckoo>>,
+    /// The end of the log when the LogStore began: all its records are at or after it.
+    start: AtomicU64,
+}
+
+impl LogTables {
+    fn new(tables: Vec<Arc<PartialKeyCuckoo>>, start: u64) -> Arc<LogTables> {
+        Arc::new(LogTables { tables, start: AtomicU64::new(start) })
+    }
+
+    /// Returns where the record of a key may be.
+    #[inline]
+    pub fn candidates(&self, hash: KeyHash) -> LogCandidates {
+        candidates_of(&self.tables, self.start.load(Relaxed), hash)
+    }
+}
+
 /// A LogStore that takes new records.
 pub struct LogStore {
     settings: LogStoreSettings,
-    tables: Vec<Arc<PartialKeyCuckoo>>,
-    /// The end of the log when the LogStore began: all its records are at or after it.
-    start: u64,
+    /// Replaced when there is another table.
+    tables: Arc<LogTables>,
 }
 
 /// A place in the index of a LogStore, valid until the next record is added.
@@ -149,13 +171,15 @@ impl LogStore {
             let problem = format!("{} is out of range; use 1 to {LOG_TABLES_MAX}", settings.tables);
             return Err(Error::Setting { name: "tables of a LogStore", problem });
         }
-        Ok(LogStore { settings, tables: vec![settings.new_table()?], start })
+        Ok(LogStore { settings, tables: LogTables::new(vec![settings.new_table()?], start) })
     }
 
     /// Returns whether the LogStore can hold a record at this position.
     pub fn reaches(&self, position: u64) -> bool {
         // A position before the start is not of this LogStore. It must not wrap to a distance.
-        position.checked_sub(self.start).is_some_and(|distance| distance >> self.settings.position_bits == 0)
+        position
+            .checked_sub(self.start())
+            .is_some_and(|distance| distance >> self.settings.position_bits == 0)
     }
 
     /// Returns the binary logarithm of the bytes of log that positions cover.
@@ -163,9 +187,14 @@ impl LogStore {
         self.settings.position_bits
     }
 
+    /// Returns the index, until there is another table.
+    pub fn tables(&self) -> &Arc<LogTables> {
+        &self.tables
+    }
+
     /// Returns where the record of a key may be.
     pub fn candidates(&self, hash: KeyHash) -> LogCandidates {
-        candidates_of(&self.tables, self.start, hash)
+        self.tables.candidates(hash)
     }
 
     /// Adds a record. Returns false, without a change, if the LogStore is full or does not reach this position: it
@@ -175,23 +204,38 @@ impl LogStore {
             return Ok(false);
         }
         // Fits: `reaches` allows at most 32 bits.
-        let distance = (position - self.start) as u32;
-        let insert = |table: &mut Arc<PartialKeyCuckoo>| -> std::result::Result<Slot, CuckooFull> {
-            // A snapshot that shares the table keeps it as it is: the LogStore continues with a copy.
-            Arc::make_mut(table).insert(hash.placement, hash.fingerprint, distance)
+        let distance = (position - self.start()) as u32;
+        let insert = |table: &PartialKeyCuckoo| -> std::result::Result<Slot, CuckooFull> {
+            table.insert(hash.placement, hash.fingerprint, distance)
         };
         // Only the last one: the others were full. A failed insertion leaves a table unchanged.
-        if self.tables.last_mut().is_some_and(|table| insert(table).is_ok()) {
+        if insert(self.table_to_change(self.tables.tables.len() - 1)).is_ok() {
             return Ok(true);
         }
-        if self.tables.len() >= self.settings.tables {
+        if self.tables.tables.len() >= self.settings.tables {
             return Ok(false);
         }
         // Older tables stay as they are: if one has an older record of the key, the later position applies.
-        let mut table = self.settings.new_table()?;
-        let inserted = insert(&mut table).is_ok();
-        self.tables.push(table);
+        let table = self.settings.new_table()?;
+        let inserted = insert(&table).is_ok();
+        let tables = self.tables.tables.iter().cloned().chain([table]).collect();
+        self.tables = LogTables::new(tables, self.start());
         Ok(inserted)
+    }
+
+    /// Returns a table to change. One that a snapshot shares stays as it is: the LogStore continues with a copy.
+    fn table_to_change(&mut self, number: usize) -> &PartialKeyCuckoo {
+        let tables = &self.tables.tables;
+        // Only the list counts, which lookups share as a whole. No snapshot is made meanwhile: the caller holds the
+        // lock under which it would be.
+        if Arc::strong_count(&tables[number]) > 1 {
+            let mut tables = tables.clone();
+            tables[number] = Arc::new(PartialKeyCuckoo::clone(&tables[number]));
+            self.tables = LogTables::new(tables, self.start());
+        }
+        // What the last snapshot read is read before what follows.
+        fence(Acquire);
+        &self.tables.tables[number]
     }
 
     /// Makes the slot of a key refer to its newer record. Returns false, without a change, if the LogStore does not
@@ -199,27 +243,29 @@ impl LogStore {
     pub fn replace(&mut self, slot: LogSlot, position: u64) -> bool {
         // Otherwise the record gets an entry in the next LogStore, which lookups search first.
         let reaches = self.reaches(position);
-        if reaches && let Some(table) = self.tables.get_mut(slot.table as usize) {
+        if reaches && (slot.table as usize) < self.tables.tables.len() {
+            let distance = (position - self.start()) as u32;
             // The slot was looked up under the same lock, so no insertion has moved its entry since.
-            Arc::make_mut(table).set_position(slot.slot, (position - self.start) as u32);
+            self.table_to_change(slot.table as usize).set_position(slot.slot, distance);
         }
         reaches
     }
 
     /// Returns the end of the log when the LogStore began.
     pub fn start(&self) -> u64 {
-        self.start
+        self.tables.start.load(Relaxed)
     }
 
     /// Moves the start of the LogStore, which must be empty, to a later position.
     pub fn restart(&mut self, start: u64) {
         debug_assert!(self.is_empty(), "positions would change their meaning");
-        self.start = start;
+        // In place: the published index has the same tables, which would be copied if there were two lists of them.
+        self.tables.start.store(start, Relaxed);
     }
 
     /// Returns the number of records.
     pub fn len(&self) -> u32 {
-        len_of(&self.tables)
+        len_of(&self.tables.tables)
     }
 
     /// Returns the number of slots of its index with all tables, used or not.
@@ -235,17 +281,17 @@ impl LogStore {
     /// Returns the present state of the LogStore, which later writes do not change. `end` is the end of the log.
     pub fn freeze(&self, end: u64) -> FrozenLog {
         // Shared: the next change of a table copies it first.
-        FrozenLog { tables: self.tables.clone(), start: self.start, end }
+        FrozenLog { tables: self.tables.tables.clone(), start: self.start(), end }
     }
 
     /// Returns the memory of the index, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        heap_bytes_of(&self.tables)
+        heap_bytes_of(&self.tables.tables)
     }
 
     /// Returns the memory of the index with all tables, in bytes.
     pub fn heap_bytes_max(&self) -> usize {
-        self.heap_bytes() / self.tables.len().max(1) * self.settings.tables
+        self.heap_bytes() / self.tables.tables.len().max(1) * self.settings.tables
     }
 }
 

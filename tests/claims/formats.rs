@@ -220,7 +220,7 @@ fn records(count: u32, value: Value) -> BTreeMap<(KeyHash, [u8; 8]), Option<Vec<
 
 fn cuckoo_index(count: u32) -> PartialKeyCuckoo {
     let settings = CuckooSettings { regions: 3, buckets_per_region_log2: 4, tag_bits: 15 };
-    let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
+    let index = PartialKeyCuckoo::new(settings, 32).unwrap();
     for number in 0..count {
         let hash = HASHER.hash(&key(number));
         index.insert(hash.placement, hash.fingerprint, number).unwrap();

@@ -15,6 +15,7 @@ mod foreign_files;
 mod formats;
 mod full_disk;
 mod length;
+mod locks_taken;
 mod missing_keys;
 mod model;
 mod observability;

@@ -90,7 +90,7 @@ fn filters_account_for_every_byte() {
     let keys = || sample.sorted().iter().map(|key| (key.placement, key.fingerprint));
     assert_accounts("ribbon", || RibbonFilter::new(keys(), 12).unwrap(), |filter| filter.heap_bytes());
     let table = || {
-        let mut table = PartialKeyCuckoo::new(CuckooSettings::default(), 24).unwrap();
+        let table = PartialKeyCuckoo::new(CuckooSettings::default(), 24).unwrap();
         for (placement, fingerprint) in keys() {
             table.insert(placement, fingerprint, 7).unwrap();
         }

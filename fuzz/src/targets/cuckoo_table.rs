@@ -23,7 +23,7 @@ pub fn run(data: &[u8]) {
         tag_bits: 8 + input.u8() % 8,
     };
     // At most 255 records, so 8 bits suffice for their numbers.
-    let mut index = PartialKeyCuckoo::new(settings, 8).expect("these settings are allowed");
+    let index = PartialKeyCuckoo::new(settings, 8).expect("these settings are allowed");
     let directory = directory();
     let form = TableForm { blocks: BlockForm::CuckooSlots, index: None, fill_blocks: false };
     if form.blocks.slots_in(&layout, 512).is_none() {

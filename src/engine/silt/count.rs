@@ -6,7 +6,7 @@
 //! Keys are in hash order, so the first records of a partition are a random sample of it. The stores are merged from
 //! the start until enough records were read, and the number of keys that the newer stores added is extrapolated.
 
-use super::partition::Partitions;
+use super::partitions::Partitions;
 use super::snapshot::{READ_BYTES, cursor};
 use crate::batch::TimestampMs;
 use crate::engine::{GoOn, pass};

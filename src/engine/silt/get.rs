@@ -89,7 +89,8 @@ impl Parts {
     ) -> (LookupContext<'a>, Stores) {
         let Route { partition, hash } = self.configuration.hasher.route(key);
         let PartitionSnapshot { active, view } = &partitions[partition];
-        let stores = Stores { active: active.candidates(hash), view: view.clone(), log: Some(log.clone()) };
+        let stores =
+            Stores { active: active.candidates(hash), view: view.clone().into(), log: Some(log.readable()) };
         (self.context(key.bytes(), hash, now_ms, Ticket::NONE), stores)
     }
 
@@ -101,6 +102,6 @@ impl Parts {
         ticket: Ticket,
     ) -> LookupContext<'a> {
         let query = Query { purpose: Purpose::Get, hash, key };
-        LookupContext { query, now_ms, cache: &self.cache, ticket }
+        LookupContext { query, now_ms, cache: &self.cache, ticket, log: &self.log }
     }
 }

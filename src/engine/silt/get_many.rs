@@ -3,6 +3,7 @@
 
 use super::parts::Parts;
 use super::stores::{Lookup, LookupContext, Stores};
+use super::view::View;
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{Ticket, cache_hash};
 use crate::engine::Found;
@@ -28,7 +29,8 @@ struct PendingKey<'a> {
     /// Its number among the requested keys.
     number: usize,
     context: LookupContext<'a>,
-    stores: Stores,
+    /// The stores to search. Counted, because a thread can hold only few that are not.
+    view: Arc<View>,
     /// The next store to search: the HashStores from the newest on, then the SortedStore.
     next_store: usize,
     /// What is known of the stores of the chain.
@@ -161,7 +163,7 @@ impl Parts {
                 Lookup::Absent => pending.push(PendingKey {
                     number,
                     context,
-                    stores,
+                    view: stores.view.to_arc(),
                     next_store: 0,
                     chained: Chained::Unread,
                 }),
@@ -266,7 +268,7 @@ impl PendingKey<'_> {
     /// Returns the read of the chain's page, or of the next place that it has named; `None` if there is no chain, if it
     /// is damaged, or if newer stores are not searched yet.
     fn next_in_chain(&mut self) -> Option<Next> {
-        let view = &self.stores.view;
+        let view = &self.view;
         let (_, chain) = view.chain.as_ref().filter(|_| self.next_store >= view.unchained())?;
         match &mut self.chained {
             Chained::Unread if !view.may_be_chained(self.context.query.hash.placement) => {
@@ -293,7 +295,7 @@ impl PendingKey<'_> {
             let number = self.next_store;
             self.next_store += 1;
             let placement = self.context.query.hash.placement;
-            let Some(store) = self.stores.view.searched(placement).nth(number) else {
+            let Some(store) = self.view.searched(placement).nth(number) else {
                 return Ok(Next::Done(None));
             };
             // Older stores wait for the next round: if this one has the key, they need no read.

@@ -25,8 +25,8 @@
 
 use super::configuration::Configuration;
 use super::job_bytes::JobBytes;
-use super::partition::Partitions;
 use super::partition_settings::check_budget;
+use super::partitions::Partitions;
 use super::policy::piece_bytes;
 use super::view::{Piece, PieceKind};
 use crate::cache::{RecordCache, cache_hash};
@@ -73,7 +73,7 @@ const SLACK_BYTES: u64 = 32 << 10;
 pub const STORE_BYTES: u64 = 768;
 /// The memory of a partition besides its stores, in bytes: locks, lists, the state of its LogStore and of its jobs, and
 /// of 16 partitions its share of what a database has once, such as counters.
-pub const PARTITION_BYTES: u64 = 1440;
+pub const PARTITION_BYTES: u64 = 1632;
 
 /// Returns the most memory of building a filter, in bytes: while it is saved, it is in memory twice.
 fn filter_in_the_making_bytes(records: u64, bits: u8) -> u64 {

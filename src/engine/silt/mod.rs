@@ -61,6 +61,7 @@ mod memory_budget;
 mod merge;
 mod partition;
 mod partition_settings;
+mod partitions;
 mod parts;
 mod policy;
 mod prefilter;

@@ -3,7 +3,7 @@
 use super::commits::Commits;
 use super::configuration::Configuration;
 use super::memory_budget::MemoryBudget;
-use super::partition::Partitions;
+use super::partitions::Partitions;
 use crate::cache::RecordCache;
 use crate::store::log::Log;
 use std::sync::Arc;

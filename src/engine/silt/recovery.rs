@@ -19,10 +19,11 @@ use super::configuration::Configuration;
 use super::engine::SiltEngine;
 use super::live::{Manifest, PartitionEntry, Role, StoreEntry};
 use super::memory_budget::log_slots_max;
-use super::partition::{Partition, Partitions};
+use super::partition::Partition;
 #[cfg(feature = "mistakes")]
 use super::partition_settings::Mistake;
 use super::partition_settings::PartitionSettings;
+use super::partitions::Partitions;
 use super::policy::{OCCUPANCY, POSITION_BITS_MAX, log_store_settings};
 use super::view::View;
 use crate::error::{CorruptFile, Error, Result};

@@ -8,12 +8,12 @@ use crate::key::KeyHash;
 use crate::store::Query;
 use crate::store::chain::Chain;
 use crate::store::examine::is_damage;
-use crate::store::log::LogView;
+use crate::store::log::{Log, ReadableSegments};
 use crate::store::log_store::LogCandidates;
 use crate::store::record::RecordView;
 use crate::store::table::Span;
 use siltstone_device::AlignedBuffer;
-use std::sync::Arc;
+use siltstone_device::sync::Reading;
 
 /// What a store says about a key.
 pub(super) enum Lookup {
@@ -31,6 +31,8 @@ pub(super) struct LookupContext<'a> {
     /// The cache that the record is inserted into, and the permission to do so.
     pub cache: &'a RecordCache,
     pub ticket: Ticket,
+    /// The log that LogStores point into.
+    pub log: &'a Log,
 }
 
 impl LookupContext<'_> {
@@ -49,13 +51,13 @@ impl LookupContext<'_> {
     /// Looks the key up in the log, at the positions that an index has for it.
     fn look_up_in_log(
         &self,
-        log: &LogView,
+        segments: &ReadableSegments,
         candidates: &LogCandidates,
         buffer: &mut AlignedBuffer,
         to: &mut Vec<u8>,
     ) -> Result<Lookup> {
         for candidate in candidates.iter() {
-            let span = log.read(self.query.purpose, candidate.position, buffer)?;
+            let span = self.log.read(segments, self.query.purpose, candidate.position, buffer)?;
             let record = span.view(buffer);
             // The index has tags only, so the record may be of another key.
             if record.key == self.query.key {
@@ -71,9 +73,9 @@ pub(super) struct Stores {
     /// Where the active LogStore may have the key.
     pub active: LogCandidates,
     /// The immutable stores.
-    pub view: Arc<View>,
+    pub view: Reading<View>,
     /// `None` if no LogStore has to be read.
-    pub log: Option<LogView>,
+    pub log: Option<ReadableSegments>,
 }
 
 impl Stores {

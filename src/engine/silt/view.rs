@@ -54,8 +54,8 @@ pub(super) struct Merged {
 }
 
 impl View {
-    /// Lets no lookup use what the merge in progress has written, from now on. Returns whether lookups of this placement
-    /// did: then a search that found damage is repeated.
+    /// Lets no lookup use what the merge in progress has written, from now on. Returns whether lookups of this
+    /// placement did: then a search that found damage is repeated.
     #[cold]
     pub fn note_damage_of_merged(&self, placement: u64) -> bool {
         let merged = self.merged.as_ref().filter(|merged| placement < merged.placement);

@@ -20,7 +20,7 @@ impl Log {
     /// must be written.
     pub fn copy_to(&self, target: &Directory, database_id: u64, from: u64, end: u64) -> Result<()> {
         let format = LogFormat { database_id, ..self.format };
-        let segments = self.segments.read().clone();
+        let segments = self.segments.read();
         for segment in segments.0.iter().filter(|segment| segment.base <= end) {
             let until = segment.end().unwrap_or(end).min(end);
             // A checkpoint of logs of data has links to the segments before `from`.

@@ -65,7 +65,7 @@ impl Log {
 
     /// Returns the finished segments, ascending.
     pub(in crate::store) fn finished_segments(&self) -> Vec<Arc<Segment>> {
-        let segments = self.segments.read().clone();
+        let segments = self.segments.read();
         segments.0.iter().filter(|segment| segment.is_finished()).cloned().collect()
     }
 
@@ -96,7 +96,7 @@ impl Log {
     /// and reads it with the access of the directory from then on. Returns it; `None` if there is none.
     pub(in crate::store) fn finish_segment(&self) -> Result<Option<(Arc<Segment>, u64)>> {
         self.syncing.run(|syncing| {
-            let segments = self.segments.read().clone();
+            let segments = self.segments.read();
             // A complete segment always has a next one: the last one still grows.
             let mut unfinished = segments.0.iter().filter(|segment| !segment.is_finished());
             let Some((segment, next)) = unfinished.next().zip(unfinished.next()) else { return Ok(None) };
@@ -138,19 +138,13 @@ impl Log {
 
     /// Removes a finished segment, whose slots are free then. Returns whether there was one with this base.
     pub(in crate::store) fn release(&self, base: u64) -> Result<bool> {
-        let released = {
-            let mut segments = self.segments.write();
+        let released = self.segments.change(|segments| {
             let found = segments.0.binary_search_by_key(&base, |segment| segment.base);
-            let Some(segment) =
-                found.ok().and_then(|at| segments.0.get(at)).filter(|found| found.is_finished())
-            else {
-                return Ok(false);
-            };
-            let released = segment.clone();
-            let rest = segments.0.iter().filter(|segment| segment.base != base).cloned().collect();
-            *segments = Arc::new(Segments(rest));
-            released
-        };
+            let released = found.ok().and_then(|at| segments.0.get(at)).filter(|found| found.is_finished());
+            let rest = || segments.0.iter().filter(|segment| segment.base != base).cloned().collect();
+            (released.map(|_| Segments(rest())), released.cloned())
+        });
+        let Some(released) = released else { return Ok(false) };
         // Views that have the segment still read its file.
         self.directory.remove_open(&self.format.segment_name(base), released.file())?;
         if let Some(slots) = &self.slots {

@@ -12,7 +12,7 @@ impl Log {
     pub fn examine(&self, from: u64, advance: &mut Advance<'_>) -> Result<ExaminedLog> {
         // In this order: frames written before `end` are in these segments, though later segments may be added.
         let end = self.written.load(Ordering::Acquire);
-        let held = self.segments.read().clone();
+        let held = self.segments.read();
         let segment_end = |end_of: Option<u64>| end_of.unwrap_or(end);
         // While they are held, segments that are released are not truncated.
         let segments: Vec<ExaminedSegment> = held

@@ -24,8 +24,8 @@ pub(in crate::store) use read::Decoded;
 pub use read::READ_BYTES_GUESS;
 pub(in crate::store) use recovery::DataSegments;
 pub use recovery::{LogSettings, Recovered};
-pub use segment::LogView;
 pub(in crate::store) use segment::Segment;
+pub use segment::{LogView, ReadableSegments};
 pub use slots::{SEGMENT_BYTES, UNITS_MAX, Unit, segment_length};
 pub(in crate::store) use slots::{SlotList, SlotTable};
 
@@ -35,7 +35,7 @@ use crate::health::{FailStop, Health};
 use crate::store::log_format::{FLAG_BATCH_GOES_ON, LogFormat, SEGMENT_HEADER_BYTES, Slots};
 use crate::store::record::RecordView;
 use segment::Segments;
-use siltstone_device::sync::RwLock;
+use siltstone_device::sync::Published;
 use siltstone_device::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use siltstone_device::{Access, Directory, Purpose};
 use std::sync::Arc;
@@ -49,15 +49,15 @@ const SEGMENT_LENGTH_MIN: u64 = 1 << 20;
 /// The maximum number of buffered bytes.
 pub const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// The log. A lock serializes appends; reads take it only for records that are not yet written, and otherwise look up
-/// the list of segments under a shared lock.
+/// The log. A lock serializes appends; reads take it only for records that are not yet written, and wait for
+/// nothing otherwise.
 pub struct Log {
     directory: Directory,
     format: LogFormat,
     segment_bytes: u64,
     /// The slots of the segments of logs of data, which these share.
     slots: Option<Arc<SlotTable>>,
-    segments: RwLock<Arc<Segments>>,
+    segments: Published<Segments>,
     health: Arc<Health>,
     tail: FailStop<Tail>,
     /// Everything before this position can be read from the files.
@@ -161,7 +161,7 @@ impl Log {
             format,
             segment_bytes,
             slots,
-            segments: RwLock::new(Arc::new(Segments(segments))),
+            segments: Published::new(Arc::new(Segments(segments))),
             tail: FailStop::new(&health, tail),
             written: AtomicU64::new(end),
             synced: AtomicU64::new(0),
@@ -372,10 +372,10 @@ impl Log {
             slots.add(&segment);
         }
         // Views hold the old list, so it is replaced and not changed.
-        let mut segments = self.segments.write();
-        let mut list = segments.0.clone();
-        list.push(segment);
-        *segments = Arc::new(Segments(list));
+        self.segments.change(|segments| {
+            let list = segments.0.iter().cloned().chain([segment]);
+            (Some(Segments(list.collect())), ())
+        });
         Ok(())
     }
 
@@ -397,7 +397,7 @@ impl Log {
                 Ok(tail.buffer_base)
             })?;
             // After the target: every segment with frames before it is in this list.
-            let segments = self.segments.read().clone();
+            let segments = self.segments.read();
             for segment in segments.0.iter().filter(|segment| segment.base < target) {
                 let end = segment.end().unwrap_or(target);
                 // What ends before was covered by an earlier sync.
@@ -469,23 +469,15 @@ impl Log {
     /// Removes segments that have nothing at or after `position`, except the last one that is known to be durable.
     pub fn release_before(&self, position: u64) -> Result<()> {
         let synced = self.synced();
-        let released = {
-            let mut segments = self.segments.write();
+        let released = self.segments.change(|segments| {
             // With `end < synced` the next segment has durable frames, so recovery knows that the log continues there.
-            let released: Vec<_> = segments
-                .0
-                .iter()
-                .filter(|segment| segment.end().is_some_and(|end| end <= position && end < synced))
-                .cloned()
-                .collect();
-            if released.is_empty() {
-                return Ok(());
-            }
+            let is_needed =
+                |segment: &Segment| segment.end().is_none_or(|end| end > position || end >= synced);
             // Ends ascend, so the released segments are the first ones.
-            *segments = Arc::new(Segments(segments.0[released.len()..].to_vec()));
-            released
-        };
-        // Without the lock of the list, for which reads would wait.
+            let count = segments.0.iter().take_while(|segment| !is_needed(segment)).count();
+            let (released, rest) = segments.0.split_at(count);
+            ((count > 0).then(|| Segments(rest.to_vec())), released.to_vec())
+        });
         Ok(released.iter().try_for_each(|segment| {
             self.directory.remove_open(&self.format.segment_name(segment.base), segment.file())
         })?)
@@ -493,12 +485,18 @@ impl Log {
 
     /// Returns the present log for reading: its segments stay readable while the view is held.
     pub fn view(self: &Arc<Self>) -> LogView {
-        LogView::new(self.clone(), self.segments.read().clone())
+        LogView::new(self.clone(), self.segments.read().to_arc())
+    }
+
+    /// Returns the present segments for one lookup: they stay readable while this is held.
+    #[inline]
+    pub fn readable(&self) -> ReadableSegments {
+        ReadableSegments(self.segments.read())
     }
 
     /// Returns the bytes of all segments on flash, with the space that is reserved for appending.
     pub fn disk_bytes(&self) -> u64 {
-        let segments = self.segments.read().clone();
+        let segments = self.segments.read();
         // A crash may have left bytes behind the end of a segment that was finished before.
         let bytes = |segment: &Arc<Segment>| segment.file().length().unwrap_or(0);
         segments.0.iter().map(bytes).sum()

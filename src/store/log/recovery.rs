@@ -165,7 +165,7 @@ impl Log {
     ) -> Result<()> {
         // In this order: frames written before `end` are in these segments, though later segments may be added.
         let end = self.written.load(Ordering::Acquire);
-        let segments = self.segments.read().clone();
+        let segments = self.segments.read();
         let (total, mut done) = (end.saturating_sub(from), 0);
         let mut advance = |bytes| {
             done = total.min(done + bytes);

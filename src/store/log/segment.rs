@@ -7,6 +7,7 @@ use crate::names::LogClass;
 use crate::store::examine::{Advance, Seen, Unreadable, examine_frames};
 use crate::store::log_format::{Frame, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
 use crate::store::record::RecordSpan;
+use siltstone_device::sync::Reading;
 use siltstone_device::sync::atomic::{AtomicU64, Ordering};
 use siltstone_device::{AlignedBuffer, File, Purpose};
 use std::ops::Range;
@@ -153,6 +154,9 @@ impl Segments {
     }
 }
 
+/// The segments of the log at the moment of a lookup, which stay readable while this is held.
+pub struct ReadableSegments(pub(super) Reading<Segments>);
+
 /// The log at one moment. Its contents can be read while the view is held.
 #[derive(Clone)]
 pub struct LogView {
@@ -191,12 +195,41 @@ impl LogView {
         }
     }
 
+    /// Returns the segments.
+    pub fn readable(&self) -> ReadableSegments {
+        ReadableSegments(self.segments.clone().into())
+    }
+
+    /// Reads a record; see [`Log::read`].
+    pub fn read(&self, purpose: Purpose, position: u64, buffer: &mut AlignedBuffer) -> Result<RecordSpan> {
+        self.log.read_of(&self.segments, purpose, position, buffer)
+    }
+}
+
+impl Log {
     /// Reads the record at a position into `buffer`, and returns its place there. Takes one read, two for a large
     /// record of a database without fixed sizes, and none for a record that is not yet written.
-    pub fn read(&self, purpose: Purpose, position: u64, buffer: &mut AlignedBuffer) -> Result<RecordSpan> {
-        match self.segments.at(position) {
-            Some(segment) => self.log.read_record(segment, purpose, position, buffer),
-            None => Err(self.log.path_error(format!("position {position}, which was released"))),
+    #[inline]
+    pub fn read(
+        &self,
+        segments: &ReadableSegments,
+        purpose: Purpose,
+        position: u64,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<RecordSpan> {
+        self.read_of(&segments.0, purpose, position, buffer)
+    }
+
+    fn read_of(
+        &self,
+        segments: &Segments,
+        purpose: Purpose,
+        position: u64,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<RecordSpan> {
+        match segments.at(position) {
+            Some(segment) => self.read_record(segment, purpose, position, buffer),
+            None => Err(self.path_error(format!("position {position}, which was released"))),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::batch::BATCH_BYTES_MAX;
 use crate::error::{CorruptFile, Error, Result};
 use crate::store::log_format::Slots;
 use siltstone_device::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use siltstone_device::sync::{Mutex, RwLock};
+use siltstone_device::sync::{Mutex, Published};
 use std::collections::BTreeSet;
 use std::iter;
 use std::ops::Range;
@@ -41,7 +41,7 @@ pub(in crate::store) struct SlotTable {
     units_per_slot: u64,
     /// The slots that are taken: before the segment is in the list, and until it is removed.
     taken: Mutex<BTreeSet<u32>>,
-    list: RwLock<Arc<SlotList>>,
+    list: Published<SlotList>,
     version: AtomicU64,
     /// The bytes of all segments.
     bytes: AtomicU64,
@@ -83,7 +83,7 @@ impl SlotTable {
             unit_bytes,
             units_per_slot: segment_bytes.div_ceil(unit_bytes).max(1),
             taken: Mutex::new(BTreeSet::new()),
-            list: RwLock::default(),
+            list: Published::new(Arc::default()),
             version: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
@@ -240,27 +240,30 @@ impl SlotTable {
     }
 
     fn change<'a>(&self, changes: impl Iterator<Item = (Slots, Option<&'a Arc<Segment>>)>) {
-        let mut list = self.list.write();
-        // Views keep the old list. Only the parts that change are copied.
-        let mut parts = list.parts.clone();
-        for (slots, segment) in changes {
-            for slot in Self::range(slots) {
-                SlotList::set(&mut parts, slot as usize, segment);
+        let version = self.list.change(|list| {
+            // Views keep the old list. Only the parts that change are copied.
+            let mut parts = list.parts.clone();
+            for (slots, segment) in changes {
+                for slot in Self::range(slots) {
+                    SlotList::set(&mut parts, slot as usize, segment);
+                }
             }
-        }
-        let version = list.version + 1;
-        *list = Arc::new(SlotList { version, parts });
-        // Those that grow are left out: their ends are under the locks of their logs.
-        let lengths = list.segments().map(|segment| segment.end().map_or(0, |end| end - segment.base));
-        let length = segment_length(lengths.sum()).min(self.length_max.load(Ordering::Relaxed));
-        self.segment_bytes.store(length.min(self.capacity(1)), Ordering::Relaxed);
-        // Still under the lock of the list: versions only grow.
-        self.version.store(version, Ordering::Release);
+            let list = SlotList { version: list.version + 1, parts };
+            // Those that grow are left out: their ends are under the locks of their logs.
+            let lengths = list.segments().map(|segment| segment.end().map_or(0, |end| end - segment.base));
+            let length = segment_length(lengths.sum()).min(self.length_max.load(Ordering::Relaxed));
+            // Here, where one thread changes the list at a time.
+            self.segment_bytes.store(length.min(self.capacity(1)), Ordering::Relaxed);
+            let version = list.version;
+            (Some(list), version)
+        });
+        // After the list, so that a view of the new version has it. Another thread may have added a newer one.
+        self.version.fetch_max(version, Ordering::AcqRel);
     }
 
     /// Returns the segments now.
     pub fn list(&self) -> Arc<SlotList> {
-        self.list.read().clone()
+        self.list.read().to_arc()
     }
 
     /// Returns whether no segment was added or removed since a list was taken.

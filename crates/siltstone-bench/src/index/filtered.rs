@@ -78,7 +78,7 @@ fn shape(keys: u64, occupancy: f64, bits: u8) -> CuckooSettings {
 }
 
 fn filled(keys: &[Key], settings: CuckooSettings) -> Result<Option<PartialKeyCuckoo>, BuildError> {
-    let mut table = PartialKeyCuckoo::new(settings, 32)?;
+    let table = PartialKeyCuckoo::new(settings, 32)?;
     for (number, key) in (0..).zip(keys) {
         if table.insert(key.placement, key.fingerprint, number).is_err() {
             return Ok(None);

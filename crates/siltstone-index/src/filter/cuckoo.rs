@@ -248,7 +248,7 @@ pub(crate) mod tests {
         keys: &[(u64, u64)],
     ) -> PartialKeyCuckoo {
         let settings = CuckooSettings { regions, buckets_per_region_log2, tag_bits };
-        let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
+        let index = PartialKeyCuckoo::new(settings, 32).unwrap();
         for (number, &(placement, fingerprint)) in keys.iter().enumerate() {
             if index.insert(placement, fingerprint, number as u32).is_err() {
                 break;

@@ -54,7 +54,7 @@ impl PathSearch {
 
 impl PartialKeyCuckoo {
     /// Frees a slot in one of two full buckets of a region. `None`, without a change, if there is no chain.
-    pub(super) fn make_room(&mut self, homes: [u32; 2]) -> Option<Slot> {
+    pub(super) fn make_room(&self, homes: [u32; 2]) -> Option<Slot> {
         let mut search = PathSearch::new(self.region_mask() + 1);
         // The chain is complete before an item moves, so a search without success changes nothing.
         let (visit, free) = self.shortest_chain(homes, &mut search)?;
@@ -91,7 +91,7 @@ impl PartialKeyCuckoo {
 
     /// Moves the items of a chain, the last one first, and returns the slot that becomes free at its start. An item is
     /// copied before its old slot is cleared.
-    fn move_chain(&mut self, queue: &[Visit], mut visit: Visit, mut free: Slot) -> Slot {
+    fn move_chain(&self, queue: &[Visit], mut visit: Visit, mut free: Slot) -> Slot {
         while let Some(&parent) = queue.get(usize::from(visit.parent)) {
             let from = parent.bucket * SLOTS_PER_BUCKET + u32::from(visit.parent_way);
             self.slots.put(free, self.slots.tag(from), self.slots.position(from));

@@ -31,6 +31,8 @@ mod tests;
 use crate::BuildError;
 pub use geometry::{BUCKETS_MAX, CuckooSettings, SLOTS_PER_BUCKET};
 use slots::Slots;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The number of a slot: its bucket times [`SLOTS_PER_BUCKET`] plus its place in the bucket.
 pub type Slot = u32;
@@ -66,12 +68,26 @@ pub struct Candidate {
 ///
 /// Insertions move other items: a [`Slot`] is valid only until the next [`insert`](Self::insert).
 ///
+/// Only one thread may change a table at a time, which the caller sees to; otherwise entries are lost. Other threads
+/// may look up keys meanwhile, without waiting. What they find may be half changed, so they have to notice that there
+/// was a change, and repeat the lookup.
+///
 /// It cannot grow: a full table has to be replaced.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct PartialKeyCuckoo {
     settings: CuckooSettings,
-    len: u32,
+    len: AtomicU32,
     slots: Slots,
+}
+
+impl Clone for PartialKeyCuckoo {
+    fn clone(&self) -> Self {
+        PartialKeyCuckoo {
+            settings: self.settings,
+            len: AtomicU32::new(self.len()),
+            slots: self.slots.clone(),
+        }
+    }
 }
 
 impl PartialKeyCuckoo {
@@ -87,7 +103,7 @@ impl PartialKeyCuckoo {
             return Err(BuildError::Setting { name: "position_bits", got, limit: "1 to 32" });
         }
         let slots = Slots::new(settings.buckets(), settings.tag_bits, position_bits);
-        Ok(Self { settings, len: 0, slots })
+        Ok(Self { settings, len: AtomicU32::new(0), slots })
     }
 
     /// Inserts a key, and displaces others if necessary (at most 128; 0.1 on average until the table is 90 % full).
@@ -95,17 +111,17 @@ impl PartialKeyCuckoo {
     ///
     /// # Errors
     /// [`CuckooFull`] if no slot can be freed. The table is unchanged then, and other keys may still be inserted.
-    pub fn insert(&mut self, placement: u64, fingerprint: u64, position: u32) -> Result<Slot, CuckooFull> {
+    pub fn insert(&self, placement: u64, fingerprint: u64, position: u32) -> Result<Slot, CuckooFull> {
         let (tag, homes) = self.settings.tag_and_buckets(placement, fingerprint);
         let slot = homes
             .into_iter()
             .find_map(|bucket| self.free_slot(bucket))
             // Only if both buckets are full, because the search for a chain takes longer.
             .or_else(|| self.make_room(homes))
-            .ok_or_else(|| CuckooFull { len: self.len, slots: self.slots() })?;
+            .ok_or_else(|| CuckooFull { len: self.len(), slots: self.slots() })?;
         // The slot is empty: a displacement has moved its item.
         self.slots.put(slot, tag, position);
-        self.len += 1;
+        self.len.store(self.len() + 1, Relaxed);
         Ok(slot)
     }
 
@@ -128,28 +144,28 @@ impl PartialKeyCuckoo {
     }
 
     /// Replaces the position in an occupied slot and returns the old one. Does nothing if the slot is empty.
-    pub fn set_position(&mut self, slot: Slot, position: u32) -> Option<u32> {
+    pub fn set_position(&self, slot: Slot, position: u32) -> Option<u32> {
         let before = self.position(slot)?;
         self.slots.set_position(slot, position);
         Some(before)
     }
 
     /// Empties a slot and returns its position.
-    pub fn remove(&mut self, slot: Slot) -> Option<u32> {
+    pub fn remove(&self, slot: Slot) -> Option<u32> {
         let before = self.position(slot)?;
         self.slots.put(slot, EMPTY, 0);
-        self.len -= 1;
+        self.len.store(self.len() - 1, Relaxed);
         Some(before)
     }
 
     /// Returns the number of keys in the table.
     pub fn len(&self) -> u32 {
-        self.len
+        self.len.load(Relaxed)
     }
 
     /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Returns the number of slots, including empty ones.
@@ -159,7 +175,7 @@ impl PartialKeyCuckoo {
 
     /// Returns the fraction of slots that are occupied, 0 to 1.
     pub fn occupancy(&self) -> f64 {
-        f64::from(self.len) / f64::from(self.slots())
+        f64::from(self.len()) / f64::from(self.slots())
     }
 
     /// Returns the heap memory, in bytes. An insertion that displaces others temporarily takes up to 24 KiB and a bit

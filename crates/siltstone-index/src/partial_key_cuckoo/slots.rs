@@ -1,26 +1,37 @@
 //! The slots in memory: per bucket its four tags, then its four positions, packed without gaps.
 
 use super::{SLOTS_PER_BUCKET, Slot, WAYS};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
-/// The bytes of one read, at any offset.
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// The tags and positions of all buckets.
-#[derive(Debug, Clone)]
+/// The tags and positions of all buckets. One thread changes them at a time. Other threads may read meanwhile; a tag or
+/// a position that they read may be half changed.
+#[derive(Debug)]
 pub(super) struct Slots {
-    /// The buckets one after another, each rounded up to bytes, and a word of padding for reads of the last bucket.
-    bytes: Vec<u8>,
+    /// The buckets one after another, each rounded up to bytes, the lowest byte of a word first; and a word for
+    /// reads behind the last bucket.
+    words: Box<[AtomicU64]>,
     bucket_bytes: usize,
     tag_bits: u32,
     position_bits: u32,
+}
+
+impl Clone for Slots {
+    fn clone(&self) -> Self {
+        let words = self.words.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect();
+        Slots { words, ..*self }
+    }
 }
 
 impl Slots {
     /// Makes empty slots.
     pub(super) fn new(buckets: u32, tag_bits: u8, position_bits: u8) -> Self {
         let bucket_bytes = (WAYS * usize::from(tag_bits + position_bits)).div_ceil(8);
-        let bytes = vec![0; buckets as usize * bucket_bytes + WORD_BYTES];
-        Self { bytes, bucket_bytes, tag_bits: tag_bits.into(), position_bits: position_bits.into() }
+        let words = (buckets as usize * bucket_bytes).div_ceil(WORD_BYTES) + 1;
+        let words = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Self { words, bucket_bytes, tag_bits: tag_bits.into(), position_bits: position_bits.into() }
     }
 
     /// Returns the tags of a bucket.
@@ -40,19 +51,19 @@ impl Slots {
         (self.word(byte) >> shift & low_ones(self.position_bits)) as u32
     }
 
-    pub(super) fn set_position(&mut self, slot: Slot, position: u32) {
+    pub(super) fn set_position(&self, slot: Slot, position: u32) {
         let (byte, shift) = self.place_of_position(slot);
         self.set(byte, shift, self.position_bits, position.into());
     }
 
-    pub(super) fn put(&mut self, slot: Slot, tag: u16, position: u32) {
+    pub(super) fn put(&self, slot: Slot, tag: u16, position: u32) {
         let byte = (slot / SLOTS_PER_BUCKET) as usize * self.bucket_bytes;
         self.set(byte, slot % SLOTS_PER_BUCKET * self.tag_bits, self.tag_bits, tag.into());
         self.set_position(slot, position);
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.bytes.capacity()
+        size_of_val(&*self.words)
     }
 
     /// Returns the byte in which the position of a slot begins, and the bits before it in that byte.
@@ -62,14 +73,26 @@ impl Slots {
         (bucket as usize * self.bucket_bytes + (bit / 8) as usize, bit % 8)
     }
 
+    /// Returns the eight bytes from a byte on, which may be in two words.
     fn word(&self, byte: usize) -> u64 {
-        self.bytes[byte..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+        (self.two_words(byte / WORD_BYTES) >> (8 * (byte % WORD_BYTES))) as u64
     }
 
-    fn set(&mut self, byte: usize, shift: u32, bits: u32, value: u64) {
-        // The bits around it are written again as they were. `&mut self` excludes a change in between.
-        let word = self.word(byte) & !(low_ones(bits) << shift) | (value & low_ones(bits)) << shift;
-        self.bytes[byte..byte + WORD_BYTES].copy_from_slice(&word.to_le_bytes());
+    fn two_words(&self, number: usize) -> u128 {
+        let word = |at: usize| self.words.get(at).map_or(0, |word| u128::from(word.load(Relaxed)));
+        word(number + 1) << u64::BITS | word(number)
+    }
+
+    fn set(&self, byte: usize, shift: u32, bits: u32, value: u64) {
+        let (number, shift) = (byte / WORD_BYTES, shift + 8 * (byte % WORD_BYTES) as u32);
+        let ones = u128::from(low_ones(bits)) << shift;
+        // The bits around it are written again as they were: no other thread changes slots meanwhile.
+        let changed = self.two_words(number) & !ones | (u128::from(value) << shift) & ones;
+        for (word, changed) in
+            self.words[number..].iter().zip([changed as u64, (changed >> u64::BITS) as u64])
+        {
+            word.store(changed, Relaxed);
+        }
     }
 }
 

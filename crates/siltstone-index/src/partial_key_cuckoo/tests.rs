@@ -8,7 +8,7 @@ fn settings(regions: u32, buckets_per_region_log2: u8, tag_bits: u8) -> CuckooSe
 
 /// Fills a table until the first failure; the position of a key is its number.
 fn filled(settings: CuckooSettings, seed: u64) -> (PartialKeyCuckoo, Vec<(u64, u64)>, (u64, u64)) {
-    let mut index = PartialKeyCuckoo::new(settings, 32).unwrap();
+    let index = PartialKeyCuckoo::new(settings, 32).unwrap();
     let (mut numbers, mut keys) = (Numbers(seed), Vec::new());
     loop {
         let key = (numbers.next(), numbers.next());
@@ -46,7 +46,7 @@ fn every_key_is_found_when_the_table_is_full() {
 #[test]
 fn a_failed_insertion_changes_nothing() {
     for seed in 0..20 {
-        let (mut index, _, (placement, fingerprint)) = filled(settings(3, 5, 15), seed);
+        let (index, _, (placement, fingerprint)) = filled(settings(3, 5, 15), seed);
         let before = contents(&index);
         let full = index.insert(placement, fingerprint, 77).unwrap_err();
         assert_eq!((full.len, full.slots), (index.len(), index.slots()));
@@ -81,7 +81,7 @@ fn a_region_holds_one_range_of_placements() {
 
 #[test]
 fn equal_keys_fill_both_buckets_and_no_more() {
-    let mut index = PartialKeyCuckoo::new(settings(3, 4, 15), 32).unwrap();
+    let index = PartialKeyCuckoo::new(settings(3, 4, 15), 32).unwrap();
     for position in 0..8 {
         index.insert(u64::MAX, u64::MAX, position).unwrap();
     }
@@ -94,7 +94,7 @@ fn equal_keys_fill_both_buckets_and_no_more() {
 
 #[test]
 fn it_follows_a_map_through_insertions_changes_and_removals() {
-    let mut index = PartialKeyCuckoo::new(settings(2, 4, 9), 32).unwrap();
+    let index = PartialKeyCuckoo::new(settings(2, 4, 9), 32).unwrap();
     let mut map: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     let mut numbers = Numbers(5);
     for step in 0..20_000u32 {
@@ -160,7 +160,7 @@ fn tags_ascend_with_the_placements_of_a_region() {
 
 #[test]
 fn short_keys_that_are_hashes_fill_a_table_equally() {
-    let mut index = PartialKeyCuckoo::new(settings(4, 8, 15), 32).unwrap();
+    let index = PartialKeyCuckoo::new(settings(4, 8, 15), 32).unwrap();
     let mut numbers = Numbers(12);
     // Keys of 8 bytes in one of 16 partitions: both halves of the hash have the same bits in different places.
     let mut next = || {
@@ -209,7 +209,7 @@ fn settings_outside_their_limits_are_refused() {
 
 #[test]
 fn slots_beyond_the_table_are_empty() {
-    let mut index = PartialKeyCuckoo::new(settings(1, 0, 15), 32).unwrap();
+    let index = PartialKeyCuckoo::new(settings(1, 0, 15), 32).unwrap();
     assert_eq!((index.position(4), index.set_position(u32::MAX, 1), index.remove(4)), (None, None, None));
     assert!(index.is_empty());
 }
@@ -217,7 +217,7 @@ fn slots_beyond_the_table_are_empty() {
 #[test]
 fn positions_of_every_width_are_returned_unchanged() {
     for (position_bits, tag_bits) in [(1, 16), (7, 8), (16, 15), (24, 15), (25, 13), (31, 9), (32, 16)] {
-        let mut index = PartialKeyCuckoo::new(settings(2, 4, tag_bits), position_bits).unwrap();
+        let index = PartialKeyCuckoo::new(settings(2, 4, tag_bits), position_bits).unwrap();
         let (mut numbers, mut expected) = (Numbers(11), BTreeMap::new());
         for _ in 0..100 {
             let position = (numbers.next() >> (64 - position_bits)) as u32;
