@@ -53,6 +53,7 @@ impl LogStoreSettings {
 
 /// The index of a LogStore, which lookups search without a lock. One thread changes entries at a time; what is found
 /// meanwhile may be half changed, so a lookup has to notice that there was a change, and is repeated then.
+#[derive(Default)]
 pub struct LogTables {
     /// The tables, the last of which takes new entries.
     tables: Vec<Arc<PartialKeyCuckoo>>,

@@ -11,7 +11,7 @@
 use super::policy::{PartitionCounts, Work};
 use super::view::View;
 use crate::key::KeyHash;
-use crate::store::log_store::{LogCandidates, LogStore, LogTables};
+use crate::store::log_store::{LogCandidates, LogStore};
 use siltstone_device::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use siltstone_device::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, fence};
 use siltstone_device::sync::{Mutex, Published, Reading, RwLock};
@@ -26,9 +26,8 @@ pub(super) struct Partition {
     state: RwLock<PartitionState>,
     /// Odd while the state changes.
     version: AtomicU64,
-    /// What lookups search, as the state has it while the version is even.
-    tables: Published<LogTables>,
-    stores: Published<View>,
+    /// What lookups search: the view of the state, while the version is even.
+    published: Published<View>,
     /// The ranges of the columns of new runs; 0 before the first.
     ranges: AtomicU32,
     /// Whether a merge is in progress: the reserve of free space has place for what it writes.
@@ -63,13 +62,12 @@ impl Partition {
     /// Makes a partition whose runs have columns of this number of ranges, 0 if it has none.
     pub fn new(active: LogStore, view: View, ranges: u32) -> Partition {
         let (freeze_at, log_reach_bytes) = (u32::MAX, u64::MAX);
-        let view = Arc::new(view);
+        let view = Arc::new(View { active: active.tables().clone(), ..view });
         let is_merging = AtomicBool::new(false);
         Partition {
             writer: Mutex::new(()),
             version: AtomicU64::new(0),
-            tables: Published::new(active.tables().clone()),
-            stores: Published::new(view.clone()),
+            published: Published::new(view.clone()),
             state: RwLock::new(PartitionState { active, freeze_at, log_reach_bytes, view }),
             ranges: AtomicU32::new(ranges),
             is_merging,
@@ -98,7 +96,7 @@ impl Partition {
 
     /// Returns where the LogStore may have a key. The caller holds the writer, without which the index does not change.
     pub fn candidates(&self, hash: KeyHash) -> LogCandidates {
-        self.tables.read().candidates(hash)
+        self.published.read().active.candidates(hash)
     }
 
     /// Returns whether a merge is in progress.
@@ -119,30 +117,30 @@ impl Partition {
     /// Changes the state, and publishes what lookups search.
     pub fn change<T>(&self, change: impl FnOnce(&mut PartitionState) -> T) -> T {
         let mut state = self.state.write();
-        // Both are published, so no other has their addresses until that changes.
-        let (tables, view) = (Arc::as_ptr(state.active.tables()), Arc::as_ptr(&state.view));
+        // It is published, so no other view has its address until that changes.
+        let view = Arc::as_ptr(&state.view);
         // If a change has panicked, the version is still odd.
         let version = self.version.load(Relaxed) | 1;
         self.version.store(version, Relaxed);
         // Before the change: a lookup that sees a part of it finds the odd version, or the next one.
         fence(Release);
         let outcome = change(&mut state);
-        if tables != Arc::as_ptr(state.active.tables()) {
-            self.tables.publish(state.active.tables().clone());
+        if !Arc::ptr_eq(&state.view.active, state.active.tables()) {
+            state.view = Arc::new(View { active: state.active.tables().clone(), ..(*state.view).clone() });
         }
         if view != Arc::as_ptr(&state.view) {
-            self.stores.publish(state.view.clone());
+            self.published.publish(state.view.clone());
         }
         self.version.store(version + 1, Release);
         outcome
     }
 
-    /// Looks at the index of the LogStore and at the other stores at one moment, which lasts until `look` returns.
+    /// Looks at the stores at one moment, which lasts until `look` returns.
     #[inline]
-    pub fn look<T>(&self, look: impl Fn(&LogTables, Reading<View>) -> T) -> T {
+    pub fn look<T>(&self, look: impl Fn(Reading<View>) -> T) -> T {
         let version = self.version.load(Acquire);
         if version.is_multiple_of(2) {
-            let seen = look(&self.tables.read(), self.stores.read());
+            let seen = look(self.published.read());
             // After all that was read, so that an unchanged version means that nothing of it was changed.
             fence(Acquire);
             if self.version.load(Relaxed) == version {
@@ -151,7 +149,7 @@ impl Partition {
         }
         // It waits for the change that it has met.
         let state = self.state.read();
-        look(state.active.tables(), state.view.clone().into())
+        look(state.view.clone().into())
     }
 
     /// Replaces the view by the result of `change`, unless that is `None`. Returns the old view.

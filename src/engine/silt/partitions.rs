@@ -102,8 +102,8 @@ impl Partitions {
     /// Returns the stores to search for a key.
     #[inline]
     pub fn stores_of(&self, Route { partition, hash }: Route) -> Stores {
-        self.partitions[partition].look(|tables, view| {
-            let active = tables.candidates(hash);
+        self.partitions[partition].look(|view| {
+            let active = view.active.candidates(hash);
             // The segments at the same moment: one that the stores point to is released only after they have changed.
             let log = (!active.is_empty() || !view.frozen.is_empty()).then(|| self.log.readable());
             Stores { active, view, log }

@@ -1,12 +1,13 @@
-//! The view of a partition: its immutable stores at one moment.
+//! The view of a partition: its stores at one moment.
 //!
-//! A change never modifies a view. It installs a new one, and lookups that hold the old view continue with it.
+//! A change never modifies a view, except for the index of the LogStore that takes records. It installs a new one, and
+//! lookups that hold the old view continue with it.
 
 use super::live::Role;
 use crate::error::Result;
 use crate::stats::{DegradedStore, StoreKind};
 use crate::store::chain::Chain;
-use crate::store::log_store::FrozenLog;
+use crate::store::log_store::{FrozenLog, LogTables};
 use crate::store::table::OrderedTable;
 use siltstone_device::Purpose;
 use siltstone_index::prefilter::Prefilter;
@@ -14,9 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The immutable stores of a partition at one moment.
+/// The stores of a partition at one moment.
 #[derive(Clone, Default)]
 pub(super) struct View {
+    /// The index of the LogStore that takes new records, which change it: only lookups of the present state search it.
+    pub active: Arc<LogTables>,
     /// LogStores that are queued for conversion, the newest first.
     pub frozen: Vec<Arc<FrozenLog>>,
     /// HashStores with their numbers, the newest first.
