@@ -35,10 +35,8 @@ impl AlignedBuffer {
 
     /// Sets the length for a caller who overwrites all bytes: new bytes have arbitrary old contents.
     pub(super) fn resize_for_overwrite(&mut self, length: usize) {
-        let pages = length.div_ceil(ALIGNMENT);
-        if self.pages.len() < pages {
-            self.pages.resize(pages, Page([0; ALIGNMENT]));
-        }
+        let pages = length.div_ceil(ALIGNMENT).max(self.pages.len());
+        self.pages.resize(pages, Page([0; ALIGNMENT]));
         self.length = length;
     }
 

@@ -190,8 +190,9 @@ fn was_not_executed(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, Appender, Directory, File, Purpose, ReadAhead, SystemDirectory};
+    use crate::{Access, Appender, Directory, File, FileState, Purpose, ReadAhead, SystemDirectory};
     use std::ops::Range;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     const PIECE_BYTES: usize = 64 << 10;
 
@@ -256,6 +257,81 @@ mod tests {
     }
 
     /// The system cancels pieces of a thread that ends.
+    /// A direct file that counts the calls.
+    #[derive(Default)]
+    struct Direct(AtomicUsize);
+
+    impl FileBackend for Direct {
+        fn read_at(&self, _offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.fetch_add(1, Relaxed);
+            Ok(buffer.len())
+        }
+
+        fn write_at(&self, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
+            self.0.fetch_add(1, Relaxed);
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn truncate(&self, _length: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn state(&self) -> io::Result<FileState> {
+            Ok(FileState { length: 0, names: None })
+        }
+
+        fn alignment(&self) -> usize {
+            512
+        }
+    }
+
+    /// An executor that leaves pieces as they are, with the outcome that its function gives.
+    struct Idle<F>(F, Vec<(u64, Piece)>);
+
+    impl<F: Fn() -> io::Result<usize> + Send> PieceExecutor for Idle<F> {
+        fn begin(&mut self, number: u64, piece: Piece) {
+            self.1.push((number, piece));
+        }
+
+        fn wait(&mut self) -> Option<EndedPiece> {
+            self.1.pop().map(|(number, piece)| (number, piece, self.0()))
+        }
+    }
+
+    #[test]
+    fn a_piece_that_was_cut_short_or_not_executed_is_executed_by_who_waits_for_it() {
+        // Returns the outcome of a piece of two sectors, and how many calls of the file it took.
+        fn outcome(
+            is_write: bool,
+            executed: impl Fn() -> io::Result<usize> + Send + 'static,
+        ) -> (Option<usize>, usize) {
+            let (file, mut buffer) = (Arc::new(Direct::default()), AlignedBuffer::default());
+            buffer.resize(1024);
+            let queue = PieceQueue::new(Some(Box::new(Idle(executed, Vec::new()))));
+            let piece = Piece { file: file.clone(), is_write, offset: 0, buffer };
+            let (_, outcome) = queue.begin(piece, &IoCounters::default()).wait();
+            (outcome.ok(), file.0.load(Relaxed))
+        }
+        for is_write in [true, false] {
+            assert_eq!(outcome(is_write, || Ok(1024)), (Some(1024), 0));
+            assert_eq!(outcome(is_write, || Ok(512)), (Some(1024), 1));
+            for kind in [ErrorKind::Interrupted, ErrorKind::WouldBlock] {
+                assert_eq!(outcome(is_write, move || Err(kind.into())), (Some(1024), 1));
+            }
+            let canceled = rustix::io::Errno::CANCELED.raw_os_error();
+            let executed = move || Err(io::Error::from_raw_os_error(canceled));
+            assert_eq!(outcome(is_write, executed), (Some(1024), 1));
+            assert_eq!(outcome(is_write, || Err(ErrorKind::StorageFull.into())), (None, 0));
+        }
+        // Only the end of a file is within a sector.
+        assert_eq!(outcome(false, || Ok(700)), (Some(700), 0));
+        assert_eq!(outcome(true, || Ok(700)), (Some(1024), 1));
+    }
+
     #[test]
     fn pieces_outlive_the_thread_that_began_them() {
         let folder = folder();

@@ -84,6 +84,11 @@ pub trait PlacementIndex: Send + Sync {
     fn heap_bytes(&self) -> usize;
 }
 
+/// Returns the heap memory of a list itself, in bytes.
+pub(crate) fn list_bytes<T>(list: &Vec<T>) -> usize {
+    size_of::<T>() * list.capacity()
+}
+
 /// A structure could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -168,6 +168,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_builder_holds_about_what_its_prefilter_takes() {
+        let mut builder = PrefilterBuilder::new(5_000, 90_000);
+        Numbers(3).sorted_placements(5_000).into_iter().for_each(|placement| builder.push(placement));
+        let (held, prefilter) = (builder.heap_bytes(), builder.finish());
+        let taken = prefilter.heap_bytes();
+        assert!((taken / 2..2 * taken).contains(&held), "{held} and {taken}");
+        assert_eq!(prefilter.prefixes(), 90_000);
+    }
+
+    #[test]
     fn merged_prefilters_have_the_keys_of_both_as_if_they_were_made_of_all() {
         let prefixes = prefixes_for(9_000.0, 4.0);
         let ((old, of_old), (young, of_young)) = (built(8_000, prefixes, 3), built(1_000, prefixes, 4));

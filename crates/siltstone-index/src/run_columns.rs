@@ -18,7 +18,7 @@
 //! that the block before is not read.
 
 use super::bloom::{BitSliced, FUNCTIONS_MAX, functions_of, rows_of};
-use super::{BuildError, DecodeError, PlacementIndex};
+use super::{BuildError, DecodeError, PlacementIndex, list_bytes};
 use crate::coding::Decoder;
 use std::ops::Range;
 
@@ -326,7 +326,7 @@ impl PlacementIndex for RunColumns {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.words.capacity() * 8 + self.first_blocks.capacity() * 4 + self.fences.capacity() * 2
+        list_bytes(&self.words) + list_bytes(&self.first_blocks) + list_bytes(&self.fences)
     }
 }
 
@@ -378,6 +378,19 @@ pub(super) mod tests {
                 assert!(read * 20 <= needed * 21, "{read} blocks for {needed}");
             }
         }
+    }
+
+    #[test]
+    fn columns_take_the_memory_of_their_bytes_and_a_builder_not_much_more() {
+        let mut builder = RunColumnsBuilder::new(SETTINGS, 600).unwrap();
+        for (block, placement) in (0..).zip(Numbers(3).sorted_placements(600)) {
+            builder.push(placement, block..block + 1).unwrap();
+        }
+        let (held, columns, mut bytes) = (builder.heap_bytes(), builder.finish(), Vec::new());
+        columns.encode(&mut bytes);
+        let header_bytes = 20;
+        assert_eq!(columns.heap_bytes(), bytes.len() - header_bytes);
+        assert!((columns.heap_bytes()..2 * columns.heap_bytes()).contains(&held), "{held}");
     }
 
     #[test]

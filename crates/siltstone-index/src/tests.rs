@@ -10,7 +10,8 @@ use super::perfect::{self, PerfectIndex};
 use super::prefilter::{self, Prefilter};
 use super::run_columns::{self, RunColumns, RunColumnsSettings};
 use super::testing::Numbers;
-use super::{DecodeError, PlacementIndex};
+use super::{DecodeError, PlacementIndex, list_bytes};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// A format with examples.
@@ -20,6 +21,10 @@ struct Format {
     examples: Vec<Vec<u8>>,
     /// Decodes a structure, looks up keys in it, and encodes it again.
     read: fn(&[u8]) -> Result<Vec<u8>, DecodeError>,
+    /// Returns the heap memory of a decoded structure.
+    memory: fn(&[u8]) -> Result<usize, DecodeError>,
+    /// How much more that is than the bytes.
+    more_bytes: RangeInclusive<i64>,
 }
 
 fn encoded<T>(structure: &T, encode: impl Fn(&T, &mut Vec<u8>)) -> Vec<u8> {
@@ -61,6 +66,8 @@ fn entropy_trie(golden: &'static str, coder: Coder) -> Format {
             look_up(&trie, trie.len().div_ceil(trie.settings().records_per_block.into()));
             Ok(encoded(&trie, EntropyTrie::encode))
         },
+        memory: |bytes| EntropyTrie::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: -48..=-36,
     }
 }
 
@@ -86,6 +93,8 @@ fn fences() -> Format {
             look_up(&fences, fences.blocks());
             Ok(encoded(&fences, Fences::encode))
         },
+        memory: |bytes| Fences::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: -37..=83,
     }
 }
 
@@ -101,6 +110,8 @@ fn perfect_index() -> Format {
             look_up(&index, index.outline().blocks());
             Ok(encoded(&index, PerfectIndex::encode))
         },
+        memory: |bytes| PerfectIndex::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: 79..=79,
     }
 }
 
@@ -116,6 +127,8 @@ fn hash_page() -> Format {
             }
             Ok(encoded(&page, HashPage::encode))
         },
+        memory: |bytes| HashPage::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: -12..=-12,
     }
 }
 
@@ -138,6 +151,8 @@ fn cuckoo_filter() -> Format {
             }
             Ok(encoded(&filter, CuckooFilter::encode))
         },
+        memory: |bytes| CuckooFilter::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: 4..=4,
     }
 }
 
@@ -148,6 +163,8 @@ fn ribbon_filter() -> Format {
         golden: "ribbon_filter.bin",
         examples: examples.map(|example| encoded(&filter(example), RibbonFilter::encode)).into(),
         read: |bytes| RibbonFilter::decode(bytes).map(|filter| read_filter(&filter)),
+        memory: |bytes| RibbonFilter::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: -20..=20,
     }
 }
 
@@ -158,6 +175,8 @@ fn ranged_filter() -> Format {
         golden: "ranged_filter.bin",
         examples: examples.map(|example| encoded(&filter(example), RangedFilter::encode)).into(),
         read: |bytes| RangedFilter::decode(bytes).map(|filter| read_filter(&filter)),
+        memory: |bytes| RangedFilter::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: 48..=276,
     }
 }
 
@@ -176,6 +195,8 @@ fn bloom_filters() -> Format {
             }
             Ok(encoded(&filters, BloomFilters::encode))
         },
+        memory: |bytes| BloomFilters::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: -8..=144,
     }
 }
 
@@ -195,6 +216,8 @@ fn run_columns() -> Format {
             }
             Ok(encoded(&columns, RunColumns::encode))
         },
+        memory: |bytes| RunColumns::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: -20..=-20,
     }
 }
 
@@ -210,6 +233,8 @@ fn prefilter() -> Format {
             assert!(found <= 50 && prefilter.merged(&prefilter).is_some());
             Ok(encoded(&prefilter, Prefilter::encode))
         },
+        memory: |bytes| Prefilter::decode(bytes).map(|decoded| decoded.heap_bytes()),
+        more_bytes: -3..=5,
     }
 }
 
@@ -244,7 +269,7 @@ fn bytes_are_the_golden_ones() {
 
 #[test]
 fn what_was_encoded_is_decoded_and_nothing_shorter_or_longer() {
-    for Format { golden, examples, read } in formats() {
+    for Format { golden, examples, read, .. } in formats() {
         for bytes in examples {
             assert!(read(&bytes).unwrap() == bytes, "{golden}");
             for end in (0..bytes.len()).filter(|end| *end < 200 || end % 17 == 0 || end + 1 == bytes.len()) {
@@ -257,7 +282,7 @@ fn what_was_encoded_is_decoded_and_nothing_shorter_or_longer() {
 
 #[test]
 fn damaged_bytes_are_refused_or_harmless() {
-    for Format { golden, examples, read } in formats() {
+    for Format { golden, examples, read, .. } in formats() {
         let mut decoded = 0;
         for bytes in examples {
             let stride = (bytes.len() / 100).max(1);
@@ -271,4 +296,20 @@ fn damaged_bytes_are_refused_or_harmless() {
         }
         assert!(decoded > 0, "{golden}: no damage goes unnoticed, so none was tested");
     }
+}
+
+#[test]
+fn a_decoded_structure_takes_as_much_memory_as_its_bytes_without_headers_and_with_fields() {
+    for Format { golden, examples, memory, more_bytes, .. } in formats() {
+        for bytes in examples {
+            let more = memory(&bytes).unwrap() as i64 - bytes.len() as i64;
+            assert!(more_bytes.contains(&more), "{golden}: {more} more than {}", bytes.len());
+        }
+    }
+}
+
+#[test]
+fn a_list_takes_the_memory_of_the_elements_that_it_has_room_for() {
+    let list: Vec<u32> = Vec::with_capacity(1_000);
+    assert_eq!(list_bytes(&list), 4_000);
 }

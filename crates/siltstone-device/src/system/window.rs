@@ -24,8 +24,8 @@ use std::ptr;
 /// The bytes that are reserved and mapped at a time: as many as the file has, within these limits.
 const WINDOW_BYTES_MIN: usize = 16 << 10;
 const WINDOW_BYTES_MAX: usize = 1 << 20;
-/// The maximum number of bytes that are made writable at a time.
-const READY_BYTES_MAX: usize = 64 << 10;
+/// The maximum number of bytes that are made writable at a time: 64 KiB.
+const READY_BYTES_MAX: usize = 65_536;
 /// The number of bytes that are made writable after a sync. More would be written by the next sync, as zeros. Windows
 /// begin at multiples of it, so systems with larger pages refuse them.
 const READY_BYTES_MIN: usize = 4 << 10;

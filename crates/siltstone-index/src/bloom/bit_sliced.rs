@@ -6,8 +6,8 @@
 //! ```
 
 use super::{COLUMNS_MAX, FUNCTIONS_MAX, ROWS_MAX};
-use crate::BuildError;
 use crate::coding::mix;
+use crate::{BuildError, list_bytes};
 
 /// The words of a row at most.
 const ROW_WORDS: usize = COLUMNS_MAX as usize / 64;
@@ -250,7 +250,7 @@ impl BitSliced {
 
     /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        size_of::<u64>() * self.words.capacity()
+        list_bytes(&self.words)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::bit_sliced::Shape;
 use super::{BitSliced, COLUMNS_MAX, Columns, FUNCTIONS_MAX};
 use crate::coding::Decoder;
-use crate::{BuildError, DecodeError};
+use crate::{BuildError, DecodeError, list_bytes};
 
 const STRUCTURE: &str = "Bloom filters";
 const MAGIC: [u8; 4] = *b"SSBF";
@@ -105,8 +105,7 @@ impl BloomFilters {
 
     /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        let groups = size_of::<BitSliced>() * self.groups.capacity();
-        groups + self.groups.iter().map(BitSliced::heap_bytes).sum::<usize>()
+        list_bytes(&self.groups) + self.groups.iter().map(BitSliced::heap_bytes).sum::<usize>()
     }
 
     /// Returns the length of the encoded filters, in bytes.

@@ -141,3 +141,42 @@ impl<'a> Decoder<'a> {
         self.check(0, left == 0, || "the end".into(), || format!("{left} more bytes"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoder() -> Decoder<'static> {
+        Decoder::new("list", b"LIST\x02\x00\x07\x08\x09", *b"LIST", 2).unwrap()
+    }
+
+    fn message<T: std::fmt::Debug>(result: Result<T, DecodeError>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_error_names_the_structure_the_offset_and_the_bytes_that_are_left() {
+        let other = |magic, version| message(Decoder::new("list", b"LIST\x02\x00", magic, version));
+        assert!(other(*b"TREE", 2).starts_with("list: at byte 0: expected the magic [54, 52, 45, 45]"));
+        assert_eq!(other(*b"LIST", 3), "list: at byte 4: expected version 3, got 2");
+        assert_eq!(
+            message(decoder().u32("a length")),
+            "list: at byte 6: expected 4 bytes of a length, got 3 bytes"
+        );
+        let mut read = decoder();
+        assert_eq!((read.u8("a width").unwrap(), read.is_at_end()), (7, false));
+        let refused = read.check(1, false, || "at most 6".into(), || "7".into());
+        assert_eq!(message(refused), "list: at byte 6: expected at most 6, got 7");
+        assert_eq!(message(read.end()), "list: at byte 7: expected the end, got 2 more bytes");
+        let mut read = decoder();
+        assert_eq!(read.take(3, "numbers").unwrap(), [7, 8, 9]);
+        assert!(read.is_at_end() && read.end().is_ok());
+    }
+
+    #[test]
+    fn a_number_of_bytes_that_no_memory_has_is_refused() {
+        assert!(decoder().arrays::<8>(u64::MAX, "numbers").is_err());
+        assert!(decoder().words(usize::MAX, "words").is_err());
+        assert!(decoder().arrays::<1>(4, "numbers").is_err() && decoder().arrays::<1>(3, "numbers").is_ok());
+    }
+}

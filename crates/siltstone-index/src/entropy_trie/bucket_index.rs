@@ -21,6 +21,7 @@
 //! of the trie's memory.
 
 use crate::coding::{DecodeError, Decoder};
+use crate::list_bytes;
 
 /// The buckets per line.
 const LINE_BUCKETS: usize = 28;
@@ -206,9 +207,7 @@ impl BucketIndex {
 
     /// Returns the heap memory, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Line>() * self.lines.capacity()
-            + size_of::<Offsets>() * self.upper.capacity()
-            + size_of::<WideLine>() * self.wide.capacity()
+        list_bytes(&self.lines) + list_bytes(&self.upper) + list_bytes(&self.wide)
     }
 
     /// Appends the encoded index.

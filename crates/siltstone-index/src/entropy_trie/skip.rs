@@ -233,6 +233,13 @@ mod tests {
     }
 
     #[test]
+    fn a_step_takes_most_of_the_bits_of_its_window() {
+        let entries = skip_table().rows[1..].as_flattened();
+        let taken = entries.iter().map(|entry| entry & 63).sum::<u32>() as f64 / entries.len() as f64;
+        assert!((6.1..6.4).contains(&taken), "{taken}");
+    }
+
+    #[test]
     fn steps_leave_an_empty_and_a_full_stack_alone() {
         for stack in [Stack(0), Stack(u64::MAX >> 4)] {
             let (mut after, mut window, mut entries) = (stack, 0x5555, 0);

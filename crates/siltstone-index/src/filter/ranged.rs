@@ -3,7 +3,7 @@
 
 use super::{Filter, RibbonBuilder, RibbonFilter};
 use crate::coding::Decoder;
-use crate::{BuildError, DecodeError};
+use crate::{BuildError, DecodeError, list_bytes};
 
 const STRUCTURE: &str = "ranged ribbon filter";
 const MAGIC: [u8; 4] = *b"SSRR";
@@ -81,8 +81,8 @@ impl RangedFilterBuilder {
     /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.filters.iter().map(Filter::heap_bytes).sum::<usize>()
-            + self.filters.capacity() * size_of::<RibbonFilter>()
-            + self.keys.capacity() * size_of::<(u64, u64)>()
+            + list_bytes(&self.filters)
+            + list_bytes(&self.keys)
     }
 }
 
@@ -179,5 +179,18 @@ pub(crate) mod tests {
         builder.push(u64::MAX, 0).unwrap();
         assert!(matches!(builder.push(0, 0), Err(BuildError::OutOfOrder { .. })));
         assert!(RangedFilterBuilder::new(1, 33).is_err());
+    }
+
+    #[test]
+    fn a_builder_holds_the_filters_of_the_ranges_before_and_the_keys_of_one() {
+        let keys = Numbers(4).sorted_keys(9_000);
+        let mut builder = RangedFilterBuilder::new(9_000, 12).unwrap();
+        assert_eq!(builder.heap_bytes(), 0);
+        keys.iter().for_each(|&(placement, fingerprint)| builder.push(placement, fingerprint).unwrap());
+        let (held, keys_bytes) = (builder.heap_bytes(), builder.keys.capacity() * 16);
+        let filter = builder.finish().unwrap();
+        assert_eq!(filter.filters.len(), 3);
+        let filters_bytes = held - keys_bytes;
+        assert!((filter.heap_bytes() / 2..filter.heap_bytes()).contains(&filters_bytes), "{filters_bytes}");
     }
 }

@@ -3,6 +3,7 @@
 //! Lookups share a page, so they set bits atomically. Everything else has the page to itself. A lost or a wrong mark
 //! costs no more than a record that stays too long or leaves too early, so the order of memory does not matter.
 
+use crate::list_bytes;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The memory of the marks of a page besides their words of 64 marks, in bytes.
@@ -103,7 +104,7 @@ impl Marks {
 
     /// Returns the heap memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        let bytes = |words: &Words| size_of::<Words>() + words.0.capacity() * size_of::<AtomicU64>();
+        let bytes = |words: &Words| size_of::<Words>() + list_bytes(&words.0);
         self.0.as_ref().map_or(0, |words| bytes(words))
     }
 }

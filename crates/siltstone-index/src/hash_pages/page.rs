@@ -12,9 +12,9 @@
 
 use super::bit_array::{add, close, get, open, set};
 use super::marks::Marks;
-use crate::DecodeError;
 use crate::bits::select_in_word;
 use crate::coding::Decoder;
+use crate::{DecodeError, list_bytes};
 use std::ops::Range;
 
 const STRUCTURE: &str = "hash page";
@@ -383,7 +383,7 @@ impl HashPage {
 
     /// Returns the heap memory of the page, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.words.capacity() * size_of::<u64>() + self.marks.heap_bytes()
+        list_bytes(&self.words) + self.marks.heap_bytes()
     }
 
     /// Appends the encoded page (`docs/formats/hash_page.md`).

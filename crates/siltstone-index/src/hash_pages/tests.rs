@@ -154,6 +154,8 @@ fn pages_are_split_so_that_none_is_much_longer_than_the_average() {
     assert_eq!(index.pages().len() as u64, 200_000_u64.div_ceil(PAGE_ENTRIES));
     let longest = index.pages().iter().map(|page| page.len()).max().unwrap();
     assert!(longest < 2 * PAGE_ENTRIES as usize, "a page has {longest} entries");
+    let bytes: usize = index.pages().iter().map(|page| page.heap_bytes()).sum();
+    assert_eq!(index.page_bytes, bytes);
     assert!(index.entries().is_sorted_by_key(|(hash, _)| hash));
 }
 

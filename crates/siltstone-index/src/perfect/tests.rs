@@ -174,6 +174,22 @@ fn an_outline_locates_as_the_index_does_from_the_bytes_that_it_names() {
 }
 
 #[test]
+fn the_first_block_of_a_bucket_has_its_first_record() {
+    for (count, records_per_block) in [(1, 4), (5_000, 1), (5_000, 4), (9_000, 256)] {
+        let index = built_in_blocks(count, records_per_block);
+        let outline = index.outline();
+        let placements = Numbers(count as u64).sorted_placements(count);
+        for placement in &placements {
+            let is_before = |other: &u64| outline.bucket_of(*other) < outline.bucket_of(*placement);
+            let before = placements.partition_point(is_before);
+            let block = before / records_per_block as usize;
+            assert_eq!(outline.first_block_of_bucket(*placement), block as u64);
+        }
+    }
+    assert_eq!(built_in_blocks(0, 4).outline().first_block_of_bucket(5), 0);
+}
+
+#[test]
 fn small_buckets_are_solved_too_for_a_fraction_of_a_bit() {
     for (records_per_block, bucket_records, bits_max) in [(4, 128, 0.78), (4, 64, 0.88), (16, 64, 0.52)] {
         let settings = PerfectIndexSettings { expected_records: 20_000, records_per_block, bucket_records };

@@ -316,6 +316,18 @@ fn a_batch_and_pieces_in_the_background_make_no_call_where_the_system_has_a_ring
 }
 
 #[test]
+fn the_error_of_a_piece_is_that_of_the_system_also_from_a_ring() {
+    let folder = folder();
+    std::fs::write(folder.path().join("read"), b"bytes").unwrap();
+    let file = std::fs::File::open(folder.path().join("read")).unwrap();
+    let backend = Arc::new(Counted { file, calls: AtomicUsize::new(0) });
+    let queue = PieceQueue::new(crate::system::ring::executor());
+    let piece = Piece { file: backend, is_write: true, offset: 0, buffer: aligned(b"other") };
+    let error = queue.begin(piece, &IoCounters::default()).wait().1.unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::BADF.raw_os_error()));
+}
+
+#[test]
 fn files_are_set_aside_under_the_first_number_that_no_file_and_no_directory_has() {
     let folder = folder();
     let directory = directory(folder.path());

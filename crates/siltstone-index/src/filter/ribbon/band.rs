@@ -2,6 +2,7 @@
 //! equation takes it. Back substitution follows at the end.
 
 use super::{Equation, ROWS_PER_BLOCK};
+use crate::list_bytes;
 
 /// The result of adding an equation.
 pub(super) enum Outcome {
@@ -55,7 +56,7 @@ impl Band {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.coefficients.capacity() * size_of::<u64>() + self.values.capacity() * size_of::<u32>()
+        list_bytes(&self.coefficients) + list_bytes(&self.values)
     }
 
     /// Appends the blocks of a solution: for each 64 rows a word per column. Free rows are 0.

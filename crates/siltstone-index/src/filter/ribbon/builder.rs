@@ -6,7 +6,7 @@ use super::{
     BUMP_ALL, Equation, LAYERS_MAX, LISTED_MAX, Layer, LayerKey, ROWS_PER_BUCKET, ROWS_PER_THRESHOLD,
     RibbonFilter, blocks_for, is_bumped,
 };
-use crate::BuildError;
+use crate::{BuildError, list_bytes};
 
 /// Takes the keys of a [`RibbonFilter`] in the order of their placements, with about 13 bytes of memory per key.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl RibbonBuilder {
     /// Returns the memory of the builder, in bytes, also while it finishes, without that of the filter.
     pub fn heap_bytes(&self) -> usize {
         let first = self.first.as_ref().map_or(0, LayerBuilder::heap_bytes);
-        first + self.rest.capacity() * size_of::<LayerKey>()
+        first + list_bytes(&self.rest)
     }
 }
 
@@ -189,7 +189,8 @@ impl LayerBuilder {
 
     fn heap_bytes(&self) -> usize {
         self.band.heap_bytes()
-            + self.thresholds.capacity()
-            + (self.bumped.capacity() + self.pending.capacity()) * size_of::<LayerKey>()
+            + list_bytes(&self.thresholds)
+            + list_bytes(&self.bumped)
+            + list_bytes(&self.pending)
     }
 }

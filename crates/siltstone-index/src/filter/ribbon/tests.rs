@@ -105,3 +105,23 @@ fn a_filter_without_low_placements_takes_less_and_contains_the_others_at_the_sam
     let few = RibbonFilter::new(keys[..9].iter().copied(), 9).unwrap();
     assert_contains_all(&few.without_before(u64::MAX), &keys[..9]);
 }
+
+#[test]
+fn a_builder_holds_the_equations_of_its_rows_and_the_keys_that_wait() {
+    for expected in [30_000, 0] {
+        let mut builder = RibbonBuilder::new(expected, 12).unwrap();
+        let before = builder.heap_bytes();
+        Numbers(5).sorted_keys(30_000).into_iter().for_each(|(p, f)| builder.push(p, f).unwrap());
+        let held = builder.heap_bytes();
+        if expected == 0 {
+            // A list of keys of 16 bytes, which grows by doubling.
+            assert!(before == 0 && (480_000..960_000).contains(&held), "{held}");
+        } else {
+            // A coefficient and a value for each row, a threshold for each bucket, and some keys.
+            assert!(
+                (330_000..350_000).contains(&before) && (1_000..40_000).contains(&(held - before)),
+                "{before} {held}"
+            );
+        }
+    }
+}
