@@ -318,15 +318,12 @@ impl Partitions {
     fn log_reach_bytes(&self, state: &PartitionState) -> u64 {
         let sorted_bytes = state.view.sorted.as_ref().map_or(0, |(_, store)| store.file().length());
         let data_bytes = self.partitions.len() as u64 * sorted_bytes;
-        let most = policy::log_reach_bytes(&self.configuration.settings, data_bytes);
-        // A LogStore that extends over more than all of them would, full of different keys, has mostly overwritten
-        // ones.
         let record_bytes = match self.stored_record_bytes.load(Relaxed) {
             0 => policy::LOG_RECORD_BYTES,
             known => known,
         };
         let full = u64::from(state.active.slots()) * record_bytes * self.partitions.len() as u64;
-        most.min(data_bytes.max(full + full / 2).max(policy::LOG_REACH_MIN))
+        policy::log_reach_bytes(&self.configuration.settings, data_bytes, full)
     }
 
     /// Returns how many bytes puts leave free. A merge writes a partition before it frees what it replaces: one of the

@@ -236,6 +236,17 @@ mod tests {
     }
 
     #[test]
+    fn the_shape_of_a_database_is_that_of_its_header() {
+        let shape = |header: &Header| {
+            let Shape { fixed, hashed_keys, expiring, partitions, block_bytes, .. } = header.shape();
+            (fixed, hashed_keys, expiring, partitions, block_bytes)
+        };
+        assert_eq!(shape(&HEADER), (Some((20, 44)), false, true, 16, 4096));
+        let hashed = Header { hasher: KeyHasher::Identity, partitions_log2: 0, ..HEADER };
+        assert_eq!(shape(&hashed), (Some((20, 44)), true, true, 1, 4096));
+    }
+
+    #[test]
     fn only_values_of_any_length_are_compressed() {
         let layout = RecordLayout { fixed: None, expiring: true };
         let header = Header { layout, compression: Compression::Zstd { level: 3 }, ..HEADER };

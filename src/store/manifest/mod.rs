@@ -482,11 +482,11 @@ fn impossible<E: Debug>(file: &File, offset: u64, edit: &E) -> Error {
     file.corrupt(offset, "an edit that is possible in the state before it", format!("{edit:?}"))
 }
 
-/// Returns an error if a later commit follows the last intact one: only one incomplete commit may follow it. Takes time
-/// in proportion to the bytes after it, whatever lengths they claim.
+/// Returns an error if a later commit than the next one follows the last intact one: only one incomplete commit may
+/// follow it. Takes time in proportion to the bytes after it, whatever lengths they claim.
 fn refuse_loss(file: &File, bytes: &[u8], end: usize, sequence: u64) -> Result<()> {
     let mut sums = RangeChecksums::new(file, end as u64..bytes.len() as u64);
-    for at in end + 1..bytes.len() {
+    for at in end..bytes.len() {
         let Some(claim) = CommitClaim::of(&bytes[at..]) else { break };
         let start = at as u64 + 4;
         sums.forget_before(start);

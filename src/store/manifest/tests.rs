@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::silt::live::{Edit, LiveStores, Manifest, Role, StoreEntry};
 use crate::key::{KeyHasher, RecordLayout};
+use crate::names::LogClass;
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_index::coding::checksum::Secret;
 use siltstone_index::coding::checksum::work::summed_bytes;
@@ -110,8 +111,12 @@ fn a_file_that_is_longer_than_a_manifest_is_damage() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     Manifest::create(&directory, &HEADER).unwrap();
     let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
-    file.write(Purpose::Manifest, MANIFEST_BYTES_MAX + 1, b"x").unwrap();
-    let opened = Manifest::read(&directory, MANIFEST_NAME).map(drop);
+    let mut read = |length| {
+        file.write(Purpose::Manifest, length - 1, b"x").unwrap();
+        Manifest::read(&directory, MANIFEST_NAME).map(drop)
+    };
+    assert!(read(MANIFEST_BYTES_MAX).is_ok());
+    let opened = read(MANIFEST_BYTES_MAX + 1);
     assert!(matches!(opened, Err(Error::Corrupt { offset: MANIFEST_BYTES_MAX, .. })), "{opened:?}");
 }
 
@@ -278,4 +283,254 @@ fn kept_settings_are_read_again_also_after_a_rewrite_and_in_a_copy() {
     let long = settings(&[("ratio", &"1".repeat(256))]);
     assert!(matches!(manifest.keep(&long), Err(Error::Setting { .. })));
     assert!(manifest.check().unwrap().is_empty());
+}
+
+fn memory() -> Directory {
+    Directory::new(MemoryDirectory::default(), Access::Buffered)
+}
+
+/// Returns the bytes of a file.
+fn bytes_of(directory: &Directory, name: &str) -> Vec<u8> {
+    let file = directory.open(name, Access::Buffered).unwrap();
+    let length = file.length().unwrap() as usize;
+    file.read(Purpose::Recover, 0, length, &mut AlignedBuffer::default()).unwrap().to_vec()
+}
+
+/// Writes a file over one that may exist.
+fn put_file(directory: &Directory, name: &str, bytes: &[u8]) {
+    let _ = directory.remove(name);
+    directory.create(name, Access::Buffered).unwrap().write(Purpose::Manifest, 0, bytes).unwrap();
+}
+
+/// Makes a directory with one manifest and the mirror of another one.
+fn mirrored_from(manifest: &Directory, mirror: &Directory) -> Directory {
+    let directory = memory();
+    put_file(&directory, MANIFEST_NAME, &bytes_of(manifest, MANIFEST_NAME));
+    put_file(&directory, MIRROR_NAME, &bytes_of(mirror, MIRROR_NAME));
+    directory
+}
+
+/// Makes a database whose first partition is converted, and whose log is synced, up to these positions.
+fn database(header: &Header, converted_to: u64, log_synced: u64) -> Directory {
+    let directory = memory();
+    let mut live = LiveStores::empty(header);
+    live.apply(&Edit { converted_to, ..edit(0, &[], &[]) }).unwrap();
+    Manifest::replace(&directory, header, live, &KeptSettings::new(), log_synced).unwrap();
+    directory
+}
+
+fn opens(directory: &Directory) -> bool {
+    match Manifest::open(directory) {
+        Ok(_) => true,
+        Err(Error::Corrupt { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn the_newest_segment_of_the_log_of_users_decides_between_a_manifest_and_a_mirror_of_two_databases() {
+    let other = Header { database_id: 9, ..HEADER };
+    let directory = mirrored_from(&database(&HEADER, 0, 0), &database(&other, 0, 50));
+    // Whether the manifest opens, the id of the header that is read, and the id and the damage with the mirror's help.
+    let decided = || {
+        let (manifest, damage) = Manifest::open_or_mirror(&directory).unwrap();
+        let header = Header::read(&directory).unwrap().unwrap();
+        (opens(&directory), header.database_id, manifest.header().database_id, damage.len())
+    };
+    assert_eq!(decided(), (true, 7, 7, 1), "without a log");
+    let segment = |class, base, header: &Header| {
+        let format = header.log_format().of(class);
+        let bytes = format.header(base, Default::default()).encode();
+        put_file(&directory, &format.segment_name(base), &bytes);
+    };
+    segment(LogClass::User, 100, &other);
+    assert_eq!(decided(), (false, 9, 9, 1));
+    segment(LogClass::User, 200, &HEADER);
+    assert_eq!(decided(), (true, 7, 7, 1));
+    segment(LogClass::Moved(1), 900, &other);
+    assert_eq!(decided(), (true, 7, 7, 1), "a log of moved records");
+    segment(LogClass::User, 300, &Header { database_id: 11, ..HEADER });
+    assert_eq!(decided(), (true, 7, 7, 1), "a segment of a third database");
+    // A crash came before the header of the newest segment was written.
+    let newest = other.log_format().segment_name(400);
+    let header = other.log_format().header(400, Default::default()).encode();
+    put_file(&directory, &newest, &header[..header.len() - 1]);
+    assert_eq!(decided(), (true, 7, 7, 1));
+    put_file(&directory, &newest, &header);
+    assert_eq!(decided(), (false, 9, 9, 1));
+}
+
+#[test]
+fn a_mirror_is_ahead_if_its_log_or_a_partition_is_known_to_a_higher_position() {
+    let manifest = database(&HEADER, 10, 20);
+    let opens_with = |header, converted_to, log_synced| {
+        opens(&mirrored_from(&manifest, &database(header, converted_to, log_synced)))
+    };
+    assert!(opens_with(&HEADER, 10, 20) && opens_with(&HEADER, 9, 19));
+    assert!(!opens_with(&HEADER, 11, 20) && !opens_with(&HEADER, 10, 21));
+    assert!(opens_with(&Header { database_id: 9, ..HEADER }, 11, 21), "of another database");
+}
+
+#[test]
+fn a_longer_mirror_with_other_bytes_is_that_of_before_a_rewrite() {
+    let manifest = database(&HEADER, 10, 20);
+    let longer = database(&HEADER, 5, 20);
+    Manifest::open(&longer).unwrap().commit(&[Edit { converted_to: 10, ..edit(0, &[], &[]) }], 20).unwrap();
+    assert!(bytes_of(&longer, MANIFEST_NAME).len() > bytes_of(&manifest, MANIFEST_NAME).len());
+    put_file(&longer, MIRROR_NAME, &bytes_of(&longer, MANIFEST_NAME));
+    assert!(opens(&mirrored_from(&manifest, &longer)));
+    // With the same first commit, the manifest has lost the second one.
+    let mirror = bytes_of(&longer, MIRROR_NAME);
+    put_file(&longer, MANIFEST_NAME, &mirror[..mirror.len() - 1]);
+    assert!(!opens(&longer));
+}
+
+#[test]
+fn only_a_commit_with_one_of_the_next_numbers_shows_that_commits_before_it_are_lost() {
+    let opens_with = |distance, sequence| {
+        let directory = memory();
+        Manifest::create(&directory, &HEADER).unwrap();
+        let mut manifest = Manifest::open(&directory).unwrap();
+        manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
+        let mut bytes = vec![0; distance];
+        let commit = Commit { log_synced: 0, settings: KeptSettings::new(), edits: Vec::new() };
+        commit.encode::<LiveStores>(sequence, &mut bytes);
+        let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+        file.write(Purpose::Manifest, manifest.length(), &bytes).unwrap();
+        opens(&directory)
+    };
+    // The first two have the numbers 0 and 1.
+    for distance in [0, 1, 7] {
+        assert_eq!([1, 3, 65, 66].map(|sequence| opens_with(distance, sequence)), [true, false, false, true]);
+    }
+    assert!(opens_with(1, 2), "the next one, at another place");
+}
+
+#[test]
+fn a_manifest_is_read_once_and_twice_before_an_incomplete_commit_is_left_out() {
+    let directory = memory();
+    Manifest::create(&directory, &HEADER).unwrap();
+    let reads = || {
+        let before = directory.io().of(Purpose::Recover).reads;
+        Manifest::read(&directory, MANIFEST_NAME).unwrap();
+        directory.io().of(Purpose::Recover).reads - before
+    };
+    assert_eq!(reads(), 1);
+    let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
+    file.write(Purpose::Manifest, file.length().unwrap(), &[0]).unwrap();
+    assert_eq!(reads(), 2);
+}
+
+#[test]
+fn a_commit_with_a_position_that_no_log_has_is_damage() {
+    for (log_synced, is_read) in [(POSITION_MAX, true), (POSITION_MAX + 1, false)] {
+        assert_eq!(opens(&database(&HEADER, 0, log_synced)), is_read);
+    }
+}
+
+#[test]
+fn a_database_is_unused_until_it_had_a_file_or_converted_a_part_of_its_log() {
+    let is_unused = |edits: &[Edit]| {
+        let directory = memory();
+        Manifest::create(&directory, &HEADER).unwrap();
+        let mut manifest = Manifest::open(&directory).unwrap();
+        edits.iter().for_each(|edit| manifest.commit(std::slice::from_ref(edit), 0).unwrap());
+        Manifest::open(&directory).unwrap().is_unused()
+    };
+    let store = |removed: &[u64], added: &[(u64, Role)]| Edit { converted_to: 0, ..edit(0, removed, added) };
+    assert!(is_unused(&[]));
+    assert!(!is_unused(&[edit(0, &[], &[])]), "only converted");
+    assert!(!is_unused(&[store(&[], &[(1, Role::Sorted)]), store(&[1], &[])]), "its file was removed");
+}
+
+#[test]
+fn a_manifest_is_rewritten_when_it_is_longer_than_its_limit_and_its_mirror_counts_as_well() {
+    let directory = memory();
+    Manifest::create(&directory, &HEADER).unwrap();
+    let manifest = Manifest::open(&directory).unwrap();
+    assert_eq!(
+        (manifest.disk_bytes(), manifest.length()),
+        (Manifest::empty_length(), Manifest::empty_length())
+    );
+    let limit = manifest.length();
+    let mut manifest = manifest.rewrite_beyond(limit);
+    manifest.make_durable().unwrap();
+    manifest.mirror().unwrap();
+    let mut add = |number| {
+        manifest.commit(&[edit(0, &[], &[(number, Role::HashOrdered)])], 0).unwrap();
+        let lengths = [MANIFEST_NAME, MIRROR_NAME].map(|name| directory.length_of(name).unwrap());
+        assert_eq!(manifest.disk_bytes(), lengths.iter().sum::<u64>());
+        (manifest.length(), Manifest::read(&directory, MANIFEST_NAME).unwrap().sequence)
+    };
+    let (appended, commits) = add(1);
+    assert!(appended > limit && commits == 2);
+    let (rewritten, commits) = add(2);
+    // Another store in the one commit that there is.
+    assert!(rewritten < appended && commits == 1);
+}
+
+#[test]
+fn a_manifest_of_the_maximum_length_is_written_and_read() {
+    let directory = memory();
+    let mut live = LiveStores::empty(&HEADER);
+    let stores: Vec<_> = (1..246_000).map(|number| (number, Role::HashOrdered)).collect();
+    live.apply(&edit(0, &[], &stores)).unwrap();
+    let replace = |settings: &KeptSettings| Manifest::replace(&directory, &HEADER, live.clone(), settings, 0);
+    replace(&KeptSettings::new()).unwrap();
+    // Settings that make it as long as wanted: 2 bytes for the lengths of each name and value.
+    let of_length = |bytes: u64| -> KeptSettings {
+        let count = bytes / 200 + 1;
+        let text = |number| "x".repeat((bytes / count + u64::from(number < bytes % count) - 6) as usize);
+        (0..count).map(|number| (format!("{number:04}"), text(number))).collect()
+    };
+    let left = MANIFEST_BYTES_MAX - Manifest::open(&directory).unwrap().length();
+    replace(&of_length(left)).unwrap();
+    assert_eq!(Manifest::open(&directory).unwrap().length(), MANIFEST_BYTES_MAX);
+    assert!(matches!(replace(&of_length(left + 1)), Err(Error::Io { .. })));
+    // A commit without edits has as many bytes as an empty manifest without its header.
+    replace(&KeptSettings::new()).unwrap();
+    let empty_commit = Manifest::empty_length() - HEADER_BYTES as u64;
+    let mut manifest = Manifest::open(&directory).unwrap().rewrite_beyond(u64::MAX);
+    manifest.make_durable().unwrap();
+    manifest.keep(&of_length(left - empty_commit)).unwrap();
+    assert_eq!((manifest.length(), Manifest::open(&directory).unwrap().sequence), (MANIFEST_BYTES_MAX, 2));
+    manifest.keep(&of_length(left)).unwrap();
+    assert_eq!(Manifest::open(&directory).unwrap().sequence, 1, "it was rewritten");
+}
+
+#[test]
+fn a_check_accepts_what_a_crash_leaves_in_a_directory_that_is_only_read() {
+    let backend = MemoryDirectory::default();
+    let writable = Directory::new(backend.clone(), Access::Buffered);
+    let read_only = Directory::new(backend, Access::Buffered).read_only();
+    Manifest::create(&writable, &HEADER).unwrap();
+    let mut manifest = Manifest::open(&writable).unwrap();
+    let before = bytes_of(&writable, MIRROR_NAME);
+    manifest.make_durable().unwrap();
+    manifest.commit(&[edit(0, &[], &[(1, Role::HashOrdered)])], 0).unwrap();
+    let after = bytes_of(&writable, MIRROR_NAME);
+    // How many errors a check finds that may write, and one that may not.
+    let wrong = || {
+        [&writable, &read_only].map(|directory| {
+            Manifest::read(directory, MANIFEST_NAME).map(|manifest| manifest.check().unwrap().len()).unwrap()
+        })
+    };
+    assert_eq!(wrong(), [0, 0]);
+    put_file(&writable, MIRROR_NAME, &before);
+    assert_eq!(wrong(), [1, 0], "a mirror that is behind");
+    put_file(
+        &writable,
+        MIRROR_NAME,
+        &bytes_of(&database(&Header { database_id: 9, ..HEADER }, 0, 0), MIRROR_NAME),
+    );
+    assert_eq!(wrong(), [1, 1], "a mirror of another database");
+    writable.remove(MIRROR_NAME).unwrap();
+    assert_eq!(wrong(), [1, 0], "no mirror");
+    // What an open manifest finds if another one was written in its place.
+    put_file(&writable, MIRROR_NAME, &after);
+    let opened = [&writable, &read_only].map(|directory| Manifest::read(directory, MANIFEST_NAME).unwrap());
+    put_file(&writable, MANIFEST_NAME, &before);
+    assert_eq!(opened.each_ref().map(|manifest| manifest.check().unwrap().len()), [1, 1]);
+    writable.remove(MANIFEST_NAME).unwrap();
+    assert_eq!(opened.each_ref().map(|manifest| manifest.check().unwrap().len()), [1, 1]);
 }

@@ -34,10 +34,10 @@ pub const LOG_STORES_MIN: f64 = 0.5;
 /// LogStores of records larger than this, in bytes, have more slots, in proportion: the index then takes less memory
 /// per byte of data, and fewer conversions save writes.
 pub const LOG_RECORD_BYTES: u64 = 512;
-/// A LogStore may extend over this many bytes of the log in any case.
-pub const LOG_REACH_MIN: u64 = 1 << 20;
 /// The maximum factor of that.
 pub const LOG_SLOTS_FACTOR_MAX: u64 = 2;
+/// A LogStore may extend over this many bytes of the log in any case.
+const LOG_REACH_MIN: u64 = 1 << 20;
 /// The share by which the bound may be exceeded before writers have to wait.
 const EXCESS_MAX: f64 = 0.1;
 /// HashStores hold at most this share of the keys that only they are assumed to have. Without this limit a store that
@@ -423,8 +423,15 @@ pub const TABLES_SLOTS_MIN: u32 = 1024;
 
 /// Returns the maximum number of bytes of log that a LogStore spans, for a database of this size. With a limit that
 /// does not grow with the data, LogStores would be converted before they are full, into ever more HashStores.
-pub(super) fn log_reach_bytes(settings: &PartitionSettings, data_bytes: u64) -> u64 {
+fn log_reach_bytes_max(settings: &PartitionSettings, data_bytes: u64) -> u64 {
     (settings.log_bytes_max / 2).max(data_bytes / LOG_PART_OF_DATA)
+}
+
+/// Returns how many bytes of log a LogStore may span, for a database of this size whose LogStores together need
+/// `full_bytes` of log when they are full. One that spans more has mostly records that were overwritten.
+pub(super) fn log_reach_bytes(settings: &PartitionSettings, data_bytes: u64, full_bytes: u64) -> u64 {
+    let needed = data_bytes.max(full_bytes + full_bytes / 2).max(LOG_REACH_MIN);
+    log_reach_bytes_max(settings, data_bytes).min(needed)
 }
 
 /// The open files besides stores and the log: manifest and mirror, the directory and its lock, `USAGE`, and what one
@@ -456,7 +463,7 @@ pub(super) fn open_files(
     };
     // Waiting LogStores and active ones together span twice as much as one generation.
     let log_store_bytes = slots as u64 * record_bytes * u64::from(partitions);
-    let log_bytes = 2 * log_store_bytes.min(log_reach_bytes(settings, keys.saturating_mul(record_bytes)));
+    let log_bytes = 2 * log_store_bytes.min(log_reach_bytes_max(settings, keys.saturating_mul(record_bytes)));
     let segments = log_bytes / settings.log_segment_bytes + 2;
     u64::from(partitions) + hash_stores + segments + OTHER_FILES + FILES_OF_FURTHER_JOBS * further_jobs
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::engine::jobs::step_furthest_behind;
 use crate::engine::silt::partition_settings::filter_bits;
+use crate::key::KeyHash;
 use crate::store::FilterKind;
 
 fn counts(hash_records: &[u64], sorted_records: u64) -> Counts {
@@ -214,10 +215,16 @@ fn fewer_hash_stores_have_shorter_filters_and_as_many_false_positives_together()
 }
 
 #[test]
-fn a_log_store_reaches_over_a_share_of_the_data() {
+fn a_log_store_reaches_over_a_share_of_the_data_and_not_over_much_more_than_it_needs() {
     let settings = PartitionSettings::for_tests();
-    assert_eq!(log_reach_bytes(&settings, 1 << 30), 512 << 20);
-    assert_eq!(log_reach_bytes(&settings, 100 << 30), 10 << 30);
+    let of = |data_bytes, full_bytes| log_reach_bytes(&settings, data_bytes, full_bytes);
+    assert_eq!([1 << 30, 100 << 30].map(|data_bytes| of(data_bytes, 0)), [512 << 20, 10 << 30]);
+    // Of little data half as much again as full LogStores need, and a mebibyte in any case.
+    assert_eq!(
+        [0, 1 << 20, 2 << 20, 1 << 40].map(|full| of(0, full)),
+        [1 << 20, 3 << 19, 3 << 20, 512 << 20]
+    );
+    assert_eq!(of(5 << 20, 2 << 20), 5 << 20);
 }
 
 #[test]
@@ -415,4 +422,129 @@ fn jobs_that_need_the_columns_of_a_partition_keep_it_from_a_merge_and_a_merge_ke
     assert_eq!(counts.choose_chain(&chain()), Some(1));
     pass(&mut counts, 1, 0);
     assert_eq!((counts.choose_merge(&settings), counts.choose_chain(&chain())), (None, Some(2)));
+}
+
+#[test]
+fn a_partition_has_a_job_whichever_of_the_three_it_is() {
+    let merge = Some(Merging::default());
+    let works = [
+        Work { converts: true, ..Work::default() },
+        Work { chains: true, ..Work::default() },
+        Work { merge, ..Work::default() },
+    ];
+    assert!(works.iter().all(Work::is_any) && !Work::default().is_any());
+}
+
+#[test]
+fn young_records_count_as_keys_by_the_share_that_is_new_also_in_the_bound() {
+    let of = |merge_ratio, sorted_records| {
+        let settings = PartitionSettings { merge_ratio, ..settings() };
+        let counts = Counts { new_key_ratio: 0.25, ..counts(&[400, 1600], sorted_records) };
+        (counts.keys(), counts.hash_records_max(&settings))
+    };
+    // Half of the 2,000 merged keys and of the 500 new ones, times 0.3 · 3/2, and an eighth of 14.88 for each LogStore.
+    let (keys, bound) = of(0.3, 1000);
+    assert!(keys == 2500.0 && (bound - (0.225 * 2500.0 + 3.72)).abs() < 0.001, "{keys} and {bound}");
+    // With a high ratio, three fourths of the new keys at most.
+    let (_, bound) = of(4.0, 1000);
+    assert!((bound - (3.0 * 2000.0 + 0.75 * 500.0 + 3.72)).abs() < 0.001, "{bound}");
+    // Half of a LogStore for each partition, however few keys there are.
+    let empty = counts(&[0; 2], 0).hash_records_max(&settings());
+    assert!((empty - 14.88).abs() < 0.001, "{empty}");
+}
+
+#[test]
+fn a_partition_is_merged_when_its_records_exceed_the_bound_and_not_when_they_reach_it() {
+    let settings = PartitionSettings { merge_ratio: 0.5, log_slots_min: 0, ..settings() };
+    let chosen = |hash_records| counts(&[hash_records], 1000).choose_merge(&settings);
+    assert_eq!([500, 501].map(chosen), [None, Some(0)]);
+}
+
+#[test]
+fn a_partition_is_splintered_if_its_many_hash_stores_are_small_for_all_its_records() {
+    let settings = PartitionSettings { keys_per_log_slot: 5, ..settings() };
+    let is_splintered = |hash_stores, hash_records, sorted_records| {
+        PartitionCounts { hash_stores, hash_records, sorted_records, ..Default::default() }
+            .is_splintered(&settings, 0)
+    };
+    // A regular LogStore has 16 slots at least: a record for each HashStore is enough.
+    assert_eq!([48, 49].map(|records| is_splintered(49, records, 0)), [true, false]);
+    assert!(!is_splintered(48, 47, 0), "as many as may be");
+    // It has a slot for every fifth record of the partition, merged or not.
+    assert!(is_splintered(49, 1000, 1000) && !is_splintered(49, 1000, 100));
+}
+
+#[test]
+fn a_further_merge_of_chains_needs_its_share_of_the_runs_that_all_may_have() {
+    let settings =
+        PartitionSettings { chain: Some(ChainSettings { expected_keys: 0, ..chain() }), ..settings() };
+    let of_runs = |hash_stores| PartitionCounts {
+        hash_stores,
+        hash_records: 100 * hash_stores as u64,
+        ..Default::default()
+    };
+    // Three partitions with chains of 8 may have 12 runs, each 4 of them.
+    let mut counts = Counts { partitions: [10, 4, 3].map(of_runs).to_vec(), ..Counts::default() };
+    let mut chosen = Vec::new();
+    while let Some(number) = counts.choose_merge(&settings) {
+        chosen.push(number);
+        pass(&mut counts, number, 0);
+    }
+    assert_eq!(chosen, [0, 1]);
+}
+
+#[test]
+fn runs_have_garbage_if_they_exceed_the_space_of_their_keys() {
+    let partition = |sorted_records, hash_stores, hash_records| PartitionCounts {
+        sorted_records,
+        hash_stores,
+        hash_records,
+        ..Default::default()
+    };
+    // Of overwrites alone, half as many as the keys fit.
+    let chosen = [500, 501].map(|young| partition(1000, 2, young).has_garbage(0.0, 1.5));
+    assert_eq!(chosen, [false, true]);
+    assert!(!partition(0, 2, 501).has_garbage(0.0, 1.5), "nothing was merged before");
+}
+
+#[test]
+fn a_log_store_has_several_tables_from_1024_slots_on_each_of_whole_regions() {
+    let of = |log_slots_min, region_slots_max| {
+        let settings =
+            PartitionSettings { log_slots_min, region_slots_max, ..PartitionSettings::for_tests() };
+        let LogStoreSettings { table, tables, .. } = log_store_settings(&settings, 0, 0, 1 << 24, 32);
+        (tables, table.regions, 4 << table.buckets_per_region_log2)
+    };
+    assert_eq!([1023, 1024].map(|slots| of(slots, 1024).0), [1, LOG_TABLES_MAX]);
+    // A region is a table, but not larger than its maximum or a fourth of its slots.
+    assert_eq!(of(512, 1024), (1, 1, 512));
+    assert_eq!(of(512, 256), (1, 2, 256));
+    assert_eq!(of(1000, 64), (1, 4, 256));
+    // The tables share the maximum, and their slots are rounded to whole regions.
+    assert_eq!(of(1600, 1024), (4, 2, 256));
+    assert_eq!(of(1400, 1024), (4, 1, 256));
+}
+
+/// Returns a LogStore of the log from 1,000 on.
+fn log_store(records: u32) -> LogStore {
+    let table = CuckooSettings { regions: 1, buckets_per_region_log2: 6, tag_bits: 15 };
+    let mut store = LogStore::new(LogStoreSettings { table, tables: 1, position_bits: 20 }, 1_000).unwrap();
+    let mut random = fastrand::Rng::with_seed(3);
+    for position in 0..u64::from(records) {
+        let hash = KeyHash { placement: random.u64(..), fingerprint: random.u64(..) };
+        assert!(store.insert(hash, 1_000 + position).unwrap());
+    }
+    store
+}
+
+#[test]
+fn a_log_store_spans_twice_the_log_that_the_records_of_the_last_one_need() {
+    // With 100 bytes of log for each record, 1,000 slots need 100,000 bytes: 2^18 have room for twice as much.
+    let end = 1_000 + 64 * 100;
+    let last = log_store(64);
+    assert_eq!(log_bytes_per_record(&last, end), Some(100.0));
+    assert_eq!([1, 1_000, 2_000, u32::MAX].map(|slots| position_bits(&last, end, slots)), [16, 18, 19, 32]);
+    // A few records say nothing of the others.
+    let few = log_store(63);
+    assert_eq!((log_bytes_per_record(&few, end), position_bits(&few, end, 1_000)), (None, 20));
 }
