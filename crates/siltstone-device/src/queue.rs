@@ -257,6 +257,21 @@ mod tests {
     }
 
     /// The system cancels pieces of a thread that ends.
+    #[test]
+    fn an_appender_says_what_is_written_and_counts_the_memory_of_the_piece_in_flight() {
+        let folder = folder();
+        let file = create(&folder);
+        let in_flight = if file.overlaps(Purpose::Merge) { PIECE_BYTES } else { 0 };
+        let mut appender = Appender::new(file, Purpose::Merge, PIECE_BYTES);
+        let mut state = |bytes: usize| {
+            appender.append(&vec![7; bytes]).unwrap();
+            (appender.readable_bytes() as usize, appender.heap_bytes())
+        };
+        assert_eq!(state(PIECE_BYTES - 1), (0, PIECE_BYTES));
+        assert_eq!(state(2), (PIECE_BYTES - in_flight, PIECE_BYTES + in_flight));
+        assert_eq!(state(PIECE_BYTES), (2 * PIECE_BYTES - in_flight, PIECE_BYTES + in_flight));
+    }
+
     /// A direct file that counts the calls.
     #[derive(Default)]
     struct Direct(AtomicUsize);

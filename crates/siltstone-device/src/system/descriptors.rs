@@ -431,6 +431,28 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_read_between_all_others_is_rarely_closed() {
+        let folder = folder();
+        let directory = directory(folder.path(), 20);
+        let files: Vec<File> = (0..200).map(|number| create(&directory, number, Access::Buffered)).collect();
+        files.iter().for_each(|file| file.sync(Purpose::Log).unwrap());
+        let is_open = || {
+            let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let mut targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+            targets.any(|target| target == folder.path().join("100"))
+        };
+        // The first ten stay open. Of the others, ten are open at a time from the next open on.
+        check(&directory.open("0", Access::Buffered).unwrap(), 0);
+        let mut closed = 0;
+        for number in (0..1_000).map(|step| 10 + step * 77 % 190) {
+            check(&files[100], 100);
+            check(&files[number], number as u8);
+            closed += usize::from(!is_open());
+        }
+        assert!(closed < 4, "{closed}");
+    }
+
+    #[test]
     fn threads_share_a_few_descriptors() {
         let folder = folder();
         let directory = directory(folder.path(), 6);

@@ -83,6 +83,7 @@ impl Mapping {
         // SAFETY: the system chooses free addresses.
         let reserved = unsafe { mmap_anonymous(ptr::null_mut(), reserved_bytes, ProtFlags::empty(), flags)? };
         let aligned = (reserved as usize + huge_from).next_multiple_of(HUGE_PAGE_BYTES) - huge_from;
+        debug_assert!(aligned + bytes <= reserved as usize + reserved_bytes, "what is used is reserved");
         let address = reserved.wrapping_byte_add(aligned - reserved as usize);
         Ok(Mapping { reserved, reserved_bytes, address, twice_bytes: 0 })
     }
