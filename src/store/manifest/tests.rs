@@ -111,7 +111,7 @@ fn a_file_that_is_longer_than_a_manifest_is_damage() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     Manifest::create(&directory, &HEADER).unwrap();
     let file = directory.open(MANIFEST_NAME, Access::Buffered).unwrap();
-    let mut read = |length| {
+    let read = |length| {
         file.write(Purpose::Manifest, length - 1, b"x").unwrap();
         Manifest::read(&directory, MANIFEST_NAME).map(drop)
     };
@@ -533,4 +533,23 @@ fn a_check_accepts_what_a_crash_leaves_in_a_directory_that_is_only_read() {
     assert_eq!(opened.each_ref().map(|manifest| manifest.check().unwrap().len()), [1, 1]);
     writable.remove(MANIFEST_NAME).unwrap();
     assert_eq!(opened.each_ref().map(|manifest| manifest.check().unwrap().len()), [1, 1]);
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_now_is_neither_damaged_nor_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = Directory::system(folder.path(), Access::Buffered).unwrap();
+    Manifest::create(&directory, &HEADER).unwrap();
+    let manifest = Manifest::open(&directory).unwrap();
+    let is_unknown = |outcome: Result<()>| matches!(outcome, Err(Error::Io { .. }));
+    for name in [MIRROR_NAME, MANIFEST_NAME] {
+        let (path, aside) = (folder.path().join(name), folder.path().join("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        // A link to itself leads to no file, and its name exists.
+        std::os::unix::fs::symlink(name, &path).unwrap();
+        assert!(is_unknown(Manifest::open_or_mirror(&directory).map(drop)), "{name}");
+        assert!(is_unknown(manifest.check().map(drop)), "{name}");
+        std::fs::rename(&aside, &path).unwrap();
+    }
+    assert!(manifest.check().unwrap().is_empty());
 }

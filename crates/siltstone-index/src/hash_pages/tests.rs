@@ -218,3 +218,13 @@ pub(crate) fn pages() -> [HashPage; 3] {
     }
     [page, HashPage::new(9), HashPage::new(41)]
 }
+
+#[test]
+fn a_page_with_a_bit_after_its_entries_is_refused() {
+    let [page, ..] = pages();
+    let mut bytes = Vec::new();
+    page.encode(&mut bytes);
+    assert!(HashPage::decode(&bytes).is_ok());
+    *bytes.last_mut().unwrap() |= 0x80;
+    assert!(HashPage::decode(&bytes).is_err());
+}

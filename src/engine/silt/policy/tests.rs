@@ -442,7 +442,7 @@ fn young_records_count_as_keys_by_the_share_that_is_new_also_in_the_bound() {
         let counts = Counts { new_key_ratio: 0.25, ..counts(&[400, 1600], sorted_records) };
         (counts.keys(), counts.hash_records_max(&settings))
     };
-    // Half of the 2,000 merged keys and of the 500 new ones, times 0.3 · 3/2, and an eighth of 14.88 for each LogStore.
+    // Of 2,000 merged keys and 500 new ones 0.3 · 3/4, and an eighth of the 14.88 records of each LogStore.
     let (keys, bound) = of(0.3, 1000);
     assert!(keys == 2500.0 && (bound - (0.225 * 2500.0 + 3.72)).abs() < 0.001, "{keys} and {bound}");
     // With a high ratio, three fourths of the new keys at most.
