@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_segment_has_room_for_the_longest_batch_after_as_many_bytes_and_hardly_more() {
+    fn a_file_of_a_segment_has_space_for_the_longest_batch_after_as_many_bytes_and_hardly_more() {
         let rest = SEGMENT_FILE_BYTES_MAX.checked_sub(2 * BATCH_BYTES_MAX);
         assert!(
             rest.is_some_and(|rest| (SEGMENT_HEADER_BYTES as u64..=16 << 20).contains(&rest)),

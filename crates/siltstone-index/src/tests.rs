@@ -309,7 +309,7 @@ fn a_decoded_structure_takes_as_much_memory_as_its_bytes_without_headers_and_wit
 }
 
 #[test]
-fn a_list_takes_the_memory_of_the_elements_that_it_has_room_for() {
+fn a_list_takes_the_memory_of_the_elements_that_it_has_space_for() {
     let list: Vec<u32> = Vec::with_capacity(1_000);
     assert_eq!(list_bytes(&list), 4_000);
 }

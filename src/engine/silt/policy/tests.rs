@@ -539,7 +539,7 @@ fn log_store(records: u32) -> LogStore {
 
 #[test]
 fn a_log_store_spans_twice_the_log_that_the_records_of_the_last_one_need() {
-    // With 100 bytes of log for each record, 1,000 slots need 100,000 bytes: 2^18 have room for twice as much.
+    // With 100 bytes of log for each record, 1,000 slots need 100,000 bytes: 2^18 have space for twice as much.
     let end = 1_000 + 64 * 100;
     let last = log_store(64);
     assert_eq!(log_bytes_per_record(&last, end), Some(100.0));
