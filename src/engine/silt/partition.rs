@@ -95,6 +95,7 @@ impl Partition {
     }
 
     /// Returns where the LogStore may have a key. The caller holds the writer, without which the index does not change.
+    #[inline]
     pub fn candidates(&self, hash: KeyHash) -> LogCandidates {
         self.published.read().active.candidates(hash)
     }
@@ -115,6 +116,7 @@ impl Partition {
     }
 
     /// Changes the state, and publishes what lookups search.
+    #[inline]
     pub fn change<T>(&self, change: impl FnOnce(&mut PartitionState) -> T) -> T {
         let mut state = self.state.write();
         // It is published, so no other view has its address until that changes.

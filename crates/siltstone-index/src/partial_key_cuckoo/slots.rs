@@ -30,7 +30,8 @@ impl Slots {
     pub(super) fn new(buckets: u32, tag_bits: u8, position_bits: u8) -> Self {
         let bucket_bytes = (WAYS * usize::from(tag_bits + position_bits)).div_ceil(8);
         let words = (buckets as usize * bucket_bytes).div_ceil(WORD_BYTES) + 1;
-        let words = (0..words).map(|_| AtomicU64::new(0)).collect();
+        // In place, in memory that the system has zeroed: it is touched only when slots are filled.
+        let words = vec![0; words].into_iter().map(AtomicU64::new).collect();
         Self { words, bucket_bytes, tag_bits: tag_bits.into(), position_bits: position_bits.into() }
     }
 
@@ -45,17 +46,20 @@ impl Slots {
         self.tags(slot / SLOTS_PER_BUCKET)[(slot % SLOTS_PER_BUCKET) as usize]
     }
 
+    #[inline]
     pub(super) fn position(&self, slot: Slot) -> u32 {
         let (byte, shift) = self.place_of_position(slot);
         // At most 32 bits after at most 7 others, so one word has all of them.
         (self.word(byte) >> shift & low_ones(self.position_bits)) as u32
     }
 
+    #[inline]
     pub(super) fn set_position(&self, slot: Slot, position: u32) {
         let (byte, shift) = self.place_of_position(slot);
         self.set(byte, shift, self.position_bits, position.into());
     }
 
+    #[inline]
     pub(super) fn put(&self, slot: Slot, tag: u16, position: u32) {
         let byte = (slot / SLOTS_PER_BUCKET) as usize * self.bucket_bytes;
         self.set(byte, slot % SLOTS_PER_BUCKET * self.tag_bits, self.tag_bits, tag.into());
@@ -73,25 +77,34 @@ impl Slots {
         (bucket as usize * self.bucket_bytes + (bit / 8) as usize, bit % 8)
     }
 
+    /// Returns the word with a byte and the next one; zeros after the last word.
+    #[inline]
+    fn two_words(&self, byte: usize) -> [u64; 2] {
+        let two = self.words.get(byte / WORD_BYTES..).and_then(|words| words.first_chunk());
+        two.map_or([0; 2], |[first, second]| [first.load(Relaxed), second.load(Relaxed)])
+    }
+
     /// Returns the eight bytes from a byte on, which may be in two words.
+    #[inline]
     fn word(&self, byte: usize) -> u64 {
-        (self.two_words(byte / WORD_BYTES) >> (8 * (byte % WORD_BYTES))) as u64
+        let ([first, second], shift) = (self.two_words(byte), 8 * (byte % WORD_BYTES));
+        // In two steps, because a shift by 64 is none.
+        first >> shift | (second << 1) << (63 - shift)
     }
 
-    fn two_words(&self, number: usize) -> u128 {
-        let word = |at: usize| self.words.get(at).map_or(0, |word| u128::from(word.load(Relaxed)));
-        word(number + 1) << u64::BITS | word(number)
-    }
-
+    #[inline]
     fn set(&self, byte: usize, shift: u32, bits: u32, value: u64) {
+        // So that less than a word is before the bits: tags may begin some bytes after those of their bucket.
+        let (byte, shift) = (byte + (shift / 8) as usize, shift % 8);
         let (number, shift) = (byte / WORD_BYTES, shift + 8 * (byte % WORD_BYTES) as u32);
-        let ones = u128::from(low_ones(bits)) << shift;
+        let ([first, second], ones) = (self.two_words(byte), low_ones(bits));
+        let value = value & ones;
         // The bits around it are written again as they were: no other thread changes slots meanwhile.
-        let changed = self.two_words(number) & !ones | (u128::from(value) << shift) & ones;
-        for (word, changed) in
-            self.words[number..].iter().zip([changed as u64, (changed >> u64::BITS) as u64])
-        {
-            word.store(changed, Relaxed);
+        self.words[number].store(first & !(ones << shift) | value << shift, Relaxed);
+        if shift + bits > u64::BITS {
+            // `shift` is not 0 here, since there are at most 32 bits.
+            let carried = u64::BITS - shift;
+            self.words[number + 1].store(second & !(ones >> carried) | value >> carried, Relaxed);
         }
     }
 }
