@@ -284,16 +284,9 @@ impl Shard {
         let mut writer = self.writer.lock();
         writer.capacity = capacity;
         let old = writer.log.take();
-        // In any case: without `hash_of` its memory is free at once.
-        self.set_log(&mut writer, None);
-        let (Some(old), Some(hash_of)) = (old, hash_of) else { return };
-        let Some(mut log) = Log::new(capacity, old.mean_seen().unwrap_or(old.mean_bytes)) else { return };
-        old.items.for_each_oldest_first(|key, value, expires_at_ms| {
-            if Shard::fits(key.len() + value.len(), capacity) {
-                log.insert(HashedKey { hash: hash_of(key), bytes: key }, value, expires_at_ms);
-            }
-        });
-        self.set_log(&mut writer, Some(log));
+        // Lookups find records in the old log until there is the new one.
+        let copy = hash_of.zip(old.as_ref()).and_then(|(hash_of, old)| old.copy(capacity, hash_of));
+        self.set_log(&mut writer, copy);
     }
 }
 
@@ -315,6 +308,17 @@ impl Log {
             CacheSettings { buckets, log_bytes, eviction: Eviction::SecondChance, ..guess }.open().ok()?;
         let missed = vec![0; missed].into();
         Some(Log { items, mean_bytes, log_bytes, missed, records: 0, record_bytes: 0, unseen_bytes: 0 })
+    }
+
+    /// Returns a log for another capacity, with the same records, or the newest ones if not all fit.
+    fn copy(&self, capacity: usize, hash_of: HashOf<'_>) -> Option<Log> {
+        let mut log = Log::new(capacity, self.mean_seen().unwrap_or(self.mean_bytes))?;
+        self.items.for_each_oldest_first(|key, value, expires_at_ms| {
+            if Shard::fits(key.len() + value.len(), capacity) {
+                log.insert(HashedKey { hash: hash_of(key), bytes: key }, value, expires_at_ms);
+            }
+        });
+        Some(log)
     }
 
     /// Returns whether a record is admitted: every record until the log is full; then one that is missed again before

@@ -29,7 +29,10 @@ impl Taken {
     }
 }
 
-fn open(path: &Path, settings: &[(&str, &str)]) -> Database {
+/// Names and values of settings.
+type Settings<'s> = &'s [(&'s str, &'s str)];
+
+fn open(path: &Path, settings: Settings<'_>) -> Database {
     let builder: Builder = Database::builder(path).background_threads(0).fixed(8, 8);
     settings.iter().fold(builder, |builder, (name, value)| builder.set(*name, *value)).open().unwrap()
 }
@@ -47,7 +50,7 @@ fn get(database: &Database) -> impl FnMut(u64) {
 /// most. A put of SILT takes those of the key's stripe, of the partition's writer and state, of the tail of the log and
 /// of its file; with a memory budget also, three times, that of the key's shard of the record cache. A put of
 /// FlashStore includes moving records to the disk.
-const ENGINES: [(&[(&str, &str)], f64, f64); 5] = [
+const ENGINES: [(Settings<'_>, f64, f64); 5] = [
     (&[("engine", "silt"), ("partitions", "2"), ("log_slots_min", "64")], 0.0, 6.0),
     (&[("engine", "silt"), ("partitions", "2"), ("memory_budget", "16777216")], 0.0, 9.0),
     (&[("engine", "bloomstore"), ("partitions", "2")], 0.0, 6.0),
