@@ -171,7 +171,7 @@ impl FileBackend for MemoryFile {
 mod tests {
     use super::*;
     use crate::error::Error as DeviceError;
-    use crate::{AlignedBuffer, Directory, Purpose};
+    use crate::{AlignedBuffer, Directory, Purpose, WRITEBACK_BYTES};
 
     fn directory(backend: &MemoryDirectory) -> Directory {
         Directory::new(backend.clone(), Access::Buffered)
@@ -242,5 +242,31 @@ mod tests {
         assert!(file.read(Purpose::Get, u64::MAX, 1, &mut AlignedBuffer::default()).is_err());
         assert!(file.write(Purpose::Log, u64::MAX, b"far").is_err());
         file.sync(Purpose::Log).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_linked_is_copied_piece_by_piece() {
+        let memory = || Directory::new(MemoryDirectory::default(), Access::Buffered);
+        for length in [0, 1, WRITEBACK_BYTES as usize, WRITEBACK_BYTES as usize + 1] {
+            let (from, to) = (memory(), memory());
+            let bytes: Vec<u8> = (0..length).map(|at| (at / 1000) as u8).collect();
+            from.create("data", Access::Buffered).unwrap().write(Purpose::Manifest, 0, &bytes).unwrap();
+            from.share("data", &to).unwrap();
+            let copy = to.open("data", Access::Buffered).unwrap();
+            assert_eq!(copy.length().unwrap(), length as u64);
+            let mut buffer = AlignedBuffer::default();
+            assert!(copy.read(Purpose::Recover, 0, length, &mut buffer).unwrap() == bytes);
+            // The copy is a file of its own.
+            copy.write(Purpose::Manifest, 0, b"x").unwrap();
+            let first = from.open("data", Access::Buffered).unwrap();
+            assert_eq!(first.length().unwrap(), length as u64);
+        }
+    }
+
+    #[test]
+    fn a_directory_is_read_only_once_that_was_asked_for() {
+        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+        assert!(!directory.is_read_only());
+        assert!(directory.read_only().is_read_only());
     }
 }
