@@ -38,8 +38,8 @@ use std::time::{Duration, Instant};
 
 /// The maximum length of a read that is copied, in bytes.
 const COPIED_BYTES_MAX: usize = 16 << 10;
-/// Files are mapped in powers of two of bytes, at least this many.
-const MAPPED_BYTES_MIN: u64 = 64 << 10;
+/// Files are mapped in powers of two of bytes, at least this many: 64 KiB.
+const MAPPED_BYTES_MIN: u64 = 65_536;
 /// The mappings of the process, of the 65,530 that Linux allows by default.
 const MAPPINGS_MAX: u64 = 1 << 14;
 /// The number of tmpfs as a file system.

@@ -348,6 +348,17 @@ fn a_second_writer_is_kept_out_though_the_file_of_the_lock_was_removed() {
     drop(directory.lock().unwrap());
 }
 
+/// Where directories cannot be locked, a writer has the lock of the file alone.
+#[test]
+fn a_reader_is_kept_out_by_a_writer_that_has_only_the_file_of_the_lock() {
+    let (folder, directory) = empty();
+    let file = std::fs::File::create(folder.path().join("LOCK")).unwrap();
+    file.lock().unwrap();
+    assert!(matches!(directory.lock_shared(), Err(Error::Locked { .. })));
+    drop(file);
+    drop(directory.lock_shared().unwrap());
+}
+
 #[test]
 fn an_appender_writes_pieces_that_read_back_with_the_end_padded() {
     let (_folder, directory) = empty();
