@@ -256,7 +256,6 @@ mod tests {
         );
     }
 
-    /// The system cancels pieces of a thread that ends.
     #[test]
     fn an_appender_says_what_is_written_and_counts_the_memory_of_the_piece_in_flight() {
         let folder = folder();
@@ -347,6 +346,7 @@ mod tests {
         assert_eq!(outcome(true, || Ok(700)), (Some(1024), 1));
     }
 
+    /// The system cancels pieces of a thread that ends.
     #[test]
     fn pieces_outlive_the_thread_that_began_them() {
         let folder = folder();

@@ -4,7 +4,11 @@ use siltstone::batch::NEVER;
 use siltstone::{Bytes, Change, Database, Durability, Error, WriteOptions};
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory};
-use siltstone_testing::{Call, Crash, FailingCall, Intercepted, SimulatedDirectory, Survival, TestEngine};
+use siltstone_testing::engines::cleaning;
+use siltstone_testing::simulation::Configuration;
+use siltstone_testing::{
+    Call, Crash, FailingCall, Faults, Intercepted, SimulatedDirectory, Survival, TestEngine,
+};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -313,5 +317,62 @@ fn a_database_that_accepts_no_writes_names_the_call_that_failed() {
             }
         }
         assert!(poisoned > 30, "{settings:?}: {poisoned}");
+    }
+}
+
+/// Syncs of background work fail, and the device loses what they should have made durable. A get returns what was
+/// durable before, or the damage of a HashStore whose records the log still has; after an open it returns all of it.
+#[test]
+fn after_a_failed_sync_what_was_durable_is_read_or_its_store_is_named_and_an_open_finds_all_of_it() {
+    for engine in TestEngine::simulated().filter(|engine| !engine.is_lossy).chain([cleaning()]) {
+        let mut failed = 0;
+        for seed in 0..20 {
+            let random = &mut fastrand::Rng::with_seed(seed);
+            let device = SimulatedDirectory::new(seed);
+            let mut configuration = Configuration::random(&engine, random);
+            let common = &mut configuration.common;
+            (common.fixed, common.hashed_keys, common.expiring) = (None, None, None);
+            let open = || configuration.open(&device, &Arc::new(AtomicU64::new(1))).unwrap();
+            let database = open();
+            let mut durable = BTreeMap::new();
+            for number in 0..600u32 {
+                let (key, value) = ((number % 400).to_be_bytes(), vec![number as u8; random.usize(..90)]);
+                database.put(key, &value).unwrap();
+                durable.insert(key, value);
+                if number % 300 < 150 {
+                    database.step().unwrap();
+                }
+            }
+            database.sync().unwrap();
+            // A job may be in progress.
+            (0..random.u8(..100)).for_each(|_| _ = database.step().unwrap());
+            device.set_faults(Faults { sync_error: 0.5, ..Faults::default() });
+            let outcome = (0..300u32).try_for_each(|number| {
+                database.put([5, number as u8, 0], [0; 50])?;
+                database.step().map(drop)
+            });
+            device.set_faults(Faults::default());
+            failed += u32::from(outcome.is_err());
+            let name = engine.info.name;
+            for (key, value) in &durable {
+                match database.get(key) {
+                    Ok(found) => {
+                        assert_eq!(found.as_deref(), Some(&value[..]), "{name}, seed {seed}, {key:?}")
+                    }
+                    Err(Error::Corrupt { file, .. }) if file.to_string_lossy().ends_with(".hash") => {}
+                    Err(error) => panic!("{name}, seed {seed}, {key:?}: {error}"),
+                }
+            }
+            drop(database);
+            let database = open();
+            for (key, value) in &durable {
+                assert_eq!(
+                    database.get(key).unwrap().as_deref(),
+                    Some(&value[..]),
+                    "{name}, seed {seed}, {key:?}"
+                );
+            }
+        }
+        assert!(failed > 10 || engine.info.name == "append-log", "{}: {failed} runs", engine.info.name);
     }
 }
