@@ -141,6 +141,17 @@ pub enum Error {
         /// The number of the engine in the header of the database.
         number: u8,
     },
+    /// The database in the directory belongs to an engine that this program is compiled without.
+    #[error(
+        "{}: the database has the engine `{engine}`, which this program is compiled without; add the feature `{engine}` of the crate siltstone",
+        path.display()
+    )]
+    AbsentEngine {
+        /// The directory.
+        path: PathBuf,
+        /// The name of the engine, and of the feature.
+        engine: &'static str,
+    },
     /// The file is not a dictionary.
     #[error("{}: this is not a dictionary: {found}; create one with `siltstone dict build`", path.display())]
     NotADictionary {

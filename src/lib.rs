@@ -137,10 +137,15 @@ pub use dictionary::{
 };
 #[doc(hidden)]
 pub use engine::EngineInfo;
+#[cfg(feature = "bloomstore")]
 pub use engine::bloomstore::BloomStoreSettings;
+#[cfg(feature = "flashkey")]
 pub use engine::flashkey::{FlashKeySettings, Victim};
+#[cfg(feature = "flashstore")]
 pub use engine::flashstore::FlashStoreSettings;
+#[cfg(feature = "mica")]
 pub use engine::mica::MicaSettings;
+#[cfg(feature = "silt")]
 pub use engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 pub use engine::{
     Change, Disk, EngineKind, EngineSettings, Found, Record, ScanLimit, ScanPage, SettingInfo, Step,

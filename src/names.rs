@@ -22,6 +22,9 @@ pub const COMPANION_NAMES: [&str; 1] = ["CODECS"];
 /// The names of the dictionary of compressed values, and of its mirror.
 pub const COMPRESSION_NAMES: [&str; 2] = ["COMPRESSION", "COMPRESSION.mirror"];
 
+/// The name of the file by which the disk of FlashStore says to which database it belongs.
+pub const CLAIM_NAME: &str = "FLASHSTORE";
+
 /// The name of the file that says what the change feed of a database has.
 pub const CHANGES_NAME: &str = "CHANGES";
 /// The name of that file until it replaces [`CHANGES_NAME`].
@@ -146,6 +149,12 @@ impl FileName {
         };
         // Only the exact name: an open removes files with such names that are not live.
         (parsed.to_string() == name).then_some(parsed)
+    }
+
+    /// Returns whether this is a data file of an engine: a segment of a log, a store, a saved index or a run of keys.
+    /// Some engine has it, also if this program does not have that engine.
+    pub fn is_data(self) -> bool {
+        self.is_log_or_store() || self.is_of_logs()
     }
 
     /// Returns whether this is a segment of the log of class `User` or a store.

@@ -17,7 +17,7 @@ use super::repair::existing;
 use super::usage_file;
 use crate::engine::EngineSettings;
 use crate::error::{Error, Result};
-use crate::names::{COMPANION_NAMES, FileName};
+use crate::names::{CLAIM_NAME, COMPANION_NAMES, FileName};
 use siltstone_device::{Access, Directory, LOCK, Purpose};
 use std::path::Path;
 
@@ -79,9 +79,9 @@ fn lock_all(directory: Directory) -> Result<Vec<Destroyed>> {
 fn destroy_in(directory: &Directory) -> Result<()> {
     // All before anything is removed: a disk that is open elsewhere leaves the database as it is.
     let mut all = lock_all(directory.clone())?;
-    for (above, disk) in all.iter().zip(all.iter().skip(1)) {
+    for disk in all.iter().skip(1) {
         let names = disk.directory.list()?;
-        for claim in names.iter().filter(|name| above.engine.claim_of_disk() == Some(name)) {
+        for claim in names.iter().filter(|name| *name == CLAIM_NAME) {
             // First: a disk without it can be destroyed by itself if this is interrupted.
             disk.directory.remove(claim)?;
         }

@@ -116,15 +116,13 @@ fn with_engine<T>(
     let mut settings: Vec<(&str, &str)> = settings.collect();
     let filter_bits = DISK_FILTER_BITS.to_string();
     let mut engine = match (name, number) {
-        (Some(name), _) => EngineKind::from_name(name).map(EngineKind::settings).ok_or_else(|| {
-            Error::Setting { name: "disk", problem: format!("there is no engine `{name}`") }
-        })?,
+        (Some(name), _) => EngineKind::of_setting("disk", name)?.settings(),
         (None, Some(number)) => engine_of_number(number, directory)?,
         (None, None) => {
             if settings.is_empty() {
                 settings.push((FILTER, &filter_bits));
             }
-            EngineKind::default().settings()
+            EngineKind::of_new("disk")?.settings()
         }
     };
     check_engine(&*engine, number, directory)?;

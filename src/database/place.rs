@@ -1,8 +1,8 @@
 //! Which database is in a directory.
 
-use crate::engine::{EngineKind, EngineSettings};
+use crate::engine::{EngineInfo, EngineKind, EngineSettings};
 use crate::error::{Error, Result};
-use crate::names::MANIFEST_NAME;
+use crate::names::{CLAIM_NAME, FileName, MANIFEST_NAME};
 use crate::store::manifest::Header;
 use siltstone_device::{Access, Directory, LOCK};
 
@@ -28,17 +28,20 @@ impl Contents {
         if let Some(header) = Header::read(directory)? {
             return Ok(Contents::Database(header.engine));
         }
+        // Before the names: these files have the names of an engine's data, but no record. Those of an engine that
+        // this program does not have pass for data, so nothing is created over them.
         let table: Vec<_> = EngineKind::ALL.iter().map(|kind| kind.settings()).collect();
-        let engines = || table.iter().map(|engine| &**engine).chain(stated);
-        // Before the names: these files have the names of an engine's data, but no record.
-        for engine in engines() {
+        for engine in table.iter().map(|engine| &**engine).chain(stated) {
             if engine.is_half_created(directory)? {
                 return Ok(Contents::Free);
             }
         }
         let names = directory.list()?;
-        // A database that has lost its manifest must not pass for an empty directory.
-        if let Some(file) = names.iter().find(|name| engines().any(|engine| engine.owns(name))) {
+        // A database that has lost its manifest must not pass for an empty directory, whichever engine it had.
+        let is_data = |name: &&String| {
+            FileName::parse(name).is_some_and(FileName::is_data) || stated.is_some_and(|engine| engine.owns(name))
+        };
+        if let Some(file) = names.iter().find(is_data) {
             return Ok(Contents::Occupied { file: file.clone(), is_data: true });
         }
         // The root of a file system has `lost+found`.
@@ -50,8 +53,7 @@ impl Contents {
 /// Returns the default settings of the engine whose database is in a directory.
 ///
 /// # Errors
-/// [`Error::NotFound`] or [`Error::NoManifest`] if there is no database, [`Error::UnknownEngine`] if this program does
-/// not have its engine.
+/// [`Error::NotFound`] or [`Error::NoManifest`] if there is no database, and those of [`engine_of_number`].
 pub(super) fn engine_of(directory: &Directory) -> Result<Box<dyn EngineSettings>> {
     match Contents::read(directory, None)? {
         Contents::Database(number) => engine_of_number(number, directory),
@@ -63,20 +65,32 @@ pub(super) fn engine_of(directory: &Directory) -> Result<Box<dyn EngineSettings>
 }
 
 /// Returns the default settings of the engine with a number that was read from the header of a directory.
+///
+/// # Errors
+/// [`Error::UnknownEngine`] for a number that no engine has, [`Error::AbsentEngine`] for that of an engine that this
+/// program is compiled without.
 pub(super) fn engine_of_number(number: u8, directory: &Directory) -> Result<Box<dyn EngineSettings>> {
-    let kind = EngineKind::from_number(number);
-    kind.map(EngineKind::settings).ok_or_else(|| Error::UnknownEngine { path: directory.path(), number })
+    kind_among(EngineKind::ALL, number, directory).map(EngineKind::settings)
+}
+
+/// Returns the engine with this number in a program that is compiled with some engines.
+fn kind_among(compiled: &[EngineKind], number: u8, directory: &Directory) -> Result<EngineKind> {
+    let info = EngineInfo::of_number(number)
+        .ok_or_else(|| Error::UnknownEngine { path: directory.path(), number })?;
+    let kind = compiled.iter().copied().find(|kind| kind.info() == info);
+    kind.ok_or_else(|| Error::AbsentEngine { path: directory.path(), engine: info.name })
 }
 
 /// Refuses to write to the disk of another database by itself: its records on flash are newer than what is written
 /// here, and would hide it.
 pub(super) fn refuse_disk(directory: &Directory) -> Result<()> {
     let names = directory.list()?;
-    let mut claims = EngineKind::ALL.iter().filter_map(|kind| kind.settings().claim_of_disk());
-    let Some(claim) = claims.find(|claim| names.iter().any(|name| name == claim)) else { return Ok(()) };
+    if names.iter().all(|name| name != CLAIM_NAME) {
+        return Ok(());
+    }
     let problem = format!(
-        "{} is the disk of another database, as {claim} in it says; open that one, or this one read-only; if that one \
-         is lost, remove {claim}",
+        "{} is the disk of another database, as {CLAIM_NAME} in it says; open that one, or this one read-only; if that \
+         one is lost, remove {CLAIM_NAME}",
         directory.path().display()
     );
     Err(Error::Setting { name: "disk", problem })

@@ -1,59 +1,65 @@
 //! The table of engines.
 
-use super::settings::{EngineInfo, EngineSettings};
-use super::{bloomstore, flashkey, flashstore, mica, silt};
+use super::info::{self, EngineInfo};
+use super::settings::EngineSettings;
+use crate::error::{Error, Result};
 
-/// The engines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum EngineKind {
+/// Makes the table of a row per engine: its documentation, its cargo feature, its variant of [`EngineKind`], its
+/// properties and its settings.
+macro_rules! engines {
+    ($($(#[doc = $doc:literal])+ $feature:literal $kind:ident $info:ident $settings:path;)+) => {
+        /// The engines that the library is compiled with: each has a cargo feature with its name.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum EngineKind {
+            $($(#[doc = $doc])+ #[cfg(feature = $feature)] $kind,)+
+        }
+
+        impl EngineKind {
+            /// All engines that the library is compiled with.
+            pub const ALL: &'static [EngineKind] = &[$(#[cfg(feature = $feature)] EngineKind::$kind),+];
+
+            /// Returns the constant properties.
+            #[doc(hidden)]
+            pub const fn info(self) -> &'static EngineInfo {
+                match self {
+                    $(#[cfg(feature = $feature)] EngineKind::$kind => &info::$info,)+
+                }
+            }
+
+            /// Returns the default settings.
+            #[doc(hidden)]
+            pub fn settings(self) -> Box<dyn EngineSettings> {
+                match self {
+                    $(#[cfg(feature = $feature)] EngineKind::$kind => Box::new(<$settings>::default()),)+
+                }
+            }
+        }
+    };
+}
+
+engines! {
     /// SILT: the least memory per key at one flash read per get.
-    #[default]
-    Silt,
+    "silt" Silt SILT super::silt::SiltSettings;
     /// MICA: all data in memory, as a store or as a cache.
-    Mica,
+    "mica" Mica MICA super::mica::MicaSettings;
     /// FlashKey: data beyond memory, one append per put.
-    FlashKey,
+    "flashkey" FlashKey FLASHKEY super::flashkey::FlashKeySettings;
     /// FlashStore: a fast drive as the working set of a large slow store, or a cache on flash.
-    FlashStore,
+    "flashstore" FlashStore FLASHSTORE super::flashstore::FlashStoreSettings;
     /// BloomStore: data beyond memory, with filters on flash in place of an index in memory.
-    BloomStore,
+    "bloomstore" BloomStore BLOOMSTORE super::bloomstore::BloomStoreSettings;
+}
+
+/// SILT, also for new databases for which no engine is stated.
+#[cfg(feature = "silt")]
+impl Default for EngineKind {
+    fn default() -> Self {
+        EngineKind::Silt
+    }
 }
 
 impl EngineKind {
-    /// All engines.
-    pub const ALL: &'static [EngineKind] = &[
-        EngineKind::Silt,
-        EngineKind::Mica,
-        EngineKind::FlashKey,
-        EngineKind::FlashStore,
-        EngineKind::BloomStore,
-    ];
-
-    /// Returns the constant properties.
-    #[doc(hidden)]
-    pub const fn info(self) -> &'static EngineInfo {
-        match self {
-            EngineKind::Silt => &silt::INFO,
-            EngineKind::Mica => &mica::INFO,
-            EngineKind::FlashKey => &flashkey::INFO,
-            EngineKind::FlashStore => &flashstore::INFO,
-            EngineKind::BloomStore => &bloomstore::INFO,
-        }
-    }
-
-    /// Returns the default settings.
-    #[doc(hidden)]
-    pub fn settings(self) -> Box<dyn EngineSettings> {
-        match self {
-            EngineKind::Silt => Box::new(silt::SiltSettings::default()),
-            EngineKind::Mica => Box::new(mica::MicaSettings::default()),
-            EngineKind::FlashKey => Box::new(flashkey::FlashKeySettings::default()),
-            EngineKind::FlashStore => Box::new(flashstore::FlashStoreSettings::default()),
-            EngineKind::BloomStore => Box::new(bloomstore::BloomStoreSettings::default()),
-        }
-    }
-
     /// Returns the name, as users write it.
     pub const fn name(self) -> &'static str {
         self.info().name
@@ -62,6 +68,31 @@ impl EngineKind {
     /// Returns the engine with this name.
     pub fn from_name(name: &str) -> Option<EngineKind> {
         EngineKind::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// Returns the engine with this name, which is the value of a setting.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if there is no such engine, or if the library is compiled without it.
+    pub(crate) fn of_setting(setting: &'static str, name: &str) -> Result<EngineKind> {
+        EngineKind::from_name(name).ok_or_else(|| {
+            let problem = match info::KNOWN.iter().find(|known| known.name == name) {
+                Some(known) => known.absence(),
+                None => {
+                    let names = EngineKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>();
+                    format!("there is no engine `{name}`; use {}", names.join(", "))
+                }
+            };
+            Error::Setting { name: setting, problem }
+        })
+    }
+
+    /// Returns the engine of a new database for which the setting states none.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the library is compiled without it.
+    pub(crate) fn of_new(setting: &'static str) -> Result<EngineKind> {
+        EngineKind::of_setting(setting, info::DEFAULT.name)
     }
 
     /// Returns settings with which a database can be created: the defaults, and those without a default.
@@ -74,12 +105,6 @@ impl EngineKind {
             }
         }
         settings
-    }
-
-    /// Returns the engine with this number in the headers of its directories.
-    #[doc(hidden)]
-    pub fn from_number(number: u8) -> Option<EngineKind> {
-        EngineKind::ALL.iter().copied().find(|kind| kind.info().number == Some(number))
     }
 }
 
@@ -94,14 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers_of_engines_are_unique() {
+    fn the_engines_of_the_table_are_all_that_are_known() {
+        let table: Vec<_> = EngineKind::ALL.iter().map(|kind| kind.info()).collect();
+        assert_eq!(table, info::KNOWN);
+        assert_eq!(EngineKind::default().info(), info::DEFAULT);
         for &kind in EngineKind::ALL {
             assert_eq!(EngineKind::from_name(kind.name()), Some(kind));
             assert_eq!(kind.settings().info(), kind.info());
-            if let Some(number) = kind.info().number {
-                assert!(number > 0, "0 is the number of no engine");
-                assert_eq!(EngineKind::from_number(number), Some(kind));
-            }
+            // The table has the same name as a feature.
+            assert!(include_str!("family.rs").contains(&format!("\"{}\" {kind:?} ", kind.name())));
         }
     }
 }

@@ -3,28 +3,36 @@
 //! An engine starts no thread and reads no clock. Its background work is a series of bounded steps that the caller
 //! runs ([`Engine::step`]), so a simulation can replay it.
 
+#[cfg(feature = "bloomstore")]
 pub mod bloomstore;
 mod common;
 mod family;
+#[cfg(feature = "flashkey")]
 pub mod flashkey;
+#[cfg(feature = "flashstore")]
 pub mod flashstore;
+pub(crate) mod info;
+#[cfg(any(feature = "silt", feature = "flashkey"))]
 mod jobs;
 mod lookups;
+#[cfg(feature = "mica")]
 pub mod mica;
 mod ordered;
 mod scan;
 mod setting_value;
 mod settings;
 mod shown;
+#[cfg(feature = "silt")]
 pub mod silt;
 mod writes;
 
 pub use common::CommonSettings;
 pub use family::EngineKind;
+pub use info::EngineInfo;
 pub use lookups::Lookups;
 pub(crate) use setting_value::SettingValue;
 pub(crate) use settings::{DISK_FILTER_BITS, budget_of_disk};
-pub use settings::{Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo};
+pub use settings::{Disk, EngineSettings, OpenDisk, Opening, SettingInfo};
 
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;

@@ -116,3 +116,5 @@ macro_rules! named_values {
     };
 }
 pub(super) use named_values;
+
+named_values!(bool, [("false", false), ("true", true)]);

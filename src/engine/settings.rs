@@ -7,6 +7,7 @@
 
 use super::Engine;
 use super::common::CommonSettings;
+use super::info::EngineInfo;
 use super::setting_value::SettingValue;
 use crate::batch::TimestampMs;
 use crate::damage::{RepairReport, VerifyReport};
@@ -17,17 +18,6 @@ use siltstone_device::Directory;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The constant properties of an engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EngineInfo {
-    /// The name, as users write it.
-    pub name: &'static str,
-    /// The number in the headers of its directories. `None` for an engine that keeps all data in memory.
-    pub number: Option<u8>,
-    /// What it is for, in one line.
-    pub summary: &'static str,
-}
 
 /// What an engine is given when a database is opened.
 pub struct Opening<'a, 'p> {
@@ -110,12 +100,6 @@ pub trait EngineSettings: fmt::Debug + Send + Sync {
     fn owns(&self, file_name: &str) -> bool {
         let _ = file_name;
         false
-    }
-
-    /// Returns the name of the file by which a disk of the engine says to which database it belongs.
-    #[doc(hidden)]
-    fn claim_of_disk(&self) -> Option<&'static str> {
-        None
     }
 
     /// Reads everything of a database that is not open, and reports what is damaged. Changes nothing.

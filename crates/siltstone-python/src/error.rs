@@ -88,6 +88,7 @@ fn class_of(error: &Error) -> &'static str {
         | Error::NotEmpty { .. }
         | Error::NoManifest { .. }
         | Error::UnknownEngine { .. }
+        | Error::AbsentEngine { .. }
         | Error::NotADictionary { .. }
         | Error::Version { .. } => "NotADatabaseError",
         Error::Locked { .. } => "LockedError",

@@ -23,6 +23,9 @@ use std::time::Duration;
 /// The minimum of [`Builder::open_files_max`]: the database's own files, those of a batch of reads, and some stores.
 const OPEN_FILES_MIN: u64 = 64;
 
+/// The name of the setting for the engine.
+const ENGINE: &str = "engine";
+
 /// A [`Progress`](crate::Progress) that a builder keeps.
 type OwnedProgress = Box<dyn FnMut(u64, u64) -> bool + Send>;
 
@@ -330,13 +333,12 @@ impl Builder {
 
     /// Returns the maximum number of open files of a database with these settings and `keys` records of `record_bytes`
     /// each, as long as no iterator holds merged stores: its stores, its log, and the files that background work
-    /// writes. For planning. Returns 0 for an engine that keeps all data in memory.
+    /// writes. For planning. Returns 0 for an engine that keeps all data in memory, and if no engine is stated and the
+    /// library is compiled without the default one.
     pub fn open_files(&self, keys: u64, record_bytes: u64) -> u64 {
         let common = CommonSettings { threads: self.threads(), ..self.common.clone() };
-        match &self.engine {
-            Some(engine) => engine.open_files(&common, keys, record_bytes),
-            None => EngineKind::default().settings().open_files(&common, keys, record_bytes),
-        }
+        let engine = self.engine.clone().or_else(|| EngineKind::of_new(ENGINE).ok().map(EngineKind::settings));
+        engine.map_or(0, |engine| engine.open_files(&common, keys, record_bytes))
     }
 
     /// Sets a function that is called with the bytes processed and the total while the database is opened. It returns

@@ -1,6 +1,6 @@
 //! The settings of a builder by name, with values as text.
 
-use super::Builder;
+use super::{Builder, ENGINE};
 use crate::batch::Durability;
 use crate::compression::Compression;
 use crate::engine::{EngineKind, SettingValue};
@@ -10,9 +10,8 @@ use siltstone_device::Access;
 /// Sets a setting of a builder to a value as text; `None` if it cannot have this value.
 type Set = fn(Builder, &str) -> Option<Builder>;
 
-/// The settings that every engine understands, by name, with what their values are.
-const COMMON: [(&str, &str, Set); 16] = [
-    ("engine", "the name of an engine", |to, text| Some(to.engine(EngineKind::from_name(text)?))),
+/// The settings that every engine understands, by name, with what their values are. [`ENGINE`] is besides.
+const COMMON: [(&str, &str, Set); 15] = [
     ("create", "true or false", |to, text| Some(to.create(text.parse().ok()?))),
     ("read_only", "true or false", |to, text| Some(to.read_only(text.parse().ok()?))),
     ("fixed", "the lengths of keys and of values, such as 32,8", |to, text| {
@@ -54,6 +53,10 @@ impl Builder {
     /// [`Error::Setting`] if one cannot have its value.
     pub(super) fn with_common_settings(mut self) -> Result<Builder> {
         for (name, value) in std::mem::take(&mut self.named_settings) {
+            if name == ENGINE {
+                self = self.engine(EngineKind::of_setting(ENGINE, &value)?);
+                continue;
+            }
             let Some((name, values, set)) = COMMON.iter().find(|(common, ..)| *common == name) else {
                 // For the engine, which is chosen later.
                 self.named_settings.push((name, value));
@@ -80,7 +83,6 @@ mod tests {
     #[test]
     fn every_common_setting_has_a_name_that_no_engine_uses() {
         let values = [
-            ("engine", "mica"),
             ("create", "true"),
             ("read_only", "false"),
             ("fixed", "8, 100"),
@@ -100,13 +102,13 @@ mod tests {
         assert_eq!(COMMON.map(|(name, ..)| name), values.map(|(name, _)| name));
         for kind in EngineKind::ALL {
             let names = kind.settings().describe().into_iter().map(|setting| setting.name);
-            names.for_each(|name| assert!(COMMON.iter().all(|(common, ..)| *common != name), "{name}"));
+            names.for_each(|name| assert!(COMMON.iter().all(|(common, ..)| *common != name) && name != ENGINE, "{name}"));
         }
         // What an engine in memory has no use for is refused, so these have an effect.
         let files = ["block_bytes", "access", "open_files_max", "change_feed"];
         let used = values.into_iter().filter(|(name, _)| !files.contains(name));
         let builder = used.fold(Database::builder(""), |builder, (name, value)| builder.set(name, value));
-        let database = builder.set("record_bytes", 108).open_in_memory().unwrap();
+        let database = builder.set(ENGINE, "mica").set("record_bytes", 108).open_in_memory().unwrap();
         let shape = database.stats().shape;
         assert_eq!((shape.fixed, shape.partitions, shape.hashed_keys), (Some((8, 100)), 4, true));
     }

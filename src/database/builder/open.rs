@@ -9,7 +9,7 @@
 //! 7. Open the change feed and the usage counters. If recovery has failed, both are unchanged.
 //! 8. Start the worker threads. This is the last step that can fail, so no thread outlives a failed open.
 
-use super::{Builder, OPEN_FILES_MIN};
+use super::{Builder, ENGINE, OPEN_FILES_MIN};
 use crate::database::changes::Feed;
 use crate::database::changes::state::FEED_BYTES;
 use crate::database::compressed;
@@ -253,8 +253,8 @@ impl Builder {
         let found = number.map(|number| engine_of_number(number, directory));
         let engine = self.choose_engine(found)?;
         if let Some(number) = number.filter(|number| engine.info().number != Some(*number)) {
-            let found = EngineKind::from_number(number)
-                .map_or_else(|| format!("with the number {number}"), |kind| format!("`{}`", kind.name()));
+            let found = EngineInfo::of_number(number)
+                .map_or_else(|| format!("with the number {number}"), |info| format!("`{}`", info.name));
             let problem = format!(
                 "the engine is `{}`, but the database in {} has the engine {found}; leave `engine` out",
                 engine.info().name,
@@ -279,7 +279,7 @@ impl Builder {
             // Also if another one was found: `examine_place` compares them, and its error names both.
             (Some(stated), _) => stated,
             (None, Some(found)) => found?,
-            (None, None) => EngineKind::default().settings(),
+            (None, None) => EngineKind::of_new(ENGINE)?.settings(),
         };
         // Taken: this runs twice, and the engine that it returns has these settings already.
         for (name, value) in std::mem::take(&mut self.named_settings) {

@@ -54,4 +54,3 @@ mod tests;
 #[doc(hidden)]
 pub use crate::engine::silt::Mistake;
 pub use settings::BloomStoreSettings;
-pub(in crate::engine) use settings::INFO;

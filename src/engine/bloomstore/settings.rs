@@ -1,20 +1,14 @@
 //! The settings of a BloomStore engine.
 
-use crate::engine::settings::{EngineInfo, settings};
+use crate::engine::settings::settings;
 #[cfg(feature = "mistakes")]
 use crate::engine::silt::Mistake;
 use crate::engine::silt::{ChainSettings, HashStoreKind, PartitionSettings, SiltFamilySettings};
+use crate::engine::{EngineInfo, info};
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
 use crate::store::FilterKind;
 use crate::store::table::IndexKind;
-
-/// The engine.
-pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
-    name: "bloomstore",
-    number: Some(5),
-    summary: "data beyond memory: what locates a key is on flash too, so a get takes two flash reads",
-};
 
 settings! {
     /// The settings of the engine `bloomstore`.
@@ -92,7 +86,7 @@ settings! {
 }
 
 impl SiltFamilySettings for BloomStoreSettings {
-    const INFO: &'static EngineInfo = &INFO;
+    const INFO: &'static EngineInfo = &info::BLOOMSTORE;
 
     fn of_partitions(&self) -> PartitionSettings {
         let chain = ChainSettings {

@@ -5,7 +5,7 @@ use super::write_budget::WriteBudget;
 use super::{Counts, FoundValue, LogSnapshot, Opened, RecordPlace, Sought};
 use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
-use crate::engine::settings::EngineInfo;
+use crate::engine::EngineInfo;
 use crate::engine::{
     Background, Backpressure, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records,
     ScanLimit, ScanPage, Show, Snapshot, Step, show_all,

@@ -3,8 +3,8 @@
 use super::engine::FlashKeyEngine;
 use super::write_budget::WriteBudget;
 use super::{Below, LogSettings, Manifest};
-use crate::engine::CommonSettings;
-use crate::engine::settings::{EngineInfo, SettingsTable};
+use crate::engine::settings::SettingsTable;
+use crate::engine::{CommonSettings, EngineInfo};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::store::manifest::{Header, KeptSettings};

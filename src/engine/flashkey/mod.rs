@@ -174,7 +174,6 @@ use recovery::Opened;
 pub(in crate::engine) use recovery::{create, is_half_created, open};
 pub(in crate::engine) use repair::repair;
 pub use settings::FlashKeySettings;
-pub(in crate::engine) use settings::INFO;
 pub(in crate::engine) use snapshot::LogSnapshot;
 pub(in crate::engine) use survey::examine;
 use verify::verify;

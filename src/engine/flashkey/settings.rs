@@ -8,20 +8,13 @@ use super::policy::Victim;
 use super::{recovery, survey};
 use crate::damage::{RepairReport, VerifyReport};
 use crate::engine::setting_value::named_values;
-use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingsTable, by_table, settings};
-use crate::engine::{CommonSettings, Engine};
+use crate::engine::settings::{EngineSettings, Opening, SettingsTable, by_table, settings};
+use crate::engine::{CommonSettings, Engine, EngineInfo, info};
 use crate::error::Result;
 use crate::names::FileName;
 use crate::progress::Progress;
 use siltstone_device::Directory;
 use std::sync::Arc;
-
-/// The engine.
-pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
-    name: "flashkey",
-    number: Some(3),
-    summary: "data beyond memory: one append per put, no read for a missing key, 5 bytes of RAM per key",
-};
 
 named_values!(Victim {
     "cost_benefit" => Victim::CostBenefit,
@@ -88,7 +81,7 @@ settings! {
 }
 
 impl FlashKeyFamilySettings for FlashKeySettings {
-    const INFO: &'static EngineInfo = &INFO;
+    const INFO: &'static EngineInfo = &info::FLASHKEY;
     const FIXED: &'static [&'static str] = &["hash_bits", "segment_bytes", "ordered"];
 
     fn of_logs(&self) -> LogSettings {
@@ -111,7 +104,7 @@ impl FlashKeyFamilySettings for FlashKeySettings {
 }
 
 impl EngineSettings for FlashKeySettings {
-    by_table!(INFO);
+    by_table!(info::FLASHKEY);
 
     fn check(&self, common: &CommonSettings, created: bool) -> Result<()> {
         if created { self.check_creation(common) } else { self.check_limits() }

@@ -20,12 +20,12 @@ use super::settings::DISK_NUMBER;
 use crate::damage::{Damage, DamagedPart, KeyRange};
 use crate::engine::flashkey::Manifest;
 use crate::error::{CorruptFile, Error, Result};
+use crate::names::CLAIM_NAME;
 use crate::store::manifest::{HEADER_BYTES, Header};
 use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum::crc32c;
 
-pub(super) const CLAIM_NAME: &str = "FLASHSTORE";
 const NEW_CLAIM_NAME: &str = "FLASHSTORE.new";
 
 /// The length of the file, in bytes.

@@ -3,15 +3,15 @@
 use super::admission::Admission;
 use super::below::DiskBelow;
 use super::claim::{self, Claim};
-use super::settings::{DISK_ID, FlashStoreSettings, INFO};
+use super::settings::{DISK_ID, FlashStoreSettings};
 use super::tiered::{Tiered, id_of};
 use crate::damage::{Damage, RepairReport, VerifyReport};
 use crate::engine::flashkey::FlashKeyFamilySettings;
 use crate::engine::flashkey::{self, Manifest};
 use crate::engine::settings::{
-    Disk, EngineInfo, EngineSettings, OpenDisk, Opening, SettingInfo, SettingsTable, budget_of_disk,
+    Disk, EngineSettings, OpenDisk, Opening, SettingInfo, SettingsTable, budget_of_disk,
 };
-use crate::engine::{CommonSettings, Engine};
+use crate::engine::{CommonSettings, Engine, EngineInfo, info};
 use crate::error::{Error, Result};
 use crate::names::FileName;
 use crate::progress::Progress;
@@ -26,7 +26,7 @@ const OF_DISK: &str = "disk.";
 
 impl EngineSettings for FlashStoreSettings {
     fn info(&self) -> &'static EngineInfo {
-        &INFO
+        &info::FLASHSTORE
     }
 
     fn copy(&self) -> Box<dyn EngineSettings> {
@@ -44,7 +44,7 @@ impl EngineSettings for FlashStoreSettings {
             self.given().push("disk");
             return Ok(());
         }
-        self.set_by_name(&INFO, name, value)
+        self.set_by_name(&info::FLASHSTORE, name, value)
     }
 
     fn describe(&self) -> Vec<SettingInfo> {
@@ -99,10 +99,6 @@ impl EngineSettings for FlashStoreSettings {
         FileName::parse(file_name).is_some_and(FileName::is_of_logs)
     }
 
-    fn claim_of_disk(&self) -> Option<&'static str> {
-        Some(claim::CLAIM_NAME)
-    }
-
     fn examine(&self, directory: &Directory, progress: &mut Progress<'_>) -> Result<VerifyReport> {
         let claim = self.damaged_claim(directory)?;
         let mut report = flashkey::examine(directory, &|kept| self.of_kept(kept), progress)?;
@@ -151,7 +147,7 @@ impl FlashStoreSettings {
         let Some(below) = Header::read(&disk.directory)? else {
             return Err(Error::NotFound { path: disk.directory.path() });
         };
-        let header = common.header(INFO.number.unwrap_or_default(), None)?;
+        let header = common.header(info::FLASHSTORE.number.unwrap_or_default(), None)?;
         let header = Header { layout: below.layout, hasher: below.hasher, ..header };
         common.check_against(&header)?;
         let settings = self.for_creation(common);

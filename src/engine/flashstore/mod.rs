@@ -61,4 +61,3 @@ mod tiered;
 #[doc(hidden)]
 pub use crate::engine::flashkey::Mistake;
 pub use settings::FlashStoreSettings;
-pub(in crate::engine) use settings::INFO;

@@ -6,16 +6,10 @@ use crate::engine::flashkey::FlashKeyFamilySettings;
 use crate::engine::flashkey::Mistake;
 use crate::engine::flashkey::WriteBudget;
 use crate::engine::flashkey::{BELOW_NUMBER, LogSettings, Recycling, Victim};
-use crate::engine::settings::{Disk, EngineInfo, SettingsTable, settings};
+use crate::engine::settings::{Disk, SettingsTable, settings};
+use crate::engine::{EngineInfo, info};
 use crate::error::{Error, Result};
 use crate::store::manifest::KeptSettings;
-
-/// The engine.
-pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
-    name: "flashstore",
-    number: Some(4),
-    summary: "a fast drive as the working set of a large slow store; also a cache on flash",
-};
 
 /// The name under which a database keeps the id of its disk.
 pub(super) const DISK_ID: &str = "disk_id";
@@ -154,7 +148,7 @@ impl FlashStoreSettings {
 }
 
 impl FlashKeyFamilySettings for FlashStoreSettings {
-    const INFO: &'static EngineInfo = &INFO;
+    const INFO: &'static EngineInfo = &info::FLASHSTORE;
     const FIXED: &'static [&'static str] = &["hash_bits", "segment_bytes", "cache"];
 
     fn of_logs(&self) -> LogSettings {

@@ -30,7 +30,6 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::engine) use settings::INFO;
 pub use settings::MicaSettings;
 pub use siltstone_mica::Eviction;
 
@@ -39,7 +38,7 @@ use crate::damage::VerifyReport;
 use crate::engine::settings::SettingsTable;
 use crate::engine::writes::Writes;
 use crate::engine::{
-    Capabilities, Changing, Engine, GoOn, Now, Record, ScanLimit, ScanPage, Show, Shown, Snapshot,
+    Capabilities, Changing, Engine, GoOn, Now, Record, ScanLimit, ScanPage, Show, Shown, Snapshot, info,
 };
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -129,7 +128,7 @@ impl<S: Space> Mica<S> {
 
 impl<S: Space> Engine for Mica<S> {
     fn name(&self) -> &'static str {
-        INFO.name
+        info::MICA.name
     }
 
     fn shape(&self) -> Shape {
@@ -303,7 +302,7 @@ impl<S: Space> Engine for Mica<S> {
         }
         let (writes, user_bytes) = self.writes.sums();
         Stats {
-            engine: INFO.name,
+            engine: info::MICA.name,
             shape: self.shape(),
             settings: self.settings.values(),
             records,

@@ -1,21 +1,13 @@
 //! The settings of a MICA engine.
 
 use super::Mica;
-use crate::engine::CommonSettings;
-use crate::engine::Engine;
 use crate::engine::setting_value::named_values;
-use crate::engine::settings::{EngineInfo, EngineSettings, Opening, SettingsTable, by_table, settings};
+use crate::engine::settings::{EngineSettings, Opening, SettingsTable, by_table, settings};
+use crate::engine::{CommonSettings, Engine, info};
 use crate::error::{Error, Result};
 use crate::key::{KeyHasher, VALUE_LENGTH_MAX};
 use siltstone_mica::{CacheSettings, CircularLog, Eviction, ItemLayout, SegregatedFits, StoreSettings};
 use std::sync::Arc;
-
-/// The engine.
-pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
-    name: "mica",
-    number: None,
-    summary: "data in memory: a store, or a cache that evicts; lost when it is closed",
-};
 
 /// The memory without a memory budget, in bytes.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
@@ -97,7 +89,7 @@ impl MicaSettings {
 }
 
 impl EngineSettings for MicaSettings {
-    by_table!(INFO);
+    by_table!(info::MICA);
 
     fn check(&self, common: &CommonSettings, _created: bool) -> Result<()> {
         self.sizes(common).map(drop)

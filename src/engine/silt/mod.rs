@@ -89,5 +89,4 @@ pub use partition_settings::HashStoreKind;
 #[doc(hidden)]
 pub use partition_settings::Mistake;
 pub(in crate::engine) use partition_settings::{ChainSettings, PartitionSettings};
-pub(in crate::engine) use settings::INFO;
 pub use settings::SiltSettings;

@@ -1,11 +1,11 @@
 //! The settings of a SILT engine.
 
-use crate::engine::CommonSettings;
 use crate::engine::setting_value::named_values;
-use crate::engine::settings::{EngineInfo, settings};
+use crate::engine::settings::settings;
 #[cfg(feature = "mistakes")]
 use crate::engine::silt::Mistake;
 use crate::engine::silt::{HashStoreKind, PartitionSettings, SiltFamilySettings};
+use crate::engine::{CommonSettings, EngineInfo, info};
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
 use crate::store::FilterKind;
@@ -13,19 +13,10 @@ use crate::store::hash_store::HashStoreFormat;
 use crate::store::table::{IndexKind, TableForm};
 use std::iter::once;
 
-/// The engine.
-pub(in crate::engine) const INFO: EngineInfo = EngineInfo {
-    name: "silt",
-    number: Some(1),
-    summary: "data beyond memory: the least RAM per key at one flash read per get",
-};
-
 named_values!(HashStoreKind {
     "cuckoo_table" => HashStoreKind::CuckooTable,
     "hash_ordered" => HashStoreKind::HashOrdered,
 });
-
-named_values!(bool, [("false", false), ("true", true)]);
 
 named_values!(
     Option<IndexKind>,
@@ -119,7 +110,7 @@ settings! {
 }
 
 impl SiltFamilySettings for SiltSettings {
-    const INFO: &'static EngineInfo = &INFO;
+    const INFO: &'static EngineInfo = &info::SILT;
 
     fn of_partitions(&self) -> PartitionSettings {
         PartitionSettings {
