@@ -29,6 +29,16 @@ pub fn check_value_length(length: usize) -> Result<()> {
     if length <= VALUE_LENGTH_MAX { Ok(()) } else { Err(Error::ValueLength { length }) }
 }
 
+/// The order in which a range returns its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// From the lowest key on.
+    #[default]
+    Ascending,
+    /// From the highest key on.
+    Descending,
+}
+
 /// What all records of a database have in common.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordLayout {

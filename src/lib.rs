@@ -90,12 +90,22 @@
 //! - The documents of the repository, listed in `docs/README.md`: `docs/RELIABILITY.md` has the guarantees and their
 //!   tests, `docs/ARCHITECTURE.md` the modules, `docs/PAPERS.md` what of each paper is implemented.
 
+// Of what engines share, each uses a part. A build with all of them finds what nothing uses.
+#![cfg_attr(
+    not(all(feature = "silt", feature = "mica", feature = "flashstore", feature = "bloomstore")),
+    allow(dead_code, unused_imports, reason = "some engines are left out")
+)]
+
+#[cfg(not(any(feature = "silt", feature = "mica", feature = "flashkey")))]
+compile_error!("siltstone needs the feature of at least one engine: silt, mica, flashkey, flashstore or bloomstore");
+
 #[macro_use]
 mod events;
 
 // Hidden modules are public for the project's own crates and tests. They are no part of the interface.
 #[doc(hidden)]
 pub mod batch;
+#[cfg(any(feature = "silt", feature = "flashkey"))]
 mod cache;
 #[doc(hidden)]
 pub mod compression;

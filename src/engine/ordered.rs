@@ -6,7 +6,7 @@ use crate::error::Result;
 use bytes::Bytes;
 use std::ops::Bound;
 
-pub use crate::store::ordered_keys::Direction;
+pub use crate::key::Direction;
 
 /// The first and the last key of a range.
 pub type KeyBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);

@@ -2,26 +2,34 @@
 //! records, blocks, store files, the merge. Their bytes are drawn in docs/formats/README.md and its pages.
 
 pub mod block;
+#[cfg(feature = "silt")]
 pub mod chain;
 mod compaction_filter;
+#[cfg(feature = "flashkey")]
 pub mod data_logs;
 pub mod examine;
 pub mod file;
 mod filter;
+#[cfg(feature = "silt")]
 pub mod hash_store;
 mod listing;
 pub mod log;
+#[cfg(feature = "silt")]
 mod log_batch;
+#[cfg(feature = "silt")]
 pub mod log_cursor;
 pub mod log_format;
+#[cfg(feature = "silt")]
 pub mod log_store;
 pub mod manifest;
 pub mod merge;
+#[cfg(feature = "flashkey")]
 pub mod ordered_keys;
 pub mod record;
 pub mod slots;
 pub mod sort;
 pub mod table;
+#[cfg(feature = "flashkey")]
 pub mod unit_index;
 
 pub use compaction_filter::CompactionFilter;

@@ -53,6 +53,8 @@ pub use cursor::OwnedBounds;
 pub use examine::examine;
 pub use merge::{KeyMerge, MergedRuns};
 
+pub use crate::key::Direction;
+
 use crate::error::Result;
 use crate::names::FileName;
 use cursor::{Cursor, Origin, Reading};
@@ -84,16 +86,6 @@ const MERGED_PER_PASSED: u64 = 4;
 const RUNS_WAITING_MAX: usize = 24;
 /// All runs are merged when they have twice as many keys as there are records, and this many more.
 const STALE_KEYS: u64 = 4096;
-
-/// The order in which a range returns its records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Direction {
-    /// From the lowest key on.
-    #[default]
-    Ascending,
-    /// From the highest key on.
-    Descending,
-}
 
 /// The last operation of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
