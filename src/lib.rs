@@ -97,7 +97,9 @@
 )]
 
 #[cfg(not(any(feature = "silt", feature = "mica", feature = "flashkey")))]
-compile_error!("siltstone needs the feature of at least one engine: silt, mica, flashkey, flashstore or bloomstore");
+compile_error!(
+    "siltstone needs the feature of at least one engine: silt, mica, flashkey, flashstore or bloomstore"
+);
 
 #[macro_use]
 mod events;

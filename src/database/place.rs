@@ -39,7 +39,8 @@ impl Contents {
         let names = directory.list()?;
         // A database that has lost its manifest must not pass for an empty directory, whichever engine it had.
         let is_data = |name: &&String| {
-            FileName::parse(name).is_some_and(FileName::is_data) || stated.is_some_and(|engine| engine.owns(name))
+            FileName::parse(name).is_some_and(FileName::is_data)
+                || stated.is_some_and(|engine| engine.owns(name))
         };
         if let Some(file) = names.iter().find(is_data) {
             return Ok(Contents::Occupied { file: file.clone(), is_data: true });

@@ -23,7 +23,9 @@ impl EngineInfo {
     /// Returns what to do about an engine that the library is compiled without.
     pub(crate) fn absence(&self) -> String {
         let name = self.name;
-        format!("this program is compiled without the engine `{name}`; add the feature `{name}` of the crate siltstone")
+        format!(
+            "this program is compiled without the engine `{name}`; add the feature `{name}` of the crate siltstone"
+        )
     }
 }
 

@@ -77,9 +77,10 @@ impl From<Error> for Failure {
             Error::Closed => crate::SILTSTONE_ERROR_CLOSED,
             Error::Poisoned { .. } | Error::Torn { .. } => crate::SILTSTONE_ERROR_POISONED,
             Error::Forked { .. } => crate::SILTSTONE_ERROR_FORKED,
-            Error::Unsupported { .. } | Error::Version { .. } | Error::UnknownEngine { .. } | Error::AbsentEngine { .. } => {
-                crate::SILTSTONE_ERROR_UNSUPPORTED
-            }
+            Error::Unsupported { .. }
+            | Error::Version { .. }
+            | Error::UnknownEngine { .. }
+            | Error::AbsentEngine { .. } => crate::SILTSTONE_ERROR_UNSUPPORTED,
             Error::Interrupted => crate::SILTSTONE_ERROR_INTERRUPTED,
             Error::NoRoom { .. } | Error::NoSpace { .. } | Error::Full(_) => crate::SILTSTONE_ERROR_FULL,
             _ => crate::SILTSTONE_ERROR_INTERNAL,

@@ -1,5 +1,6 @@
 //! The errors of the crate. Each names the operation and the file.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,10 +9,9 @@ use std::sync::Arc;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An error of a directory or a file.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone)]
 pub enum Error {
     /// The operating system refused an operation.
-    #[error("cannot {operation} {}: {source}", file.display())]
     Io {
         /// The operation, as a verb: `read`, `write`, `sync`, `open`.
         operation: &'static str,
@@ -21,7 +21,6 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The lock of the directory or of the file has another holder.
-    #[error("{}: locked by another holder", path.display())]
     Locked {
         /// The directory or the file.
         path: PathBuf,
@@ -31,17 +30,37 @@ pub enum Error {
         has_ended: bool,
     },
     /// The directory, or a file of it that must be there, was removed while the directory was open.
-    #[error("{}: removed while it was open", path.display())]
     Removed {
         /// The directory, as it was named.
         path: PathBuf,
     },
     /// Memory of a size that cannot be mapped.
-    #[error("memory: {problem}")]
     Memory {
         /// The problem and the remedy.
         problem: String,
     },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Io { operation, file, source } => {
+                write!(to, "cannot {operation} {}: {source}", file.display())
+            }
+            Error::Locked { path, .. } => write!(to, "{}: locked by another holder", path.display()),
+            Error::Removed { path } => write!(to, "{}: removed while it was open", path.display()),
+            Error::Memory { problem } => write!(to, "memory: {problem}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 impl Error {

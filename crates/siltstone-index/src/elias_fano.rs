@@ -21,7 +21,7 @@
 use super::DecodeError;
 use super::bits::{BitWriter, Bits, select_in_word};
 use crate::coding::Decoder;
-use multiversion::multiversion;
+use crate::processors::per_processor;
 use std::ops::Range;
 
 /// The position of every 128th zero is sampled, and from there words are counted. Samples take 1/4 bit per zero, and
@@ -273,10 +273,12 @@ impl EliasFano {
     }
 }
 
-/// [`EliasFano::equal_range`], compiled a second time for processors that count ones in one instruction.
-#[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt+popcnt"))]
-fn equal_range(sequence: &EliasFano, value: u64) -> Range<u64> {
-    sequence.equal_range_portably(value)
+per_processor! {
+    /// [`EliasFano::equal_range`], compiled a second time for processors that count ones in one instruction.
+    fn equal_range(sequence: &EliasFano, value: u64) -> Range<u64> {
+        sequence.equal_range_portably(value)
+    }
+    x86_64: ["bmi2", "avx2", "bmi1", "lzcnt", "popcnt"];
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ pub mod hash_pages;
 pub mod partial_key_cuckoo;
 pub mod perfect;
 pub mod prefilter;
+mod processors;
 pub mod run_columns;
 pub mod run_fences;
 #[cfg(test)]
@@ -68,6 +69,7 @@ mod tests;
 
 pub use crate::coding::DecodeError;
 
+use std::fmt;
 use std::ops::Range;
 
 /// Maps the placement of a key to the units that may hold its record.
@@ -90,11 +92,10 @@ pub(crate) fn list_bytes<T>(list: &Vec<T>) -> usize {
 }
 
 /// A structure could not be built.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// Placements must be pushed in ascending order.
-    #[error("placement {got:#018x} follows {last:#018x}; placements must be in ascending order")]
     OutOfOrder {
         /// The preceding placement.
         last: u64,
@@ -102,7 +103,6 @@ pub enum BuildError {
         got: u64,
     },
     /// A setting is outside its limits.
-    #[error("{name} is {got}; it must be {limit}")]
     Setting {
         /// The setting's name.
         name: &'static str,
@@ -112,7 +112,6 @@ pub enum BuildError {
         limit: &'static str,
     },
     /// None of the seeds tried led to a structure.
-    #[error("{structure}: none of {tries} seeds worked; check the keys for duplicates")]
     SeedsExhausted {
         /// The structure that was being built.
         structure: &'static str,
@@ -120,3 +119,22 @@ pub enum BuildError {
         tries: u32,
     },
 }
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::OutOfOrder { last, got } => {
+                write!(
+                    to,
+                    "placement {got:#018x} follows {last:#018x}; placements must be in ascending order"
+                )
+            }
+            BuildError::Setting { name, got, limit } => write!(to, "{name} is {got}; it must be {limit}"),
+            BuildError::SeedsExhausted { structure, tries } => {
+                write!(to, "{structure}: none of {tries} seeds worked; check the keys for duplicates")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

@@ -337,7 +337,8 @@ impl Builder {
     /// library is compiled without the default one.
     pub fn open_files(&self, keys: u64, record_bytes: u64) -> u64 {
         let common = CommonSettings { threads: self.threads(), ..self.common.clone() };
-        let engine = self.engine.clone().or_else(|| EngineKind::of_new(ENGINE).ok().map(EngineKind::settings));
+        let engine =
+            self.engine.clone().or_else(|| EngineKind::of_new(ENGINE).ok().map(EngineKind::settings));
         engine.map_or(0, |engine| engine.open_files(&common, keys, record_bytes))
     }
 

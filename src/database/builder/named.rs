@@ -102,7 +102,9 @@ mod tests {
         assert_eq!(COMMON.map(|(name, ..)| name), values.map(|(name, _)| name));
         for kind in EngineKind::ALL {
             let names = kind.settings().describe().into_iter().map(|setting| setting.name);
-            names.for_each(|name| assert!(COMMON.iter().all(|(common, ..)| *common != name) && name != ENGINE, "{name}"));
+            names.for_each(|name| {
+                assert!(COMMON.iter().all(|(common, ..)| *common != name) && name != ENGINE, "{name}")
+            });
         }
         // What an engine in memory has no use for is refused, so these have an effect.
         let files = ["block_bytes", "access", "open_files_max", "change_feed"];

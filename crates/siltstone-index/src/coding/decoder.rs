@@ -1,10 +1,10 @@
 //! Decodes a structure from untrusted bytes, with errors that name the structure and the offset.
 
 use super::Reader;
+use std::fmt;
 
 /// The bytes do not decode to the structure that was expected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{structure}: at byte {offset}: expected {expected}, got {got}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
     /// The name of the structure, as users know it.
     pub structure: &'static str,
@@ -15,6 +15,15 @@ pub struct DecodeError {
     /// What was found.
     pub got: String,
 }
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DecodeError { structure, offset, expected, got } = self;
+        write!(to, "{structure}: at byte {offset}: expected {expected}, got {got}")
+    }
+}
+
+impl std::error::Error for DecodeError {}
 
 /// What a read expects, for its error message.
 type Expected = &'static str;

@@ -31,6 +31,7 @@ mod tests;
 use crate::BuildError;
 pub use geometry::{BUCKETS_MAX, CuckooSettings, SLOTS_PER_BUCKET};
 use slots::Slots;
+use std::fmt;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -41,14 +42,22 @@ const WAYS: usize = SLOTS_PER_BUCKET as usize;
 const EMPTY: u16 = 0;
 
 /// The key's buckets are full and no displacement frees a slot. The table is unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the partial-key cuckoo table cannot take this key: {len} of {slots} slots are occupied")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CuckooFull {
     /// The number of keys in the table.
     pub len: u32,
     /// The number of slots of the table.
     pub slots: u32,
 }
+
+impl fmt::Display for CuckooFull {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CuckooFull { len, slots } = self;
+        write!(to, "the partial-key cuckoo table cannot take this key: {len} of {slots} slots are occupied")
+    }
+}
+
+impl std::error::Error for CuckooFull {}
 
 /// A slot that has the tag of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,10 +2,10 @@ mod cache;
 
 use super::FlashStoreSettings;
 use super::claim::{self, CLAIM_BYTES};
-use crate::names::CLAIM_NAME;
 use super::settings::hash_bits;
 use crate::engine::CommonSettings;
 use crate::engine::flashkey::{self, FlashKeyFamilySettings};
+use crate::names::CLAIM_NAME;
 use crate::{Database, Disk, Error, Result, Step};
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
@@ -312,7 +312,9 @@ fn without_a_disk_or_cache_nothing_is_created_and_the_error_names_both_and_flash
 fn a_database_with_neither_a_disk_nor_cache_is_refused_and_not_changed() {
     let files = MemoryDirectory::default();
     let directory = Directory::new(files.clone(), Access::Buffered);
-    let header = CommonSettings::default().header(crate::engine::info::FLASHSTORE.number.unwrap(), Some([1, 2])).unwrap();
+    let header = CommonSettings::default()
+        .header(crate::engine::info::FLASHSTORE.number.unwrap(), Some([1, 2]))
+        .unwrap();
     let kept = [("cache", "false"), ("hash_bits", "38"), ("segment_bytes", "4096"), ("space", "1.3")];
     let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     flashkey::create(&directory, &header, &tiered().of_logs(), &kept).unwrap();

@@ -3,7 +3,7 @@
 //! waits for memory.
 
 use super::band::parity;
-use multiversion::multiversion;
+use crate::processors::per_processor;
 
 /// Columns that are compared at once: the words of an AVX2 vector.
 const LANES: usize = 4;
@@ -15,11 +15,13 @@ pub(super) struct Rows {
     pub(super) beyond: u64,
 }
 
-/// Returns whether these rows add up to `value`, a bit per column. `first` and `second` have a word per column; further
-/// words of `second` are ignored.
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512vpopcntdq", "x86_64+avx2", "x86_64+popcnt"))]
-pub(super) fn give(first: &[u64], second: &[u64], rows: Rows, value: u32) -> bool {
-    give_portably(first, second, rows, value)
+per_processor! {
+    /// Returns whether these rows add up to `value`, a bit per column. `first` and `second` have a word per column;
+    /// further words of `second` are ignored.
+    pub(super) fn give(first: &[u64], second: &[u64], rows: Rows, value: u32) -> bool {
+        give_portably(first, second, rows, value)
+    }
+    x86_64: ["avx512vpopcntdq", "avx512vl", "avx512f"], ["avx2"], ["popcnt"];
 }
 
 /// Computes the same with instructions that every processor of the architecture has.
