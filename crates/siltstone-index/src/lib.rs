@@ -55,6 +55,7 @@ mod elias_fano;
 pub mod entropy_trie;
 pub mod fences;
 pub mod filter;
+#[cfg(feature = "hash-pages")]
 pub mod hash_pages;
 pub mod partial_key_cuckoo;
 pub mod perfect;
