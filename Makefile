@@ -8,6 +8,8 @@ DEMO_DB := demo-db
 PLATFORMS ?= i686-unknown-linux-gnu x86_64-apple-darwin
 ALL_PLATFORMS := $(PLATFORMS) aarch64-unknown-linux-gnu x86_64-unknown-freebsd
 PREFIX ?= /usr/local
+# The features with an engine each.
+ENGINES := silt mica flashkey flashstore bloomstore
 # Features of the command: parquet, af-xdp, count-heap.
 FEATURES ?=
 # Features that are off by default, tested and checked as well: those of the libraries.
@@ -30,7 +32,8 @@ DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test test-python test-python-all wheel fuzz sanitize weekly mutants lint platforms bench build install install-capi
+.PHONY: help demo test test-python test-python-all wheel fuzz sanitize weekly mutants lint platforms engines build-cost bench build \
+	install install-capi
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -119,7 +122,7 @@ weekly: ## What takes hours: all platforms, many seeds, mutants, tests on a driv
 	FUZZ_OPT_LEVEL=3 $(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) mutants
 
-lint: platforms ## Check the format, run clippy, and check the library for other platforms
+lint: platforms engines ## Check the format, run clippy, and check the library for other platforms and with each engine alone
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --features $(OPTIONAL) --all-targets -- -D warnings
 	$(CARGO) clippy --package siltstone --package siltstone-index --package siltstone-device --package siltstone-mica --package siltstone-network -- -D warnings
@@ -127,6 +130,14 @@ lint: platforms ## Check the format, run clippy, and check the library for other
 platforms: ## Check the library for other platforms
 	rustup target add $(PLATFORMS)
 	$(CARGO) check --package siltstone $(addprefix --target ,$(PLATFORMS))
+
+engines: ## Check the library with each engine alone
+	for engine in $(ENGINES); do \
+		$(CARGO) check --package siltstone --no-default-features --features $$engine || exit 1; \
+	done
+
+build-cost: ## Print what a program with all engines, and with each alone, costs to compile
+	.ci/build-cost default $(ENGINES)
 
 bench: build ## Run the standard benchmarks of a database on few records
 	$(SILTSTONE) bench db --fixed --key-size 20 --value-size 44 --num 1000000

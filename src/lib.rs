@@ -81,6 +81,23 @@
 //! `Silt` is the default. SILT: Lim, Fan, Andersen, Kaminsky, SOSP 2011, and the entropy-coded tries of Lim's
 //! dissertation. FlashKey: Ray, Kant, Li, Trika, MSST 2020. MICA: NSDI 2014, and chapter 5 of the dissertation.
 //!
+//! # Features
+//!
+//! A program that uses one engine compiles in half of the processor time with it alone, as with `default-features =
+//! false, features = ["silt", "io-uring"]`; at least one engine is needed. `README.md` has the figures.
+//!
+//! | feature | by default | adds |
+//! |---|---|---|
+//! | `silt`, `flashkey`, `mica` | yes | the engine of this name |
+//! | `bloomstore`, `flashstore` | yes | the engine of this name, and `silt` or `flashkey`, on which it builds |
+//! | `io-uring` | yes | batches of reads by one system call, on Linux |
+//! | `compression` | no | [`Builder::compression`]; builds the C library of Zstandard |
+//! | `json`, `serde` | no | `Stats::to_json`; [`Stats`] as that JSON in other formats |
+//! | `tracing` | no | events of opens, background work, delays and failures |
+//!
+//! [`EngineKind`] has the engines that are compiled. Without `silt`, a new database has to state its engine. To open
+//! the database of an engine that is left out is [`Error::AbsentEngine`], which names the feature; nothing is changed.
+//!
 //! # Where to go next
 //!
 //! - Opening a database, and all settings: [`Builder`]. Reading and writing: [`Database`], [`Batch`], [`WriteOptions`].

@@ -24,14 +24,22 @@ pub(super) enum Contents {
 impl Contents {
     /// Reads what is in a directory. `stated` is the engine that the user chose, which may be none of the table.
     pub fn read(directory: &Directory, stated: Option<&dyn EngineSettings>) -> Result<Contents> {
+        let compiled: Vec<_> = EngineKind::ALL.iter().map(|kind| kind.settings()).collect();
+        Contents::read_with(
+            directory,
+            &compiled.iter().map(|engine| &**engine).chain(stated).collect::<Vec<_>>(),
+        )
+    }
+
+    /// Reads what is in a directory, in a program that has these engines. The files of all others are recognised too.
+    fn read_with(directory: &Directory, engines: &[&dyn EngineSettings]) -> Result<Contents> {
         // First: a database has the files of its engine as well.
         if let Some(header) = Header::read(directory)? {
             return Ok(Contents::Database(header.engine));
         }
         // Before the names: these files have the names of an engine's data, but no record. Those of an engine that
         // this program does not have pass for data, so nothing is created over them.
-        let table: Vec<_> = EngineKind::ALL.iter().map(|kind| kind.settings()).collect();
-        for engine in table.iter().map(|engine| &**engine).chain(stated) {
+        for engine in engines {
             if engine.is_half_created(directory)? {
                 return Ok(Contents::Free);
             }
@@ -40,7 +48,7 @@ impl Contents {
         // A database that has lost its manifest must not pass for an empty directory, whichever engine it had.
         let is_data = |name: &&String| {
             FileName::parse(name).is_some_and(FileName::is_data)
-                || stated.is_some_and(|engine| engine.owns(name))
+                || engines.iter().any(|engine| engine.owns(name))
         };
         if let Some(file) = names.iter().find(is_data) {
             return Ok(Contents::Occupied { file: file.clone(), is_data: true });
@@ -107,4 +115,75 @@ pub(super) fn check_access(directory: &Directory) -> Result<()> {
         Err(error) if error.is_not_found() => Ok(()),
         opened => opened.map(drop),
     })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use crate::names::{MIRROR_NAME, NEW_MANIFEST_NAME};
+
+    /// Creates a database with a record of each engine that has files, and passes it to `check`.
+    fn with_each(check: impl Fn(EngineKind, &Directory)) {
+        let folder = tempfile::tempdir().unwrap();
+        for &kind in EngineKind::ALL.iter().filter(|kind| kind.info().number.is_some()) {
+            let path = folder.path().join(kind.name());
+            let database = Database::builder(&path).engine(kind.complete_settings()).open().unwrap();
+            database.put("key", "value").unwrap();
+            database.close().unwrap();
+            check(kind, &Directory::system(&path, Access::Buffered).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_database_of_an_engine_that_is_left_out_is_refused_with_the_feature_that_adds_it() {
+        with_each(|kind, directory| {
+            let Contents::Database(number) = Contents::read_with(directory, &[]).unwrap() else {
+                panic!("{} is not recognised", kind.name());
+            };
+            let others: Vec<_> = EngineKind::ALL.iter().copied().filter(|other| *other != kind).collect();
+            let error = kind_among(&others, number, directory).unwrap_err();
+            assert!(matches!(error, Error::AbsentEngine { engine, .. } if engine == kind.name()));
+            assert!(error.to_string().contains(&format!("add the feature `{}`", kind.name())), "{error}");
+            assert_eq!(kind_among(EngineKind::ALL, number, directory).unwrap(), kind);
+        });
+    }
+
+    #[test]
+    fn files_of_each_engine_are_data_without_a_manifest_whichever_engines_a_program_has() {
+        with_each(|kind, directory| {
+            for name in [MANIFEST_NAME, MIRROR_NAME] {
+                directory.remove(name).unwrap();
+            }
+            for left_out in EngineKind::ALL {
+                let others = EngineKind::ALL.iter().filter(|other| *other != left_out);
+                let settings: Vec<_> = others.map(|other| other.settings()).collect();
+                for engines in [settings.iter().map(|engine| &**engine).collect(), Vec::new()] {
+                    let contents = Contents::read_with(directory, &engines).unwrap();
+                    assert!(matches!(contents, Contents::Occupied { is_data: true, .. }), "{}", kind.name());
+                }
+            }
+            // What is left of a creation is free only for an engine that knows it.
+            let names = directory.list().unwrap();
+            names.iter().for_each(|name| directory.remove(name).unwrap());
+            directory.create("log-0000000000000000", Access::Buffered).unwrap();
+            directory.create(NEW_MANIFEST_NAME, Access::Buffered).unwrap();
+            let contents = Contents::read_with(directory, &[]).unwrap();
+            assert!(matches!(contents, Contents::Occupied { is_data: true, .. }));
+        });
+    }
+
+    #[test]
+    fn the_disk_of_flashstore_is_refused_without_asking_an_engine() {
+        with_each(|kind, directory| {
+            assert!(refuse_disk(directory).is_ok());
+            if let Ok(disk) = directory.other("disk".as_ref(), false) {
+                assert!(
+                    matches!(refuse_disk(&disk), Err(Error::Setting { name: "disk", .. })),
+                    "{}",
+                    kind.name()
+                );
+            }
+        });
+    }
 }
