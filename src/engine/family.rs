@@ -92,7 +92,10 @@ impl EngineKind {
     /// # Errors
     /// [`Error::Setting`] if the library is compiled without it.
     pub(crate) fn of_new(setting: &'static str) -> Result<EngineKind> {
-        EngineKind::of_setting(setting, info::DEFAULT.name)
+        EngineKind::from_name(info::DEFAULT.name).ok_or_else(|| {
+            let problem = format!("{}, or state one that it has", info::DEFAULT.absence());
+            Error::Setting { name: setting, problem }
+        })
     }
 
     /// Returns settings with which a database can be created: the defaults, and those without a default.

@@ -159,7 +159,7 @@ mod tests {
         Decoder::new("list", b"LIST\x02\x00\x07\x08\x09", *b"LIST", 2).unwrap()
     }
 
-    fn message<T: std::fmt::Debug>(result: Result<T, DecodeError>) -> String {
+    fn message<T: fmt::Debug>(result: Result<T, DecodeError>) -> String {
         result.unwrap_err().to_string()
     }
 
