@@ -83,8 +83,8 @@
 //!
 //! # Features
 //!
-//! A program that uses one engine compiles in half of the processor time with it alone, as with `default-features =
-//! false, features = ["silt", "io-uring"]`; at least one engine is needed. `README.md` has the figures.
+//! A program that uses one engine compiles faster with it alone, as with `default-features = false, features =
+//! ["silt", "io-uring"]`; at least one engine is needed. `README.md` has the figures.
 //!
 //! | feature | by default | adds |
 //! |---|---|---|

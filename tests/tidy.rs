@@ -256,13 +256,8 @@ fn only_the_table_of_engines_names_them() {
             || parts.into_iter().any(|part| part.strip_suffix("settings").unwrap_or(&part) == name)
     };
     // The engines that are compiled, all that are known, their modules and settings, and the names of their files.
-    let tables = [
-        "src/engine/family.rs",
-        "src/engine/info.rs",
-        "src/engine/mod.rs",
-        "src/lib.rs",
-        "src/names.rs",
-    ];
+    let tables =
+        ["src/engine/family.rs", "src/engine/info.rs", "src/engine/mod.rs", "src/lib.rs", "src/names.rs"];
     let mut violations = Vec::new();
     for source in sources("src") {
         let is_table = tables.contains(&&*source.path);
