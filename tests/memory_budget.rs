@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 const BUDGET: u64 = 4 << 20;
+const KEYS: u32 = 60_000;
 /// The operations between two looks.
 const LOOK: u32 = 32;
 /// One database at a time: the read buffers of all threads of the process count against every budget, and a database
@@ -17,31 +18,53 @@ const LOOK: u32 = 32;
 static ALONE: Mutex<()> = Mutex::new(());
 
 struct Bed {
-    name: &'static str,
+    name: String,
+    budget: u64,
+    /// All values have as many bytes; `None` for some of 20 to 200.
+    value_bytes: Option<u16>,
     database: Database,
     operations: u32,
 }
 
-fn builder(settings: &[(&'static str, &str)]) -> Builder {
-    let builder = Database::builder("db").memory_budget(BUDGET).background_threads(0).partitions(4);
-    settings.iter().fold(builder, |builder, (name, value)| builder.set(*name, *value))
+/// What a test opens.
+struct Form<'a> {
+    name: String,
+    budget: u64,
+    partitions: u32,
+    value_bytes: Option<u16>,
+    settings: &'a [(&'static str, &'a str)],
 }
 
-fn describe(stats: &Stats) -> String {
-    format!("{:?} of {BUDGET}: {:?}", stats.ram.total_bytes(), stats.ram.items())
+impl Form<'_> {
+    fn builder(&self) -> Builder {
+        let builder = Database::builder("db").memory_budget(self.budget).background_threads(0);
+        let builder = builder.partitions(self.partitions);
+        let builder =
+            self.value_bytes.into_iter().fold(builder, |builder, bytes| builder.fixed(4, bytes.into()));
+        self.settings.iter().fold(builder, |builder, (name, value)| builder.set(*name, *value))
+    }
+
+    fn open(&self, directory: &Directory) -> Bed {
+        let database = self.builder().open_in(directory.clone()).unwrap();
+        let Form { budget, value_bytes, .. } = *self;
+        Bed { name: self.name.clone(), budget, value_bytes, database, operations: 0 }
+    }
 }
 
 impl Bed {
-    fn open(name: &'static str, directory: &Directory, settings: &[(&'static str, &str)]) -> Bed {
-        let database = builder(settings).open_in(directory.clone()).unwrap();
-        Bed { name, database, operations: 0 }
-    }
-
     fn check(&self) {
-        let stats = self.database.stats();
-        assert!(stats.ram.total_bytes() <= BUDGET, "{}: now {}", self.name, describe(&stats));
-        let peak = stats.ram_peak.total_bytes();
-        assert!(peak <= BUDGET, "{}: peak {peak}, {:?}", self.name, stats.ram_peak.items());
+        let Stats { ram, ram_peak, details, .. } = self.database.stats();
+        for (when, ram) in [("now", ram), ("peak", ram_peak)] {
+            let bytes = ram.total_bytes();
+            assert!(
+                bytes <= self.budget,
+                "{}, {when}, after {} operations: {bytes} of {}: {:?}; {details:?}",
+                self.name,
+                self.operations,
+                self.budget,
+                ram.items()
+            );
+        }
     }
 
     fn look(&mut self) {
@@ -52,7 +75,7 @@ impl Bed {
     }
 
     fn put(&mut self, key: u32, round: u32) {
-        let value = vec![round as u8; 20 + (key % 7 * 30) as usize];
+        let value = vec![round as u8; self.value_bytes.map_or(20 + key as usize % 7 * 30, usize::from)];
         let options = WriteOptions::default().durability(Durability::Buffered);
         self.database.put_with(key.wrapping_mul(0x9e37_79b9).to_be_bytes(), value, options).unwrap();
         self.look();
@@ -85,12 +108,37 @@ impl Bed {
     }
 }
 
-/// Loads, overwrites, reads, deletes, compacts and opens again.
-fn keeps_its_budget(name: &'static str, settings: &[(&'static str, &str)]) {
+fn keeps_its_budget(name: &str, settings: &[(&'static str, &str)]) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let keys = 60_000;
+    keeps(&Form { name: name.to_owned(), budget: BUDGET, partitions: 4, value_bytes: None, settings });
+}
+
+/// Returns the least budget, which the error for a smaller one names.
+fn least_budget(form: &Form) -> u64 {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-    let mut bed = Bed::open(name, &directory, settings);
+    let error = form.builder().memory_budget(1).open_in(directory).err().unwrap().to_string();
+    let (before, _) = error.split_once(" or more").unwrap();
+    before.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// Small records have the most work and the most stores per byte. `bytes_per_key` is what the least budget grows by.
+fn keeps_its_least_budget(bytes_per_key: f64, settings: &[(&'static str, &str)]) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for partitions in [2, 16] {
+        for value_bytes in [Some(4), None] {
+            let name = format!("{settings:?}, {partitions} partitions, values of {value_bytes:?} bytes");
+            let form = Form { name, budget: 0, partitions, value_bytes, settings };
+            let of_keys = (bytes_per_key * f64::from(KEYS)) as u64;
+            keeps(&Form { budget: least_budget(&form) + of_keys, ..form });
+        }
+    }
+}
+
+/// Loads, overwrites, reads, deletes, compacts and opens again.
+fn keeps(form: &Form) {
+    let keys = KEYS;
+    let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
+    let mut bed = form.open(&directory);
     (0..keys).for_each(|key| bed.put(key, 0));
     bed.read(keys);
     for round in 1..3 {
@@ -103,7 +151,7 @@ fn keeps_its_budget(name: &'static str, settings: &[(&'static str, &str)]) {
     bed.database.compact().unwrap();
     bed.check();
     bed.database.close().unwrap();
-    let mut bed = Bed::open(name, &directory, settings);
+    let mut bed = form.open(&directory);
     bed.check();
     bed.settle();
     (0..keys).for_each(|key| bed.put(key, 4));
@@ -119,6 +167,21 @@ fn silt_keeps_its_memory_budget() {
 #[test]
 fn bloomstore_keeps_its_memory_budget() {
     keeps_its_budget("bloomstore", &[("engine", "bloomstore")]);
+}
+
+#[test]
+fn silt_keeps_the_least_budget_that_it_takes() {
+    keeps_its_least_budget(0.0, &[("engine", "silt")]);
+}
+
+#[test]
+fn bloomstore_keeps_the_least_budget_that_it_takes() {
+    keeps_its_least_budget(0.0, &[("engine", "bloomstore")]);
+}
+
+#[test]
+fn flashkey_keeps_the_least_budget_that_it_takes() {
+    keeps_its_least_budget(0.3, &[("engine", "flashkey")]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn settings_that_are_refused_leave_no_directory_behind() {
         builder().block_bytes(1000),
         builder().fixed(0, 8),
         builder().memory_budget(1000),
-        builder().memory_budget(300 << 10),
+        builder().memory_budget(500 << 10),
         builder().set("merge_ratio", -1.0),
         builder().engine(EngineKind::Mica).memory_budget(1000),
         builder().create(false),

@@ -223,8 +223,9 @@ impl Builder {
     /// callers, iterators, and single records of more than some KiB while they are read or written. Memory that
     /// indexes and filters do not need caches records. If they do not fit, first filters and then indexes stay on
     /// flash, which costs more reads ([`Stats::degraded`](crate::Stats::degraded) lists the stores); with even less
-    /// memory, LogStores and buffers shrink. The minimum is 256 KiB and 4 KiB per partition. Default: no limit and no
-    /// cache; 256 MiB for an engine that keeps all data in memory.
+    /// memory, LogStores and buffers shrink. The minimum is 512 KiB and 4 KiB per partition;
+    /// FlashKey needs 0.3 bytes per key more. Default: no limit and no cache; 256 MiB for an engine that keeps all data
+    /// in memory.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.common.memory_budget = Some(bytes);
         self

@@ -86,8 +86,8 @@ pub(super) struct Choice {
     pub is_any_dirty: bool,
     /// How far the cleaning of full logs is behind, or of those in a file system that is short of space.
     pub clean_pressure: f64,
-    /// Whether a segment that grows has to end, so that it can be cleaned.
-    pub must_end: bool,
+    /// The class whose growing segment has to end, so that it can be cleaned or confirmed.
+    pub must_end: Option<u8>,
     /// The segment whose overwrites are confirmed, and whether the compaction requires it.
     pub to_confirm: Option<SegmentInfo>,
     pub of_compaction: bool,
@@ -108,13 +108,15 @@ struct Finished {
 }
 
 impl Choice {
-    /// Examines all segments. `must_confirm` is whether too many overwrites are unconfirmed, `is_index_full` whether
-    /// the index takes more memory than its share.
+    /// Examines all segments. `must_confirm` is whether too many overwrites are unconfirmed, `has_many_notes` whether
+    /// they take more than their part of a memory budget, `is_index_full` whether the index takes more memory than its
+    /// share.
     pub fn new(
         logs: &IndexedLogs,
         commits: &Commits,
         compaction: &Compaction,
         must_confirm: bool,
+        has_many_notes: bool,
         is_index_full: bool,
     ) -> Choice {
         let mut choice = Choice::default();
@@ -136,6 +138,11 @@ impl Choice {
             let possible: Vec<&Finished> = segments.iter().filter(is_possible).collect();
             let counts: Vec<_> = possible.iter().map(|other| (other.counts, other.unconfirmed)).collect();
             choice.to_confirm = choose_unconfirmed(&counts).map(|chosen| possible[chosen].segment);
+        }
+        // Only a finished segment is confirmed. Without a budget, the notes of one that grows are few enough.
+        if has_many_notes && choice.to_confirm.is_none() && !choice.is_any_held && logs.data.unfinished() == 0
+        {
+            choice.must_end = choice.must_end.or_else(|| most_noted(logs));
         }
         choice
     }
@@ -196,7 +203,7 @@ impl Choice {
             self.live = counts[chosen].bytes - counts[chosen].dead;
         // Not while a complete segment waits: once that is finished, it may be one to clean.
         } else if logs.bound_pressure() >= 1.0 && logs.data.unfinished() == 0 {
-            self.must_end = last_to_end(logs).is_some();
+            self.must_end = last_to_end(logs);
         }
     }
 
@@ -268,7 +275,7 @@ impl Choice {
 /// Returns the class whose growing segment has the most dead bytes, if one has to end: most of it is dead, or it is one
 /// for a long batch. If no finished segment has to be cleaned and a cleaning would not leave the logs within the bound,
 /// there is such a segment.
-pub(super) fn last_to_end(logs: &IndexedLogs) -> Option<u8> {
+fn last_to_end(logs: &IndexedLogs) -> Option<u8> {
     let segments = logs.data.view().segments();
     let length = logs.data.segment_bytes();
     let must_end = |segment: &&SegmentInfo| {
@@ -276,6 +283,16 @@ pub(super) fn last_to_end(logs: &IndexedLogs) -> Option<u8> {
         segment.end.is_none() && segment.dead > 0 && (is_mostly_dead || segment.bytes > length)
     };
     segments.iter().filter(must_end).max_by_key(|segment| segment.dead).map(|segment| segment.class)
+}
+
+/// Returns the class whose growing segment has the most unconfirmed overwrites, if one has any.
+fn most_noted(logs: &IndexedLogs) -> Option<u8> {
+    let noted = logs.unconfirmed.of_segments();
+    let notes =
+        |segment: &SegmentInfo| noted.get(&(segment.class, segment.base)).map_or(0, |(count, _)| *count);
+    let segments = logs.data.view().segments();
+    let growing = segments.iter().filter(|segment| segment.end.is_none() && notes(segment) > 0);
+    growing.max_by_key(|segment| notes(segment)).map(|segment| segment.class)
 }
 
 /// Returns the segment with the largest share of dead bytes that no job works on, and this share.

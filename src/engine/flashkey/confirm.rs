@@ -266,11 +266,12 @@ impl Confirming {
         Confirming { id, first_unit, notes, passed: 0, frames }
     }
 
-    /// Confirms the next ones. Returns the number of entries that were removed, and whether the job is complete.
-    pub fn step(&mut self, logs: &IndexedLogs) -> Result<(u64, bool)> {
+    /// Confirms the next ones, of at most this many bytes of a segment that is read as a whole. Returns the number of
+    /// entries that were removed, and whether the job is complete.
+    pub fn step(&mut self, logs: &IndexedLogs, bytes_max: u64) -> Result<(u64, bool)> {
         let start = self.passed;
         let (mut dead, mut unclear) = (Vec::new(), Vec::new());
-        for (record, notes) in self.read(logs)? {
+        for (record, notes) in self.read(logs, bytes_max.min(PIECE_BYTES))? {
             let verdict = verdict(record.record.key, notes.iter().map(Overwrite::key));
             if verdict.is_dead {
                 dead.push(record);
@@ -291,7 +292,7 @@ impl Confirming {
     }
 
     /// Reads the next records that have notes.
-    fn read(&mut self, logs: &IndexedLogs) -> Result<Vec<(OfHash, &[Overwrite])>> {
+    fn read(&mut self, logs: &IndexedLogs, piece_bytes: u64) -> Result<Vec<(OfHash, &[Overwrite])>> {
         let Confirming { first_unit, notes, passed, frames, .. } = self;
         let notes: &[Overwrite] = notes;
         let of_hash = |unit: Unit, record: &RecordView<'_>, bytes: u32| {
@@ -301,7 +302,7 @@ impl Confirming {
         if let Some(frames) = frames {
             let start = frames.position();
             while let Some(number) = notes.get(*passed).map(Overwrite::number)
-                && frames.position() < start + PIECE_BYTES
+                && frames.position() < start + piece_bytes
             {
                 let of_unit = notes_of(notes, passed, number);
                 let unit = *first_unit + u64::from(number);

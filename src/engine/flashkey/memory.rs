@@ -16,12 +16,15 @@ use std::sync::Arc;
 /// The value for no budget.
 const UNLIMITED: u64 = u64::MAX;
 /// The smallest budget, in bytes, and the addition for each shard.
-const BUDGET_MIN: u64 = 256 << 10;
+const BUDGET_MIN: u64 = 512 << 10;
 const BUDGET_MIN_PER_SHARD: u64 = 4 << 10;
 /// Memory for changes between two decisions, in bytes: at least, and as a share of the budget. Another decision is made
 /// when what was written may have taken it.
 const SLACK_BYTES_MIN: u64 = 32 << 10;
 const SLACK_SHARE: u64 = 32;
+/// Shards leave memory when less than this many times the memory for changes is left, and writes wait for them when one
+/// part less is: a save needs the rest until they are on flash.
+const MOVE_SLACKS: u64 = 3;
 /// The most memory that a write takes besides its key, in bytes: an entry, a note, two operations, a key in order.
 const WRITE_BYTES: u64 = 192;
 /// A read or a write of background work, and a buffer of a log, take at most one part in this many of the budget.
@@ -31,8 +34,8 @@ const TRANSFER_BYTES_MIN: u64 = 4 << 10;
 const PENDING_SHARE: u64 = 64;
 
 /// There is at most one unconfirmed overwrite for this many bytes of a budget: its note and the second entry of the
-/// key take an eighth of them.
-const BUDGET_PER_NOTE: u64 = 8 * (NOTE_BYTES as u64 + 6);
+/// key take a twelfth of them. Writes wait when there are twice as many, and a confirmation takes as much again.
+const BUDGET_PER_NOTE: u64 = 12 * (NOTE_BYTES as u64 + 6);
 
 /// The memory of an entry on flash, in bytes: that of its changes, on average, and of the places of pages.
 const FLASH_ENTRY_BYTES: f64 = 0.3;
@@ -87,6 +90,8 @@ pub(crate) struct Memory {
     budget: AtomicU64,
     /// What writes may have taken since the last decision, in bytes.
     written_bytes: AtomicU64,
+    /// The account without the record cache at the last decision, with the reserve for what comes, in bytes.
+    wanted_bytes: AtomicU64,
     /// The memory of all threads' read buffers that the last decision counted on, in bytes.
     read_bytes: AtomicUsize,
     /// The memory of a piece that is being cleaned, in bytes.
@@ -113,6 +118,7 @@ impl Memory {
             cache: cache.clone(),
             budget: AtomicU64::new(budget.unwrap_or(UNLIMITED)),
             written_bytes: AtomicU64::new(0),
+            wanted_bytes: AtomicU64::new(0),
             read_bytes: AtomicUsize::new(0),
             clean_bytes: Default::default(),
             key_merge_bytes: AtomicU64::new(0),
@@ -182,25 +188,38 @@ impl Memory {
         // Before the account is taken: what is written meanwhile counts for the next decision, or twice.
         self.written_bytes.store(0, Relaxed);
         let budget = self.budget.load(Relaxed);
-        let slack = if budget == UNLIMITED { 0 } else { self.slack_bytes() };
-        let required = self.required().total_bytes() + slack;
+        let required = self.required().total_bytes();
+        // A confirmation takes about as much again as the notes have.
+        let confirmed = self.logs.unconfirmed.heap_bytes() as u64;
+        let wanted = required + confirmed + MOVE_SLACKS * self.slack_bytes();
+        self.wanted_bytes.store(wanted, Relaxed);
         // `required` has the index as it is: shards that are to leave memory do so with the next save.
-        self.place_index(budget, required);
+        self.place_index(budget, wanted);
         if budget == UNLIMITED {
             self.cache.resize(0, &|_| 0);
         } else {
             let hasher = self.logs.hasher();
-            self.cache.resize(budget.saturating_sub(required) as usize, &|key| cache_hash(hasher.hash(key)));
+            let left = budget.saturating_sub(required + self.slack_bytes());
+            self.cache.resize(left as usize, &|key| cache_hash(hasher.hash(key)));
         }
         self.account();
     }
 
+    /// Returns how short memory is while shards leave it: 0 when they begin to, 1 when writes have to wait.
+    pub fn shortage(&self) -> f64 {
+        let budget = self.budget.load(Relaxed);
+        if budget == UNLIMITED {
+            return 0.0;
+        }
+        (self.wanted_bytes.load(Relaxed) as f64 - budget as f64) / self.slack_bytes() as f64
+    }
+
     /// Decides how many shards of the index are to be in memory. The next save of the index moves them.
-    fn place_index(&self, budget: u64, required: u64) {
+    fn place_index(&self, budget: u64, wanted: u64) {
         let index = &self.logs.index;
         let residency = index.residency();
         let (shards, share) = (self.logs.shards(), self.logs.settings.index_in_memory);
-        let left = budget.saturating_sub(required.saturating_sub(residency.memory_bytes));
+        let left = budget.saturating_sub(wanted.saturating_sub(residency.memory_bytes));
         let index_bytes = match residency.memory_shards {
             0 => GROWTH * index.saved_bytes() as f64,
             some => residency.shards_bytes as f64 * shards as f64 / some as f64,
@@ -233,8 +252,15 @@ impl Memory {
     /// Returns the maximum number of unconfirmed overwrites, of a database with this many entries.
     pub fn unconfirmed_max(&self, entries: u64) -> u64 {
         let wanted = (self.logs.settings.unconfirmed_max * entries as f64) as u64;
-        let budget = self.budget.load(Relaxed);
-        if budget == UNLIMITED { wanted } else { wanted.min(budget / BUDGET_PER_NOTE) }
+        wanted.min(self.notes_max())
+    }
+
+    /// Returns of how many unconfirmed overwrites the budget has place for the notes.
+    pub fn notes_max(&self) -> u64 {
+        match self.budget.load(Relaxed) {
+            UNLIMITED => u64::MAX,
+            budget => budget / BUDGET_PER_NOTE,
+        }
     }
 
     /// Decides again if a thread has got a larger read buffer since the last time.

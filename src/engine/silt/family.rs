@@ -34,7 +34,8 @@ pub(in crate::engine) trait SiltFamilySettings: SettingsTable + Default {
     fn check_creation(&self, common: &CommonSettings) -> Result<()> {
         self.check_limits()?;
         self.check_structures(&common.layout(), common.block_bytes())?;
-        common.memory_budget.map_or(Ok(()), |budget| check_budget(budget, common.partitions() as usize))
+        let (partitions, block_bytes) = (common.partitions() as usize, common.block_bytes());
+        common.memory_budget.map_or(Ok(()), |budget| check_budget(budget, partitions, block_bytes))
     }
 
     /// Opens a database. In a read-only directory ([`Directory::is_read_only`]) nothing is changed: a torn end of the
@@ -57,7 +58,7 @@ pub(in crate::engine) trait SiltFamilySettings: SettingsTable + Default {
         settings.adopt(manifest.settings())?;
         settings.check_structures(&header.layout, header.block_bytes)?;
         if let Some(budget) = common.memory_budget {
-            check_budget(budget, 1 << header.partitions_log2)?;
+            check_budget(budget, 1 << header.partitions_log2, header.block_bytes)?;
         }
         let of_partitions = settings.of_partitions();
         let configuration = Configuration {

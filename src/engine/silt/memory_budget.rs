@@ -55,6 +55,12 @@ const TRANSFER_SHARE: u64 = 64;
 const TRANSFER_BYTES_MIN: u64 = 4 << 10;
 /// With direct I/O a stream has twice the buffers, one of them in flight, so they are smaller by this factor.
 const BUFFERS_IN_FLIGHT: u64 = 2;
+/// The cursors of the HashStores that are merged take at most one part in this many of the budget.
+const HASH_CURSORS_SHARE: u64 = 4;
+/// A cursor takes at most this many blocks: what was read, what it has not returned, and the block that follows.
+const CURSOR_BLOCKS: u64 = 3;
+/// As many HashStores of a partition can be merged with any budget.
+const HASH_STORES_MIN: usize = 2;
 /// The reads of `get_many` take at most one part in this many of the budget.
 const BATCH_SHARE: u64 = 16;
 /// A filter that is being built takes at most one part in this many of the budget.
@@ -160,7 +166,7 @@ impl MemoryBudget {
     /// Changes the budget. Memory beyond it is given back at once, except buffers in use.
     pub fn set(&self, budget: Option<u64>) -> Result<()> {
         if let Some(budget) = budget {
-            check_budget(budget, self.partitions.len())?;
+            check_budget(budget, self.partitions.len(), self.configuration.header.block_bytes)?;
             // With all writers locked, no write is in progress that was not announced to the cache.
             self.partitions.with_all_writers(|| self.cache.enable());
         }
@@ -313,6 +319,18 @@ impl MemoryBudget {
         }
     }
 
+    /// Returns the most HashStores that a partition may have so that the budget has place for the cursors of their
+    /// merge, if there is a budget.
+    pub fn hash_stores_max(&self) -> Option<usize> {
+        let most = self.budget()? / HASH_CURSORS_SHARE / self.cursor_bytes();
+        Some((most as usize).max(HASH_STORES_MIN))
+    }
+
+    /// Returns the memory of a cursor of a merge besides its part of a transfer, in bytes.
+    fn cursor_bytes(&self) -> u64 {
+        CURSOR_BLOCKS * u64::from(self.configuration.header.block_bytes) + self.partitions.record_bytes()
+    }
+
     /// Returns whether the budget has place for a further conversion.
     pub fn has_place_for_conversion(&self) -> bool {
         self.has_place_for(|required| required.convert)
@@ -377,7 +395,7 @@ impl MemoryBudget {
         };
         let convert = records * CONVERT_BYTES_PER_RECORD + (3 + writing) * transfer + 2 * block + batch;
         let merge = (5 + merging_streams) * transfer
-            + (stores + 4) * 3 * block
+            + (stores + 4) * self.cursor_bytes()
             + 2 * sorted_bytes
             + PREFILTERS_IN_THE_MAKING * prefilter_bytes;
         let cached = if self.cache.is_enabled() { self.cache.heap_bytes() as u64 } else { 0 };

@@ -6,7 +6,10 @@ use crate::store::hash_store::HashStoreFormat;
 use crate::store::table::IndexKind;
 
 /// The smallest budget, in bytes, and the addition for each partition.
-const BUDGET_MIN: u64 = 256 << 10;
+const BUDGET_MIN: u64 = 512 << 10;
+/// The blocks that jobs hold at the same time with the least budget, about: two HashStores that are merged, the older
+/// store, the buckets of its index and of the new one, and what is written.
+const BUDGET_MIN_BLOCKS: u64 = 32;
 const BUDGET_MIN_PER_PARTITION: u64 = 4 << 10;
 
 /// With this many HashStores per partition their filters have as many bits as were set. With half as many, one bit less
@@ -165,12 +168,15 @@ pub fn filter_bits(filter_bits: u8, hash_stores: f64) -> u8 {
 }
 
 /// Returns an error for a budget that is less than the engine requires.
-pub(in crate::engine) fn check_budget(budget: u64, partitions: usize) -> Result<()> {
-    let least = BUDGET_MIN + BUDGET_MIN_PER_PARTITION * partitions as u64;
+pub(in crate::engine) fn check_budget(budget: u64, partitions: usize, block_bytes: u32) -> Result<()> {
+    let blocks = BUDGET_MIN_BLOCKS * u64::from(block_bytes);
+    let least = BUDGET_MIN.max(blocks) + BUDGET_MIN_PER_PARTITION * partitions as u64;
     if budget >= least {
         return Ok(());
     }
-    let problem =
-        format!("{budget} bytes are too few; a database of {partitions} partitions needs {least} or more");
+    let problem = format!(
+        "{budget} bytes are too few; a database of {partitions} partitions with blocks of {block_bytes} bytes needs \
+             {least} or more"
+    );
     Err(Error::Setting { name: "memory_budget", problem })
 }

@@ -32,6 +32,7 @@ impl Schedule {
             new_key_ratio: self.new_key_ratio,
             record_bytes: parts.partitions.record_bytes(),
             is_short: parts.partitions.is_short(),
+            hash_stores_max: parts.memory.hash_stores_max(),
         }
     }
 

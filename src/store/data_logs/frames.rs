@@ -83,7 +83,7 @@ impl Frames {
 
     /// Passes the record at a unit to `visit`, with the length of its frame. `number` is that of the unit
     /// [within the segment](super::DataView::locate), and not before a record that was passed; what lies between is
-    /// read and not examined. Returns false if there is no segment.
+    /// not examined, and read only where it is in the same piece. Returns false if there is no segment.
     ///
     /// # Errors
     /// As those of [`next_piece`](Self::next_piece).
@@ -159,6 +159,14 @@ impl Source {
         let passed = self.at.min(self.held.len());
         self.held.drain(..passed);
         self.at -= passed;
+        if self.held.is_empty() {
+            // Not read: a record that lies far ahead would take the memory of everything before it.
+            let next = self.offset.max(SEGMENT_HEADER_BYTES as u64) + self.at as u64;
+            let unit = next.min(self.end_offset) / READ_UNIT_BYTES as u64 * READ_UNIT_BYTES as u64;
+            if unit > self.offset {
+                (self.offset, self.at) = (unit, (next - unit) as usize);
+            }
+        }
         let before = self.held.len();
         if self.offset < self.end_offset {
             // The first read begins with the header, so that it begins at a sector.

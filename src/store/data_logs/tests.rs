@@ -534,3 +534,27 @@ fn an_examination_finds_all_records_and_the_units_of_every_damaged_part() {
         assert_eq!(examined(&live, &directory).damage.len(), 0);
     }
 }
+
+#[test]
+fn what_lies_before_a_record_far_ahead_is_neither_read_nor_held() {
+    let directory = memory();
+    let settings = DataLogSettings { segment_bytes: 1 << 20, ..SETTINGS };
+    let logs = created(&directory, &settings);
+    logs.limit_reads(8 << 10);
+    let puts: Vec<Put> = (0..2_000).map(|number| put(&logs, 0, number, 300, Durability::Buffered)).collect();
+    let view = logs.view();
+    let place = |put: &Put| view.locate(put.unit).unwrap();
+    let ((class, base), _) = place(&puts[0]);
+    let before = directory.io().of(Purpose::Collect).read_bytes;
+    let mut frames = view.frames(class, base, Purpose::Collect);
+    // The last ones are not written yet.
+    for number in [0, 1, 700, 701, 1_300, 1_990, 1_999] {
+        let mut keys = Vec::new();
+        let (_, at) = place(&puts[number]);
+        frames.record_at(at, &mut |record, _| Ok(keys.push(record.key.to_vec()))).unwrap();
+        assert_eq!(keys, [puts[number].key.clone()], "record {number}");
+        assert!(frames.heap_bytes() < 100 << 10, "record {number}: {} bytes", frames.heap_bytes());
+    }
+    let read = directory.io().of(Purpose::Collect).read_bytes - before;
+    assert!(read < 80 << 10, "{read} bytes of {}", logs.bytes());
+}

@@ -210,5 +210,5 @@ fn between(random: &mut fastrand::Rng, start: u64, end: u64) -> u64 {
 /// Returns `None` half of the time, otherwise a budget from about the minimum of a database with few partitions
 /// on, in bytes.
 pub fn random_memory_budget(random: &mut fastrand::Rng) -> Option<u64> {
-    random.bool().then(|| between(random, 300 << 10, 2 << 20))
+    random.bool().then(|| between(random, 560 << 10, 2 << 20))
 }

@@ -27,7 +27,7 @@ impl Jobs {
             excess: logs.excess(),
             excess_share: logs.excess_pressure(),
             bound: logs.bound_pressure(),
-            may_finish: logs.data.unfinished() > 0 || look.must_end,
+            may_finish: logs.data.unfinished() > 0 || look.must_end.is_some(),
             is_changed: logs.data.bytes() != look.log_bytes,
         }
     }

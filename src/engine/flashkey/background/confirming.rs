@@ -23,13 +23,18 @@ pub(super) struct ConfirmingOf {
 
 impl Jobs {
     pub(super) fn confirm_counts(&self, look: &Look) -> ConfirmCounts {
+        let unconfirmed = self.logs.unconfirmed();
+        // With new notes, the next look may find a segment to end.
+        let may_end =
+            look.must_end.is_some() || self.logs.data.unfinished() > 0 || unconfirmed > look.unconfirmed;
         ConfirmCounts {
             is_begun: self.confirming.is_begun(),
             is_any: look.must_confirm,
-            unconfirmed: self.logs.unconfirmed(),
+            may_end: unconfirmed > look.notes_max && may_end,
+            unconfirmed,
             unconfirmed_then: look.unconfirmed,
             most: look.unconfirmed_max,
-            least: self.logs.settings.segment_bytes / SEGMENT_BYTES_PER_NOTE,
+            least: (self.logs.settings.segment_bytes / SEGMENT_BYTES_PER_NOTE).min(look.notes_max),
         }
     }
 
@@ -43,7 +48,7 @@ impl Jobs {
             Ok(Some(ConfirmingOf { job, segment, of_compaction }))
         };
         self.confirming.step(start, |mut confirming| {
-            let (removed, is_complete) = confirming.job.step(&self.logs)?;
+            let (removed, is_complete) = confirming.job.step(&self.logs, self.memory.transfer_bytes())?;
             let heap_bytes = if is_complete { 0 } else { confirming.job.heap_bytes() };
             self.memory.confirm_bytes.store(heap_bytes as u64, Relaxed);
             self.ended.lock().confirmed += removed;

@@ -108,6 +108,8 @@ pub(super) struct ConfirmCounts {
     pub is_begun: bool,
     /// Whether the last look found a segment with some.
     pub is_any: bool,
+    /// Whether there are more than a memory budget has place for, and a segment ends so that some can be confirmed.
+    pub may_end: bool,
     /// Their number now, and at the last look.
     pub unconfirmed: u64,
     pub unconfirmed_then: u64,
@@ -125,7 +127,7 @@ impl ConfirmCounts {
 
     fn pressure(&self) -> f64 {
         // Those of segments that are not finished, or that are being cleaned, are not waited for.
-        if !self.is_begun && !self.is_any {
+        if !self.is_begun && !self.is_any && !self.may_end {
             return 0.0;
         }
         self.unconfirmed as f64 / (UNCONFIRMED_MAX * self.most.max(self.least) as f64)
@@ -201,6 +203,8 @@ pub(super) struct SaveCounts {
     pub changes: f64,
     /// Whether entries have to be moved between memory and flash.
     pub must_move: bool,
+    /// How short the budget's memory is, which entries give back when they are moved to flash.
+    pub shortage: f64,
     pub shards_to_load: usize,
 }
 
@@ -211,7 +215,9 @@ impl SaveCounts {
     }
 
     fn pressure(&self) -> f64 {
-        (self.redo / REDO_MAX).max(self.changes / CHANGES_MAX)
+        let pressure = (self.redo / REDO_MAX).max(self.changes / CHANGES_MAX);
+        // Memory that a save cannot give back is not waited for.
+        if self.must_move { pressure.max(self.shortage) } else { pressure }
     }
 }
 

@@ -2,12 +2,11 @@
 //!
 //! 1. Redo is written when the user log has grown by its share, or the changes in memory have: so an open reads little.
 //! 2. Keys are written to a run when there are as many in memory as may be.
-//! 3. A segment that grows ends if it is mostly dead, or too long.
+//! 3. A segment that grows ends if it is mostly dead, or too long, or if notes of it take too much of a memory budget.
 //! 4. A segment that has ended is synced and committed; only then it can be cleaned.
 
 use super::{FLUSH_CHANGE_BYTES, FLUSH_LOG_BYTES, FLUSH_SEGMENTS, KEY_LOG_BYTES, KEY_SEGMENTS};
 use super::{FinishCounts, Jobs, Look, Requests};
-use crate::engine::flashkey::choice::last_to_end;
 use crate::engine::flashkey::commits::Ledger;
 use crate::error::Result;
 
@@ -16,7 +15,7 @@ impl Jobs {
         let changes_max = FLUSH_CHANGE_BYTES.min(self.memory.pending_bytes_max());
         FinishCounts {
             unfinished: self.logs.data.unfinished(),
-            must_end: look.must_end,
+            must_end: look.must_end.is_some(),
             uncovered: self.commits.uncovered_bytes() as f64 / self.flush_bytes() as f64,
             changes: look.pending_bytes as f64 / changes_max as f64,
             keys: self.unflushed_keys(),
@@ -63,10 +62,10 @@ impl Jobs {
         )
     }
 
-    /// Ends a segment that grows and is mostly dead, or one for a long batch.
+    /// Ends a segment that grows and that the last look chose.
     fn end_segment(&self) -> Result<()> {
         // At once, not with the next look: until then the following steps would end more segments.
-        self.look.write().must_end = false;
-        last_to_end(&self.logs).map_or(Ok(()), |class| self.logs.data.start_new_segment(class))
+        let class = self.look.write().must_end.take();
+        class.map_or(Ok(()), |class| self.logs.data.start_new_segment(class))
     }
 }

@@ -107,8 +107,8 @@ struct Look {
     live: u64,
     /// How far the cleaning of full logs is behind, or of those in a file system that is short of space.
     clean_pressure: f64,
-    /// Whether a segment that grows has to end, so that it can be cleaned.
-    must_end: bool,
+    /// The class whose growing segment has to end, so that it can be cleaned or confirmed.
+    must_end: Option<u8>,
     /// All bytes of the logs.
     log_bytes: u64,
     /// Whether the logs will not be full for a while.
@@ -119,8 +119,11 @@ struct Look {
     /// Whether a part of the index is on flash, and whether entries have to be moved between memory and flash.
     is_on_flash: bool,
     must_move: bool,
-    /// How many overwrites may be unconfirmed.
+    /// How short the budget's memory is.
+    shortage: f64,
+    /// How many overwrites may be unconfirmed, and of how many the memory budget has place for the notes.
     unconfirmed_max: u64,
+    notes_max: u64,
     /// The bytes of changes that are not in redo.
     pending_bytes: u64,
     /// Redo, and the memory of changes of entries on flash, as shares of what they are when the index is saved.
@@ -335,6 +338,7 @@ impl Jobs {
             *look
         };
         let must_confirm = unconfirmed > look.unconfirmed_max;
+        let has_many_notes = unconfirmed > look.notes_max;
         // Until then, not all overwrites are noted.
         let is_searching = self.requests.has(Requests::SEARCH);
         let are_noted = !(is_searching || look.is_on_flash && self.save_counts(&look).is_pending());
@@ -343,8 +347,11 @@ impl Jobs {
         if compaction.confirms && compaction.noted_to.is_none() && are_noted {
             compaction.noted_to = Some(self.logs.data.ends());
         }
-        let is_index_full = look.is_index_full;
-        let choice = Choice::new(&self.logs, &self.commits, &compaction, must_confirm, is_index_full);
+        let choose = |compaction: &Compaction| {
+            let is_index_full = look.is_index_full;
+            Choice::new(&self.logs, &self.commits, compaction, must_confirm, has_many_notes, is_index_full)
+        };
+        let choice = choose(&compaction);
         if compaction.confirms && !choice.is_unconfirmed && compaction.noted_to.is_some() {
             // All that is dead is known by now, so the segments with dead bytes can be chosen.
             compaction.confirms = false;
@@ -362,7 +369,7 @@ impl Jobs {
         }
         self.changes.require_look();
         // The compaction has got to its next part, and that may require another segment.
-        Choice::new(&self.logs, &self.commits, &compaction, must_confirm, is_index_full)
+        choose(&compaction)
     }
 
     /// Updates what work there is on segments.
@@ -412,11 +419,13 @@ impl Jobs {
         look.redo_share = redo_bytes as f64 / redo_max as f64;
         look.changes_share = residency.changes_bytes as f64 / changes_max;
         look.must_move = residency.is_moving;
+        look.shortage = self.memory.shortage();
         look.is_index_full = residency.memory_bytes > index_max;
         // Clearly less than the limit: otherwise the next puts would make it full again.
         look.has_index_space = residency.memory_bytes < index_max / 8 * 7;
         look.is_on_flash = is_on_flash;
         look.unconfirmed_max = self.memory.unconfirmed_max(entries);
+        look.notes_max = self.memory.notes_max();
         look.pending_bytes = pending_bytes;
         look.must_merge = must_merge;
         look.merge_pressure = merge_pressure;

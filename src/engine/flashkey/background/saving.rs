@@ -30,6 +30,7 @@ impl Jobs {
             redo: look.redo_share,
             changes: look.changes_share,
             must_move: look.must_move,
+            shortage: look.shortage,
             shards_to_load: self.logs.index.shards_to_load(),
         }
     }

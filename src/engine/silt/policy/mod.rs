@@ -74,6 +74,10 @@ const LOAD_PRESSURE: f64 = 0.5;
 /// partitions two may wait: with a higher share, it would begin only when writers do.
 const FURTHER_CONVERT_SHARE: f64 = 0.5;
 
+/// A partition is merged when it has this share of the HashStores that the memory budget has place to merge. Those that
+/// follow until the merge ends are the rest, and writers wait when there are as many as that.
+const HASH_STORES_SHARE: f64 = 0.75;
+
 /// If the file system is short of space, a partition is merged when its young records are more than this share of the
 /// others, and writers wait when they are twice as many.
 const YOUNG_SHARE_IF_SHORT: f64 = 0.25;
@@ -170,6 +174,8 @@ pub(super) struct Counts {
     pub record_bytes: u64,
     /// The file system has less free space than the reserve.
     pub is_short: bool,
+    /// The most HashStores of a partition that the memory budget has place to merge, if there is a budget.
+    pub hash_stores_max: Option<usize>,
 }
 
 /// Of which kinds a further job begins besides those in progress.
@@ -241,6 +247,9 @@ impl Counts {
             return Some(number);
         }
         if let Some(number) = fullest(&mut free().filter(|(_, counts)| self.frees_space(counts, 1.0))) {
+            return Some(number);
+        }
+        if let Some(number) = fullest(&mut free().filter(|(_, counts)| self.exceeds_budget(counts) >= 0.0)) {
             return Some(number);
         }
         let is_merged = |counts: &PartitionCounts| counts.work.merge.is_some();
@@ -317,16 +326,27 @@ impl Counts {
         self.is_short && counts.hash_records > 0 && counts.mergeable() as f64 > least
     }
 
+    /// Returns how far a partition is beyond its share of the HashStores that the memory budget has place to merge: 0
+    /// if it has to be merged, 1 if it has as many as may be.
+    fn exceeds_budget(&self, counts: &PartitionCounts) -> f64 {
+        let Some(most) = self.hash_stores_max else { return f64::NEG_INFINITY };
+        (counts.hash_stores as f64 / most as f64 - HASH_STORES_SHARE) / (1.0 - HASH_STORES_SHARE)
+    }
+
     /// Returns how far the merges in progress are ahead of their bound, in LogStores; 0 if other work is waiting.
     pub fn slack(&self, settings: &PartitionSettings) -> f64 {
         if self.partitions.iter().any(|partition| partition.frozen > 0 || partition.compact) {
             return 0.0;
         }
-        if let Some(chain) = &settings.chain {
-            let left = f64::from(chain.chain_length + RUNS_EXCESS_MAX) - self.most_runs();
-            return left.max(0.0) * self.partitions.len() as f64;
-        }
-        ((self.hash_records_max(settings) - self.hash_records()) / self.log_store_records(settings)).max(0.0)
+        let until = |most: f64| (most - self.most_runs()) * self.partitions.len() as f64;
+        let left = match &settings.chain {
+            Some(chain) => until(f64::from(chain.chain_length + RUNS_EXCESS_MAX)),
+            None => {
+                (self.hash_records_max(settings) - self.hash_records()) / self.log_store_records(settings)
+            }
+        };
+        let of_budget = self.hash_stores_max.map_or(f64::INFINITY, |most| until(most as f64));
+        left.min(of_budget).max(0.0)
     }
 
     /// Returns the number of records of a full LogStore.
@@ -360,7 +380,8 @@ impl Counts {
             None => (self.hash_records() / self.hash_records_max(settings) - 1.0) / EXCESS_MAX,
         };
         let frees = self.partitions.iter().any(|partition| self.frees_space(partition, 2.0));
-        Pressure { convert, merge: merge.max(if frees { 1.0 } else { 0.0 }) }
+        let of_budget = self.partitions.iter().map(|partition| self.exceeds_budget(partition));
+        Pressure { convert, merge: of_budget.fold(merge.max(if frees { 1.0 } else { 0.0 }), f64::max) }
     }
 }
 

@@ -48,6 +48,28 @@ fn a_partition_with_a_full_chain_is_merged_and_its_files_are_counted() {
 }
 
 #[test]
+fn a_partition_is_merged_before_it_has_more_hash_stores_than_the_memory_budget_can_merge() {
+    let settings = settings();
+    let of_stores = |hash_stores| PartitionCounts {
+        hash_stores,
+        hash_records: 100,
+        sorted_records: 1 << 30,
+        ..Default::default()
+    };
+    let counts = |stores: [usize; 2], hash_stores_max| Counts {
+        partitions: stores.map(of_stores).to_vec(),
+        hash_stores_max,
+        ..Counts::default()
+    };
+    let choose = |stores, most| counts(stores, most).choose_merge(&settings);
+    assert_eq!(choose([3, 40], None), None);
+    assert_eq!((choose([3, 29], Some(40)), choose([3, 30], Some(40))), (None, Some(1)));
+    let pressure = |stores| counts(stores, Some(40)).pressure(&settings).merge;
+    assert_eq!((pressure([3, 30]), pressure([40, 3])), (0.0, 1.0));
+    assert_eq!(counts([3, 40], Some(40)).slack(&settings), 0.0);
+}
+
+#[test]
 fn the_open_files_are_those_of_the_bound_of_the_log_and_of_the_jobs() {
     let settings = PartitionSettings { log_segment_bytes: 1 << 20, ..settings() };
     let common =

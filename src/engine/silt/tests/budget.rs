@@ -61,7 +61,7 @@ fn an_index_that_is_on_flash_for_the_budget_is_not_damaged() {
             database.put(key(number), value(number, 0, value_bytes)).unwrap();
         }
         database.compact().unwrap();
-        database.set_memory_budget(Some(280 << 10)).unwrap();
+        database.set_memory_budget(Some(530 << 10)).unwrap();
         database.settle().unwrap();
         let report = database.verify().unwrap();
         assert!(report.damage.is_empty(), "{what}: {:?}", report.damage);
@@ -70,7 +70,7 @@ fn an_index_that_is_on_flash_for_the_budget_is_not_damaged() {
 
 #[test]
 fn memory_stays_within_the_budget_during_all_operations() {
-    let budget = 400 << 10;
+    let budget = 530 << 10;
     for (what, builder, value_bytes) in forms() {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let database = builder.memory_budget(budget).open_in(directory).unwrap();
@@ -129,7 +129,7 @@ fn dropped_pieces_cost_no_results_and_come_back_when_they_fit() {
         let stats = database.stats();
         assert!(stats.degraded.is_empty(), "{what}: {:?}", stats.degraded);
         let whole = stats.ram.total_bytes();
-        database.set_memory_budget(Some(280 << 10)).unwrap();
+        database.set_memory_budget(Some(530 << 10)).unwrap();
         let stats = database.stats();
         assert!(
             stats.degraded.iter().any(|store| store.index_on_flash || store.filter_on_flash),
@@ -195,7 +195,7 @@ fn an_opened_database_serves_lookups_before_its_indexes_are_read() {
 #[test]
 fn pieces_in_flight_stay_within_the_budget() {
     let program = std::env::current_exe().unwrap();
-    for budget in [400 << 10, 4 << 20] {
+    for budget in [530 << 10, 4 << 20] {
         for (what, builder, value_bytes) in forms().into_iter().step_by(6) {
             let folder = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
             let directory = Directory::system(folder.path(), Access::DirectOrBuffered).unwrap();
@@ -265,10 +265,10 @@ fn a_budget_that_is_too_small_is_refused_with_the_minimum() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
     let refused = builder().memory_budget(10_000).open_in(directory.clone());
     let Err(Error::Setting { name: "memory_budget", problem }) = refused else { panic!("it was taken") };
-    assert!(problem.contains("needs 278528 or more"), "{problem}");
+    assert!(problem.contains("needs 540672 or more"), "{problem}");
     let database = builder().open_in(directory).unwrap();
-    assert!(database.set_memory_budget(Some(278_527)).is_err());
-    database.set_memory_budget(Some(278_528)).unwrap();
+    assert!(database.set_memory_budget(Some(540_671)).is_err());
+    database.set_memory_budget(Some(540_672)).unwrap();
 }
 
 /// Threads read and write while the budget goes up and down: a value never goes back.
@@ -345,7 +345,7 @@ fn settling_after_every_put_takes_no_more_steps_than_there_are_pieces() {
     for resident_bytes_max in [0, 1_000, 3_000, 10_000, u64::MAX] {
         let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
         let settings = SiltSettings::default().resident_bytes_max(resident_bytes_max).log_slots_min(64);
-        let memory_budget = Some(300 << 10);
+        let memory_budget = Some(530 << 10);
         let common = CommonSettings { partitions: Some(4), memory_budget, ..CommonSettings::default() };
         let opening = Opening {
             directory,

@@ -78,7 +78,7 @@ fn a_scan_finds_its_place_also_where_the_indexes_are_on_flash() {
         let settings = SiltSettings::default().index(Some(index)).hash_store(hash_store);
         let (database, directory) = loaded(settings.resident_bytes_max(200));
         let in_memory: Vec<_> = (0..20u64).map(|part| database.scan(part << 59.., 3).unwrap()).collect();
-        database.set_memory_budget(Some(280 << 10)).unwrap();
+        database.set_memory_budget(Some(530 << 10)).unwrap();
         let on_flash = database.stats().degraded.iter().filter(|store| store.index_on_flash).count();
         assert!(on_flash >= 4, "{index:?}: {on_flash} indexes are on flash");
         for (part, expected) in (0..).zip(in_memory) {

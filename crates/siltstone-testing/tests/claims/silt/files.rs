@@ -214,7 +214,7 @@ fn a_database_on_a_read_only_medium_opens_as_a_writable_one_and_changes_nothing(
         let device = device.crash(crash, &mut random);
         drop(database);
         let (files, changes) = (contents(&device), device.changes());
-        let silt = open_read_only(&device, (seed % 3 == 0).then_some(300 << 10)).unwrap();
+        let silt = open_read_only(&device, (seed % 3 == 0).then_some(600 << 10)).unwrap();
         let read = records(&*silt);
         let write = siltstone::batch::Write::Put { key: b"k", value: b"v", expires_at_ms: NEVER };
         assert!(matches!(
