@@ -34,7 +34,7 @@ impl TestEngine {
             small: |in_files| {
                 let common = CommonSettings {
                     partitions: Some(2),
-                    memory_budget: in_files.then_some(300 << 10),
+                    memory_budget: in_files.then_some(560 << 10),
                     ..CommonSettings::default()
                 };
                 let settings = BloomStoreSettings::default().chain_length(8).buffered_filters(2).runs(8);

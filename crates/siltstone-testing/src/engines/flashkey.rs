@@ -46,7 +46,7 @@ impl TestEngine {
             small: |in_files| {
                 let common = CommonSettings {
                     partitions: Some(2),
-                    memory_budget: in_files.then_some(512 << 10),
+                    memory_budget: in_files.then_some(560 << 10),
                     ..CommonSettings::default()
                 };
                 // One shard in memory, the other one on flash.

@@ -52,7 +52,7 @@ impl TestEngine {
             small: |in_files| {
                 let common = CommonSettings {
                     partitions: Some(2),
-                    memory_budget: in_files.then_some(1 << 20),
+                    memory_budget: in_files.then_some(1200 << 10),
                     ..CommonSettings::default()
                 };
                 // In files there are few records, and some have to leave.

@@ -72,7 +72,7 @@ impl TestEngine {
             small: |in_files| {
                 let common = CommonSettings {
                     partitions: Some(2),
-                    memory_budget: in_files.then_some(300 << 10),
+                    memory_budget: in_files.then_some(560 << 10),
                     ..CommonSettings::default()
                 };
                 let settings = SiltSettings::default().log_slots_min(64);
