@@ -1,0 +1,93 @@
+//! `evidence`: the tables and figures of the papers, and the benchmarks and comparisons that they are made of.
+
+mod command;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use command::{figures, index, mica, model, run, udp};
+#[cfg(feature = "peers")]
+use siltstone_evidence::compare::{caches, key_set};
+use siltstone_evidence::compare::{child, peer, report, table, traces};
+use std::path::PathBuf;
+
+/// The tables and figures of the papers that Siltstone implements, next to what is measured here
+#[derive(Parser)]
+#[command(name = "evidence", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Paper(Box<run::PaperArgs>),
+    Figures(figures::FiguresArgs),
+    Index(index::IndexArgs),
+    Mica(mica::MicaArgs),
+    Udp(udp::UdpArgs),
+    Model(Box<model::ModelArgs>),
+    /// Runs a table of other stores
+    Table {
+        /// The table
+        table: table::Table,
+        #[command(flatten)]
+        choice: table::Choice,
+    },
+    /// Compares sets of ordered keys for FlashKey: its own one, and Fjall
+    #[cfg(feature = "peers")]
+    KeySet {
+        #[command(flatten)]
+        choice: key_set::Choice,
+    },
+    /// Compares caches on flash: FlashStore as a cache, and foyer
+    #[cfg(feature = "peers")]
+    Caches {
+        #[command(flatten)]
+        choice: caches::Choice,
+    },
+    /// Runs the traces of FlashStore's paper on its engines and on other stores
+    Traces {
+        #[command(flatten)]
+        choice: traces::Choice,
+    },
+    /// Writes tables and plots from lines of JSON
+    Report {
+        /// The files that tables have written
+        #[arg(default_value = "evidence/results/rows.jsonl")]
+        rows: Vec<PathBuf>,
+        /// The directory for `tables.md` and the plots
+        #[arg(long, default_value = "evidence/results")]
+        out: PathBuf,
+    },
+    /// Lists the stores with their options
+    Peers,
+    /// Executes one order. Used by tables
+    #[command(hide = true)]
+    Child {
+        /// The order, as JSON
+        order: String,
+    },
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().command {
+        Command::Paper(args) => run::run(*args),
+        Command::Figures(args) => figures::run(&args),
+        Command::Index(args) => index::run(args),
+        Command::Mica(args) => mica::run(args),
+        Command::Udp(args) => udp::run(args),
+        Command::Model(args) => model::run(*args),
+        Command::Table { table, choice } => table.run(&choice),
+        #[cfg(feature = "peers")]
+        Command::KeySet { choice } => key_set::run(&choice),
+        #[cfg(feature = "peers")]
+        Command::Caches { choice } => caches::run(&choice),
+        Command::Traces { choice } => traces::run(&choice),
+        Command::Report { rows, out } => report::write(&rows, &out),
+        Command::Peers => {
+            print!("{}", peer::list());
+            Ok(())
+        }
+        Command::Child { order } => child::run(&serde_json::from_str(&order)?),
+    }
+}
