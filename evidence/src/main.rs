@@ -4,7 +4,7 @@ mod command;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use command::{figures, index, mica, model, run, udp};
+use command::{index, mica, model, run, udp};
 #[cfg(feature = "peers")]
 use siltstone_evidence::compare::{caches, key_set};
 use siltstone_evidence::compare::{child, peer, report, table, traces};
@@ -20,8 +20,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Paper(Box<run::PaperArgs>),
-    Figures(figures::FiguresArgs),
+    List(run::ListArgs),
+    Run(Box<run::RunArgs>),
     Index(index::IndexArgs),
     Mica(mica::MicaArgs),
     Udp(udp::UdpArgs),
@@ -71,13 +71,13 @@ enum Command {
 
 fn main() -> Result<()> {
     match Arguments::parse().command {
-        Command::Paper(args) => run::run(*args),
-        Command::Figures(args) => figures::run(&args),
+        Command::List(args) => run::list(&args),
+        Command::Run(args) => run::run(&args),
         Command::Index(args) => index::run(args),
         Command::Mica(args) => mica::run(args),
         Command::Udp(args) => udp::run(args),
         Command::Model(args) => model::run(*args),
-        Command::Table { table, choice } => table.run(&choice),
+        Command::Table { table, choice } => table.run(&choice).map(|_| ()),
         #[cfg(feature = "peers")]
         Command::KeySet { choice } => key_set::run(&choice),
         #[cfg(feature = "peers")]

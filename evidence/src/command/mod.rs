@@ -1,6 +1,5 @@
 //! The subcommands of `evidence`, one file each.
 
-pub mod figures;
 pub mod index;
 pub mod mica;
 pub mod model;

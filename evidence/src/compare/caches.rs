@@ -2,11 +2,11 @@
 //! nothing is followed by a put. What counts is the share of gets that find their key, and what is written to flash.
 
 use crate::compare::meter::{Memory, Reading};
+use crate::requests::Drifting;
 use anyhow::{Context, Result, ensure};
 use foyer::{BlockEngineConfig, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder};
 use siltstone::{Access, Database, FlashStoreSettings};
 use siltstone_bench::keys::{Keys, Values};
-use siltstone_bench::requests::Drifting;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tokio::runtime::Runtime;

@@ -39,6 +39,7 @@ impl Latencies {
             p99: quantile(0.99),
             p999: quantile(0.999),
             p9999: quantile(0.9999),
+            p99999: quantile(0.99999),
             max: quantile(1.0),
         }
     }

@@ -97,6 +97,9 @@ pub struct Quantiles {
     pub p999: f64,
     /// The 99.99th percentile.
     pub p9999: f64,
+    /// The 99.999th percentile.
+    #[serde(default)]
+    pub p99999: f64,
     /// The maximum.
     pub max: f64,
 }

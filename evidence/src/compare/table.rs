@@ -85,6 +85,17 @@ pub struct Choice {
     pub seed: u64,
 }
 
+impl Default for Choice {
+    fn default() -> Self {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            choice: Choice,
+        }
+        siltstone_bench::named::defaults::<Line>().choice
+    }
+}
+
 /// Phases that run under the same conditions, in one process per store.
 struct Conditions {
     name: String,
@@ -230,11 +241,14 @@ impl Table {
         }
     }
 
-    /// Runs the table.
-    pub fn run(self, choice: &Choice) -> Result<()> {
+    /// Runs the table, and returns all rows.
+    ///
+    /// # Errors
+    /// A store is unknown, or a process cannot be started. A store that fails is a row.
+    pub fn run(self, choice: &Choice) -> Result<Vec<Row>> {
         let kinds = self.kinds(choice)?;
-        let mut run =
-            Run { table: self, choice, out: append_to(&choice.out)?, seed: choice.seed, space: None };
+        let (out, rows) = (append_to(&choice.out)?, Vec::new());
+        let mut run = Run { table: self, choice, out, rows, seed: choice.seed, space: None };
         if !choice.keep {
             run.remove_all(&kinds)?;
         }
@@ -261,7 +275,7 @@ impl Table {
         if !choice.keep {
             run.remove_all(&kinds)?;
         }
-        Ok(())
+        Ok(run.rows)
     }
 }
 
@@ -286,6 +300,8 @@ struct Run<'a> {
     table: Table,
     choice: &'a Choice,
     out: File,
+    /// All rows until now.
+    rows: Vec<Row>,
     seed: u64,
     /// The space that the store has to keep to.
     space: Option<f64>,
@@ -438,6 +454,7 @@ impl Run<'_> {
             serde_json::to_writer(&mut self.out, row)?;
             self.out.write_all(b"\n")?;
         }
+        self.rows.extend(rows.iter().cloned());
         Ok(rows)
     }
 }

@@ -6,14 +6,12 @@
 //! - [`FlashKey`]: section VI-C of its paper. [`FlashStore`], [`BloomStore`]: what their papers state about memory and
 //!   recycling. All three have a log that is cleaned from its oldest end: [`Cleaning`]; [`Separation`] is the least that
 //!   any cleaning can write.
-//! - [`figures`]: the figures of the dissertation.
 //!
 //! `docs/MODELS.md` lists the assumptions of each model, where it fails, and how accurate it is.
 
 mod bloomstore;
 mod cleaning;
 mod cola;
-pub mod figures;
 mod flashkey;
 mod flashstore;
 mod lambert_w;
@@ -29,7 +27,7 @@ pub use flashkey::FlashKey;
 pub use flashstore::{FlashStore, Recycling};
 pub use lambert_w::lambert_w;
 pub use level_optimizer::OptimizedLevels;
-pub use leveldb::{LevelDb, LevelDbWrites};
+pub use leveldb::{GROWTH_FACTOR, LevelDb, LevelDbWrites};
 pub use leveldb_simulator::{LevelDbSimulated, LevelDbSimulator, simulate_leveldb};
 pub use samt::Samt;
 

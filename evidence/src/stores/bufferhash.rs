@@ -13,6 +13,7 @@
 //! those that are the newest of their keys are inserted again.
 
 use super::{Lengths, PAGE_BYTES, Peer, below, hash};
+use crate::point::{Footprint, Settles};
 use crate::{Error, Result};
 use siltstone_bench::random::{self, Rng};
 use siltstone_device::{AlignedBuffer, Directory, File, IoSnapshot, Purpose};
@@ -250,6 +251,22 @@ impl BufferHash {
     }
 }
 
+impl BufferHash {
+    /// Returns the memory of all structures, in bytes.
+    pub fn ram_bytes(&self) -> u64 {
+        let of = |partition: &Partition| partition.buffer.heap_bytes() + partition.filters.heap_bytes();
+        let partitions: usize = self.partitions.iter().map(of).sum();
+        (partitions + size_of::<Partition>() * self.partitions.len() + self.read.heap_bytes()) as u64
+    }
+}
+
+impl Settles for BufferHash {
+    /// There is no background work.
+    fn settled_bytes(&mut self) -> Result<Footprint> {
+        Ok(Footprint { ram_bytes: self.ram_bytes(), disk_bytes: None })
+    }
+}
+
 impl Peer for BufferHash {
     /// With [`Eviction::Reinsert`], refuses a record if the oldest table is full of live ones.
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -279,12 +296,6 @@ impl Peer for BufferHash {
             Some(value) => Ok(Some(value)),
             None => self.on_flash(partition, key, 0, Purpose::Get),
         }
-    }
-
-    fn ram_bytes(&self) -> u64 {
-        let of = |partition: &Partition| partition.buffer.heap_bytes() + partition.filters.heap_bytes();
-        let partitions: usize = self.partitions.iter().map(of).sum();
-        (partitions + size_of::<Partition>() * self.partitions.len() + self.read.heap_bytes()) as u64
     }
 
     fn io(&self) -> IoSnapshot {

@@ -9,6 +9,7 @@ mod tests;
 pub use bufferhash::{BufferHash, BufferHashSettings, Eviction};
 pub use skimpystash::{SkimpyStash, SkimpyStashSettings};
 
+use crate::point::Settles;
 use crate::{Error, Result};
 use siltstone_bench::random::{GOLDEN, mix};
 use siltstone_device::IoSnapshot;
@@ -17,7 +18,7 @@ use siltstone_device::IoSnapshot;
 const PAGE_BYTES: usize = 4096;
 
 /// A store that is compared with Siltstone's engines. Keys and values have the lengths that it was made for.
-pub trait Peer {
+pub trait Peer: Settles {
     /// Inserts a key, or replaces its value.
     ///
     /// # Errors
@@ -29,17 +30,6 @@ pub trait Peer {
     /// # Errors
     /// Those of the device; a key of another length.
     fn lookup(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
-
-    /// Blocks until no background work is left.
-    ///
-    /// # Errors
-    /// Those of the store.
-    fn settle(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Returns the memory of all structures, in bytes.
-    fn ram_bytes(&self) -> u64;
 
     /// Returns the operations of the device.
     fn io(&self) -> IoSnapshot;

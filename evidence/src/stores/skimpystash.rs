@@ -13,6 +13,7 @@
 //! keys once.
 
 use super::{Lengths, PAGE_BYTES, Peer, below, hash};
+use crate::point::{Footprint, Settles};
 use crate::{Error, Result};
 use siltstone_bench::random::mix;
 use siltstone_device::{AlignedBuffer, Directory, File, IoSnapshot, Purpose};
@@ -209,6 +210,21 @@ impl SkimpyStash {
     }
 }
 
+impl SkimpyStash {
+    /// Returns the memory of all structures, in bytes.
+    pub fn ram_bytes(&self) -> u64 {
+        let directory = size_of_val(&*self.newest) + size_of_val(&*self.filters);
+        (directory + self.page.heap_bytes() + self.read.heap_bytes()) as u64
+    }
+}
+
+impl Settles for SkimpyStash {
+    /// There is no background work.
+    fn settled_bytes(&mut self) -> Result<Footprint> {
+        Ok(Footprint { ram_bytes: self.ram_bytes(), disk_bytes: None })
+    }
+}
+
 impl Peer for SkimpyStash {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.settings.lengths.check(key, Some(value))?;
@@ -238,11 +254,6 @@ impl Peer for SkimpyStash {
             }
         }
         Ok(None)
-    }
-
-    fn ram_bytes(&self) -> u64 {
-        let directory = size_of_val(&*self.newest) + size_of_val(&*self.filters);
-        (directory + self.page.heap_bytes() + self.read.heap_bytes()) as u64
     }
 
     fn io(&self) -> IoSnapshot {

@@ -1,6 +1,8 @@
-//! Every benchmark and every experiment at a tiny size, to keep it working.
+//! Every benchmark and every item at a tiny size, to keep it working; and the ids of the items.
 
+mod documents;
 mod every_index;
+mod every_item;
 mod every_packet;
-mod every_paper;
 mod every_partition;
+mod inventory;

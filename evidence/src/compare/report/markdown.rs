@@ -1,7 +1,7 @@
 //! Tables as Markdown: one per phase, with a line per store.
 
 use super::metrics::{self, whole};
-use super::{Section, equal_space, title};
+use super::{Section, title};
 use std::fmt::Write;
 
 /// Returns all tables.
@@ -15,9 +15,6 @@ pub fn write(sections: &[Section]) -> String {
             options(&mut text, section);
         }
         heading(&mut text, section);
-        if section.table == equal_space::TABLE {
-            equal_space::write(&mut text, section);
-        }
         for phase in section.phases() {
             phase_table(&mut text, section, phase);
         }

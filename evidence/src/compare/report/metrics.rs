@@ -63,9 +63,6 @@ pub const READ_AMPLIFICATION: Metric = Metric {
 };
 /// The mean latency of gets.
 pub const GET_MEAN: Metric = Metric { name: "mean of gets, µs", of: |row| Some(row.gets.mean), show: one };
-/// The mean latency of puts, until no background work was left.
-pub const PUT_SETTLED: Metric =
-    Metric { name: "µs per put", of: |row| row.settled_ops_per_s.map(|rate| 1e6 / rate), show: one };
 /// The tail of gets.
 pub const GET_P9999: Metric =
     Metric { name: "p99.99 of gets", of: |row| Some(row.gets.p9999), show: milliseconds };

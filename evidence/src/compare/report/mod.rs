@@ -1,6 +1,5 @@
 //! Tables and plots of results: medians of equal runs.
 
-mod equal_space;
 mod markdown;
 mod metrics;
 mod plots;

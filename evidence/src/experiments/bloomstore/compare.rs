@@ -1,23 +1,29 @@
-//! Lookups per second by memory per key, of BloomStore and the stores with which its paper compares it (IV-D, Figures 9
-//! and 10), on the paper's traces.
+//! Lookups per second by memory per key, of BloomStore and the stores with which its paper compares it (IV-B, IV-D,
+//! Figures 9 and 10), on the paper's traces.
 
-use super::super::{Figure, OnFigure, Settings, report};
 use super::driver::{Costs, Engine, send};
+use crate::Result;
+use crate::conditions::{Conditions, Preset};
+use crate::experiments::quantities::{GETS, MEMORY, READS_PER_GET, WRITE_AMPLIFICATION};
+use crate::point::{Points, Reading};
+use crate::quantity::{OperationsPerSecond, Quantity, Quoted, Share, Times};
+use crate::registry::Experiment;
 use crate::stores::{
     BufferHash, BufferHashSettings, Eviction, Lengths, Peer, SkimpyStash, SkimpyStashSettings,
 };
 use crate::synthetic::Synthetic;
-use crate::{Error, Result};
 use siltstone::EngineKind;
-use siltstone_bench::chart::{Axis, Chart, Series, Style};
-use siltstone_bench::place::Place;
 use siltstone_device::Directory;
 
+const KEYS: u64 = 40_000;
 /// The average records of SkimpyStash's buckets: 2.8 to 1.2 bytes per key.
 const BUCKET_RECORDS: [f64; 6] = [2.2, 3.3, 5.0, 7.5, 10.0, 20.0];
+/// Those of 1.8 and of 1.2 bytes per key.
+const AT_1_8: f64 = 5.0;
+const AT_1_2: f64 = 20.0;
 /// SkimpyStash with compaction appends a bucket's list again after as many insertions.
 const COMPACT_RECORDS: u32 = 5;
-/// BufferHash's tables and bits of filters: 10 to 1.5 bytes per key.
+/// BufferHash's tables and bits of filters: 10 to 1.5 bytes per key. The first are the paper's.
 const TABLES: [(u32, u32); 4] = [(16, 16), (64, 12), (128, 8), (256, 8)];
 /// A table of BufferHash has about as many keys.
 const TABLE_PAGES_MAX: u32 = 16;
@@ -25,87 +31,150 @@ const TABLE_PAGES_MAX: u32 = 16;
 const SPARE: f64 = 1.1;
 /// Numbers of BloomStore's filters per chain that stay in memory.
 const BUFFERED_FILTERS: [u32; 5] = [2, 4, 8, 24, 64];
-/// Bits of BloomStore's prefilter; the rest of the settings is the engine's default.
+/// Bits of BloomStore's prefilter; the rest of the settings is that of the preset.
 const PREFILTER_BITS: [u32; 2] = [4, 8];
 
-/// The paper's lookups per second of BloomStore by bytes per key (IV-D), trace `linux`, SSD at PCIe.
-const PAPER: [(f64, f64); 2] = [(0.72, 78_879.0), (1.44, 101_779.0)];
-/// The paper's factor by which SkimpyStash is slower at 1.2 than at 1.8 bytes per key, trace `linux`.
-const PAPER_SKIMPYSTASH: f64 = 2.9;
+/// The paper's lookups per second of BloomStore by bytes per key, trace `linux`, drive at PCIe. 101,779 follows from
+/// "only 22.5% lower".
+const PAPER: [(f64, Quoted<OperationsPerSecond>); 2] =
+    [(0.72, Quoted::text(78_879.0)), (1.44, Quoted::text(101_779.0))];
 
-const MEMORY: &str = "memory, B per key";
-const LOOKUPS: &str = "lookups per second";
-const READS: &str = "reads per lookup";
+const RATE_AT_MEMORY: Quantity<OperationsPerSecond> = Quantity::higher("gets with at most this memory");
+const SLOWDOWN: Quantity<Times> = Quantity::equal("lookups at 1.8 B per key by those at 1.2");
+const INSERTS: Quantity<Times> = Quantity::higher("inserts of bloomstore by those of skimpystash");
+const LOST: Quantity<Share> = Quantity::lower("repeated chunks that are lost");
 
-/// Creates a store for a trace.
-type Open = dyn Fn(&Settings, &Place, Synthetic) -> Result<Box<dyn Peer>>;
+/// BloomStore and other stores.
+pub static EXPERIMENT: Experiment =
+    Experiment { name: "bloomstore-compare", cost_s: 160, counts: true, rates: true, run };
+
+const IV_B: &str = "bloomstore/section-iv-b-memory";
+const IV_D: &str = "bloomstore/section-iv-d";
+
+/// Creates a store for a trace of as many keys.
+type Open = dyn Fn(&Conditions, (Synthetic, u64)) -> Result<Box<dyn Peer>>;
 
 /// A store with its settings.
 struct Case {
-    system: &'static str,
-    settings: String,
+    series: String,
+    /// What is varied.
+    value: f64,
     open: Box<Open>,
 }
 
-/// Measures each system at each of its points.
-pub(in super::super) fn run(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
-    for &trace in settings.traces(&[Synthetic::Linux, Synthetic::Vx]) {
-        let mut of_lists = Vec::new();
-        for case in cases(settings)? {
-            let mut peer = (case.open)(settings, place, trace)?;
-            let costs = send(settings, trace, &mut *peer)?;
+/// What a case of a trace cost.
+struct Sent {
+    series: String,
+    value: f64,
+    costs: Costs,
+}
+
+impl Sent {
+    fn memory(&self) -> Reading {
+        self.costs.settled.memory_per_key(self.costs.inserts)
+    }
+
+    /// Returns whether the memory is at most this, in bytes per key.
+    fn fits(&self, bytes_per_key: f64) -> bool {
+        self.memory().value() <= bytes_per_key
+    }
+
+    fn lookups_per_s(&self) -> f64 {
+        self.costs.lookups as f64 / self.costs.lookup_time.as_secs_f64().max(1e-9)
+    }
+
+    fn inserts_per_s(&self) -> f64 {
+        self.costs.inserts as f64 / self.costs.insert_time.as_secs_f64().max(1e-9)
+    }
+}
+
+fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
+    let keys = conditions.number(KEYS);
+    for (item, trace) in [("bloomstore/figure-9", Synthetic::Linux), ("bloomstore/figure-10", Synthetic::Vx)]
+    {
+        let mut all = Vec::new();
+        for case in cases() {
+            let mut peer = (case.open)(conditions, (trace, keys))?;
+            let costs = send(conditions, (trace, keys), &mut *peer)?;
             drop(peer);
-            place.clear()?;
-            if case.system == "skimpystash" {
-                of_lists.push(costs);
-            }
-            print(trace, &case, &costs, on_figure)?;
+            conditions.place.clear()?;
+            all.push(Sent { series: case.series, value: case.value, costs });
         }
-        if let Some([at_1_8, .., at_1_2]) = of_lists.get(2..) {
-            let paper = (trace == Synthetic::Linux).then_some(PAPER_SKIMPYSTASH);
-            let measured = lookups_per_s(at_1_8) / lookups_per_s(at_1_2);
-            let what = "skimpystash: lookups per second at 1.8 B per key by those at 1.2".to_owned();
-            report(on_figure, &Figure { source: trace.name(), what, paper, theory: None, measured })?;
-        }
+        all.iter().for_each(|sent| add(item, trace, sent, points));
+        of_text(trace, &all, points);
     }
     Ok(())
 }
 
-fn cases(settings: &Settings) -> Result<Vec<Case>> {
-    let mut all = Vec::new();
-    for system in &settings.systems {
-        match system.as_str() {
-            "skimpystash" => {
-                all.extend(BUCKET_RECORDS.map(|records| skimpystash("skimpystash", records, None)));
-            }
-            "skimpystash_compacted" => all.extend(
-                BUCKET_RECORDS
-                    .map(|records| skimpystash("skimpystash_compacted", records, Some(COMPACT_RECORDS))),
-            ),
-            "bufferhash" => all.extend(TABLES.map(|(tables, bits)| bufferhash(tables, bits))),
-            "bloomstore" => {
-                let kind = engine("bloomstore")?;
-                all.extend(BUFFERED_FILTERS.map(|filters| database(kind, "buffered_filters", filters)));
-                all.extend(PREFILTER_BITS.map(|bits| database(kind, "prefilter_bits", bits)));
-            }
-            other => {
-                let kind = engine(other)?;
-                all.push(Case {
-                    system: kind.name(),
-                    settings: "default".to_owned(),
-                    open: Box::new(move |settings, place, trace| {
-                        Ok(Box::new(Engine::create(settings, place, trace, kind, &[])?))
-                    }),
-                });
-            }
-        }
+/// Adds the points of a store at one memory, which is its place on the axis in both passes: that of the setting.
+fn add(item: &'static str, trace: Synthetic, sent: &Sent, points: &mut Points) {
+    let Sent { series, value, costs } = sent;
+    let mut add = |point| points.add(item, point);
+    add(MEMORY.at(series, *value).is(sent.memory()));
+    add(GETS.at(series, *value).is(Reading::time(sent.lookups_per_s())));
+    let reads = costs.lookup_reads as f64 / costs.lookups.max(1) as f64;
+    add(READS_PER_GET.at(series, *value).is(Reading::count(reads)));
+    let record_bytes = f64::from(trace.lengths().0) + f64::from(trace.lengths().1);
+    let written = costs.written_bytes as f64 / costs.inserts.max(1) as f64 / record_bytes;
+    add(WRITE_AMPLIFICATION.at(series, *value).is(Reading::count(written)));
+    let lost = (costs.lookups - costs.inserts).saturating_sub(costs.found);
+    if lost > 0 {
+        add(LOST.at(series, *value).is(Reading::count(lost as f64 / costs.lookups as f64)));
     }
-    Ok(all)
 }
 
-fn engine(name: &str) -> Result<EngineKind> {
-    let found = EngineKind::ALL.iter().copied().find(|kind| kind.name() == name);
-    found.ok_or_else(|| Error::settings(format!("there is no system {name}")))
+/// Adds the values that the text states: memory of the other stores (IV-B), quotients and rates (IV-D).
+fn of_text(trace: Synthetic, all: &[Sent], points: &mut Points) {
+    let of = |series: &str, value: f64| all.iter().find(|sent| sent.series == series && sent.value == value);
+    let slow = (of("skimpystash", AT_1_8), of("skimpystash", AT_1_2));
+    if let (Some(at_1_8), Some(at_1_2)) = slow {
+        let paper = (trace == Synthetic::Linux).then_some(Quoted::ratio(2.9));
+        let quotient = Reading::time(at_1_8.lookups_per_s() / at_1_2.lookups_per_s());
+        points.add(IV_D, SLOWDOWN.of(format!("{}, skimpystash", trace.name())).paper(paper).is(quotient));
+    }
+    if let (Some(bloomstore), Some(skimpystash)) =
+        (of("bloomstore, default, buffered_filters", 8.0), of("skimpystash", AT_1_8))
+    {
+        // 1.5 % and 1.4 % lower.
+        let paper = Quoted::ratio(if trace == Synthetic::Linux { 0.985 } else { 0.986 });
+        let quotient = Reading::time(bloomstore.inserts_per_s() / skimpystash.inserts_per_s());
+        points.add(IV_D, INSERTS.of(trace.name()).paper(paper).is(quotient));
+    }
+    if trace == Synthetic::Vx {
+        return;
+    }
+    let (first_tables, _) = TABLES[0];
+    for (series, value, paper) in
+        [("bufferhash", f64::from(first_tables), Some(10.0)), ("skimpystash", AT_1_2, Some(1.2))]
+    {
+        if let Some(sent) = of(series, value) {
+            let point = MEMORY.of(format!("{series}, {value}")).paper(paper.map(Quoted::text));
+            points.add(IV_B, point.is(sent.memory()));
+        }
+    }
+    for (memory, rate) in PAPER {
+        let within = |sent: &&Sent| sent.series.starts_with("bloomstore") && sent.fits(memory);
+        let best = all.iter().filter(within).map(Sent::lookups_per_s).fold(0.0, f64::max);
+        if best > 0.0 {
+            let point = RATE_AT_MEMORY.at("bloomstore", memory).paper(rate);
+            points.add("bloomstore/figure-9", point.is(Reading::time(best)));
+        }
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    all.extend(BUCKET_RECORDS.map(|records| skimpystash("skimpystash", records, None)));
+    let compacted = |records| skimpystash("skimpystash, compacted", records, Some(COMPACT_RECORDS));
+    all.extend(BUCKET_RECORDS.map(compacted));
+    all.extend(TABLES.map(|(tables, bits)| bufferhash(tables, bits)));
+    for preset in Preset::ALL {
+        let setting = |name, value| database(EngineKind::BloomStore, preset, Some((name, value)));
+        all.extend(BUFFERED_FILTERS.map(|filters| setting("buffered_filters", filters)));
+        all.extend(PREFILTER_BITS.map(|bits| setting("prefilter_bits", bits)));
+        all.push(database(EngineKind::Silt, preset, None));
+    }
+    all
 }
 
 fn lengths(trace: Synthetic) -> Lengths {
@@ -113,32 +182,31 @@ fn lengths(trace: Synthetic) -> Lengths {
     Lengths { key: key.into(), value: value as usize }
 }
 
-fn directory(settings: &Settings, place: &Place) -> Result<Directory> {
-    Ok(Directory::create_system(place.directory(), settings.access)?)
+fn directory(conditions: &Conditions) -> Result<Directory> {
+    Ok(Directory::create_system(conditions.place.directory(), conditions.access)?)
 }
 
-fn skimpystash(system: &'static str, bucket_records: f64, compact_records: Option<u32>) -> Case {
-    let open = move |settings: &Settings, place: &Place, trace: Synthetic| {
-        let skimpystash = SkimpyStashSettings {
+fn skimpystash(series: &str, bucket_records: f64, compact_records: Option<u32>) -> Case {
+    let open = move |conditions: &Conditions, (trace, keys)| {
+        let settings = SkimpyStashSettings {
             lengths: lengths(trace),
-            expected_keys: settings.num,
+            expected_keys: keys,
             bucket_records,
             filter_bits: 8.0,
             compact_records,
         };
-        let peer = SkimpyStash::create(directory(settings, place)?, skimpystash)?;
-        Ok(Box::new(peer) as Box<dyn Peer>)
+        Ok(Box::new(SkimpyStash::create(directory(conditions)?, settings)?) as Box<dyn Peer>)
     };
-    Case { system, settings: format!("{bucket_records} records per bucket"), open: Box::new(open) }
+    Case { series: series.to_owned(), value: bucket_records, open: Box::new(open) }
 }
 
 fn bufferhash(tables: u32, filter_bits: u32) -> Case {
-    let open = move |settings: &Settings, place: &Place, trace: Synthetic| {
-        let expected_keys = (settings.num as f64 * SPARE) as u64;
+    let open = move |conditions: &Conditions, (trace, keys)| {
+        let expected_keys = (keys as f64 * SPARE) as u64;
         // A page has half as many keys as slots. Few keys have small tables, so that there are some partitions.
         let page_keys = 31;
         let pages = expected_keys / (u64::from(tables) * page_keys * 8);
-        let bufferhash = BufferHashSettings {
+        let settings = BufferHashSettings {
             lengths: lengths(trace),
             expected_keys,
             table_pages: (pages as u32).clamp(1, TABLE_PAGES_MAX),
@@ -146,90 +214,20 @@ fn bufferhash(tables: u32, filter_bits: u32) -> Case {
             filter_bits,
             eviction: Eviction::Fifo,
         };
-        let peer = BufferHash::create(directory(settings, place)?, bufferhash)?;
-        Ok(Box::new(peer) as Box<dyn Peer>)
+        Ok(Box::new(BufferHash::create(directory(conditions)?, settings)?) as Box<dyn Peer>)
     };
-    let settings = format!("{tables} tables, filters of {filter_bits} bits");
-    Case { system: "bufferhash", settings, open: Box::new(open) }
+    Case { series: "bufferhash".to_owned(), value: tables.into(), open: Box::new(open) }
 }
 
-fn database(kind: EngineKind, name: &'static str, value: u32) -> Case {
-    let open = move |settings: &Settings, place: &Place, trace: Synthetic| {
-        let named = [(name, value.to_string()), ("expected_keys", settings.num.to_string())];
-        Ok(Box::new(Engine::create(settings, place, trace, kind, &named)?) as Box<dyn Peer>)
+fn database(kind: EngineKind, preset: Preset, setting: Option<(&'static str, u32)>) -> Case {
+    let open = move |conditions: &Conditions, (trace, keys): (Synthetic, u64)| {
+        let settings =
+            setting.map(|(name, value)| [(name, value.to_string()), ("expected_keys", keys.to_string())]);
+        let settings = settings.as_ref().map_or(&[][..], |settings| settings);
+        let engine = Engine::create(conditions, preset, (trace, keys), kind, settings)?;
+        Ok(Box::new(engine) as Box<dyn Peer>)
     };
-    Case { system: kind.name(), settings: format!("{name} {value}"), open: Box::new(open) }
-}
-
-fn lookups_per_s(costs: &Costs) -> f64 {
-    costs.lookups as f64 / costs.lookup_time.as_secs_f64().max(1e-9)
-}
-
-fn print(trace: Synthetic, case: &Case, costs: &Costs, on_figure: OnFigure<'_>) -> Result<()> {
-    let keys = costs.inserts.max(1) as f64;
-    let memory = costs.ram_bytes as f64 / keys;
-    let mut figure = |what: &str, paper, measured| {
-        let what = format!("{}, {}: {what}", case.system, case.settings);
-        report(on_figure, &Figure { source: trace.name(), what, paper, theory: None, measured })
-    };
-    figure(MEMORY, None, memory)?;
-    let is_ours = case.system == "bloomstore" && trace == Synthetic::Linux;
-    // The paper's point of at most as much memory.
-    let paper = PAPER.iter().rev().find(|(bytes, _)| is_ours && *bytes <= memory).map(|(_, rate)| *rate);
-    figure(LOOKUPS, paper, lookups_per_s(costs))?;
-    figure(READS, None, costs.lookup_reads as f64 / costs.lookups.max(1) as f64)?;
-    figure("inserts per second", None, keys / costs.insert_time.as_secs_f64().max(1e-9))?;
-    let bytes_per_key = trace.lengths().0 as f64 + trace.lengths().1 as f64;
-    figure("bytes written per byte inserted", None, costs.written_bytes as f64 / keys / bytes_per_key)?;
-    let lost = (costs.lookups - costs.inserts).saturating_sub(costs.found);
-    if lost > 0 {
-        figure("share of the repeated chunks that are lost", None, lost as f64 / costs.lookups as f64)?;
-    }
-    Ok(())
-}
-
-/// Draws the lookups per second, and the reads per lookup, over the memory per key: a chart of each for each trace.
-pub fn charts(figures: &[Figure]) -> Vec<Chart> {
-    let mut traces: Vec<&str> = Vec::new();
-    for figure in figures {
-        if !traces.contains(&figure.source) {
-            traces.push(figure.source);
-        }
-    }
-    let of_trace = |trace: &&str| {
-        [LOOKUPS, READS].map(|what| Chart {
-            title: format!("{trace}: {what}"),
-            x: Axis { label: MEMORY.to_owned(), logarithmic: true },
-            y: Axis { label: what.to_owned(), logarithmic: what == LOOKUPS },
-            series: series(figures, trace, what),
-        })
-    };
-    traces.iter().flat_map(of_trace).collect()
-}
-
-/// Returns a series for each system, and the paper's points.
-fn series(figures: &[Figure], trace: &str, what: &str) -> Vec<Series> {
-    let mut all: Vec<Series> = Vec::new();
-    let mut memory = 0.0;
-    for figure in figures.iter().filter(|figure| figure.source == trace) {
-        let Some((case, measure)) = figure.what.split_once(": ") else { continue };
-        let (system, _) = case.split_once(", ").unwrap_or((case, ""));
-        if measure == MEMORY {
-            memory = figure.measured;
-        } else if measure == what {
-            let point = (memory, figure.measured);
-            match all.iter_mut().find(|series| series.name == system) {
-                Some(series) => series.points.push(point),
-                None => {
-                    all.push(Series { name: system.to_owned(), points: vec![point], style: Style::Line });
-                }
-            }
-        }
-    }
-    all.iter_mut().for_each(|series| series.points.sort_by(|one, other| one.0.total_cmp(&other.0)));
-    if trace == Synthetic::Linux.name() && what == LOOKUPS {
-        let points = PAPER.to_vec();
-        all.push(Series { name: "bloomstore, paper".to_owned(), points, style: Style::FaintLine });
-    }
-    all
+    let (name, value) = setting.map_or((String::new(), 0), |(name, value)| (format!(", {name}"), value));
+    let series = format!("{}, {}{name}", kind.name(), preset.name());
+    Case { series, value: value.into(), open: Box::new(open) }
 }

@@ -1,15 +1,13 @@
 //! Sends a trace of chunks to a store, one operation after the other, and counts and times what it costs.
 
-use super::super::Settings;
+use crate::Result;
+use crate::conditions::{Conditions, Preset};
+use crate::point::{Footprint, Settled, Settles};
 use crate::stores::Peer;
 use crate::synthetic::Synthetic;
-use crate::{Error, Result};
 use siltstone::{Database, EngineKind, RamAccount};
-use siltstone_bench::place::Place;
 use siltstone_bench::trace::{Kind, Operation};
-use siltstone_bench::tuning::{SettingArgs, Tuning};
 use siltstone_device::{IoSnapshot, Purpose};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// A partition has about as many keys, so that few keys have chains as long as many keys have.
@@ -27,7 +25,6 @@ pub(super) struct Engine {
 }
 
 /// What a trace has cost.
-#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Costs {
     pub lookups: u64,
     pub found: u64,
@@ -36,31 +33,23 @@ pub(super) struct Costs {
     pub inserts: u64,
     pub insert_time: Duration,
     pub written_bytes: u64,
-    /// The memory at the end, in bytes.
-    pub ram_bytes: u64,
+    /// The memory and the space at the end.
+    pub settled: Settled,
 }
 
 impl Engine {
-    /// Creates a database of an engine with these settings, and those of the command line.
+    /// Creates a database of an engine with these settings, for as many keys.
     pub fn create(
-        settings: &Settings,
-        place: &Place,
-        trace: Synthetic,
+        conditions: &Conditions,
+        preset: Preset,
+        (trace, keys): (Synthetic, u64),
         engine: EngineKind,
-        named: &[(&str, String)],
+        settings: &[(&str, String)],
     ) -> Result<Engine> {
-        let mut named: Vec<_> =
-            named.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        named.extend(settings.more.settings.iter().cloned());
-        let tuning = Tuning {
-            engine,
-            settings: SettingArgs { settings: named },
-            access: settings.access,
-            partitions: Some(partitions(settings.num)),
-            ..Tuning::default()
-        };
+        let mut tuning = conditions.tuning(engine, preset, settings);
+        tuning.partitions = Some(partitions(keys));
         let (key_bytes, value_bytes) = trace.lengths();
-        let builder = Database::builder(place.directory());
+        let builder = Database::builder(conditions.place.directory());
         let builder = builder.fixed(key_bytes.into(), value_bytes as usize);
         Ok(Engine { database: tuning.apply(builder).open()? })
     }
@@ -73,6 +62,12 @@ impl Engine {
     }
 }
 
+impl Settles for Engine {
+    fn settled_bytes(&mut self) -> Result<Footprint> {
+        self.database.settled_bytes()
+    }
+}
+
 impl Peer for Engine {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         Ok(self.database.put(key, value)?)
@@ -80,14 +75,6 @@ impl Peer for Engine {
 
     fn lookup(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.database.get(key)?.map(|value| value.to_vec()))
-    }
-
-    fn settle(&mut self) -> Result<()> {
-        Ok(self.database.settle()?)
-    }
-
-    fn ram_bytes(&self) -> u64 {
-        self.database.stats().ram.total_bytes()
     }
 
     fn io(&self) -> IoSnapshot {
@@ -104,46 +91,44 @@ fn value_of(operation: &Operation) -> Vec<u8> {
     value
 }
 
-/// Sends a trace of as many new chunks as the settings have keys.
+/// Sends a trace of as many new chunks.
 ///
 /// # Errors
 /// A wrong value. A chunk that is missing is not one: stores may drop their oldest records.
-pub(super) fn send(settings: &Settings, trace: Synthetic, peer: &mut dyn Peer) -> Result<Costs> {
-    let scale = settings.num as f64 / trace.keys(1.0) as f64;
-    let (mut costs, mut key) = (Costs::default(), Vec::new());
+pub(super) fn send(
+    conditions: &Conditions,
+    (trace, keys): (Synthetic, u64),
+    peer: &mut dyn Peer,
+) -> Result<Costs> {
+    let scale = keys as f64 / trace.keys(1.0) as f64;
+    let (mut lookups, mut found, mut inserts) = (0, 0, 0);
+    let (mut lookup_time, mut insert_time) = (Duration::ZERO, Duration::ZERO);
+    let mut key = Vec::new();
     let before = peer.io();
-    for operation in trace.open(scale, settings.seed)? {
-        if settings.stop.load(Relaxed) {
-            return Err(Error::STOPPED);
-        }
+    for operation in trace.open(scale, conditions.seed)? {
+        conditions.check()?;
         let operation = operation?;
         operation.write_key(&mut key);
-        let begun = Instant::now();
         if operation.kind == Kind::Get {
-            let found = peer.lookup(&key)?;
-            costs.lookup_time += begun.elapsed();
-            costs.lookups += 1;
-            costs.found += u64::from(found.is_some());
-            if found.is_some_and(|found| found != value_of(&operation)) {
-                return Err(siltstone_bench::Error::WrongValue {
-                    benchmark: trace.name(),
-                    number: costs.lookups,
-                }
-                .into());
+            let begun = Instant::now();
+            let value = peer.lookup(&key)?;
+            lookup_time += begun.elapsed();
+            lookups += 1;
+            found += u64::from(value.is_some());
+            if value.is_some_and(|value| value != value_of(&operation)) {
+                let wrong = siltstone_bench::Error::WrongValue { benchmark: trace.name(), number: lookups };
+                return Err(wrong.into());
             }
         } else {
             let value = value_of(&operation);
             let begun = Instant::now();
             peer.insert(&key, &value)?;
-            costs.insert_time += begun.elapsed();
-            costs.inserts += 1;
+            insert_time += begun.elapsed();
+            inserts += 1;
         }
     }
     let io = peer.io() - before;
-    costs.lookup_reads = io.of(Purpose::Get).reads;
-    costs.written_bytes = io.total().write_bytes;
-    // Buffers of background work are no memory of what is stored.
-    peer.settle()?;
-    costs.ram_bytes = peer.ram_bytes();
-    Ok(costs)
+    let (lookup_reads, written_bytes) = (io.of(Purpose::Get).reads, io.total().write_bytes);
+    let settled = Settled::of(peer)?;
+    Ok(Costs { lookups, found, lookup_time, lookup_reads, inserts, insert_time, written_bytes, settled })
 }

@@ -1,12 +1,12 @@
 //! BloomStore's experiments.
+//!
+//! - [`traces`] has Table I.
+//! - [`sweeps`] has Figures 6 to 8, Tables II and III, the lengths of chains and of filters (IV-B).
+//! - [`compare`] has Figures 9 and 10, next to SkimpyStash and BufferHash (IV-B, IV-D).
+//! - [`growth`] has memory, writes and reads while it grows.
 
-mod compare;
+pub mod compare;
 mod driver;
-mod growth;
-mod sweeps;
-
-pub use compare::charts as compare_charts;
-pub(super) use compare::run as compare;
-pub(super) use growth::run as growth;
-pub use sweeps::charts as sweep_charts;
-pub(super) use sweeps::{chains, memory, prefilter, ram};
+pub mod growth;
+pub mod sweeps;
+pub mod traces;

@@ -1,8 +1,10 @@
 //! A database that is sent requests one by one, with every result checked. Background work is done in between, by the
 //! same thread, so counts are the same in each run.
 
-use super::super::Settings;
+use super::KEY_BYTES;
 use crate::Result;
+use crate::conditions::Conditions;
+use crate::point::Settled;
 use siltstone::{Database, Stats, Step};
 use siltstone_bench::keys::{Keys, Values};
 use siltstone_device::Purpose;
@@ -42,12 +44,12 @@ pub(super) struct Counts {
 }
 
 impl Driver {
-    pub fn new(settings: &Settings, value_size: usize, database: Database) -> Result<Driver> {
+    pub fn new(conditions: &Conditions, keys: u64, value_size: usize, database: Database) -> Result<Driver> {
         Ok(Driver {
             database,
-            keys: Keys::new(settings.key_size, settings.num, false)?,
-            values: Values::new(value_size, settings.seed),
-            versions: vec![0; settings.num as usize],
+            keys: Keys::new(KEY_BYTES, keys, false)?,
+            values: Values::new(value_size, conditions.seed),
+            versions: vec![0; keys as usize],
             key: Vec::new(),
             value: Vec::new(),
             puts: 0,
@@ -96,13 +98,14 @@ impl Driver {
         Ok(())
     }
 
-    pub fn stats(&self) -> Stats {
-        self.database.stats()
+    /// Waits until no background work is left, and reads memory and space.
+    pub fn settled(&mut self) -> Result<Settled> {
+        Settled::of(&mut self.database)
     }
 
     pub fn counts(&self) -> Counts {
         let stats = self.database.stats();
-        let detail = |name: &str| super::detail(&stats, name);
+        let detail = |name: &str| detail(&stats, name);
         Counts {
             puts: self.puts,
             gets: self.gets,
@@ -119,4 +122,8 @@ impl Driver {
     pub fn close(self) -> Result<()> {
         Ok(self.database.close()?)
     }
+}
+
+fn detail(stats: &Stats, name: &str) -> f64 {
+    stats.details.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, value)| *value)
 }

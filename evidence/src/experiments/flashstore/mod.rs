@@ -1,23 +1,22 @@
 //! FlashStore's experiments.
+//!
+//! - [`formulas`] has 4.4.
+//! - [`table`] has the hash table of 5.5.
+//! - [`traces`] has Table 3, Figures 5 and 7, 5.9.
+//! - [`recycling`] has 4.5, against exact LRU and the paper's log; and a cache on flash.
 
 mod cache;
 mod caches;
-mod device;
 mod driver;
-mod recycling;
-mod traces;
+pub mod formulas;
+pub mod recycling;
+pub mod table;
+pub mod traces;
 
-use super::Settings;
 use crate::Result;
-use siltstone::{Database, EngineKind, Stats};
-use siltstone_bench::place::Place;
-use siltstone_bench::tuning::{SettingArgs, Tuning};
-use std::sync::atomic::Ordering::Relaxed;
-
-pub(super) use cache::run as cache;
-pub(super) use device::run as device;
-pub(super) use recycling::run as recycling;
-pub(super) use traces::{shares, traces};
+use crate::conditions::{Conditions, Preset};
+use driver::Driver;
+use siltstone::{Database, EngineKind};
 
 /// The share of flash at which records leave in the paper.
 const PAPER_USAGE: f64 = 0.8;
@@ -27,72 +26,39 @@ const FRAME_BYTES: u64 = 9;
 const SEGMENTS: u64 = 128;
 const SEGMENT_BYTES: [u64; 2] = [4 << 10, 32 << 20];
 
-/// A share of flash that is measured with a popularity and a number of queues.
-#[derive(Debug, Clone, Copy)]
-struct Case {
-    skew: f64,
-    share: f64,
-    queues: u8,
-}
+/// The fewest keys whose smallest share of flash holds as many segments as the engine needs.
+const KEYS_MIN: u64 = 4_000;
+/// The length of keys where records are counted.
+const KEY_BYTES: usize = 16;
+/// The bytes of flash per byte of all records on it.
+const SHARES: [f64; 4] = [0.9, 0.75, 0.5, 0.25];
+/// The share of the keys that change their popularity within as many requests as there are keys.
+const DRIFT: f64 = 0.01;
+/// Requests per key; the first half is not counted.
+const LAPS: u64 = 12;
 
-impl std::fmt::Display for Case {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Case { skew, share, queues } = self;
-        write!(f, "skew {skew}, flash {} %, queues {queues}", (share * 100.0).round())
-    }
-}
-
-/// Measures all cases of the settings, with one skew by default, until it is interrupted.
-fn each_case(settings: &Settings, skew: f64, mut run: impl FnMut(Case) -> Result<()>) -> Result<()> {
-    let skews = if settings.skew.is_empty() { &[skew][..] } else { &settings.skew };
-    for &skew in skews {
-        for &share in &settings.share {
-            for &queues in &settings.queues {
-                if settings.stop.load(Relaxed) {
-                    return Ok(());
-                }
-                run(Case { skew, share, queues })?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Returns the value that was given for a setting of the engine that is on or off.
-fn flag(settings: &Settings, name: &str, default: bool) -> bool {
-    let given = settings.more.settings.iter().rev().find(|(other, _)| other == name);
-    given.and_then(|(_, value)| value.parse().ok()).unwrap_or(default)
-}
-
-/// Opens a database whose flash has as many bytes as this share of all records takes there, without threads.
+/// Opens a database whose flash has as many bytes as this share of all records takes there.
 fn open(
-    settings: &Settings,
-    place: &Place,
-    value_size: usize,
+    conditions: &Conditions,
+    preset: Preset,
+    (keys, value_size): (u64, usize),
     share: f64,
     engine: &[(&str, String)],
-) -> Result<Database> {
-    let frame_bytes = (settings.key_size + value_size) as u64 + FRAME_BYTES;
-    let flash_bytes = (share * (settings.num * frame_bytes) as f64) as u64;
-    let mut named = vec![
-        ("flash_bytes".to_owned(), flash_bytes.to_string()),
-        ("segment_bytes".to_owned(), segment_bytes(flash_bytes).to_string()),
+) -> Result<Driver> {
+    let frame_bytes = (KEY_BYTES + value_size) as u64 + FRAME_BYTES;
+    let flash_bytes = (share * (keys * frame_bytes) as f64) as u64;
+    let mut settings = vec![
+        ("flash_bytes", flash_bytes.to_string()),
+        ("segment_bytes", segment_bytes(flash_bytes).to_string()),
     ];
     if !engine.iter().any(|(name, _)| *name == "cache") {
-        named.push(("disk".to_owned(), disk(settings)));
+        settings.push(("disk", disk(conditions)));
     }
-    named.extend(engine.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    named.extend(settings.more.settings.iter().cloned());
-    let tuning = Tuning {
-        engine: EngineKind::FlashStore,
-        settings: SettingArgs { settings: named },
-        access: settings.access,
-        background_threads: Some(0),
-        ..Tuning::default()
-    };
-    let builder = Database::builder(place.directory()).fixed(settings.key_size, value_size);
-    // Keys are hashed in the same way in each run.
-    Ok(tuning.apply(builder.partitions(1).seed([settings.seed, 0])).open()?)
+    settings.extend(engine.iter().cloned());
+    let tuning = conditions.tuning(EngineKind::FlashStore, preset, &settings);
+    let builder = Database::builder(conditions.place.directory()).fixed(KEY_BYTES, value_size);
+    let database = tuning.apply(builder.partitions(1)).open()?;
+    Driver::new(conditions, keys, value_size, database)
 }
 
 /// Returns the size of a segment, for this many bytes of flash.
@@ -102,10 +68,6 @@ fn segment_bytes(flash_bytes: u64) -> u64 {
 }
 
 /// Returns the directory of the disk.
-fn disk(settings: &Settings) -> String {
-    settings.disk.as_ref().map_or("disk".to_owned(), |path| path.display().to_string())
-}
-
-fn detail(stats: &Stats, name: &str) -> f64 {
-    stats.details.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, value)| *value)
+fn disk(conditions: &Conditions) -> String {
+    conditions.disk.as_ref().map_or("disk".to_owned(), |path| path.display().to_string())
 }

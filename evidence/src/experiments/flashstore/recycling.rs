@@ -1,24 +1,63 @@
-//! Recycling (4.5): which share of the gets flash serves, and how much is written to flash and to the disk per put,
-//! with one queue as in the paper and with two. Compared with an exact LRU, and with the paper's policy record by
-//! record.
+//! Recycling (4.5): which share of the gets flash serves, and how much is written to flash and to the disk per put.
+//! Compared with an exact LRU, and with the paper's policy record by record. The preset of the paper has one queue.
 
-use super::super::{Figure, OnFigure, Settings, report};
 use super::caches::{Lru, PaperLog};
-use super::driver::{Counts, Driver};
-use super::{Case, PAPER_USAGE, each_case, flag, open};
+use super::driver::Counts;
+use super::{DRIFT, KEY_BYTES, KEYS_MIN, LAPS, PAPER_USAGE, SHARES, cache, open};
+use crate::conditions::{Conditions, Preset};
+use crate::experiments::quantities::{HITS, WRITE_AMPLIFICATION};
 use crate::literature::FlashStore;
+use crate::point::{Points, Reading};
+use crate::quantity::{BytesPerByte, PerPut, Quantity, Share};
+use crate::registry::Experiment;
 use crate::requests::Drifting;
 use crate::{Error, Result};
 use siltstone::FlashStoreSettings;
-use siltstone_bench::place::Place;
 use siltstone_bench::random;
 use siltstone_model::Popularity;
-use std::sync::atomic::Ordering::Relaxed;
 
+pub(super) const ITEM: &str = "flashstore/section-4.5";
+const KEYS: u64 = 30_000;
 /// Records of 64 bytes with keys of 16, as in 4.4.
 const VALUE_BYTES: usize = 48;
 const SKEW: f64 = 0.99;
-const SOURCE: &str = "4.5, recycling";
+const GETS_PER_PUT: [f64; 2] = [1.0, 19.0];
+
+/// The share of gets that an exact LRU of all of flash serves.
+pub(super) const LRU: Quantity<Share> = Quantity::equal("gets that are served, LRU of flash");
+const LRU_USED: Quantity<Share> = Quantity::equal("gets that are served, LRU of the used part");
+const PAPER_LOG: Quantity<Share> = Quantity::equal("gets that are served, the paper's log");
+const FLASH_WRITES: Quantity<PerPut> = Quantity::lower("records written to flash");
+const DISK_AMPLIFICATION: Quantity<BytesPerByte> = Quantity::lower("bytes written to the disk per byte put");
+const DISK_WRITES: Quantity<PerPut> = Quantity::lower("records written to the disk");
+
+/// Recycling over a disk, and a cache.
+pub static EXPERIMENT: Experiment =
+    Experiment { name: "flashstore-recycling", cost_s: 30, counts: true, rates: false, run };
+
+fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
+    for gets_per_put in GETS_PER_PUT {
+        for share in SHARES {
+            for preset in Preset::ALL {
+                Case { gets_per_put, share, preset }.run(conditions, points)?;
+            }
+        }
+    }
+    cache::run(conditions, points)
+}
+
+/// Returns the number of keys, which simulated caches name by 32 bits.
+pub(super) fn keys(conditions: &Conditions) -> Result<u32> {
+    let refused = |_| Error::settings("the scale is too large: there are below 2^32 keys");
+    u32::try_from(conditions.number_from(KEYS, KEYS_MIN)).map_err(refused)
+}
+
+/// A share of flash, a ratio of requests, and the settings of the engine.
+struct Case {
+    gets_per_put: f64,
+    share: f64,
+    preset: Preset,
+}
 
 /// The counts of the simulated caches.
 struct Simulated {
@@ -31,24 +70,18 @@ struct Simulated {
     paper_hits: u64,
 }
 
-pub(in super::super) fn run(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
-    each_case(settings, SKEW, |case| case.run(settings, place, on_figure))
-}
-
 impl Simulated {
-    fn new(settings: &Settings, share: f64) -> Result<Simulated> {
-        let keys = u32::try_from(settings.num).map_err(|_| Error::settings("there are below 2^32 keys"))?;
+    fn new(keys: u32, share: f64) -> Simulated {
         let room = |share: f64| (share * f64::from(keys)) as usize;
         let (all, used) = (room(share), room(share * FlashStoreSettings::default().usage));
-        let caches_reads = flag(settings, "caches_reads", true);
-        Ok(Simulated {
+        Simulated {
             lru: Lru::new(keys, all),
             lru_used: Lru::new(keys, used),
-            paper: PaperLog::new(keys, room(share * PAPER_USAGE), caches_reads),
+            paper: PaperLog::new(keys, room(share * PAPER_USAGE), true),
             lru_hits: 0,
             lru_used_hits: 0,
             paper_hits: 0,
-        })
+        }
     }
 
     fn put(&mut self, key: u32) {
@@ -65,30 +98,27 @@ impl Simulated {
 }
 
 impl Case {
-    fn run(&self, settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
-        let value_size = settings.value_size.unwrap_or(VALUE_BYTES);
-        let engine = [("queues", self.queues.to_string())];
-        let database = open(settings, place, value_size, self.share, &engine)?;
-        let mut driver = Driver::new(settings, value_size, database)?;
-        let mut simulated = Simulated::new(settings, self.share)?;
-        let mut keys = Drifting::new(settings.num, self.skew, settings.drift, settings.seed)?;
-        for key in keys.every_key() {
+    fn run(&self, conditions: &Conditions, points: &mut Points) -> Result<()> {
+        let Case { gets_per_put, share, preset } = *self;
+        let count = keys(conditions)?;
+        let mut driver = open(conditions, preset, (count.into(), VALUE_BYTES), share, &[])?;
+        let mut simulated = Simulated::new(count, share);
+        let mut requests = Drifting::new(count.into(), SKEW, DRIFT, conditions.seed)?;
+        for key in requests.every_key() {
             driver.put(key)?;
             simulated.put(key);
         }
-        let mut random = random::stream(settings.seed, 2);
-        let put_share = 1.0 / (1.0 + settings.gets_per_put);
-        let (mut before, mut counted) = (driver.counts(), (0, 0));
-        for lap in 0..settings.laps {
-            if settings.stop.load(Relaxed) {
-                break;
-            }
-            if lap == settings.laps / 2 {
+        let mut random = random::stream(conditions.seed, 2);
+        let put_share = 1.0 / (1.0 + gets_per_put);
+        let (mut before, mut of_paper) = (driver.counts(), (0, 0));
+        for lap in 0..LAPS {
+            conditions.check()?;
+            if lap == LAPS / 2 {
                 before = driver.counts();
                 (simulated.lru_hits, simulated.lru_used_hits, simulated.paper_hits) = (0, 0, 0);
-                counted = (simulated.paper.appends, simulated.paper.destaged);
+                of_paper = (simulated.paper.appends, simulated.paper.destaged);
             }
-            for key in keys.by_ref().take(settings.num as usize) {
+            for key in requests.by_ref().take(count as usize) {
                 if random.f64() < put_share {
                     driver.put(key)?;
                     simulated.put(key);
@@ -100,62 +130,47 @@ impl Case {
         }
         let after = driver.counts();
         driver.close()?;
-        place.clear()?;
-        self.report(settings, (&before, &after), &simulated, counted, on_figure)
+        conditions.place.clear()?;
+        self.add(count, (&before, &after), (&simulated, of_paper), points)
     }
 
-    fn report(
+    fn add(
         &self,
-        settings: &Settings,
+        keys: u32,
         (before, after): (&Counts, &Counts),
-        simulated: &Simulated,
-        (appends, destaged): (u64, u64),
-        on_figure: OnFigure<'_>,
+        (simulated, (appends, destaged)): (&Simulated, (u64, u64)),
+        points: &mut Points,
     ) -> Result<()> {
+        let Case { gets_per_put, share, preset } = *self;
         let gets = (after.gets - before.gets).max(1) as f64;
         let puts = (after.puts - before.puts).max(1) as f64;
+        let requests = format!("{gets_per_put} gets per put");
+        let series = format!("{requests}, {}", preset.name());
+        let mut add = |point| points.add(ITEM, point);
+        let served = (after.flash_reads - before.flash_reads) as f64 / gets;
+        add(HITS.at(&series, share).is(Reading::count(served)));
+        add(LRU.at(&requests, share).calculated(simulated.lru_hits as f64 / gets));
+        add(LRU_USED.at(&requests, share).calculated(simulated.lru_used_hits as f64 / gets));
+        add(PAPER_LOG.at(&requests, share).calculated(simulated.paper_hits as f64 / gets));
         // All of the loading is puts, so their frames have one size.
         let frame_bytes = before.put_bytes as f64 / before.puts.max(1) as f64;
-        let record_bytes = (settings.key_size + settings.value_size.unwrap_or(VALUE_BYTES)) as f64;
-        let hits = |count: u64| count as f64 / gets;
-        let mut figure = |what: String, theory: f64, measured: f64| {
-            let what = format!("{self}: {what}");
-            report(on_figure, &Figure { source: SOURCE, what, paper: None, theory: Some(theory), measured })
-        };
-        let served = (after.flash_reads - before.flash_reads) as f64 / gets;
-        figure("gets on flash; LRU of flash".to_owned(), hits(simulated.lru_hits), served)?;
-        figure("gets on flash; LRU of the used part".to_owned(), hits(simulated.lru_used_hits), served)?;
-        figure("gets on flash; the paper's log".to_owned(), hits(simulated.paper_hits), served)?;
         let written = after.put_bytes + after.moved_bytes - before.put_bytes - before.moved_bytes;
-        let of_paper = |count: u64, from: u64| (count - from) as f64 / puts;
-        figure(
-            format!("flash writes per put; the paper's log{}", self.model(settings)),
-            of_paper(simulated.paper.appends, appends),
-            written as f64 / frame_bytes / puts,
-        )?;
-        figure(
-            "disk writes per put; the paper's log".to_owned(),
-            of_paper(simulated.paper.destaged, destaged),
-            (after.disk_user_bytes - before.disk_user_bytes) / record_bytes / puts,
-        )?;
+        let written = written as f64 / frame_bytes / puts;
+        let store = FlashStore { caches_reads: true, ..FlashStore::paper(1.0, share * f64::from(keys)) };
+        let model = store.recycling(&Popularity::zipf(keys.into(), SKEW)?, gets_per_put)?;
+        add(FLASH_WRITES.at(&series, share).model(model.flash_writes_per_put).is(Reading::count(written)));
+        let of_log = |count: u64, from: u64| (count - from) as f64 / puts;
+        let paper_log = format!("{requests}, the paper's log");
+        add(FLASH_WRITES.at(&paper_log, share).calculated(of_log(simulated.paper.appends, appends)));
+        let record_bytes = (KEY_BYTES + VALUE_BYTES) as f64;
         let per_put = |bytes: f64| bytes / record_bytes / puts;
+        let destaged_here = per_put(after.disk_user_bytes - before.disk_user_bytes);
+        add(DISK_WRITES.at(&series, share).is(Reading::count(destaged_here)));
+        add(DISK_WRITES.at(&paper_log, share).calculated(of_log(simulated.paper.destaged, destaged)));
         let flash = per_put((after.flash_bytes - before.flash_bytes) as f64);
+        add(WRITE_AMPLIFICATION.at(&series, share).is(Reading::count(flash)));
         let disk = per_put(after.disk_bytes - before.disk_bytes);
-        let what = format!("{self}: all bytes written to flash per byte put; to the disk {disk:.3}");
-        report(on_figure, &Figure { source: SOURCE, what, paper: None, theory: None, measured: flash })
-    }
-
-    /// Returns the flash writes per put of the model of the paper's policy, which has no drift.
-    fn model(&self, settings: &Settings) -> String {
-        let popularity = match self.skew {
-            0.0 => Popularity::uniform(settings.num),
-            skew => Popularity::zipf(settings.num, skew),
-        };
-        let caches_reads = flag(settings, "caches_reads", true);
-        let store = FlashStore { caches_reads, ..FlashStore::paper(1.0, self.share * settings.num as f64) };
-        let recycling = popularity.and_then(|popularity| store.recycling(&popularity, settings.gets_per_put));
-        recycling.map_or(String::new(), |recycling| {
-            format!("; its model without drift {:.3}", recycling.flash_writes_per_put)
-        })
+        add(DISK_AMPLIFICATION.at(&series, share).is(Reading::count(disk)));
+        Ok(())
     }
 }

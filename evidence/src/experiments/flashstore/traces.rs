@@ -1,126 +1,134 @@
-//! The traces of the paper with all data on flash (5.6 to 5.9), in FlashKey with as many bits of hashes and unconfirmed
-//! overwrites as FlashStore has, and with less flash than data over a disk (5.10). Energy is not measured: operations
-//! are divided by the processor's time and by the time in which the drive was busy, which the paper does not have. Its
-//! rates are of all data on flash; those of the shares are curves without numbers.
+//! The traces of the paper with all records on flash (Table 3, Figure 5, 5.9), in FlashKey with as many bits of hashes and
+//! unconfirmed overwrites as FlashStore has, and in SILT; and with less flash than records over a disk (Figure 7).
+//!
+//! The model of a rate is that of raw random reads of the same files in the same minute, divided by the reads per
+//! operation.
 
-use super::super::{Figure, OnFigure, Settings, report};
-use super::{FRAME_BYTES, disk, segment_bytes};
-use crate::Result;
+use super::{FRAME_BYTES, KEYS_MIN, SHARES, disk, segment_bytes};
+use crate::conditions::{Conditions, Preset};
+use crate::experiments::quantities::{MB_PER_S, MEMORY, OPERATIONS, OPERATIONS_SETTLED, WRITE_AMPLIFICATION};
+use crate::point::{Pass, Points, Reading, Settled};
+use crate::quantity::{OperationsPerSecond, PerGet, Quantity, Quoted, Times};
+use crate::registry::Experiment;
 use crate::synthetic::Synthetic;
+use crate::{Error, Result};
 use siltstone::{EngineKind, FlashStoreSettings};
-use siltstone_bench::accounts::number_as_text;
-use siltstone_bench::clock::process_time;
 use siltstone_bench::device;
 use siltstone_bench::place::Place;
 use siltstone_bench::trace::replay;
-use siltstone_bench::tuning::{SettingArgs, Tuning};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The traces of the paper.
-const TRACES: [Synthetic; 2] = [Synthetic::Xbox, Synthetic::Dedup];
+const TABLE_3: &str = "flashstore/table-3";
+const FIGURE_5: &str = "flashstore/figure-5";
+const FIGURE_7: &str = "flashstore/figure-7";
+const SECTION_5_9: &str = "flashstore/section-5.9";
+
+/// The keys of a trace at scale 1: with all records on flash, and with less flash.
+const KEYS: u64 = 60_000;
+const KEYS_OVER_DISK: u64 = 20_000;
 /// The bytes of a chunk of the trace `dedup`.
 const CHUNK_BYTES: f64 = 4096.0;
 /// How long the raw reads are measured.
-const RAW_TIME: Duration = Duration::from_secs(2);
+const RAW_TIME: Duration = Duration::from_secs(1);
 /// The share of keys that may have an unconfirmed overwrite in FlashStore.
 const UNCONFIRMED_MAX: f64 = 0.25;
+/// Threads that send the operations of a trace, or read the drive, to measure rates.
+const THREADS: usize = 16;
 /// The unit of direct reads, in bytes.
 const SECTOR_BYTES: f64 = 512.0;
 
-/// What the paper has of a trace: operations per second on its faster machine with all data on flash, and gets per set.
-struct Paper {
-    ops_per_s: f64,
-    gets_per_set: f64,
+const GETS_PER_SET: Quantity<Times> = Quantity::equal("gets per set");
+const READS_PER_HIT: Quantity<PerGet> = Quantity::lower("reads of a key that exists");
+
+/// The traces with all records on flash.
+pub static EXPERIMENT: Experiment =
+    Experiment { name: "flashstore-traces", cost_s: 100, counts: true, rates: true, run };
+
+/// The traces with less flash over a disk.
+pub static SHARES_EXPERIMENT: Experiment =
+    Experiment { name: "flashstore-shares", cost_s: 150, counts: true, rates: true, run: run_shares };
+
+/// A trace, and what the paper has of it with all records on flash.
+struct OfPaper {
+    trace: Synthetic,
+    rate: Quoted<OperationsPerSecond>,
+    gets_per_set: Quoted<Times>,
 }
 
-/// Returns what the paper has of a trace, if it is one of its own.
-fn paper(trace: Synthetic) -> Option<Paper> {
-    match trace {
-        Synthetic::Xbox => Some(Paper { ops_per_s: 42_527.0, gets_per_set: 7.5 }),
-        Synthetic::Dedup => Some(Paper { ops_per_s: 57_271.0, gets_per_set: 2.2 }),
-        Synthetic::Linux | Synthetic::Vx => None,
-    }
-}
-
-/// The paper's chunks of 4 KiB per second, in MB per second (5.9).
-const PAPER_DEDUP_MB_PER_S: f64 = 155.0;
+const TRACES: [OfPaper; 2] = [
+    OfPaper { trace: Synthetic::Xbox, rate: Quoted::text(42_527.0), gets_per_set: Quoted::text(7.5) },
+    OfPaper { trace: Synthetic::Dedup, rate: Quoted::text(57_271.0), gets_per_set: Quoted::text(2.2) },
+];
 
 /// A database to which a trace is sent.
 struct System<'a> {
-    name: String,
+    series: String,
     place: &'a Place,
     engine: EngineKind,
-    settings: Vec<(String, String)>,
-    /// Whether it has all records on flash, as in the paper's 5.6 to 5.9.
-    is_all_on_flash: bool,
+    preset: Preset,
+    settings: Vec<(&'static str, String)>,
 }
 
-/// Runs the traces with all records on flash, and on SILT.
-pub(in super::super) fn traces(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
-    for &trace in settings.traces(&TRACES) {
-        let segment = segment_bytes(data_bytes(trace, settings.num));
+fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
+    for OfPaper { trace, rate, gets_per_set } in TRACES {
+        let keys = conditions.number(KEYS);
         let own = [
             ("hash_bits", FlashStoreSettings::default().hash_bits.to_string()),
             ("unconfirmed_max", UNCONFIRMED_MAX.to_string()),
-            ("segment_bytes", segment.to_string()),
+            ("segment_bytes", segment_bytes(data_bytes(trace, keys)).to_string()),
         ];
-        let own = own.map(|(name, value)| (name.to_owned(), value)).into();
-        for (engine, own) in [(EngineKind::FlashKey, own), (EngineKind::Silt, Vec::new())] {
-            let (name, is_all_on_flash) = (engine.name().to_owned(), engine == EngineKind::FlashKey);
-            let system = System { name, place, engine, settings: own, is_all_on_flash };
-            run(settings, trace, &system, on_figure)?;
+        for (engine, settings) in [(EngineKind::FlashKey, own.to_vec()), (EngineKind::Silt, Vec::new())] {
+            for preset in Preset::ALL {
+                let series = format!("{}, {}, {}", trace.name(), engine.name(), preset.name());
+                let place = &conditions.place;
+                let system = System { series, place, engine, preset, settings: settings.clone() };
+                let sent = system.send(conditions, trace, keys)?;
+                if engine == EngineKind::FlashKey && preset == Preset::Default {
+                    let point = GETS_PER_SET.of(trace.name()).paper(gets_per_set);
+                    points.add(TABLE_3, point.is(Reading::count(sent.gets / sent.sets.max(1.0))));
+                }
+                // The paper's rates are of FlashStore.
+                let paper = (engine == EngineKind::FlashKey).then_some(rate);
+                sent.add(FIGURE_5, &system.series, 0.0, paper, points);
+                if trace == Synthetic::Dedup {
+                    let mb_per_s = sent.ops_per_s * sent.gets / (sent.gets + sent.sets) * CHUNK_BYTES / 1e6;
+                    let paper = (engine == EngineKind::FlashKey).then_some(Quoted::text(155.0));
+                    let point = MB_PER_S.of(&system.series).paper(paper).is(Reading::time(mb_per_s));
+                    points.add(SECTION_5_9, point);
+                }
+            }
         }
     }
     Ok(())
 }
 
-/// Runs the traces with flash for a share of the records over a disk, and on SILT on the disk.
-pub(in super::super) fn shares(settings: &Settings, place: &Place, on_figure: OnFigure<'_>) -> Result<()> {
-    let on_disk = place.directory().join(disk(settings));
+/// Runs the traces with flash for a share of the records over a disk, and on SILT on the disk. The paper's curves have no
+/// numbers.
+fn run_shares(conditions: &Conditions, points: &mut Points) -> Result<()> {
+    let on_disk = conditions.place.directory().join(disk(conditions));
     let alone = Place::prepare(Some(&on_disk))?;
-    for &trace in settings.traces(&TRACES) {
-        for &share in &settings.share {
-            for &queues in &settings.queues {
-                let flash_bytes = (share * data_bytes(trace, settings.num) as f64) as u64;
-                let own = [
-                    ("flash_bytes", flash_bytes.to_string()),
-                    ("segment_bytes", segment_bytes(flash_bytes).to_string()),
-                    ("queues", queues.to_string()),
-                    ("disk", on_disk.display().to_string()),
-                ];
-                let own = own.map(|(name, value)| (name.to_owned(), value)).into();
-                let name = format!("flash {} %, queues {queues}", share * 100.0);
-                run(
-                    settings,
-                    trace,
-                    &System {
-                        name,
-                        place,
-                        engine: EngineKind::FlashStore,
-                        settings: own,
-                        is_all_on_flash: false,
-                    },
-                    on_figure,
-                )?;
+    let keys = conditions.number_from(KEYS_OVER_DISK, KEYS_MIN);
+    for OfPaper { trace, .. } in TRACES {
+        for share in SHARES {
+            let flash_bytes = (share * data_bytes(trace, keys) as f64) as u64;
+            let settings = [
+                ("flash_bytes", flash_bytes.to_string()),
+                ("segment_bytes", segment_bytes(flash_bytes).to_string()),
+                ("disk", on_disk.display().to_string()),
+            ];
+            for preset in Preset::ALL {
+                let series = format!("{}, {}", trace.name(), preset.name());
+                let (engine, place, settings) =
+                    (EngineKind::FlashStore, &conditions.place, settings.to_vec());
+                let system = System { series, place, engine, preset, settings };
+                system.send(conditions, trace, keys)?.add(FIGURE_7, &system.series, share, None, points);
                 alone.clear()?;
             }
         }
-        let name = "silt on the disk".to_owned();
-        run(
-            settings,
-            trace,
-            &System {
-                name,
-                place: &alone,
-                engine: EngineKind::Silt,
-                settings: vec![],
-                is_all_on_flash: false,
-            },
-            on_figure,
-        )?;
+        let series = format!("{}, silt on the disk", trace.name());
+        let (engine, preset) = (EngineKind::Silt, Preset::Default);
+        let system = System { series, place: &alone, engine, preset, settings: Vec::new() };
+        system.send(conditions, trace, keys)?.add(FIGURE_7, &system.series, 1.0, None, points);
     }
     Ok(())
 }
@@ -130,108 +138,93 @@ fn data_bytes(trace: Synthetic, keys: u64) -> u64 {
     keys * (u64::from(key_bytes) + u64::from(value_bytes) + FRAME_BYTES)
 }
 
-/// Sends a trace to a database, and reports what it cost.
-fn run(settings: &Settings, trace: Synthetic, system: &System<'_>, on_figure: OnFigure<'_>) -> Result<()> {
-    if settings.stop.load(Relaxed) {
-        return Ok(());
-    }
-    let mut named = system.settings.clone();
-    if system.engine != EngineKind::Silt {
-        named.extend(settings.more.settings.iter().cloned());
-    }
-    let replayed = replay::Settings {
-        name: trace.name().to_owned(),
-        threads: settings.threads,
-        fixed: true,
-        tuning: Tuning {
-            engine: system.engine,
-            settings: SettingArgs { settings: named },
-            access: settings.access,
-            ..Tuning::default()
-        },
-        stop: settings.stop.clone(),
-        ..replay::Settings::default()
-    };
-    let scale = settings.num as f64 / trace.keys(1.0) as f64;
-    let operations = trace.open(scale, settings.seed)?;
-    let (cpu, busy) = (process_time(), busy_s(system.place.directory()));
-    let done = replay::run(&replayed, system.place, operations)?;
-    let cpu_s = (process_time() - cpu).as_secs_f64();
-    let busy_s = busy_s(system.place.directory()).zip(busy).map(|(end, begin)| end - begin);
-    let raw = raw_reads(settings, system, done.costs.read_bytes_per_get)?;
-    system.place.clear()?;
-
-    let of_kind = |kind: &str| done.rates.by_operation.get(kind).map_or(0.0, |kind| kind.operations as f64);
-    let (gets, sets) = (of_kind("get"), of_kind("set"));
-    let (all, found) = (gets + sets, done.found.max(1) as f64);
-    let reads = done.costs.reads_per_get.unwrap_or_default() * gets;
-    let paper = paper(trace);
-    let mut figure = |what: &str, paper: Option<f64>, theory: Option<f64>, measured: f64| {
-        let what = format!("{}: {what}", system.name);
-        report(on_figure, &Figure { source: trace.name(), what, paper, theory, measured })
-    };
-    let of_paper = |value: fn(&Paper) -> f64| paper.as_ref().filter(|_| system.is_all_on_flash).map(value);
-    figure(
-        "gets per set (Table 3)",
-        paper.as_ref().map(|paper| paper.gets_per_set),
-        None,
-        gets / sets.max(1.0),
-    )?;
-    figure(
-        &format!(
-            "operations per second; the drive's {} per read of it",
-            number_as_text(raw.unwrap_or_default().round())
-        ),
-        of_paper(|paper| paper.ops_per_s),
-        raw.filter(|_| reads > 0.0).map(|raw| raw / (reads / all)),
-        done.rates.ops_per_s,
-    )?;
-    let settled = done.rates.settled_ops_per_s.unwrap_or_default();
-    figure("operations per second, settled", None, None, settled)?;
-    figure("operations per second of CPU time", None, None, all / cpu_s)?;
-    if let Some(busy_s) = busy_s.filter(|busy_s| *busy_s > 0.0) {
-        figure("operations per second of a busy drive", None, None, all / busy_s)?;
-    }
-    figure("reads of the drive of the database per get that found its key", None, None, reads / found)?;
-    figure("memory, B per key", None, None, done.costs.ram_bytes_per_key)?;
-    if let Some(written) = done.costs.write_amplification {
-        figure("bytes written per byte put", None, None, written)?;
-    }
-    if trace == Synthetic::Dedup {
-        let mb_per_s = done.rates.ops_per_s * gets / all * CHUNK_BYTES / 1e6;
-        figure("MB of chunks per second (5.9)", of_paper(|_| PAPER_DEDUP_MB_PER_S), None, mb_per_s)?;
-    }
-    Ok(())
+/// What a trace cost.
+struct Sent {
+    gets: f64,
+    sets: f64,
+    ops_per_s: f64,
+    settled_ops_per_s: f64,
+    /// What raw reads of the same files would allow.
+    raw_ops_per_s: Option<f64>,
+    reads_per_hit: f64,
+    writes: Option<f64>,
+    settled: Settled,
+    keys: u64,
 }
 
-/// Measures random reads of the database's files, of the length that a get read.
-fn raw_reads(settings: &Settings, system: &System<'_>, bytes_per_get: Option<f64>) -> Result<Option<f64>> {
-    let sectors = (bytes_per_get.unwrap_or_default() / SECTOR_BYTES).ceil().max(1.0);
-    let raw = device::Settings {
-        db: system.place.directory().to_owned(),
-        block_size: (sectors * SECTOR_BYTES) as usize,
-        depth: 1,
-        threads: settings.threads,
-        duration: RAW_TIME,
-        direct: false,
-        buffered: !settings.access.is_direct(),
-        seed: settings.seed,
-        stop: settings.stop.clone(),
-    };
-    match device::run(&raw) {
-        Ok(report) => Ok(Some(report.ops_per_s)),
-        // The files are shorter than a block.
-        Err(siltstone_bench::Error::Database(siltstone::Error::Setting { .. })) => Ok(None),
-        Err(error) => Err(error.into()),
+impl Sent {
+    fn add(
+        &self,
+        item: &'static str,
+        series: &str,
+        x: f64,
+        paper: Option<Quoted<OperationsPerSecond>>,
+        points: &mut Points,
+    ) {
+        let mut add = |point| points.add(item, point);
+        let rate = OPERATIONS.at(series, x).paper(paper).model(self.raw_ops_per_s);
+        add(rate.is(Reading::time(self.ops_per_s)));
+        add(OPERATIONS_SETTLED.at(series, x).is(Reading::time(self.settled_ops_per_s)));
+        add(READS_PER_HIT.at(series, x).is(Reading::count(self.reads_per_hit)));
+        if let Some(writes) = self.writes {
+            add(WRITE_AMPLIFICATION.at(series, x).is(Reading::count(writes)));
+        }
+        add(MEMORY.at(series, x).is(self.settled.memory_per_key(self.keys)));
     }
 }
 
-/// Returns the time in which the drive of a directory was busy, in seconds, if the system counts it.
-fn busy_s(directory: &Path) -> Option<f64> {
-    let device = directory.ancestors().find_map(|path| path.metadata().ok())?.dev();
-    let major = (device >> 32 & 0xffff_f000) | (device >> 8 & 0xfff);
-    let minor = (device >> 12 & 0xffff_ff00) | (device & 0xff);
-    let counts = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
-    let busy_ms: f64 = counts.split_whitespace().nth(9)?.parse().ok()?;
-    Some(busy_ms / 1e3)
+impl System<'_> {
+    /// Sends a trace to the database, measures raw reads of its files, and removes it.
+    fn send(&self, conditions: &Conditions, trace: Synthetic, keys: u64) -> Result<Sent> {
+        conditions.check()?;
+        let settings = replay::Settings {
+            name: trace.name().to_owned(),
+            threads: if conditions.pass == Pass::Rates { THREADS } else { 1 },
+            fixed: true,
+            tuning: conditions.tuning(self.engine, self.preset, &self.settings),
+            stop: conditions.stop.clone(),
+            ..replay::Settings::default()
+        };
+        let scale = keys as f64 / trace.keys(1.0) as f64;
+        let done = replay::run(&settings, self.place, trace.open(scale, conditions.seed)?)?;
+        let raw = self.raw_reads(conditions, done.costs.read_bytes_per_get)?;
+        self.place.clear()?;
+        let of_kind =
+            |kind: &str| done.rates.by_operation.get(kind).map_or(0.0, |kind| kind.operations as f64);
+        let (gets, sets) = (of_kind("get"), of_kind("set"));
+        let reads = done.costs.reads_per_get.unwrap_or_default() * gets;
+        Ok(Sent {
+            gets,
+            sets,
+            ops_per_s: done.rates.ops_per_s,
+            settled_ops_per_s: done.rates.settled_ops_per_s.unwrap_or(done.rates.ops_per_s),
+            raw_ops_per_s: raw.filter(|_| reads > 0.0).map(|raw| raw / (reads / (gets + sets))),
+            reads_per_hit: reads / done.found.max(1) as f64,
+            writes: done.costs.write_amplification,
+            settled: Settled::of_costs(&done.costs),
+            keys: done.costs.keys,
+        })
+    }
+
+    /// Measures random reads of the database's files, of the length that a get read.
+    fn raw_reads(&self, conditions: &Conditions, bytes_per_get: Option<f64>) -> Result<Option<f64>> {
+        let sectors = (bytes_per_get.unwrap_or_default() / SECTOR_BYTES).ceil().max(1.0);
+        let raw = device::Settings {
+            db: self.place.directory().to_owned(),
+            block_size: (sectors * SECTOR_BYTES) as usize,
+            depth: 1,
+            threads: THREADS,
+            duration: conditions.duration(RAW_TIME),
+            direct: false,
+            buffered: !conditions.access.is_direct(),
+            seed: conditions.seed,
+            stop: conditions.stop.clone(),
+        };
+        match device::run(&raw) {
+            Ok(report) => Ok(Some(report.ops_per_s)),
+            // The files are shorter than a block.
+            Err(siltstone_bench::Error::Database(siltstone::Error::Setting { .. })) => Ok(None),
+            Err(error) => Err(Error::from(error)),
+        }
+    }
 }
