@@ -1,5 +1,5 @@
-//! The keys in order of FlashKey: the project's own set of keys, or a tree of Fjall with the keys, next to FlashKey without
-//! an order. The differences between the three are the costs of a set.
+//! The keys in order of FlashKey: the project's own set of keys, or a tree of Fjall with the keys, next to FlashKey
+//! without an order. The differences between the three are the costs of a set.
 
 use crate::compare::meter::{Memory, Reading, disk_bytes};
 use crate::compare::peer::idle;

@@ -36,8 +36,8 @@ pub enum Work {
     Raw,
 }
 
-/// A phase: its work, the popularity of keys and its number of threads. Written as `read-zipf:16`; the defaults are keys
-/// of equal popularity and one thread.
+/// A phase: its work, the popularity of keys and its number of threads. Written as `read-zipf:16`; the defaults are
+/// keys of equal popularity and one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Phase {

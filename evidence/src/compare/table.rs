@@ -23,8 +23,8 @@ pub enum Table {
     Direct,
     /// Values of 1,000 bytes; every store reads within the same few bytes of memory per key.
     Limited,
-    /// Values of 1,000 bytes; the workloads of FlashKey's paper on every store, and after each store on `flashkey`, which
-    /// has to keep to the space that this store took.
+    /// Values of 1,000 bytes; the workloads of FlashKey's paper on every store, and after each store on `flashkey`,
+    /// which has to keep to the space that this store took.
     EqualSpace,
     /// Values of 1,000 bytes; the workloads of YCSB, with direct I/O where a store supports it.
     Ycsb,
@@ -116,8 +116,8 @@ const DIRECT_GROUPS: [(&str, &[&str]); 4] = [
     ("beside", &["read", "readwhilewriting20", "readwhilewriting40", "readwhilewriting"]),
 ];
 
-/// The workloads 1 to 5 of FlashKey's paper (Table II), and overwriting with popular keys. The paper's second one of these
-/// writes twice as many records as there are keys.
+/// The workloads 1 to 5 of FlashKey's paper (Table II), and overwriting with popular keys. The paper's second one of
+/// these writes twice as many records as there are keys.
 const PAPER_PHASES: &[&str] =
     &["load", "read", "overwrite2", "readwhilewriting", "readwhilewriting:3", "overwrite2-zipf"];
 /// The phase after which a store's space is that which FlashKey has to keep to.

@@ -298,9 +298,9 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Reads up to [`SCAN_RECORDS_MAX`] records in the order of their keys, from an existing one on. Which keys it finds
-    /// is not known before, so a value may be of the version before the one that is known after the scan: the key may
-    /// have been written meanwhile.
+    /// Reads up to [`SCAN_RECORDS_MAX`] records in the order of their keys, from an existing one on. Which keys it
+    /// finds is not known before, so a value may be of the version before the one that is known after the scan: the key
+    /// may have been written meanwhile.
     fn scan(&mut self) -> Result<()> {
         let number = self.choose();
         let limit = self.random.usize(1..=SCAN_RECORDS_MAX);

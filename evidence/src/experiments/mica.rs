@@ -1,5 +1,5 @@
-//! MICA's experiments: throughput of stores in memory without a network (Figures 5.11, 5.12, 5.14, 5.16), and over UDP on
-//! one machine (Figure 5.10, Table 5.1).
+//! MICA's experiments: throughput of stores in memory without a network (Figures 5.11, 5.12, 5.14, 5.16), and over UDP
+//! on one machine (Figure 5.10, Table 5.1).
 //!
 //! Rates are per second of processor time of one core, so those of a client on the same processors do not count.
 

@@ -4,8 +4,8 @@
 //! - [`LevelDb`], with [`LevelDbSimulator`] to check it and [`LevelDb::optimize`] to choose the sizes of its levels;
 //!   [`Cola`]; [`Samt`]: Lim's dissertation, chapter 4.
 //! - [`FlashKey`]: section VI-C of its paper. [`FlashStore`], [`BloomStore`]: what their papers state about memory and
-//!   recycling. All three have a log that is cleaned from its oldest end: [`Cleaning`]; [`Separation`] is the least that
-//!   any cleaning can write.
+//!   recycling. All three have a log that is cleaned from its oldest end: [`Cleaning`]; [`Separation`] is the least
+//!   that any cleaning can write.
 //!
 //! `docs/MODELS.md` lists the assumptions of each model, where it fails, and how accurate it is.
 

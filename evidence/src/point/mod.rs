@@ -8,7 +8,7 @@ pub use points::{Pass, Points, merged};
 pub use reading::{Footprint, Reading, Settled, Settles, Spread, Taken};
 pub use verdict::{Judged, Verdict};
 
-use crate::quantity::{Described, Quoted, Unit, Value};
+use crate::quantity::{Described, Quantity, Quoted, Unit, Value};
 use serde::Serialize;
 use std::marker::PhantomData;
 
@@ -61,12 +61,21 @@ pub struct Draft<U> {
     unit: PhantomData<U>,
 }
 
-impl<U: Unit> Draft<U> {
-    pub(crate) fn new(quantity: Described, series: String, x: f64) -> Self {
+impl<U: Unit> Quantity<U> {
+    /// Begins a point of a series at this place of the horizontal axis.
+    pub fn at(&self, series: impl Into<String>, x: f64) -> Draft<U> {
+        let (series, quantity) = (series.into(), self.described());
         let point = Point { series, x, quantity, paper: None, model: None, measured: None };
         Draft { point, unit: PhantomData }
     }
 
+    /// Begins a point of a series without a horizontal axis.
+    pub fn of(&self, series: impl Into<String>) -> Draft<U> {
+        self.at(series, 0.0)
+    }
+}
+
+impl<U: Unit> Draft<U> {
     /// Adds the paper's value, if it states one.
     #[must_use]
     pub fn paper(mut self, quoted: impl Into<Option<Quoted<U>>>) -> Self {

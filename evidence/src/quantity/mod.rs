@@ -15,7 +15,6 @@ pub use unit::{
 };
 pub use value::{Quoted, Value};
 
-use crate::point::Draft;
 use serde::Serialize;
 use std::marker::PhantomData;
 
@@ -66,13 +65,8 @@ impl<U: Unit> Quantity<U> {
         Quantity { name, better: Better::Equal, unit: PhantomData }
     }
 
-    /// Begins a point of a series at this place of the horizontal axis.
-    pub fn at(&self, series: impl Into<String>, x: f64) -> Draft<U> {
-        Draft::new(Described { name: self.name, unit: U::NAME, better: self.better }, series.into(), x)
-    }
-
-    /// Begins a point of a series without a horizontal axis.
-    pub fn of(&self, series: impl Into<String>) -> Draft<U> {
-        self.at(series, 0.0)
+    /// Returns the quantity with its unit as a text.
+    pub fn described(&self) -> Described {
+        Described { name: self.name, unit: U::NAME, better: self.better }
     }
 }

@@ -62,7 +62,7 @@ fn id_of<S: serde::Serializer>(item: &&'static Item, serializer: S) -> Result<S:
 
 /// What is reported while experiments run.
 pub enum Progress<'a> {
-    /// A run of an experiment begins: its number from 1 on, of so many.
+    /// A run of an experiment begins: its number from 1 on, and how many there are.
     Begins(&'static Experiment, u64, u64),
     /// An item has an outcome.
     Ended(&'a Outcome),

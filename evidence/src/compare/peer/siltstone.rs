@@ -1,5 +1,5 @@
-//! Siltstone: the engine `silt` with its defaults and for records of one size with hashed keys, and the engines `flashkey`,
-//! `flashstore` and `bloomstore`.
+//! Siltstone: the engine `silt` with its defaults and for records of one size with hashed keys, and the engines
+//! `flashkey`, `flashstore` and `bloomstore`.
 
 use super::{Kind, Opening, Peer};
 use anyhow::{Context, Result};
@@ -52,8 +52,8 @@ pub const FLASHKEY: Kind = Kind {
     },
 };
 
-/// The engine `flashstore` with a share of the records on flash and a disk. Without a disk, `flashkey` with as many bits
-/// of hashes and unconfirmed overwrites: it keeps all records on flash.
+/// The engine `flashstore` with a share of the records on flash and a disk. Without a disk, `flashkey` with as many
+/// bits of hashes and unconfirmed overwrites: it keeps all records on flash.
 pub const FLASHSTORE: Kind = Kind {
     name: "flashstore",
     title: "Siltstone, FlashStore",

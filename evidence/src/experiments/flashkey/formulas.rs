@@ -1,5 +1,5 @@
-//! The formulas of VI-C, and the paper's example: a drive of 4 TB, keys of 20 bytes, values of 800, 18 % more space than
-//! data.
+//! The formulas of VI-C, and the paper's example: a drive of 4 TB, keys of 20 bytes, values of 800, 18 % more space
+//! than data.
 
 use crate::Result;
 use crate::conditions::Conditions;

@@ -5,7 +5,7 @@
 //! - [`peers`] has the workloads of Table II next to other stores at equal space: Figures 3 to 6.
 //! - [`cleaning`] has appends per put by rule, skew and space.
 //! - [`formulas`] has VI-C.
-//! - [`index`], [`ordered_keys`] has V-A.
+//! - [`index`], [`ordered_keys`] have V-A.
 
 pub mod cleaning;
 pub mod formulas;

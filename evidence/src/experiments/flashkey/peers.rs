@@ -1,5 +1,5 @@
-//! The workloads of Table II on other stores, and after each store on FlashKey, which has to keep to the space that this
-//! store took: Figures 3 to 6, Table V. The paper has quotients of a store and FlashKey.
+//! The workloads of Table II on other stores, and after each store on FlashKey, which has to keep to the space that
+//! this store took: Figures 3 to 6, Table V. The paper has quotients of a store and FlashKey.
 
 use super::{KEY_BYTES, VALUE_BYTES};
 use crate::compare::row::Row;

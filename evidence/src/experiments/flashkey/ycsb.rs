@@ -10,7 +10,7 @@ use siltstone_bench::ycsb::{self, Records, Workload};
 
 const ITEM: &str = "flashkey/figure-7";
 const KEYS: u64 = 30_000;
-/// So many operations have some of each kind.
+/// At this number of operations there are some of each kind.
 const KEYS_MIN: u64 = 500;
 const VALUE_BYTES: usize = 1000;
 /// The space amplification of FlashKey under YCSB.

@@ -2,8 +2,7 @@
 //! put.
 
 use super::caches::Lru;
-use super::recycling::{ITEM, LRU, keys};
-use super::{DRIFT, LAPS, SHARES, open};
+use super::{DRIFT, LAPS, LRU, RECYCLING, SHARES, keys, open};
 use crate::Result;
 use crate::conditions::{Conditions, Preset};
 use crate::experiments::quantities::{HITS, MEMORY};
@@ -53,10 +52,10 @@ fn run_one(conditions: &Conditions, share: f64, preset: Preset, points: &mut Poi
     let gets = (after.gets - before.gets).max(1) as f64;
     let series = format!("cache, {}", preset.name());
     let hits = (after.found - before.found) as f64 / gets;
-    points.add(ITEM, HITS.at(&series, share).is(Reading::count(hits)));
-    points.add(ITEM, LRU.at("cache", share).calculated(lru_hits as f64 / gets));
+    points.add(RECYCLING, HITS.at(&series, share).is(Reading::count(hits)));
+    points.add(RECYCLING, LRU.at("cache", share).calculated(lru_hits as f64 / gets));
     let written = (after.flash_bytes - before.flash_bytes) as f64;
-    points.add(ITEM, WRITTEN.at(&series, share).is(Reading::count(written / gets)));
-    points.add(ITEM, MEMORY.at(&series, share).is(settled.memory_per_key(on_flash as u64)));
+    points.add(RECYCLING, WRITTEN.at(&series, share).is(Reading::count(written / gets)));
+    points.add(RECYCLING, MEMORY.at(&series, share).is(settled.memory_per_key(on_flash as u64)));
     Ok(())
 }

@@ -13,8 +13,9 @@ pub mod recycling;
 pub mod table;
 pub mod traces;
 
-use crate::Result;
 use crate::conditions::{Conditions, Preset};
+use crate::quantity::{Quantity, Share};
+use crate::{Error, Result};
 use driver::Driver;
 use siltstone::{Database, EngineKind};
 
@@ -26,6 +27,11 @@ const FRAME_BYTES: u64 = 9;
 const SEGMENTS: u64 = 128;
 const SEGMENT_BYTES: [u64; 2] = [4 << 10, 32 << 20];
 
+/// The item of recycling and of a cache.
+const RECYCLING: &str = "flashstore/section-4.5";
+/// The share of gets that an exact LRU of all of flash serves.
+const LRU: Quantity<Share> = Quantity::equal("gets that are served, LRU of flash");
+const KEYS: u64 = 30_000;
 /// The fewest keys whose smallest share of flash holds as many segments as the engine needs.
 const KEYS_MIN: u64 = 4_000;
 /// The length of keys where records are counted.
@@ -36,6 +42,12 @@ const SHARES: [f64; 4] = [0.9, 0.75, 0.5, 0.25];
 const DRIFT: f64 = 0.01;
 /// Requests per key; the first half is not counted.
 const LAPS: u64 = 12;
+
+/// Returns the number of keys, which simulated caches name by 32 bits.
+fn keys(conditions: &Conditions) -> Result<u32> {
+    let refused = |_| Error::settings("the scale is too large: there are below 2^32 keys");
+    u32::try_from(conditions.number_from(KEYS, KEYS_MIN)).map_err(refused)
+}
 
 /// Opens a database whose flash has as many bytes as this share of all records takes there.
 fn open(

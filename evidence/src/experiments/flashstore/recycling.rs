@@ -3,7 +3,8 @@
 
 use super::caches::{Lru, PaperLog};
 use super::driver::Counts;
-use super::{DRIFT, KEY_BYTES, KEYS_MIN, LAPS, PAPER_USAGE, SHARES, cache, open};
+use super::{DRIFT, KEY_BYTES, LAPS, LRU, PAPER_USAGE, RECYCLING, SHARES, cache, keys, open};
+use crate::Result;
 use crate::conditions::{Conditions, Preset};
 use crate::experiments::quantities::{HITS, WRITE_AMPLIFICATION};
 use crate::literature::FlashStore;
@@ -11,20 +12,15 @@ use crate::point::{Points, Reading};
 use crate::quantity::{BytesPerByte, PerPut, Quantity, Share};
 use crate::registry::Experiment;
 use crate::requests::Drifting;
-use crate::{Error, Result};
 use siltstone::FlashStoreSettings;
 use siltstone_bench::random;
 use siltstone_model::Popularity;
 
-pub(super) const ITEM: &str = "flashstore/section-4.5";
-const KEYS: u64 = 30_000;
 /// Records of 64 bytes with keys of 16, as in 4.4.
 const VALUE_BYTES: usize = 48;
 const SKEW: f64 = 0.99;
 const GETS_PER_PUT: [f64; 2] = [1.0, 19.0];
 
-/// The share of gets that an exact LRU of all of flash serves.
-pub(super) const LRU: Quantity<Share> = Quantity::equal("gets that are served, LRU of flash");
 const LRU_USED: Quantity<Share> = Quantity::equal("gets that are served, LRU of the used part");
 const PAPER_LOG: Quantity<Share> = Quantity::equal("gets that are served, the paper's log");
 const FLASH_WRITES: Quantity<PerPut> = Quantity::lower("records written to flash");
@@ -44,12 +40,6 @@ fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
         }
     }
     cache::run(conditions, points)
-}
-
-/// Returns the number of keys, which simulated caches name by 32 bits.
-pub(super) fn keys(conditions: &Conditions) -> Result<u32> {
-    let refused = |_| Error::settings("the scale is too large: there are below 2^32 keys");
-    u32::try_from(conditions.number_from(KEYS, KEYS_MIN)).map_err(refused)
 }
 
 /// A share of flash, a ratio of requests, and the settings of the engine.
@@ -146,7 +136,7 @@ impl Case {
         let puts = (after.puts - before.puts).max(1) as f64;
         let requests = format!("{gets_per_put} gets per put");
         let series = format!("{requests}, {}", preset.name());
-        let mut add = |point| points.add(ITEM, point);
+        let mut add = |point| points.add(RECYCLING, point);
         let served = (after.flash_reads - before.flash_reads) as f64 / gets;
         add(HITS.at(&series, share).is(Reading::count(served)));
         add(LRU.at(&requests, share).calculated(simulated.lru_hits as f64 / gets));

@@ -1,5 +1,5 @@
-//! The traces of the paper with all records on flash (Table 3, Figure 5, 5.9), in FlashKey with as many bits of hashes and
-//! unconfirmed overwrites as FlashStore has, and in SILT; and with less flash than records over a disk (Figure 7).
+//! The traces of the paper with all records on flash (Table 3, Figure 5, 5.9), in FlashKey with as many bits of hashes
+//! and unconfirmed overwrites as FlashStore has, and in SILT; and with less flash than records over a disk (Figure 7).
 //!
 //! The model of a rate is that of raw random reads of the same files in the same minute, divided by the reads per
 //! operation.
@@ -102,8 +102,8 @@ fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     Ok(())
 }
 
-/// Runs the traces with flash for a share of the records over a disk, and on SILT on the disk. The paper's curves have no
-/// numbers.
+/// Runs the traces with flash for a share of the records over a disk, and on SILT on the disk. The paper's curves have
+/// no numbers.
 fn run_shares(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let on_disk = conditions.place.directory().join(disk(conditions));
     let alone = Place::prepare(Some(&on_disk))?;

@@ -1,7 +1,7 @@
 //! The numbers of the text: the primitives (4.2.4, 4.3.3), SILT under skew (4.5), and the optimizer (4.6).
 //!
-//! For SILT under skew, the paper does not say whether its 25 and 62 HashStores are of one partition or of all keys. The
-//! paper's values are next to the reading that gives them.
+//! For SILT under skew, the paper does not say whether its 25 and 62 HashStores are of one partition or of all keys.
+//! The paper's values are next to the reading that gives them.
 
 use super::curves::ITEM_BYTES;
 use crate::Result;

@@ -387,5 +387,4 @@ impl ModelArgs {
 }
 
 #[cfg(test)]
-#[path = "model_tests.rs"]
 mod tests;
