@@ -5,10 +5,15 @@ mod command;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use command::{index, mica, model, run, udp};
+use siltstone_command::outcome::EXIT_INTERRUPTED;
+use siltstone_evidence::Error;
 #[cfg(feature = "peers")]
 use siltstone_evidence::compare::{caches, key_set};
 use siltstone_evidence::compare::{child, peer, report, table, traces};
+use std::error::Error as StdError;
+use std::io;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// The tables and figures of the papers that Siltstone implements, next to what is measured here
 #[derive(Parser)]
@@ -69,8 +74,21 @@ enum Command {
     },
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    let Err(error) = run_command(Arguments::parse().command) else { return ExitCode::SUCCESS };
+    let is_closed = |cause: &(dyn StdError + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(is_closed) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("evidence: {error:#}");
+    let is_stopped = error.downcast_ref().is_some_and(Error::is_stopped);
+    if is_stopped { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::FAILURE }
+}
+
+fn run_command(command: Command) -> Result<()> {
+    match command {
         Command::List(args) => run::list(&args),
         Command::Run(args) => run::run(&args),
         Command::Index(args) => index::run(args),

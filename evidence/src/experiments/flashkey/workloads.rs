@@ -14,6 +14,8 @@ use siltstone_bench::db::{self, Benchmark, Report};
 
 const ITEM: &str = "flashkey/table-vi";
 const KEYS: u64 = 40_000;
+/// With fewer reads, a writer next to the readers may not have put anything.
+const KEYS_MIN: u64 = 2_000;
 /// The space amplification of RocksDB in the paper, to which it aligns FlashKey's.
 const SPACE: f64 = 1.7;
 
@@ -110,7 +112,7 @@ fn reports(
     workload: &Workload,
     continues: bool,
 ) -> Result<Vec<Report>> {
-    let num = conditions.number(KEYS);
+    let num = conditions.number_from(KEYS, KEYS_MIN);
     let data_bytes = num * (KEY_BYTES + VALUE_BYTES) as u64;
     let index = on_flash.then(|| ("index_in_memory", "0".to_owned()));
     let settings = db::Settings {
