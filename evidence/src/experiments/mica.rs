@@ -30,7 +30,7 @@ pub static LOCAL: Experiment =
 
 /// Stores over UDP.
 pub static UDP: Experiment =
-    Experiment { name: "mica-udp", cost_s: 60, counts: false, rates: true, run: over_udp };
+    Experiment { name: "mica-udp", cost_s: 50, counts: false, rates: true, run: over_udp };
 
 fn local(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let settings = Settings {
