@@ -6,7 +6,7 @@ use crate::point::Judged;
 use crate::registry::{Item, Paper, Run};
 
 /// Bits per key do not depend on the number of keys.
-const SIZES: Judged = Judged::Within(0.03);
+const SIZES: Judged = Judged::CountsWithin(0.03);
 /// What the paper compares with, whose code is not published as a crate.
 const EPH: &str = "external perfect hashing (EPH)";
 

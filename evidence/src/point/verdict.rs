@@ -10,6 +10,8 @@ use serde::Serialize;
 pub enum Judged {
     /// A value that differs from the paper's by at most this share of it is the same.
     Within(f64),
+    /// The same, but rates and times, which are of another machine, are not judged.
+    CountsWithin(f64),
     /// The values depend on something that differs here, such as the drive.
     Not(&'static str),
 }
@@ -56,12 +58,13 @@ impl Judged {
 
     /// Returns the verdict on all points of an item.
     pub fn verdict(self, points: &[Point]) -> Verdict {
-        let tolerance = match self {
-            Judged::Within(tolerance) => tolerance,
+        let (tolerance, with_rates) = match self {
+            Judged::Within(tolerance) => (tolerance, true),
+            Judged::CountsWithin(tolerance) => (tolerance, false),
             Judged::Not(why) => return Verdict::NotComparable(why),
         };
-        let of_points: Vec<_> =
-            points.iter().filter_map(|point| Judged::of_point(tolerance, point)).collect();
+        let judged = points.iter().filter(|point| with_rates || !point.is_rate());
+        let of_points: Vec<_> = judged.filter_map(|point| Judged::of_point(tolerance, point)).collect();
         let has = |verdict| of_points.contains(&verdict);
         match of_points.is_empty() {
             true => Verdict::NotComparable("the paper states no value of it"),
@@ -93,6 +96,14 @@ mod tests {
         assert_eq!(verdict(&[ram(1.0, 1.06), ram(1.0, 0.5)]), Verdict::Worse);
         let less = SAME.of("a").paper(Quoted::text(1.0)).calculated(0.5);
         assert_eq!(verdict(&[less]), Verdict::Worse);
+    }
+
+    #[test]
+    fn rates_are_not_judged_where_only_counts_are() {
+        let slow = RAM.of("a").paper(Quoted::text(1.0)).is(Reading::time(9.0));
+        let points = [ram(1.0, 1.0), slow];
+        assert_eq!(Judged::CountsWithin(0.05).verdict(&points), Verdict::Reproduced);
+        assert_eq!(Judged::Within(0.05).verdict(&points), Verdict::Worse);
     }
 
     #[test]
