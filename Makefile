@@ -32,8 +32,8 @@ DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test test-python test-python-all wheel fuzz sanitize weekly mutants lint platforms engines build-cost bench build \
-	install install-capi
+.PHONY: help demo test test-evidence test-python test-python-all wheel fuzz sanitize weekly mutants lint lint-evidence platforms \
+	engines build-cost bench evidence build install install-capi
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -80,6 +80,21 @@ test: ## Run all tests; SILTSTONE_SEEDS (500) is how many crashing databases are
 	$(CARGO) test --workspace --features $(TESTED) --doc
 	SILTSTONE_MODULE=$$(ls target/debug/deps/lib_siltstone.so target/debug/deps/lib_siltstone.dylib 2>/dev/null) \
 		crates/siltstone-python/test
+
+# The workspace of the evidence, without the stores of others.
+EVIDENCE := --manifest-path evidence/Cargo.toml
+
+test-evidence: export TMPDIR = $(TEST_TMPDIR)
+test-evidence: ## Run every table and figure of the papers at a tiny size
+	$(CARGO) test $(EVIDENCE)
+
+lint-evidence: ## Check the format of evidence/, and run clippy
+	$(CARGO) fmt $(EVIDENCE) --check
+	$(CARGO) clippy $(EVIDENCE) --all-targets -- -D warnings
+
+evidence: ## Run the tables and figures of the papers, and write docs/EVIDENCE.md; EVIDENCE_ARGS adds options, FEATURES=peers other stores
+	$(CARGO) run --release $(EVIDENCE) --features "$(FEATURES)" -- run all --budget 60min --plot docs/plots/evidence \
+		--page docs/EVIDENCE.md $(EVIDENCE_ARGS)
 
 test-python: ## Build the Python package, and run its tests
 	crates/siltstone-python/test

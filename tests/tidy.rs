@@ -278,7 +278,8 @@ fn crates_import_only_the_public_interface() {
     let mut violations = Vec::new();
     let engines = engines();
     let is_testing = |path: &str| path.starts_with("crates/siltstone-testing/");
-    for source in sources("crates").into_iter().filter(|source| !is_testing(&source.path)) {
+    let sources = ["crates", "evidence/src"].into_iter().flat_map(sources);
+    for source in sources.filter(|source| !is_testing(&source.path)) {
         for path in paths_after(&source.code, "siltstone::") {
             let is_hidden = ["store", "engine"].contains(&first_of(&path));
             // The model computes with the settings and the constants of the engines.
@@ -332,9 +333,10 @@ fn files_threads_and_clocks_are_used_in_their_modules_only() {
 #[test]
 fn crates_are_safe_except_where_they_call_versions_for_processors_or_share_memory_with_the_kernel_python_or_c()
  {
-    const MAY: [&str; 6] = [
+    const MAY: [&str; 7] = [
         DEVICE,
         PROCESSORS,
+        "evidence/src/compare/",
         "crates/siltstone-network/src/transport/xdp/",
         "crates/siltstone-python/src/buffer.rs",
         "crates/siltstone-capi/src/",
@@ -342,12 +344,8 @@ fn crates_are_safe_except_where_they_call_versions_for_processors_or_share_memor
     ];
     let may = |path: &str| MAY.iter().any(|may| path.starts_with(may));
     let words = ["unsafe {", "unsafe impl", "unsafe fn"];
-    none(with_words(
-        &sources("crates"),
-        &words,
-        may,
-        "only in the crate siltstone-device, and at the borders",
-    ));
+    let sources: Vec<Source> = ["crates", "evidence"].into_iter().flat_map(sources).collect();
+    none(with_words(&sources, &words, may, "only in the crate siltstone-device, and at the borders"));
 }
 
 #[test]
@@ -364,7 +362,8 @@ fn the_library_does_not_print_stub_or_panic() {
     ];
     none(with_words(&sources("src"), &banned, |_| false, "not in the library"));
     let stubs = ["todo!(", "unimplemented!(", "dbg!("];
-    none(with_words(&sources("crates"), &stubs, |_| false, "not in committed code"));
+    let others: Vec<Source> = ["crates", "evidence"].into_iter().flat_map(sources).collect();
+    none(with_words(&others, &stubs, |_| false, "not in committed code"));
     for library in ["index", "device", "mica", "model", "network", "capi"] {
         let library = &format!("crates/siltstone-{library}/src");
         none(with_words(&sources(library), &banned, |_| false, "not in a library"));
@@ -374,7 +373,7 @@ fn the_library_does_not_print_stub_or_panic() {
 #[test]
 fn files_and_lines_are_short_enough_to_read() {
     let mut violations = Vec::new();
-    for source in ["src", "crates", "tests"].into_iter().flat_map(sources) {
+    for source in ["src", "crates", "tests", "evidence"].into_iter().flat_map(sources) {
         let lines = source.text.lines().count();
         if lines > FILE_LINES_MAX {
             violations.push(format!("{}: {lines} lines; at most {FILE_LINES_MAX} are allowed", source.path));
@@ -401,7 +400,7 @@ fn every_file_belongs_to_a_module() {
     for source in fs::read_dir(root().join("crates"))
         .unwrap()
         .map(|entry| format!("crates/{}/src", entry.unwrap().file_name().to_str().unwrap()))
-        .chain(["src".to_owned()])
+        .chain(["src", "evidence/src"].map(str::to_owned))
         .flat_map(|directory| sources(&directory))
     {
         let path = root().join(&source.path);

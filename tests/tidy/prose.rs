@@ -113,7 +113,7 @@ impl Scanner {
 #[test]
 fn comments_messages_and_names_of_tests_are_in_plain_english() {
     let mut violations = Vec::new();
-    for source in ["src", "crates", "tests", "fuzz", "bench-compare"].into_iter().flat_map(sources) {
+    for source in ["src", "crates", "tests", "fuzz", "evidence"].into_iter().flat_map(sources) {
         // The list of words is in `tests/tidy`.
         if source.path.starts_with("tests/tidy") {
             continue;

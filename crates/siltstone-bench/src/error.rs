@@ -1,8 +1,6 @@
 //! The errors of benchmarks.
 
 use crate::trace::TraceError;
-use siltstone_index::{BuildError, DecodeError};
-use siltstone_network::{ClientError, ServerError};
 use std::io;
 use std::path::PathBuf;
 
@@ -13,21 +11,9 @@ pub enum Error {
     /// The database or the dictionary returned an error.
     #[error(transparent)]
     Database(#[from] siltstone::Error),
-    /// An index structure could not be built.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// An encoded index structure could not be decoded.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The server did not start.
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    /// The client of the server failed.
-    #[error("loading the items: {0}")]
-    Client(#[from] ClientError),
     /// A socket, or a system call on threads, failed.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -112,7 +112,7 @@ impl ValueKind {
     }
 }
 
-crate::named::named!(ValueKind);
+crate::named!(ValueKind);
 
 impl Values {
     /// Creates values of `length` bytes.

@@ -2,14 +2,9 @@
 //!
 //! - [`db`]: the benchmarks of a database, under db_bench's names.
 //! - [`ycsb`]: the core workloads of YCSB.
-//! - [`papers`]: the experiments of papers on a database.
 //! - [`trace`]: recorded traces, and replaying them.
-//! - [`index`]: the benchmarks of the index structures.
 //! - [`device`]: the benchmark of the device below a database.
 //! - [`dict`]: the benchmark of a dictionary.
-//! - [`mica`]: the benchmark of MICA's in-memory stores.
-//! - [`udp`]: the benchmark of MICA's stores over the network.
-//! - [`requests`]: keys whose popularity drifts.
 //! - [`keys`], [`random`], [`key_set`]: the keys and values that benchmarks write, their order, and which of them
 //!   exist.
 //! - [`latencies`], [`timings`], [`clock`]: the durations of operations, by wall clock and by CPU time.
@@ -25,22 +20,17 @@ pub mod db;
 pub mod device;
 pub mod dict;
 mod error;
-pub mod index;
 mod json;
 pub mod key_set;
 pub mod keys;
 pub mod latencies;
-pub mod mica;
 pub mod named;
-pub mod papers;
 pub mod place;
 pub mod quantity;
 pub mod random;
-pub mod requests;
 pub mod timings;
 pub mod trace;
 pub mod tuning;
-pub mod udp;
 pub mod ycsb;
 
 pub use error::{Error, Result};

@@ -16,6 +16,7 @@ pub trait Named: Copy + Send + Sync + 'static {
 }
 
 /// Implements [`Named`] for types that have its constant and its method.
+#[macro_export]
 macro_rules! named {
     ($($kind:ty),* $(,)?) => {
         $(impl $crate::named::Named for $kind {
@@ -27,7 +28,6 @@ macro_rules! named {
         })*
     };
 }
-pub(crate) use named;
 
 named!(Access, AccessMode, DictionaryIndex, Durability, EngineKind, Eviction);
 
@@ -49,6 +49,6 @@ pub fn serialize<T: Named, S: Serializer>(kind: &T, serializer: S) -> Result<S::
 }
 
 /// Returns the settings of an empty command line.
-pub(crate) fn defaults<T: Parser>() -> T {
+pub fn defaults<T: Parser>() -> T {
     T::parse_from([""; 1])
 }

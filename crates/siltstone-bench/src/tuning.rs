@@ -43,6 +43,9 @@ pub struct Tuning {
     /// Count the times of operations in histograms of the database
     #[arg(long)]
     pub latencies: bool,
+    /// The seed of the key hash of a new database, with which each run has the same counts.
+    #[arg(skip)]
+    pub seed: Option<[u64; 2]>,
 }
 
 /// Settings of an engine, by name.
@@ -74,6 +77,7 @@ impl Tuning {
         builder = with(builder, self.block_bytes, Builder::block_bytes);
         builder = with(builder, self.compression, Builder::compression);
         builder = with(builder, self.background_threads, Builder::background_threads);
+        builder = with(builder, self.seed, Builder::seed);
         builder = with(builder, self.memory_budget.map(|bytes| bytes as u64), Builder::memory_budget);
         builder.verify_checksums(self.checksums == Switch::On).access(self.access).latencies(self.latencies)
     }

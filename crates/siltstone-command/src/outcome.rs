@@ -147,10 +147,7 @@ fn is_wrong_usage(cause: Cause<'_>) -> bool {
     cause.is::<WrongUsage>()
         || matches!(library_error(cause), Some(Error::Setting { .. }))
         || matches!(cause.downcast_ref(), Some(ServerError::Setting { .. }))
-        || matches!(
-            cause.downcast_ref(),
-            Some(BenchError::Settings(_) | BenchError::Server(ServerError::Setting { .. }))
-        )
+        || matches!(cause.downcast_ref(), Some(BenchError::Settings(_)))
 }
 
 /// Returns the error with its causes, each once, with the library's remedies translated to flags of the command line.

@@ -13,7 +13,7 @@ pub struct ModelError {
 }
 
 /// Returns the value if it is finite and greater than zero.
-pub(super) fn positive(name: &'static str, value: f64) -> Result<f64, ModelError> {
+pub fn positive(name: &'static str, value: f64) -> Result<f64, ModelError> {
     if value > 0.0 && value.is_finite() {
         Ok(value)
     } else {
@@ -22,7 +22,7 @@ pub(super) fn positive(name: &'static str, value: f64) -> Result<f64, ModelError
 }
 
 /// Returns the value if it is within 0 to 1.
-pub(super) fn fraction(name: &'static str, value: f64) -> Result<f64, ModelError> {
+pub fn fraction(name: &'static str, value: f64) -> Result<f64, ModelError> {
     if (0.0..=1.0).contains(&value) {
         Ok(value)
     } else {

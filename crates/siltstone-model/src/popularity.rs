@@ -171,6 +171,12 @@ impl Popularity {
         &self.groups
     }
 
+    /// Returns the put rate of a key of each group, with which a key is not put among n requests with probability
+    /// e^(-rate n).
+    pub fn rates(&self) -> &[f64] {
+        &self.rates
+    }
+
     /// Returns the new keys per request: 0, except for [`Popularity::latest`].
     pub fn new_keys(&self) -> f64 {
         self.arrival.as_ref().map_or(0.0, |arrival| arrival.new_keys)

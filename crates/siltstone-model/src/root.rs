@@ -5,7 +5,7 @@
 ///
 /// Regula falsi with the Illinois rule on the logarithms, where these functions are nearly straight. Takes about a
 /// dozen evaluations and is accurate to 12 digits.
-pub(super) fn increasing_root(target: f64, guess: f64, function: impl Fn(f64) -> f64) -> f64 {
+pub fn increasing_root(target: f64, guess: f64, function: impl Fn(f64) -> f64) -> f64 {
     if target.is_nan() || target <= 0.0 {
         return 0.0;
     }

@@ -303,25 +303,11 @@ impl<'a> Run<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cleaning, KeyStream};
+    use crate::KeyStream;
 
     fn rules(over_provision: f64, segments: f64) -> SegmentCleaning {
         let space = 1.0 + over_provision;
         SegmentCleaning { space, segments, victim: Victim::CostBenefit, classes: 3 }
-    }
-
-    #[test]
-    fn uniform_puts_append_what_the_formula_of_the_oldest_segment_first_says() {
-        for keys in [10_000, 10_000_000_000] {
-            let uniform = Popularity::uniform(keys).unwrap();
-            for over_provision in [0.11, 0.25, 0.67, 2.0] {
-                let appends = rules(over_provision, 1e4).appends_per_put(&uniform).unwrap();
-                let room = keys as f64 * (1.0 + over_provision);
-                let formula = Cleaning::steady(&uniform, room).unwrap().appends_per_put;
-                println!("{over_provision}: {appends:.3}, formula {formula:.3}");
-                assert!((0.93..1.01).contains(&(appends / formula)), "{appends} for {formula}");
-            }
-        }
     }
 
     /// Simulates the same rules with keys.

@@ -1,6 +1,6 @@
 //! The names and the kinds of the benchmarks.
 
-use crate::named::named;
+use crate::named;
 use std::fmt;
 
 macro_rules! benchmarks {

@@ -2,7 +2,6 @@
 //!
 //! - [`Writer`] and [`Reader`]: the binary format, `docs/formats/trace.md`.
 //! - [`csv`]: published traces of caches.
-//! - [`Synthetic`]: traces with the published statistics of others that are not public.
 //! - [`replay`]: sends a trace to a database.
 
 pub mod csv;
@@ -10,12 +9,10 @@ mod format;
 mod operation;
 pub mod replay;
 mod source;
-mod synthetic;
 
 pub use format::{MAGIC, Reader, VERSION, Writer};
 pub use operation::{Kind, Operation, identity_of};
 pub use source::{Source, open};
-pub use synthetic::Synthetic;
 
 /// An error of reading a trace.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Chooses the record of a request: YCSB's request distributions, and the counter of records that they depend on.
 
 use super::zipfian::{ScrambledZipfian, ZIPFIAN_CONSTANT, Zipfian};
-use crate::named::named;
+use crate::named;
 use crate::random::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

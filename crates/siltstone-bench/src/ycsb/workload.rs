@@ -1,7 +1,7 @@
 //! The workloads by name, with the mix of their requests.
 
 use super::Distribution;
-use crate::named::named;
+use crate::named;
 use std::fmt;
 
 /// A core workload of YCSB.

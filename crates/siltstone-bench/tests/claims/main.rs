@@ -1,10 +1,6 @@
 //! Every benchmark at a tiny size, to keep it working, and what traces and workloads do to a database.
 
 mod every_benchmark;
-mod every_index;
-mod every_packet;
-mod every_paper;
-mod every_partition;
 mod every_workload;
 mod replay;
 

@@ -5,11 +5,7 @@
 mod db;
 mod device;
 mod dict;
-mod index;
-mod mica;
-mod paper;
 mod trace;
-mod udp;
 mod ycsb;
 
 use crate::interrupt::{Interrupt, RemovedAtExit};
@@ -21,8 +17,7 @@ use std::io::{self, Write, stdout};
 
 const EXAMPLES: &str = "
   siltstone bench db --num 1e6 --key-size 20 --value-size 44 --fixed
-  siltstone bench ycsb --workload a --threads 16
-  siltstone bench index --all --plot index.svg";
+  siltstone bench ycsb --workload a --threads 16";
 
 /// Run benchmarks
 #[derive(Args)]
@@ -35,27 +30,19 @@ pub struct BenchArgs {
 #[derive(Subcommand)]
 enum What {
     Db(Box<db::DbArgs>),
-    Index(index::IndexArgs),
     Device(device::DeviceArgs),
     Ycsb(Box<ycsb::YcsbArgs>),
     Trace(Box<trace::TraceArgs>),
     Dict(dict::DictArgs),
-    Mica(mica::MicaArgs),
-    Udp(udp::UdpArgs),
-    Paper(Box<paper::PaperArgs>),
 }
 
 pub fn run(args: BenchArgs) -> Result {
     match args.what {
         What::Db(args) => db::run(*args),
-        What::Index(args) => index::run(args),
         What::Device(args) => device::run(args),
         What::Ycsb(args) => ycsb::run(*args),
         What::Trace(args) => trace::run(*args),
         What::Dict(args) => dict::run(args),
-        What::Mica(args) => mica::run(args),
-        What::Udp(args) => udp::run(args),
-        What::Paper(args) => paper::run(*args),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `siltstone model`: evaluates single models, and prints their figures.
 
-mod figures;
 mod primitives;
 mod systems;
 
@@ -10,10 +9,9 @@ use siltstone_bench::accounts;
 
 const EXAMPLES: &str = "
   siltstone model wa --system silt --keys 1e9 --skew zipf:0.99
-  siltstone model ram --system silt --keys 1e9
-  siltstone model figures";
+  siltstone model ram --system silt --keys 1e9";
 
-/// Evaluate the papers' analytic models
+/// Evaluate the analytic models of the engines
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ModelArgs {
@@ -37,8 +35,6 @@ enum What {
     Sa(Box<systems::SystemArgs>),
     Lifetime(primitives::LifetimeArgs),
     Keys(primitives::KeysArgs),
-    Levels(primitives::LevelsArgs),
-    Figures(figures::FiguresArgs),
 }
 
 pub fn run(args: ModelArgs) -> Result {
@@ -50,8 +46,6 @@ pub fn run(args: ModelArgs) -> Result {
         What::Sa(args) => systems::run(*args, Measure::Space),
         What::Lifetime(args) => primitives::lifetime(&args),
         What::Keys(args) => primitives::keys(&args),
-        What::Levels(args) => primitives::levels(&args),
-        What::Figures(args) => figures::run(&args),
     }
 }
 

@@ -1,10 +1,10 @@
-//! The primitives of all models: distinct keys among requests, the lifetime of flash, sizes of levels.
+//! The primitives of all models: distinct keys among requests, the lifetime of flash.
 
 use crate::outcome::{Outcome, Result, help};
-use crate::quantity::{Skew, parse_bytes, parse_count, parse_rate, parse_skew, parse_whole};
+use crate::quantity::{Skew, parse_bytes, parse_count, parse_rate, parse_skew};
 use anyhow::bail;
 use clap::Args;
-use siltstone_model::{Flash, LevelDb, YEAR_S};
+use siltstone_model::{Flash, YEAR_S};
 
 const LIFETIME_EXAMPLES: &str = "
   siltstone model lifetime --flash 256GiB --endurance 10000 --updates 5000/s --item-size 1024 --wa 5.4";
@@ -12,9 +12,6 @@ const KEYS_EXAMPLES: &str = "
   siltstone model keys --keys 1e8 --skew zipf:0.99 --unique 1e7
   siltstone model keys --keys 1e8 --skew zipf:0.99 --merge 1e7,9e7
   siltstone model keys --keys 1e8 --unique-inverse 10485760 --density-interval 10485760 --json";
-const LEVELS_EXAMPLES: &str = "
-  siltstone model levels --keys 1e8 --item-size 1000
-  siltstone model levels --keys 1e8 --item-size 1000 --skew zipf:0.99 --levels 7 --json";
 
 /// Lifetime of flash (2.8)
 #[derive(Args)]
@@ -90,45 +87,6 @@ pub fn keys(args: &KeysArgs) -> Result {
         bail!("ask for something: --unique, --unique-inverse, --merge or --density-interval");
     }
     values.push(("grouping_error".to_owned(), popularity.grouping_error()));
-    super::print(&values, args.json)?;
-    Ok(Outcome::Done)
-}
-
-/// Level sizes of LevelDB with the least write amplification (4.6)
-#[derive(Args)]
-#[command(after_help = help(LEVELS_EXAMPLES))]
-pub struct LevelsArgs {
-    /// Number of keys
-    #[arg(long, value_parser = parse_count)]
-    keys: f64,
-    /// Length of a key and its value, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "1000")]
-    item_size: f64,
-    /// Popularity of the keys: uniform, zipf:0.99, latest:0.99
-    #[arg(long, value_parser = parse_skew, default_value = "uniform")]
-    skew: Skew,
-    /// Number of levels besides level-0 [default: as many as LevelDB would have]
-    #[arg(long, value_parser = parse_whole::<u32>)]
-    levels: Option<u32>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
-
-pub fn levels(args: &LevelsArgs) -> Result {
-    let popularity = args.skew.popularity(args.keys)?;
-    let leveldb = match args.levels {
-        Some(levels) => LevelDb::with_levels(args.keys, args.item_size, levels)?,
-        None => LevelDb::standard(args.keys, args.item_size)?,
-    };
-    let found = leveldb.optimize(&popularity);
-    let mut values = vec![
-        ("write_amplification".to_owned(), found.writes.total()),
-        ("without_optimizing".to_owned(), leveldb.writes(&popularity).total()),
-        ("evaluations".to_owned(), found.evaluations as f64),
-    ];
-    let sizes = found.leveldb.level_items.iter().enumerate();
-    values.extend(sizes.map(|(level, &items)| (format!("level-{}_items", level + 1), items)));
     super::print(&values, args.json)?;
     Ok(Outcome::Done)
 }

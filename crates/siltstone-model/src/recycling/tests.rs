@@ -1,7 +1,6 @@
 //! Tests of recycling.
 
 use super::*;
-use crate::FlashStore;
 
 fn rules(room: f64, queues: u8, missed: Missed) -> SegmentRecycling {
     SegmentRecycling { room, segments: 100.0, queues, gets_per_put: 1.0, missed }
@@ -9,21 +8,6 @@ fn rules(room: f64, queues: u8, missed: Missed) -> SegmentRecycling {
 
 fn near(got: f64, expected: f64, tolerance: f64) {
     assert!((got / expected - 1.0).abs() <= tolerance, "{got} for {expected}");
-}
-
-#[test]
-fn one_queue_is_the_second_chance_of_the_paper() {
-    for (skew, share) in [(0.0, 0.5), (0.7, 0.3), (0.99, 0.3), (0.99, 0.8)] {
-        let popularity = Popularity::zipf(1_000_000, skew).unwrap();
-        let room = share * 1e6;
-        let recycled = rules(room, 1, Missed::Stays).steady(&popularity).unwrap();
-        let paper = FlashStore::paper(64.0, room * 64.0 / 0.8).recycling(&popularity, 1.0).unwrap();
-        println!("{skew} {share}: {paper:?}");
-        near(recycled.appends_per_put(), paper.flash_writes_per_put, 0.01);
-        near(recycled.destaged, paper.disk_writes_per_put, 0.02);
-        near(recycled.flash_gets, paper.flash_gets, 0.01);
-        near(recycled.keys_on_flash, paper.keys_on_flash, 0.02);
-    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! BloomStore: the engine of this program, and the store of its paper.
+//! The engine BloomStore.
 
 use super::{Measure, SystemArgs, Values, memory, named};
-use siltstone_model::{BloomStore, BloomStoreLayout, Popularity};
+use siltstone_model::{BloomStoreLayout, Popularity};
 
 impl SystemArgs {
     pub(super) fn bloomstore_layout(&self) -> BloomStoreLayout {
@@ -57,33 +57,6 @@ impl SystemArgs {
                 ("space_amplification", grown.space_amplification),
                 ("space_amplification_overwritten", overwritten.space_amplification),
             ]),
-        })
-    }
-
-    pub(super) fn bloomstore_of_the_paper(
-        &self,
-        measure: Measure,
-        popularity: &Popularity,
-    ) -> anyhow::Result<Values> {
-        let parameters = &self.parameters;
-        let paper = BloomStore::paper(self.keys, self.item_bytes(), parameters.over_provision);
-        let bloomstore = BloomStore {
-            chain_length: parameters.chain_length.unwrap_or(paper.chain_length),
-            filter_bytes: parameters.filter_bytes.unwrap_or(paper.filter_bytes),
-            buffered_filters: parameters.buffered_filters.unwrap_or(paper.buffered_filters),
-            prefilter_bits: parameters.prefilter_bits.unwrap_or(paper.prefilter_bits),
-            ..paper
-        };
-        bloomstore.check()?;
-        Ok(match measure {
-            Measure::Writes => named(&[("write_amplification", bloomstore.write_amplification(popularity)?)]),
-            Measure::Reads => named(&[
-                ("reads_per_get", bloomstore.reads_per_get(popularity)?),
-                ("reads_per_miss", bloomstore.reads_per_miss()),
-                ("false_positives", bloomstore.false_positives()),
-            ]),
-            Measure::Memory => memory(self.keys, bloomstore.ram_bytes()),
-            Measure::Space => named(&[("space_amplification", bloomstore.space_amplification())]),
         })
     }
 }

@@ -3,33 +3,22 @@
 mod bloomstore;
 
 use crate::outcome::{Outcome, Result};
-use crate::quantity::{Skew, parse_bytes, parse_count, parse_queues, parse_skew, parse_whole};
+use crate::quantity::{Skew, parse_bytes, parse_count, parse_queues, parse_skew};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use siltstone_model::{
-    Below, Cola, FlashKey, FlashKeyLayout, FlashStore, FlashStoreLayout, LevelDb, LevelDbWrites, Mica,
-    Popularity, Samt, Separation, Silt, SiltLayout, simulate_leveldb,
-};
+use siltstone_model::{Below, FlashKeyLayout, FlashStoreLayout, Mica, Popularity, Silt, SiltLayout};
 
 pub const WA_EXAMPLES: &str = "
-  siltstone model wa --system leveldb --keys 1e8 --value-size 984
-  siltstone model wa --system leveldb --keys 1e8 --value-size 984 --skew zipf:0.99 --optimize --json
   siltstone model wa --system silt --keys 1e9 --skew zipf:0.99 --merge-ratio 0.5
-  siltstone model wa --system silt-paper --keys 1e8 --value-size 1008 --partitions 4 --merge-keys 7.5e6
-  siltstone model wa --system flashkey --keys 1e9 --key-size 20 --value-size 800 --skew zipf:0.99 --space 1.5
-  siltstone model wa --system flashkey-paper --keys 4e9 --key-size 20 --value-size 800 --over-provision 0.18";
+  siltstone model wa --system flashkey --keys 1e9 --key-size 20 --value-size 800 --skew zipf:0.99 --space 1.5";
 pub const RA_EXAMPLES: &str = "
   siltstone model ra --system silt --keys 1e9 --filter-bits 8
-  siltstone model ra --system leveldb --keys 2e6 --value-size 984 --simulate
-  siltstone model ra --system bloomstore --keys 1e8 --json
-  siltstone model ra --system bloomstore-paper --keys 1e8 --over-provision 0.25 --json";
+  siltstone model ra --system bloomstore --keys 1e8 --json";
 pub const RAM_EXAMPLES: &str = "
   siltstone model ram --system silt --keys 1e9
-  siltstone model ram --system flashstore --keys 7e8 --flash-bytes 20GB --skew zipf:0.99
-  siltstone model ram --system flashstore-paper --keys 7e8 --flash-bytes 160GB";
+  siltstone model ram --system flashstore --keys 7e8 --flash-bytes 20GB --skew zipf:0.99";
 pub const SA_EXAMPLES: &str = "
-  siltstone model sa --system silt --keys 1e9 --key-size 20 --value-size 44
-  siltstone model sa --system flashkey-paper --keys 4e9 --over-provision 0.18 --json";
+  siltstone model sa --system silt --keys 1e9 --key-size 20 --value-size 44";
 
 /// The quantity that a model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,32 +31,16 @@ pub enum Measure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SystemArg {
-    /// LevelDB: Algorithm 3 of Lim's dissertation
-    Leveldb,
-    /// The cache-oblivious lookahead array: Algorithm 4
-    Cola,
-    /// The sorted array merge tree: Algorithm 4
-    Samt,
-    /// The engine of this program, with its own formats and indexes
+    /// SILT, with HashStores and SortedStores
     Silt,
-    /// SILT as in the dissertation: 2.4 and Algorithm 5
-    SiltPaper,
-    /// The engine FlashKey of this program
+    /// FlashKey, with all keys in an index
     Flashkey,
-    /// FlashKey: VI-C of its paper
-    FlashkeyPaper,
-    /// The engine FlashStore of this program, with SILT on the disk
+    /// FlashStore, with SILT on the disk
     Flashstore,
-    /// FlashStore: 4.4 and 4.5 of its paper
-    FlashstorePaper,
-    /// The engine BloomStore of this program
+    /// BloomStore, with chains of filters
     Bloomstore,
-    /// BloomStore: II to IV of its paper
-    BloomstorePaper,
-    /// MICA in store mode, as implemented here
+    /// MICA in store mode, in memory
     Mica,
-    /// MICA in store mode, as in the dissertation
-    MicaPaper,
 }
 
 /// A system, its data and its parameters.
@@ -98,22 +71,7 @@ pub struct SystemArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Parameters; each system has its own defaults")]
 struct Parameters {
-    /// leveldb: use the level sizes with the least write amplification
-    #[arg(long)]
-    optimize: bool,
-    /// leveldb: also simulate it, for wa and ra; 1e7 keys take some seconds
-    #[arg(long)]
-    simulate: bool,
-    /// leveldb: the write buffer, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4MiB")]
-    write_buffer: f64,
-    /// leveldb, cola, samt: the factor between levels
-    #[arg(long, value_name = "R", value_parser = parse_whole::<u32>)]
-    growth: Option<u32>,
-    /// leveldb, cola, samt: Bloom filters, in bits per key
-    #[arg(long, value_name = "BITS", default_value_t = 0.0)]
-    bloom_bits: f64,
-    /// silt, silt-paper: P
+    /// silt, bloomstore: number of partitions
     #[arg(long, value_name = "P")]
     partitions: Option<f64>,
     /// silt: the keys of HashStores before a merge, as a fraction of all keys
@@ -134,26 +92,13 @@ struct Parameters {
     /// silt, flashkey, mica: records differ in size
     #[arg(long)]
     variable: bool,
-    /// silt-paper: d, the number of keys in the HashStores of a partition at which they are merged; by default 0.3 of
-    /// the partition
-    #[arg(long, value_name = "D", value_parser = parse_count)]
-    merge_keys: Option<f64>,
-    /// silt-paper: k
-    #[arg(long, value_name = "K", default_value_t = 15.0)]
-    tag_bits: f64,
     /// flashkey, bloomstore: bytes of the logs, or records in runs, per live one
     #[arg(long, value_name = "RATIO")]
     space: Option<f64>,
     /// flashkey, flashstore: size of a segment of the logs
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     segment_bytes: Option<f64>,
-    /// flashkey-paper, bloomstore-paper: extra space, as a fraction of the data
-    #[arg(long, value_name = "SHARE", default_value_t = 0.18)]
-    over_provision: f64,
-    /// flashkey-paper: the fraction of its hash table that is in memory
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    table_cached: f64,
-    /// flashstore, flashstore-paper: the size of the flash; the rest of the data goes to a disk
+    /// flashstore: the size of the flash; the rest of the data goes to a disk
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     flash_bytes: Option<f64>,
     /// flashstore: number of queues
@@ -162,19 +107,16 @@ struct Parameters {
     /// flashstore: gets per put
     #[arg(long, default_value_t = 9.0)]
     gets_per_put: f64,
-    /// bloomstore: the most runs of a partition; bloomstore-paper: H, the number of filters per chain
+    /// bloomstore: the most runs of a partition
     #[arg(long, value_name = "H")]
     chain_length: Option<f64>,
     /// bloomstore: the number of all keys, if it is known
     #[arg(long, value_name = "N", value_parser = parse_count)]
     expected_keys: Option<f64>,
-    /// bloomstore-paper: size of a filter, in bytes
-    #[arg(long, value_name = "BYTES")]
-    filter_bytes: Option<f64>,
-    /// bloomstore, bloomstore-paper: number of filters per chain that are in memory
+    /// bloomstore: number of filters per chain that are in memory
     #[arg(long)]
     buffered_filters: Option<f64>,
-    /// bloomstore, bloomstore-paper: the prefilter, in bits per key
+    /// bloomstore: the prefilter, in bits per key
     #[arg(long)]
     prefilter_bits: Option<f64>,
 }
@@ -201,17 +143,6 @@ fn memory(keys: f64, bytes: f64) -> Values {
     named(&[("ram_bytes", bytes), ("ram_bytes_per_key", bytes / keys)])
 }
 
-fn level_writes(writes: &LevelDbWrites) -> Values {
-    let levels = writes.levels.iter().enumerate();
-    let levels = levels.map(|(level, &value)| (format!("level-{level} to {}", level + 1), value));
-    named(&[("log", writes.log), ("level-0", writes.level0)]).into_iter().chain(levels).collect()
-}
-
-fn numbered(writes: &[f64]) -> Values {
-    let name = |index| if index == 0 { "log".to_owned() } else { format!("level-{index}") };
-    writes.iter().enumerate().map(|(index, &value)| (name(index), value)).collect()
-}
-
 impl SystemArgs {
     fn item_bytes(&self) -> f64 {
         self.key_size + self.value_size
@@ -219,85 +150,12 @@ impl SystemArgs {
 
     fn values(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
         match self.system {
-            SystemArg::Leveldb => self.leveldb(measure, popularity),
-            SystemArg::Cola | SystemArg::Samt => self.array(measure, popularity),
             SystemArg::Silt => self.silt(measure, popularity, &self.layout().silt(self.keys)?),
-            SystemArg::SiltPaper => self.silt(measure, popularity, &self.silt_of_the_paper()?),
             SystemArg::Flashkey => self.flashkey(measure, popularity),
-            SystemArg::FlashkeyPaper => self.flashkey_of_the_paper(measure, popularity),
             SystemArg::Flashstore => self.flashstore(measure, popularity),
-            SystemArg::FlashstorePaper => self.flashstore_of_the_paper(measure, popularity),
             SystemArg::Bloomstore => self.bloomstore(measure, popularity),
-            SystemArg::BloomstorePaper => self.bloomstore_of_the_paper(measure, popularity),
-            SystemArg::Mica | SystemArg::MicaPaper => self.mica(measure),
+            SystemArg::Mica => self.mica(measure),
         }
-    }
-
-    fn leveldb(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
-        let growth = self.parameters.growth.map_or(10.0, f64::from);
-        let buffer = self.parameters.write_buffer;
-        let mut leveldb = LevelDb::with_growth(self.keys, self.item_bytes(), buffer, growth)?;
-        if self.parameters.optimize {
-            leveldb = leveldb.optimize(popularity).leveldb;
-        }
-        let counts = matches!(measure, Measure::Writes | Measure::Reads);
-        let simulated = match self.parameters.simulate && counts {
-            true => Some(simulate_leveldb(&leveldb, self.item_bytes(), popularity)?),
-            false => None,
-        };
-        Ok(match measure {
-            Measure::Writes => summed("write_amplification", level_writes(&leveldb.writes(popularity)))
-                .into_iter()
-                .chain(simulated.map(|simulated| ("simulated".to_owned(), simulated.writes.total())))
-                .chain(named(&[
-                    ("of_the_code", leveldb.writes_of_the_code(popularity).total()),
-                    ("worst_case", leveldb.writes_at_worst().total()),
-                ]))
-                .collect(),
-            Measure::Reads => {
-                let mut values = named(&[
-                    ("tables_per_get", leveldb.tables_per_get(popularity)),
-                    ("tables_per_miss", leveldb.tables_per_miss()),
-                ]);
-                if let Some(simulated) = &simulated {
-                    values.extend(named(&[("tables_per_get_simulated", simulated.tables_per_get)]));
-                }
-                values
-            }
-            Measure::Memory => {
-                memory(self.keys, leveldb.ram_bytes(self.item_bytes(), self.parameters.bloom_bits))
-            }
-            Measure::Space => named(&[("space_amplification", leveldb.space_amplification())]),
-        })
-    }
-
-    fn array(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
-        let growth = self.parameters.growth.unwrap_or(4);
-        let cola = Cola::standard(self.keys, self.item_bytes(), growth)?;
-        let samt = Samt::standard(self.keys, self.item_bytes(), growth)?;
-        let is_cola = self.system == SystemArg::Cola;
-        let bits = self.parameters.bloom_bits;
-        Ok(match measure {
-            Measure::Writes => {
-                let writes = if is_cola { cola.writes(popularity) } else { samt.writes(popularity) };
-                summed("write_amplification", numbered(&writes))
-            }
-            Measure::Reads => {
-                let tables =
-                    if is_cola { cola.tables_per_get_at_worst() } else { samt.tables_per_get_at_worst() };
-                named(&[("tables_per_get_at_worst", tables)])
-            }
-            Measure::Memory => memory(
-                self.keys,
-                match is_cola {
-                    true => cola.ram_bytes(self.keys, self.item_bytes(), bits),
-                    false => samt.ram_bytes(self.keys, self.item_bytes(), bits),
-                },
-            ),
-            Measure::Space => {
-                bail!("the models of COLA and SAMT have no space amplification: wa, ra and ram do")
-            }
-        })
     }
 
     fn layout(&self) -> SiltLayout {
@@ -313,15 +171,6 @@ impl SystemArgs {
             last_filter_bits: parameters.filter_last_store.unwrap_or(standard.last_filter_bits),
             ..standard
         }
-    }
-
-    fn silt_of_the_paper(&self) -> anyhow::Result<Silt> {
-        let partitions = self.parameters.partitions.unwrap_or(4.0);
-        let merge_keys = self.parameters.merge_keys.unwrap_or(0.3 * self.keys / partitions);
-        let tag_bits = self.parameters.tag_bits;
-        let silt = Silt::with_tags(self.keys, self.item_bytes(), partitions, merge_keys, tag_bits);
-        silt.check()?;
-        Ok(silt.of_whole_hash_stores())
     }
 
     fn silt(&self, measure: Measure, popularity: &Popularity, silt: &Silt) -> anyhow::Result<Values> {
@@ -380,7 +229,6 @@ impl SystemArgs {
             Measure::Writes => {
                 let appends = store.appends_per_put(popularity)?;
                 let writes = store.writes(popularity, appends);
-                let room = self.keys * layout.space;
                 named(&[
                     ("write_amplification", writes.total()),
                     ("puts", writes.puts),
@@ -390,7 +238,6 @@ impl SystemArgs {
                     ("saved_index", writes.saved_index),
                     ("filling", store.writes_of_filling().total()),
                     ("appends_per_put", appends),
-                    ("least_appends_per_put", Separation::least(popularity, room)?.appends_per_put),
                 ])
             }
             Measure::Reads => {
@@ -407,26 +254,6 @@ impl SystemArgs {
                 values
             }
             Measure::Space => named(&[("space_amplification", store.space_amplification())]),
-        })
-    }
-
-    fn flashkey_of_the_paper(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
-        let over_provision = self.parameters.over_provision;
-        let paper = FlashKey::paper(self.keys, self.key_size, self.value_size, over_provision);
-        let flashkey = FlashKey { table_cached: self.parameters.table_cached, ..paper };
-        flashkey.check()?;
-        Ok(match measure {
-            Measure::Writes => named(&[
-                ("write_amplification", flashkey.write_amplification(popularity)?),
-                ("sequential", flashkey.write_amplification_sequential()),
-                ("random", flashkey.write_amplification_random()),
-            ]),
-            Measure::Reads => named(&[
-                ("reads_per_get", flashkey.reads_per_get()),
-                ("read_amplification_bytes", flashkey.read_amplification()),
-            ]),
-            Measure::Memory => memory(self.keys, flashkey.ram_bytes()),
-            Measure::Space => named(&[("space_amplification", flashkey.space_amplification())]),
         })
     }
 
@@ -487,31 +314,10 @@ impl SystemArgs {
         })
     }
 
-    fn flashstore_of_the_paper(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
-        let data = self.keys * self.item_bytes();
-        let flash_bytes = self.flash_bytes()?;
-        let flashstore = FlashStore::paper(self.item_bytes(), flash_bytes);
-        let recycling = flashstore.recycling(popularity, self.parameters.gets_per_put)?;
-        Ok(match measure {
-            Measure::Writes => named(&[
-                ("write_amplification", recycling.flash_writes_per_put),
-                ("disk_writes_per_put", recycling.disk_writes_per_put),
-            ]),
-            Measure::Reads => named(&[
-                ("flash_reads_per_get", recycling.flash_gets * flashstore.reads_per_get()),
-                ("disk_reads_per_get", 1.0 - recycling.flash_gets),
-                ("flash_reads_per_miss", flashstore.reads_per_miss()),
-            ]),
-            Measure::Memory => memory(self.keys, flashstore.ram_bytes(self.keys, &recycling)),
-            Measure::Space => named(&[("space_amplification", flash_bytes / data)]),
-        })
-    }
-
     fn mica(&self, measure: Measure) -> anyhow::Result<Values> {
-        let mica = match (self.system, self.parameters.variable) {
-            (SystemArg::MicaPaper, _) => Mica::paper(self.keys, self.item_bytes()),
-            (_, true) => Mica::siltstone_of_sizes(self.keys, self.item_bytes()),
-            (_, false) => Mica::siltstone(self.keys, self.item_bytes(), true),
+        let mica = match self.parameters.variable {
+            true => Mica::siltstone_of_sizes(self.keys, self.item_bytes()),
+            false => Mica::siltstone(self.keys, self.item_bytes(), true),
         };
         mica.check()?;
         if measure != Measure::Memory {
