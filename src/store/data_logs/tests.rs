@@ -551,7 +551,11 @@ fn what_lies_before_a_record_far_ahead_is_neither_read_nor_held() {
     for number in [0, 1, 700, 701, 1_300, 1_990, 1_999] {
         let mut keys = Vec::new();
         let (_, at) = place(&puts[number]);
-        frames.record_at(at, &mut |record, _| Ok(keys.push(record.key.to_vec()))).unwrap();
+        let mut visit = |record: &RecordView<'_>, _| {
+            keys.push(record.key.to_vec());
+            Ok(())
+        };
+        frames.record_at(at, &mut visit).unwrap();
         assert_eq!(keys, [puts[number].key.clone()], "record {number}");
         assert!(frames.heap_bytes() < 100 << 10, "record {number}: {} bytes", frames.heap_bytes());
     }
