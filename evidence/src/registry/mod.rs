@@ -33,7 +33,7 @@ pub fn find(ids: &[String]) -> Result<Vec<&'static Item>> {
 
 /// Returns a hint at the ids that are like an unknown one.
 fn nearest(unknown: &str) -> String {
-    let mut near: Vec<_> = items().map(|item| (distance(unknown, item.id), item.id)).collect();
+    let mut near: Vec<_> = items().map(|item| (strsim::levenshtein(unknown, item.id), item.id)).collect();
     near.retain(|(distance, _)| *distance <= NEAR);
     near.sort();
     let names: Vec<&str> = near.iter().take(NEAREST_MAX).map(|(_, id)| *id).collect();
@@ -41,21 +41,6 @@ fn nearest(unknown: &str) -> String {
         true => "; `evidence list` lists them".to_owned(),
         false => format!("; the nearest are {}", names.join(", ")),
     }
-}
-
-/// Returns the edit distance of Levenshtein.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (column, other) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]
@@ -67,8 +52,6 @@ mod tests {
         let refused = |id: &str| find(&[id.to_owned()]).unwrap_err().to_string();
         assert!(refused("silt/figure9").contains("silt/figure-9"), "{}", refused("silt/figure9"));
         assert!(refused("something of another kind").contains("evidence list"));
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
     }
 
     #[test]
