@@ -32,7 +32,8 @@ struct Source {
     /// skipped.
     held: Vec<u8>,
     at: usize,
-    read_ahead: ReadAhead,
+    ahead: ReadAhead,
+    piece_bytes: usize,
 }
 
 impl Frames {
@@ -41,14 +42,14 @@ impl Frames {
         source: Option<(Arc<Log>, Arc<Segment>)>,
         purpose: Purpose,
     ) -> Frames {
-        let read_bytes = slots.read_bytes.load(Relaxed);
+        let piece_bytes = slots.read_bytes.load(Relaxed);
         let source = source.map(|(log, segment)| {
             // Both of one moment: no frame is passed twice, and none that is appended later.
             let (written, unwritten) = log.unwritten_of(&segment);
             let (position, end_offset) = (segment.base, segment.offset_of(written));
-            let read_ahead = ReadAhead::new(purpose, read_bytes, READ_UNIT_BYTES);
+            let ahead = ReadAhead::new(purpose, piece_bytes, READ_UNIT_BYTES);
             let (offset, held, at) = (0, Vec::new(), 0);
-            Source { log, segment, position, offset, end_offset, unwritten, held, at, read_ahead }
+            Source { log, segment, position, offset, end_offset, unwritten, held, at, ahead, piece_bytes }
         });
         Frames { slots, source }
     }
@@ -83,7 +84,7 @@ impl Frames {
 
     /// Passes the record at a unit to `visit`, with the length of its frame. `number` is that of the unit
     /// [within the segment](super::DataView::locate), and not before a record that was passed; what lies between is
-    /// not examined, and read only where it is in the same piece. Returns false if there is no segment.
+    /// not examined, and not read where it is longer than a piece. Returns false if there is no segment.
     ///
     /// # Errors
     /// As those of [`next_piece`](Self::next_piece).
@@ -116,7 +117,7 @@ impl Frames {
     /// Returns the memory of the reader, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.source.as_ref().map_or(0, |source| {
-            source.held.capacity() + source.unwritten.capacity() + source.read_ahead.heap_bytes()
+            source.held.capacity() + source.unwritten.capacity() + source.ahead.heap_bytes()
         })
     }
 }
@@ -159,10 +160,12 @@ impl Source {
         let passed = self.at.min(self.held.len());
         self.held.drain(..passed);
         self.at -= passed;
-        if self.held.is_empty() {
-            // Not read: a record that lies far ahead would take the memory of everything before it.
+        // A record far ahead would take the memory of everything before it. What is nearer is read: the next piece may be
+        // in flight already.
+        if self.held.is_empty() && self.at >= self.piece_bytes {
             let next = self.offset.max(SEGMENT_HEADER_BYTES as u64) + self.at as u64;
             let unit = next.min(self.end_offset) / READ_UNIT_BYTES as u64 * READ_UNIT_BYTES as u64;
+            // Not behind what was read: at the end, nothing is left to read.
             if unit > self.offset {
                 (self.offset, self.at) = (unit, (next - unit) as usize);
             }
@@ -174,7 +177,7 @@ impl Source {
             let missing = header + (self.at + needed).saturating_sub(before);
             let (rest, held) = (self.offset..self.end_offset, &mut self.held);
             self.offset =
-                self.read_ahead.read(self.segment.file(), rest, missing, |offset, bytes| -> Result<()> {
+                self.ahead.read(self.segment.file(), rest, missing, |offset, bytes| -> Result<()> {
                     let skip = SEGMENT_HEADER_BYTES.saturating_sub(offset as usize).min(bytes.len());
                     held.extend_from_slice(&bytes[skip..]);
                     Ok(())

@@ -559,6 +559,7 @@ fn what_lies_before_a_record_far_ahead_is_neither_read_nor_held() {
         assert_eq!(keys, [puts[number].key.clone()], "record {number}");
         assert!(frames.heap_bytes() < 100 << 10, "record {number}: {} bytes", frames.heap_bytes());
     }
+    assert!(frames.record_at(1 << 30, &mut |_, _| Ok(())).is_err(), "behind the end");
     let read = directory.io().of(Purpose::Collect).read_bytes - before;
     assert!(read < 80 << 10, "{read} bytes of {}", logs.bytes());
 }
