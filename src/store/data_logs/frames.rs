@@ -160,8 +160,8 @@ impl Source {
         let passed = self.at.min(self.held.len());
         self.held.drain(..passed);
         self.at -= passed;
-        // A record far ahead would take the memory of everything before it. What is nearer is read: the next piece may be
-        // in flight already.
+        // A record far ahead would take the memory of everything before it. What is nearer is read: the next piece may
+        // be in flight already.
         if self.held.is_empty() && self.at >= self.piece_bytes {
             let next = self.offset.max(SEGMENT_HEADER_BYTES as u64) + self.at as u64;
             let unit = next.min(self.end_offset) / READ_UNIT_BYTES as u64 * READ_UNIT_BYTES as u64;
