@@ -177,7 +177,7 @@ pub use engine::mica::MicaSettings;
 #[cfg(feature = "silt")]
 pub use engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 pub use engine::{
-    Change, Disk, EngineKind, EngineSettings, Found, Record, ScanLimit, ScanPage, SettingInfo, Step,
+    Change, Disk, EngineKind, EngineSettings, Found, FoundRef, Record, ScanLimit, ScanPage, SettingInfo, Step,
 };
 pub use error::{Error, Result};
 pub use key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};

@@ -15,9 +15,13 @@ pub const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
 /// The name of a mirror that is being written, until it replaces [`MIRROR_NAME`].
 pub const NEW_MIRROR_NAME: &str = "MANIFEST.mirror.new";
 
-/// Files that bindings keep with a database to describe its records, such as the codecs of the Python package. They are
-/// replaced as a whole, never changed in place. Checkpoints have them, and they are removed with the database.
-pub const COMPANION_NAMES: [&str; 1] = ["CODECS"];
+/// The name of the file by which a server says that the values of a database have their types in front.
+pub const VALUES_NAME: &str = "VALUES";
+
+/// Files that bindings and servers keep with a database to describe its records, such as the codecs of the Python
+/// package. They are replaced as a whole, never changed in place. Checkpoints have them, and they are removed with the
+/// database. They may be there before the database is.
+pub const COMPANION_NAMES: [&str; 2] = ["CODECS", VALUES_NAME];
 
 /// The names of the dictionary of compressed values, and of its mirror.
 pub const COMPRESSION_NAMES: [&str; 2] = ["COMPRESSION", "COMPRESSION.mirror"];

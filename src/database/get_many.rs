@@ -2,7 +2,7 @@
 
 use super::Database;
 use super::latencies::Operation;
-use crate::engine::{Found, Shown};
+use crate::engine::{Found, FoundRef, Shown};
 use crate::error::Result;
 use bytes::Bytes;
 
@@ -41,7 +41,7 @@ impl Database {
         Ok(all)
     }
 
-    /// Looks up many keys, with overlapping reads, and passes the number of each key with its value to `show`; `None`
+    /// Looks up many keys, with overlapping reads, and passes the number of each key with what was found to `show`; `None`
     /// if the key does not exist. Each number is passed once, in any order. After an error, some may have been passed.
     ///
     /// Like [`get_many`](Database::get_many), but returns no values to be allocated: with the engine `mica` the call
@@ -53,8 +53,8 @@ impl Database {
     /// database.put("a", "1")?;
     /// database.put("b", "23")?;
     /// let mut lengths = [0; 3];
-    /// database.get_many_with(&["b", "c", "a"], |number, value| {
-    ///     lengths[number] = value.map_or(0, |value| value.len());
+    /// database.get_many_with(&["b", "c", "a"], |number, found| {
+    ///     lengths[number] = found.map_or(0, |found| found.value.len());
     /// })?;
     /// assert_eq!(lengths, [2, 0, 1]);
     /// # Ok::<(), siltstone::Error>(())
@@ -65,9 +65,15 @@ impl Database {
     pub fn get_many_with<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        mut show: impl FnMut(usize, Option<&[u8]>),
+        mut show: impl FnMut(usize, Option<FoundRef<'_>>),
     ) -> Result<()> {
-        self.show_many(keys, |number, shown| show(number, shown.as_ref().map(|shown| &*shown.value)))
+        self.show_many(keys, |number, shown| {
+            let found = shown.as_ref();
+            show(
+                number,
+                found.map(|shown| FoundRef { value: &shown.value, expires_at_ms: shown.expires_at_ms }),
+            );
+        })
     }
 
     /// Returns for each of many keys whether it exists, in their order.

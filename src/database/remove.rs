@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 
 /// The records that are read, and whose keys are deleted, at a time.
-const BATCH: ScanLimit = ScanLimit { records: 1_024, bytes: 1 << 20 };
+const BATCH: ScanLimit = ScanLimit { records: 1_024, bytes: 1 << 20, keys_only: false };
 
 impl Database {
     /// Deletes all keys that begin with `prefix`, and returns how many there were.

@@ -1,6 +1,8 @@
 //! Lookups: single ones, or batches with overlapped reads.
 
 use super::Dictionary;
+use crate::batch::NEVER;
+use crate::engine::FoundRef;
 use crate::error::Result;
 use crate::key::check_key;
 use crate::store::Query;
@@ -53,7 +55,43 @@ impl Dictionary {
     /// # Errors
     /// See [`get`](Dictionary::get).
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
-        self.find_many(keys, Bytes::copy_from_slice)
+        let mut values = vec![None; keys.len()];
+        self.find_many(keys, |number, value| values[number] = Some(Bytes::copy_from_slice(value)))?;
+        Ok(values)
+    }
+
+    /// Looks up many keys, with overlapping reads, and passes the number of each key with what was found to `show`; `None`
+    /// if the key does not exist. Each number is passed once, in any order. After an error, some may have been passed.
+    /// Like [`get_many`](Dictionary::get_many), but returns no values to be allocated.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let path = directory.path().join("capitals.dict");
+    /// # use siltstone::Dictionary;
+    /// let dictionary = Dictionary::builder().build(&path, [("France", "Paris"), ("Peru", "Lima")])?;
+    /// let mut bytes = 0;
+    /// dictionary.get_many_with(&["Peru", "Chad", "France"], |_, found| {
+    ///     bytes += found.map_or(0, |found| found.value.len());
+    /// })?;
+    /// assert_eq!(bytes, 9);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`get`](Dictionary::get).
+    pub fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut show: impl FnMut(usize, Option<FoundRef<'_>>),
+    ) -> Result<()> {
+        let mut is_shown = vec![false; keys.len()];
+        self.find_many(keys, |number, value| {
+            is_shown[number] = true;
+            show(number, Some(FoundRef { value, expires_at_ms: NEVER }));
+        })?;
+        let missing = is_shown.iter().enumerate().filter(|(_, is_shown)| !**is_shown);
+        missing.for_each(|(number, _)| show(number, None));
+        Ok(())
     }
 
     /// Returns whether each of many keys exists, in their order.
@@ -61,8 +99,9 @@ impl Dictionary {
     /// # Errors
     /// See [`get`](Dictionary::get).
     pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let found = self.find_many(keys, |_| ())?;
-        Ok(found.into_iter().map(|found| found.is_some()).collect())
+        let mut contained = vec![false; keys.len()];
+        self.find_many(keys, |number, _| contained[number] = true)?;
+        Ok(contained)
     }
 
     /// Returns whether a record may have this key. Keys of a wrong length need no lookup.
@@ -85,19 +124,18 @@ impl Dictionary {
         })
     }
 
-    fn find_many<K: AsRef<[u8]>, T>(
-        &self,
-        keys: &[K],
-        mut found: impl FnMut(&[u8]) -> T,
-    ) -> Result<Vec<Option<T>>> {
+    /// Looks up many keys, and passes the number and the value of those that exist.
+    fn find_many<K: AsRef<[u8]>>(&self, keys: &[K], mut found: impl FnMut(usize, &[u8])) -> Result<()> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
         // Without an index a lookup is a search whose reads depend on each other: there is nothing to batch.
         if self.store().index().is_none() {
-            return keys.iter().map(|key| self.find(key, &mut found)).collect();
+            for (number, key) in keys.iter().enumerate() {
+                self.find(key, |value| found(number, value))?;
+            }
+            return Ok(());
         }
         let located = self.locate_many(&keys)?;
         let groups: Vec<&[LocatedKey]> = located.chunk_by(|one, next| one.span == next.span).collect();
-        let mut values: Vec<Option<T>> = keys.iter().map(|_| None).collect();
         let mut requests = Vec::new();
         // In batches: all buffers of a batch are in memory at once.
         let mut rest = &groups[..];
@@ -106,12 +144,12 @@ impl Dictionary {
             self.read(batch, &mut requests)?;
             for (group, request) in batch.iter().zip(&requests) {
                 for one in *group {
-                    values[one.number] = self.find_in(request, one, keys[one.number], &mut found)?;
+                    self.find_in(request, one, keys[one.number], |value| found(one.number, value))?;
                 }
             }
             rest = later;
         }
-        Ok(values)
+        Ok(())
     }
 
     /// Returns where the record of each key may be, in the order of the file.
@@ -163,19 +201,22 @@ impl Dictionary {
         Ok(file.file().read_many(Purpose::Get, requests)?)
     }
 
-    fn find_in<T>(
+    fn find_in(
         &self,
         request: &ReadRequest,
         located: &LocatedKey,
         key: &[u8],
-        found: &mut impl FnMut(&[u8]) -> T,
-    ) -> Result<Option<T>> {
+        found: impl FnOnce(&[u8]),
+    ) -> Result<()> {
         // A copy: `find` moves bytes, and other keys of the group are searched in the same bytes.
         with_scratch(|buffer| {
             buffer.clear();
             buffer.extend_from_slice(request.bytes());
             let record = self.store().find(located.span.clone(), buffer, key)?;
-            Ok(record.and_then(|record| record.value).map(found))
+            if let Some(value) = record.and_then(|record| record.value) {
+                found(value);
+            }
+            Ok(())
         })
     }
 }

@@ -14,12 +14,12 @@ mod builder;
 mod format;
 mod lookup;
 mod reindex;
+mod scan;
 mod verify;
 
 pub use builder::{DictionaryBuilder, DictionaryWriter};
 pub use format::DICTIONARY_VERSION;
 
-use crate::batch::NEVER;
 use crate::damage::{Damage, DamagedPart, VerifyReport};
 use crate::engine::Record;
 use crate::error::{CorruptFile, Error, Result};
@@ -27,7 +27,6 @@ use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
 use crate::store::table::{IndexKind, OrderedCursor, OrderedTable};
-use bytes::Bytes;
 use format::Header;
 use siltstone_device::{Access, Directory, IoSnapshot, Purpose, SystemDirectory};
 use std::path::{Path, PathBuf};
@@ -439,11 +438,7 @@ impl Iterator for DictionaryIter {
     fn next(&mut self) -> Option<Result<Record>> {
         let cursor = self.cursor.as_mut()?;
         let outcome = cursor.advance();
-        let record = cursor.entry().map(|entry| Record {
-            key: Bytes::copy_from_slice(entry.record.key),
-            value: Bytes::copy_from_slice(entry.record.value.unwrap_or_default()),
-            expires_at_ms: NEVER,
-        });
+        let record = cursor.entry().map(|entry| Record::copy_of(&entry.record, false));
         match outcome {
             Ok(true) => record.map(Ok),
             Ok(false) => {

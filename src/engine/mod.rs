@@ -40,6 +40,7 @@ use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
 use crate::progress::Progress;
 use crate::stats::{Shape, Stats};
+use crate::store::record::RecordView;
 use bytes::Bytes;
 pub use ordered::{Direction, KeyBounds, Keys, Ordered};
 #[doc(hidden)]
@@ -82,6 +83,15 @@ impl Found {
     }
 }
 
+/// A value that a lookup found, in memory that is valid only during the call that shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundRef<'a> {
+    /// The value.
+    pub value: &'a [u8],
+    /// When it expires, or [`NEVER`](crate::batch::NEVER).
+    pub expires_at_ms: TimestampMs,
+}
+
 /// A key with its value, as iterators and scans return it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -91,6 +101,17 @@ pub struct Record {
     pub value: Bytes,
     /// When the record expires, or [`NEVER`](crate::batch::NEVER).
     pub expires_at_ms: TimestampMs,
+}
+
+impl Record {
+    /// Copies a record, without its value if `keys_only`.
+    pub(crate) fn copy_of(record: &RecordView<'_>, keys_only: bool) -> Record {
+        Record {
+            key: Bytes::copy_from_slice(record.key),
+            value: record.value.filter(|_| !keys_only).map_or_else(Bytes::new, Bytes::copy_from_slice),
+            expires_at_ms: record.expires_at_ms,
+        }
+    }
 }
 
 /// What an update does with a key after it has read its value.

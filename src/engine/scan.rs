@@ -24,12 +24,21 @@ pub struct ScanLimit {
     pub records: usize,
     /// The page ends when its keys and values have at least this many bytes.
     pub bytes: usize,
+    /// Records have empty values, which count no bytes, are not copied and not decompressed.
+    pub keys_only: bool,
+}
+
+impl ScanLimit {
+    /// Returns a limit on the number of records, whose values are left out.
+    pub fn keys(records: usize) -> ScanLimit {
+        ScanLimit { keys_only: true, ..ScanLimit::from(records) }
+    }
 }
 
 impl From<usize> for ScanLimit {
     /// Returns a limit on the number of records alone.
     fn from(records: usize) -> Self {
-        ScanLimit { records, bytes: usize::MAX }
+        ScanLimit { records, bytes: usize::MAX, keys_only: false }
     }
 }
 
@@ -115,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_page_ends_at_either_limit_but_not_between_equal_positions() {
-        for limit in [ScanLimit::from(2), ScanLimit { records: 100, bytes: 101 }] {
+        for limit in [ScanLimit::from(2), ScanLimit { bytes: 101, ..ScanLimit::from(100) }] {
             let mut builder = PageBuilder::new(limit);
             assert!([1, 7, 7, 7].into_iter().all(|position| pushed(&mut builder, position)));
             assert!(builder.is_full() && !pushed(&mut builder, 9));
@@ -151,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_page_holds_at_least_one_record() {
-        for limit in [ScanLimit::from(0), ScanLimit { records: 100, bytes: 0 }] {
+        for limit in [ScanLimit::from(0), ScanLimit { bytes: 0, ..ScanLimit::from(100) }] {
             let mut builder = PageBuilder::new(limit);
             assert!(pushed(&mut builder, u64::MAX) && pushed(&mut builder, u64::MAX));
             assert_eq!(builder.finish(None).next, None);

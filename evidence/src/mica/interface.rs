@@ -128,8 +128,9 @@ impl OpenDatabase {
             let count = gets().zip(rows).map(|(asked, key)| key[..8].copy_from_slice(&asked.key)).count();
             let wanted: Vec<&[u8]> = keys.chunks_exact(settings.key_size).take(count).collect();
             if settings.interface == Interface::DatabaseMany {
-                self.database
-                    .get_many_with(&wanted, |number, value| results.count_get(wanted[number], value))?;
+                self.database.get_many_with(&wanted, |number, found| {
+                    results.count_get(wanted[number], found.map(|found| found.value));
+                })?;
             } else {
                 let values = self.database.get_many(&wanted)?;
                 wanted.iter().zip(values).for_each(|(key, value)| results.count_get(key, value.as_deref()));

@@ -172,6 +172,9 @@ impl Engine for Compressed {
         limit: ScanLimit,
         now_ms: TimestampMs,
     ) -> Result<ScanPage> {
+        if limit.keys_only {
+            return self.engine.scan(positions, limit, now_ms);
+        }
         // The limit is one of decompressed bytes. What does not fit is read again for the next page, so the engine
         // returns the page in parts: at most one part is read in vain.
         let part = ScanLimit { bytes: limit.bytes / PARTS_OF_A_PAGE, ..limit };

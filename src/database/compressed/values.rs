@@ -100,7 +100,7 @@ impl Values {
     /// Takes samples from the records of the database. If some were compressed with a dictionary, it was lost, and a
     /// new one would be taken for it. Errors are left to later reads.
     fn collect_stored(&mut self, engine: &dyn Engine) {
-        let limit = ScanLimit { records: SCANNED_RECORDS, bytes: SAMPLE_BYTES };
+        let limit = ScanLimit { bytes: SAMPLE_BYTES, ..ScanLimit::from(SCANNED_RECORDS) };
         let Ok(page) = engine.scan(0..=u64::MAX, limit, BEFORE_ALL_EXPIRY) else { return };
         for record in page.records {
             self.is_lost |= dictionary_of(&record.value).is_some();

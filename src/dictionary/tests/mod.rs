@@ -1,4 +1,6 @@
 use super::*;
+use crate::engine::{FoundRef, ScanLimit};
+use bytes::Bytes;
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{AlignedBuffer, File};
 use std::collections::BTreeMap;
@@ -67,12 +69,42 @@ fn assert_holds(dictionary: &Dictionary, model: &Model) {
     let records: Vec<Record> = dictionary.iter().map(Result::unwrap).collect();
     let all: Model = records.iter().map(|record| (record.key.to_vec(), record.value.to_vec())).collect();
     assert_eq!((records.len(), &all), (model.len(), model));
+    assert_scans(dictionary, &records);
+    let mut shown = vec![None; keys.len()];
+    let show = |at: usize, found: Option<FoundRef<'_>>| {
+        let found = found.map(|found| found.value.to_vec());
+        assert_eq!(shown[at].replace(found), None, "each number is shown once");
+    };
+    dictionary.get_many_with(&keys, show).unwrap();
+    assert!(
+        shown.into_iter().flatten().zip(&values).all(|(shown, value)| shown.as_deref() == value.as_deref())
+    );
     let report = dictionary.verify().unwrap();
     assert!(report.damage.is_empty(), "{:?}", report.damage);
     assert_eq!(report.checked_records, model.len() as u64);
     let info = dictionary.info();
     assert_eq!(info.key_bytes, model.keys().map(|key| key.len() as u64).sum::<u64>());
     assert_eq!(info.value_bytes, model.values().map(|value| value.len() as u64).sum::<u64>());
+}
+
+/// Compares pages with the records in the order of an iteration, and samples with their set.
+fn assert_scans(dictionary: &Dictionary, records: &[Record]) {
+    for (limit, keys_only) in [(7, false), (100, true)] {
+        let (mut scanned, mut next) = (Vec::new(), Some(0));
+        while let Some(position) = next {
+            let page = dictionary.scan(position, ScanLimit { keys_only, ..ScanLimit::from(limit) }).unwrap();
+            scanned.extend(page.records);
+            next = page.next;
+        }
+        let expected = records.iter().map(|record| Record {
+            value: if keys_only { Bytes::new() } else { record.value.clone() },
+            ..record.clone()
+        });
+        assert!(expected.eq(scanned), "pages of {limit} records");
+    }
+    let sample = dictionary.sample(20).unwrap();
+    assert_eq!(sample.len(), records.len().min(20));
+    assert!(sample.iter().all(|record| records.contains(record)));
 }
 
 fn reads(dictionary: &Dictionary) -> u64 {

@@ -36,8 +36,8 @@ pub(super) fn scan(
             if !positions.contains(&position) || record.view().is_gone(now_ms) {
                 continue;
             }
-            let (key, value) = (record.key.into(), record.value.unwrap_or_default().into());
-            let record = Record { key, value, expires_at_ms: record.expires_at_ms };
+            let value = record.value.filter(|_| !limit.keys_only).unwrap_or_default().into();
+            let record = Record { key: record.key.into(), value, expires_at_ms: record.expires_at_ms };
             if !page.push(position, || record) {
                 return Ok(page.finish(None));
             }

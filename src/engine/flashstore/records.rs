@@ -141,7 +141,7 @@ pub(super) fn scan(
         }
         for (position, record) in of_flash {
             if !record.view().is_gone(now_ms) {
-                let value = Bytes::from(record.value.unwrap_or_default());
+                let value = Bytes::from(record.value.filter(|_| !limit.keys_only).unwrap_or_default());
                 let (key, expires_at_ms) = (record.key.into(), record.expires_at_ms);
                 records.push((position, Record { key, value, expires_at_ms }));
             }

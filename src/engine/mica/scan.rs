@@ -30,7 +30,9 @@ impl<S: Space> Mica<S> {
                     let position = self.hasher.hash(key).placement;
                     // The first and the last bucket may also have records outside of the range.
                     if positions.contains(&position) {
-                        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+                        let value =
+                            if limit.keys_only { Bytes::new() } else { Bytes::copy_from_slice(value) };
+                        let key = Bytes::copy_from_slice(key);
                         bucket_records.push((position, Record { key, value, expires_at_ms }));
                     }
                 });

@@ -26,10 +26,10 @@
 //!    begins one position after the last record.
 
 use super::parts::Parts;
-use super::snapshot::{READ_BYTES, copy, cursor};
+use super::snapshot::{READ_BYTES, cursor};
 use super::view::PartitionSnapshot;
 use crate::batch::TimestampMs;
-use crate::engine::{PageBuilder, ScanLimit, ScanPage, by_partition};
+use crate::engine::{PageBuilder, Record, ScanLimit, ScanPage, by_partition};
 use crate::error::Result;
 use crate::store::merge::Cursor;
 use std::ops::RangeInclusive;
@@ -68,7 +68,7 @@ pub(super) fn scan(
             if position > *positions.end() {
                 break;
             }
-            if !page.push(position, || copy(&entry.record)) {
+            if !page.push(position, || Record::copy_of(&entry.record, limit.keys_only)) {
                 return Ok(page.finish(None));
             }
         }

@@ -9,8 +9,6 @@ use crate::key::{Key, PartitionHasher};
 use crate::store::log::LogView;
 use crate::store::log_cursor::LogCursor;
 use crate::store::merge::{Cursor, MergeCursor};
-use crate::store::record::RecordView;
-use bytes::Bytes;
 use siltstone_device::{Purpose, with_scratch};
 use std::sync::Arc;
 
@@ -91,15 +89,6 @@ pub(super) fn cursor(
     MergeCursor::new(sources, gone_at_ms)
 }
 
-/// Returns a copy of a record.
-pub(super) fn copy(record: &RecordView<'_>) -> Record {
-    Record {
-        key: Bytes::copy_from_slice(record.key),
-        value: Bytes::copy_from_slice(record.value.unwrap_or_default()),
-        expires_at_ms: record.expires_at_ms,
-    }
-}
-
 /// The records of one partition. Ends after the first error.
 struct PartitionRecords {
     cursor: MergeCursor,
@@ -114,7 +103,7 @@ impl Iterator for PartitionRecords {
             return None;
         }
         match self.cursor.advance() {
-            Ok(_) => self.cursor.entry().map(|entry| Ok(copy(&entry.record))),
+            Ok(_) => self.cursor.entry().map(|entry| Ok(Record::copy_of(&entry.record, false))),
             Err(error) => {
                 // The cursor has passed the record that it could not read: to continue would skip it silently.
                 self.failed = true;

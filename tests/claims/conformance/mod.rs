@@ -12,7 +12,8 @@ use crate::beds::{MANY, all_beds, beds, contents, expected, fill};
 use siltstone::batch::NEVER;
 use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
 use siltstone::{
-    Batch, Builder, Bytes, Change, Compression, Database, Durability, Error, Record, Stats, WriteOptions,
+    Batch, Builder, Bytes, Change, Compression, Database, Durability, Error, FoundRef, Record, Stats,
+    WriteOptions,
 };
 use siltstone_testing::TestEngine;
 use std::collections::BTreeMap;
@@ -205,8 +206,8 @@ fn values_of_many_keys_are_in_the_order_of_the_keys() {
             let there = database.contains_many(&keys).unwrap();
             assert_eq!(values.len(), keys.len());
             let mut shown = vec![None; keys.len()];
-            let show = |at: usize, value: Option<&[u8]>| {
-                let before = shown[at].replace(value.map(<[u8]>::to_vec));
+            let show = |at: usize, found: Option<FoundRef<'_>>| {
+                let before = shown[at].replace(found.map(|found| found.value.to_vec()));
                 assert_eq!(before, None, "{bed}, {stage:?}: number {at} is shown twice");
             };
             database.get_many_with(&keys, show).unwrap();

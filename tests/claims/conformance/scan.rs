@@ -73,8 +73,28 @@ fn a_page_ends_at_its_limit() {
             records.iter().map(|record| record.key.len() + record.value.len()).sum()
         };
         for limit in [1, 500, 20_000] {
-            let page = records(ScanLimit { records: usize::MAX, bytes: limit });
+            let page = records(ScanLimit { bytes: limit, ..ScanLimit::from(usize::MAX) });
             assert!(bytes(&page) >= limit && bytes(&page[..page.len() - 1]) < limit, "{bed}");
+        }
+    }
+}
+
+#[test]
+fn a_page_of_keys_has_the_keys_of_a_page_of_records_and_no_values() {
+    for bed in all_beds() {
+        for stage in [Stage::Written, Stage::Compacted] {
+            let database = bed.open();
+            fill(&bed, &database, MANY);
+            let database = reach(&bed, database, stage);
+            let all = database.scan(.., usize::MAX).unwrap().records;
+            let (mut keys, mut next) = (Vec::new(), Some(0));
+            while let Some(position) = next {
+                let page = database.scan(position.., ScanLimit::keys(300)).unwrap();
+                assert!(page.records.iter().all(|record| record.value.is_empty()), "{bed}, {stage:?}");
+                keys.extend(page.records.into_iter().map(|record| record.key));
+                next = page.next;
+            }
+            assert!(keys.iter().eq(all.iter().map(|record| &record.key)), "{bed}, {stage:?}");
         }
     }
 }

@@ -26,9 +26,9 @@ fn copy_rows(
     flags: &mut [u8],
 ) -> siltstone::Result<Result<(), usize>> {
     let mut copied = Ok(());
-    handle.get_many_with(keys, |number, value| {
-        flags[number] = u8::from(value.is_some());
-        match (value, rows.get_mut(number * width..(number + 1) * width)) {
+    handle.get_many_with(keys, |number, found| {
+        flags[number] = u8::from(found.is_some());
+        match (found.map(|found| found.value), rows.get_mut(number * width..(number + 1) * width)) {
             (Some(value), Some(row)) if value.len() == row.len() => row.copy_from_slice(value),
             (Some(value), _) => copied = copied.and(Err(value.len())),
             (None, _) => {}
