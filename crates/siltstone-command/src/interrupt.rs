@@ -38,6 +38,19 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Installs the signal handlers for Ctrl-C and SIGTERM, and one for SIGHUP that sets the returned flag. For servers,
+    /// before any other call of [`listen`](Interrupt::listen).
+    pub fn listen_besides_hangup() -> anyhow::Result<(Interrupt, Arc<AtomicBool>)> {
+        let hangup = Arc::new(AtomicBool::new(false));
+        flag::register(SIGHUP, hangup.clone()).context("cannot listen for SIGHUP")?;
+        let mut listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
+        let interrupt = Interrupt::default();
+        let signals: Vec<_> = heard().into_iter().filter(|signal| *signal != SIGHUP).collect();
+        interrupt.install(&signals).context("cannot listen for Ctrl-C")?;
+        *listening = Some(interrupt.clone());
+        Ok((interrupt, hangup))
+    }
+
     fn install(&self, signals: &[c_int]) -> io::Result<()> {
         let mut arriving = Signals::new(signals)?;
         let (handle, raised) = (arriving.handle(), self.clone());

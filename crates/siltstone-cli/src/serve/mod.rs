@@ -1,11 +1,13 @@
 //! `siltstone serve`: servers, one file for each protocol.
 
+mod data;
 mod mica;
 
 use crate::outcome::{Result, help};
 use clap::{Args, Subcommand};
 
 const EXAMPLES: &str = "
+  siltstone serve data /var/lib/siltstone --redis 127.0.0.1:6379
   siltstone serve mica --listen 127.0.0.1:11411 --memory 1GiB";
 
 /// Serve over a network
@@ -18,11 +20,13 @@ pub struct ServeArgs {
 
 #[derive(Subcommand)]
 enum What {
+    Data(Box<data::DataArgs>),
     Mica(mica::MicaArgs),
 }
 
 pub fn run(args: ServeArgs) -> Result {
     match args.what {
+        What::Data(args) => data::run(&args),
         What::Mica(args) => mica::run(&args),
     }
 }

@@ -1,0 +1,170 @@
+//! `siltstone serve data`: databases and dictionaries for the clients of Redis.
+
+use crate::interrupt::Interrupt;
+use crate::open::Creation;
+use crate::outcome::{Outcome, Result, help, wrong_usage};
+use crate::quantity::{parse_bytes, parse_whole};
+use anyhow::{Context, anyhow};
+use clap::Args;
+use serde_json::json;
+use siltstone::{Access, Builder, Database, Dictionary, Durability, Resources};
+use siltstone_bench::named::by_name;
+use siltstone_bench::tuning::SettingArgs;
+use siltstone_command::outcome::complain;
+use siltstone_server::{
+    DATABASES, DatabaseStore, Limits, Mount, OpenStore, PlacesSettings, Server, ServerSettings, Store,
+    ValueForm,
+};
+use std::io::{Write, stdout};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const EXAMPLES: &str = "
+  siltstone serve data /var/lib/siltstone
+  siltstone serve data --mount 0=features.dict --redis 127.0.0.1:6380
+  siltstone serve data cache --engine mica --memory 4GiB --redis 0.0.0.0:6379 --password-file secret";
+
+/// The maximum time until a signal is noticed.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Serve databases and dictionaries to the clients of Redis, until Ctrl-C or SIGTERM
+///
+/// SIGHUP opens the files of dictionaries again: rename a new file over the old one first. docs/SERVER.md lists the
+/// commands.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct DataArgs {
+    /// Directory of the databases 0 to 15, which are created when they are first written to
+    #[arg(value_name = "DIR", required_unless_present = "mounts")]
+    directory: Option<PathBuf>,
+    /// A database or a dictionary file at a number from 0 to 15 (repeatable)
+    #[arg(long = "mount", value_name = "NUMBER=PATH", value_parser = parse_mount)]
+    mounts: Vec<Mount>,
+    /// Address of Redis's protocol; with port 0 the system chooses one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6379")]
+    redis: SocketAddr,
+    /// File whose first line is the password that clients need
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_PASSWORD_FILE")]
+    password_file: Option<PathBuf>,
+    /// Allow an address that other machines reach, without a password
+    #[arg(long)]
+    unprotected: bool,
+    /// Threads that execute commands [default: one per processor, at most 8]
+    #[arg(long, value_parser = parse_whole::<usize>)]
+    workers: Option<usize>,
+    /// Threads for commands that may wait for the device, and for those that may take long, such as KEYS
+    #[arg(long, default_value_t = 4, value_parser = parse_whole::<usize>)]
+    helpers: usize,
+    /// Threads for background work of all databases
+    #[arg(long, default_value_t = 2, value_parser = parse_whole::<usize>)]
+    background_threads: usize,
+    /// Memory of all databases together
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<f64>,
+    /// What a write survives when it is acknowledged: buffered nothing, written the end of the process, synced a power loss
+    #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
+    durability: Durability,
+    /// The number of connections
+    #[arg(long, default_value_t = Limits::default().connections_max, value_parser = parse_whole::<usize>)]
+    connections_max: usize,
+    /// How files are read and written
+    #[arg(long, default_value = Access::default().name(), value_parser = by_name::<Access>())]
+    access: Access,
+    #[command(flatten)]
+    creation: Creation,
+    #[command(flatten)]
+    settings: SettingArgs,
+    /// Print lines of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_mount(text: &str) -> std::result::Result<Mount, String> {
+    let parsed = text.split_once('=').and_then(|(number, path)| Some((number.parse().ok()?, path)));
+    match parsed {
+        Some((number, path)) if number < DATABASES && !path.is_empty() => {
+            Ok(Mount { number, path: path.into() })
+        }
+        _ => Err("expected NUMBER=PATH with a number from 0 to 15, such as 0=features.dict".to_owned()),
+    }
+}
+
+impl DataArgs {
+    fn settings(&self) -> anyhow::Result<ServerSettings> {
+        let password = self.password_file.as_deref().map(read_password).transpose()?;
+        let workers = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
+        let dictionary = Dictionary::options().access(self.access);
+        Ok(ServerSettings {
+            address: self.redis,
+            workers: self.workers.unwrap_or(workers),
+            helpers: self.helpers,
+            password,
+            unprotected: self.unprotected,
+            durability: self.durability,
+            limits: Limits { connections_max: self.connections_max, ..Limits::default() },
+            places: PlacesSettings {
+                directory: self.directory.clone(),
+                mounts: self.mounts.clone(),
+                open: self.opener()?,
+                dictionary,
+                // A byte for the type would be one more than the fixed length.
+                are_values_typed: self.creation.fixed.is_none(),
+            },
+        })
+    }
+
+    /// Returns what opens a database: all of them share threads and memory.
+    fn opener(&self) -> siltstone::Result<Box<OpenStore>> {
+        let mut resources = Resources::new(DATABASES, self.background_threads)?;
+        if let Some(bytes) = self.memory {
+            resources = resources.memory_budget(bytes as u64);
+        }
+        let (creation, settings) = (self.creation.clone(), self.settings.clone());
+        let (access, durability) = (self.access, self.durability);
+        Ok(Box::new(move |path: &Path, form: ValueForm| {
+            let builder: Builder = settings.apply(Database::builder(path)).access(access);
+            // The server syncs itself, once for all connections that wait.
+            let builder = builder.durability(durability.min(Durability::Written));
+            let database = creation.apply(builder).resources(&resources).open()?;
+            Ok(Arc::new(DatabaseStore::new(database, form)) as Arc<dyn Store>)
+        }))
+    }
+}
+
+/// Returns the first line of a file.
+fn read_password(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(wrong_usage(format_args!(
+            "{}: the first line is empty; write the password there",
+            path.display()
+        ))),
+    }
+}
+
+pub fn run(args: &DataArgs) -> Result {
+    let (interrupt, hangup) = Interrupt::listen_besides_hangup()?;
+    let server = Server::start(args.settings()?).map_err(|error| anyhow!(error))?;
+    let mut out = stdout().lock();
+    match args.json {
+        true => writeln!(out, "{}", json!({ "redis": server.address().to_string() }))?,
+        false => writeln!(out, "serving Redis's protocol at {}; Ctrl-C stops", server.address())?,
+    }
+    out.flush()?;
+    while !interrupt.is_raised() {
+        std::thread::park_timeout(LOOK_INTERVAL);
+        if hangup.swap(false, Relaxed) {
+            // What cannot be opened stays as it is, and the server goes on with it.
+            match server.reload() {
+                Ok(reloaded) => complain(format_args!("reloaded {reloaded} dictionaries")),
+                Err(error) => complain(format_args!("not reloaded: {error}")),
+            }
+        }
+    }
+    server.stop().map_err(|error| anyhow!(error))?;
+    Ok(Outcome::Done)
+}

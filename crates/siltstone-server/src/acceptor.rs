@@ -1,0 +1,119 @@
+//! The thread that accepts connections, and gives them to the workers in turn.
+
+use crate::command::{Client, Context, Counters};
+use crate::failure::Failure;
+use crate::protocol::{Reply, Version};
+use crate::worker::{Mailbox, Message};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+
+const LISTENER: Token = Token(0);
+const STOP: Token = Token(1);
+
+/// How long the thread waits after the system has refused to accept, such as for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts connections.
+pub struct Acceptor {
+    poll: Poll,
+    listener: TcpListener,
+    context: Arc<Context>,
+    workers: Vec<Arc<Mailbox>>,
+    is_stopping: Arc<AtomicBool>,
+    accepted: u64,
+}
+
+/// Ends an acceptor.
+pub struct StopAcceptor {
+    is_stopping: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl StopAcceptor {
+    /// Ends the acceptor's thread, which closes its socket.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Relaxed);
+        // It fails only for a thread that has ended.
+        let _ = self.waker.wake();
+    }
+}
+
+impl Acceptor {
+    /// Accepts for these workers, of which there is at least one.
+    pub fn new(
+        mut listener: TcpListener,
+        context: Arc<Context>,
+        workers: Vec<Arc<Mailbox>>,
+    ) -> io::Result<(Acceptor, StopAcceptor)> {
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Waker::new(poll.registry(), STOP)?;
+        let is_stopping: Arc<AtomicBool> = Arc::default();
+        let stop = StopAcceptor { is_stopping: is_stopping.clone(), waker };
+        Ok((Acceptor { poll, listener, context, workers, is_stopping, accepted: 0 }, stop))
+    }
+
+    /// Accepts until it is stopped.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(16);
+        let mut patience = None;
+        while !self.is_stopping.load(Relaxed) {
+            match self.poll.poll(&mut events, patience) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                outcome => outcome?,
+            }
+            patience = None;
+            loop {
+                match self.listener.accept() {
+                    Ok((socket, peer)) => self.take(socket, peer),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    // The connection may have ended already. A shortage of descriptors lasts longer.
+                    Err(_) => {
+                        patience = Some(PAUSE);
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, mut socket: TcpStream, peer: SocketAddr) {
+        let counters = &self.context.counters;
+        if counters.open_connections.load(Relaxed) >= self.context.limits.connections_max as u64 {
+            Counters::add(&counters.rejected_connections, 1);
+            let mut out = Vec::new();
+            let failure = Failure::new("ERR max number of clients reached");
+            Reply::new(&mut out, Version::Resp2).error(failure.message());
+            // A client that has gone does not need it.
+            let _ = socket.write(&out);
+            return;
+        }
+        // Without it small replies would wait for the acknowledgements of the last ones.
+        let _ = socket.set_nodelay(true);
+        Counters::add(&counters.connections, 1);
+        Counters::add(&counters.open_connections, 1);
+        self.accepted += 1;
+        let client = Client {
+            id: self.accepted,
+            database: 0,
+            version: Version::Resp2,
+            name: Vec::new(),
+            library: Default::default(),
+            is_authenticated: self.context.password.is_none(),
+            is_closing: false,
+            peer: Some(peer),
+            since: SystemTime::now(),
+            transaction: None,
+            watched: Vec::new(),
+        };
+        let worker = &self.workers[self.accepted as usize % self.workers.len()];
+        worker.send(Message::Connected(Box::new(socket), Box::new(client)));
+    }
+}

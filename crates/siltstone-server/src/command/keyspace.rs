@@ -1,0 +1,180 @@
+//! Commands that may read the whole store, or load one. A helper thread executes them; only their connection waits.
+
+use super::arguments::{integer, is};
+use super::context::Context;
+use super::pattern;
+use crate::failure::{Failure, Outcome};
+use crate::protocol::Reply;
+use crate::store::{DATABASES, Store, ValueType};
+
+/// The number of keys of a page that KEYS reads.
+const KEYS_PER_PAGE: usize = 1024;
+
+/// The largest number of keys of a page that SCAN reads, whatever COUNT says.
+const COUNT_MAX: usize = 100_000;
+
+/// A call of such a command.
+pub struct SlowCall<'a> {
+    /// All words; the first one is the name of the command.
+    pub words: &'a [&'a [u8]],
+    /// The number of the selected database.
+    pub database: usize,
+    /// The selected store; `None` if it does not exist yet.
+    pub store: Option<&'a dyn Store>,
+    /// The server.
+    pub context: &'a Context,
+    /// Returns whether the client has gone or the server stops, so that nobody waits for the reply.
+    pub is_cancelled: &'a dyn Fn() -> bool,
+}
+
+impl SlowCall<'_> {
+    fn check_cancelled(&self) -> Outcome {
+        if (self.is_cancelled)() { Err(Failure::new("ERR the server stops")) } else { Ok(()) }
+    }
+}
+
+pub fn dbsize(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let count = call.store.map_or(Ok(0), |store| Ok::<_, Failure>(store.count()?.keys))?;
+    reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+pub fn random_key(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let key = call.store.map_or(Ok(None), Store::random_key)?;
+    reply.optional(key.as_deref());
+    Ok(())
+}
+
+pub fn keys(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let wanted = call.words[1];
+    let (mut found, mut bytes, mut next) = (Vec::new(), 0, call.store.map(|_| 0));
+    while let (Some(position), Some(store)) = (next, call.store) {
+        call.check_cancelled()?;
+        let page = store.keys(position, KEYS_PER_PAGE)?;
+        next = page.next;
+        for key in page.keys {
+            if pattern::matches(wanted, &key) {
+                bytes += key.len() + size_of::<Vec<u8>>();
+                found.push(key);
+            }
+        }
+        if bytes > call.context.limits.keys_bytes_max {
+            let limit = call.context.limits.keys_bytes_max;
+            return Err(Failure::from(format!(
+                "ERR the keys that match have more than {limit} bytes; read them in pages with SCAN"
+            )));
+        }
+    }
+    reply.array(found.len());
+    found.iter().for_each(|key| reply.bulk(key));
+    Ok(())
+}
+
+pub fn scan(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let cursor = std::str::from_utf8(call.words[1]).ok().and_then(|text| text.parse::<u64>().ok());
+    let position = cursor.ok_or(Failure::new("ERR invalid cursor"))?;
+    let (mut wanted, mut count, mut wanted_type) = (None, 10, None);
+    let mut words = call.words[2..].iter();
+    while let Some(option) = words.next() {
+        let value = words.next().ok_or(Failure::SYNTAX)?;
+        if is(option, "MATCH") {
+            wanted = Some(*value);
+        } else if is(option, "COUNT") {
+            count = integer(value)?;
+            if count < 1 {
+                return Err(Failure::SYNTAX);
+            }
+        } else if is(option, "TYPE") {
+            wanted_type = Some(*value);
+        } else {
+            return Err(Failure::SYNTAX);
+        }
+    }
+    let count = usize::try_from(count).unwrap_or(COUNT_MAX).min(COUNT_MAX);
+    let mut page = call.store.map_or_else(|| Ok(Default::default()), |store| store.keys(position, count))?;
+    if let Some(wanted) = wanted {
+        page.keys.retain(|key| pattern::matches(wanted, key));
+    }
+    if let (Some(wanted), Some(store)) = (wanted_type, call.store) {
+        page.keys = keys_of_type(store, page.keys, wanted)?;
+    }
+    reply.array(2);
+    reply.bulk(page.next.unwrap_or(0).to_string().as_bytes());
+    reply.array(page.keys.len());
+    page.keys.iter().for_each(|key| reply.bulk(key));
+    Ok(())
+}
+
+/// Returns the keys whose values have this type.
+fn keys_of_type(store: &dyn Store, keys: Vec<Vec<u8>>, wanted: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+    let is_wanted = |found: ValueType| is(wanted, found.name());
+    let mut are_wanted = vec![false; keys.len()];
+    let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    store.get_many(&borrowed, &mut |number, found| {
+        are_wanted[number] = found.is_some_and(|entry| is_wanted(entry.value_type));
+    })?;
+    Ok(keys.into_iter().zip(are_wanted).filter(|(_, is_wanted)| *is_wanted).map(|(key, _)| key).collect())
+}
+
+/// SILTSTONE RELOAD opens the files of dictionaries again.
+pub fn siltstone(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match call.words {
+        [_, subcommand] if is(subcommand, "RELOAD") => {
+            reply.integer(call.context.places.reload()? as i64);
+            Ok(())
+        }
+        [_, subcommand, ..] => Err(Failure::subcommand("siltstone", subcommand)),
+        _ => Err(Failure::arity("siltstone")),
+    }
+}
+
+fn check_flush(call: &SlowCall<'_>) -> Outcome {
+    match call.words {
+        [_] => Ok(()),
+        // Both take effect at once, and the files are removed in the background.
+        [_, option] if is(option, "SYNC") || is(option, "ASYNC") => Ok(()),
+        _ => Err(Failure::SYNTAX),
+    }
+}
+
+pub fn flushdb(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    check_flush(call)?;
+    flush(call.context, call.database)?;
+    reply.ok();
+    Ok(())
+}
+
+pub fn flushall(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    check_flush(call)?;
+    for database in (0..DATABASES).filter(|database| call.context.places.is_writable(*database)) {
+        flush(call.context, database)?;
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn flush(context: &Context, database: usize) -> Outcome {
+    // Before and after: a transaction that checks its keys in between sees one of both.
+    context.watches.note_all(database);
+    context.places.flush(database)?;
+    context.watches.note_all(database);
+    Ok(())
+}
+
+/// WAITAOF local replicas timeout: returns when all writes before it survive a power loss.
+pub fn waitaof(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (local, replicas) = (integer(call.words[1])?, integer(call.words[2])?);
+    if !(0..=1).contains(&local) || replicas < 0 {
+        return Err(Failure::new("ERR value is out of range, must be between 0 and 1"));
+    }
+    if integer(call.words[3])? < 0 {
+        return Err(Failure::new("ERR timeout is negative"));
+    }
+    if let Some(store) = call.store {
+        store.sync()?;
+    }
+    reply.array(2);
+    reply.integer(i64::from(call.store.is_none_or(|store| !store.is_in_memory())));
+    reply.integer(0);
+    Ok(())
+}

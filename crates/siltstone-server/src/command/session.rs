@@ -1,0 +1,180 @@
+//! Commands about the connection, and about the server.
+
+use super::arguments::{integer, is};
+use super::context::{Client, Context};
+use crate::failure::{Failure, Outcome};
+use crate::protocol::{Reply, Version};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A call of such a command.
+pub struct SessionCall<'a> {
+    /// All words; the first one is the name of the command.
+    pub words: &'a [&'a [u8]],
+    /// The connection.
+    pub client: &'a mut Client,
+    /// The server.
+    pub context: &'a Context,
+}
+
+/// The version of Redis whose commands the server has.
+pub const REDIS_VERSION: &str = "7.0.15";
+
+pub fn ping(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match call.words {
+        [_] => reply.status("PONG"),
+        [_, text] => reply.bulk(text),
+        _ => return Err(Failure::arity("ping")),
+    }
+    Ok(())
+}
+
+pub fn echo(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply.bulk(call.words[1]);
+    Ok(())
+}
+
+pub fn quit(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    call.client.is_closing = true;
+    reply.ok();
+    Ok(())
+}
+
+pub fn reset(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let client = &mut *call.client;
+    (client.database, client.version) = (0, Version::Resp2);
+    client.name.clear();
+    client.transaction = None;
+    call.context.watches.release(&mut client.watched);
+    client.is_authenticated = call.context.password.is_none();
+    reply.set_version(Version::Resp2);
+    reply.status("RESET");
+    Ok(())
+}
+
+pub fn select(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let number = integer(call.words[1])?;
+    let number = usize::try_from(number).ok().filter(|number| call.context.places.has(*number));
+    call.client.database = number.ok_or(Failure::new("ERR DB index is out of range"))?;
+    reply.ok();
+    Ok(())
+}
+
+pub fn time(_: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    reply.array(2);
+    reply.bulk(since.as_secs().to_string().as_bytes());
+    reply.bulk(since.subsec_micros().to_string().as_bytes());
+    Ok(())
+}
+
+pub fn auth(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let (user, password) = match call.words {
+        [_, password] => {
+            if call.context.password.is_none() {
+                return Err(Failure::new(
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+                ));
+            }
+            (&b"default"[..], *password)
+        }
+        [_, user, password] => (*user, *password),
+        _ => return Err(Failure::SYNTAX),
+    };
+    authenticate(call, user, password)?;
+    reply.ok();
+    Ok(())
+}
+
+fn authenticate(call: &mut SessionCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
+    let is_right = match &call.context.password {
+        // Each byte is compared, so the time says nothing of how many are right.
+        Some(expected) if expected.len() == password.len() => {
+            expected.bytes().zip(password).fold(0, |differences, (one, other)| differences | (one ^ other))
+                == 0
+        }
+        Some(_) => false,
+        None => true,
+    };
+    if user != b"default" || !is_right {
+        return Err(Failure::new("WRONGPASS invalid username-password pair or user is disabled."));
+    }
+    call.client.is_authenticated = true;
+    Ok(())
+}
+
+pub fn hello(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let version = match call.words.get(1) {
+        None => call.client.version,
+        Some(word) => match integer(word) {
+            Ok(2) => Version::Resp2,
+            Ok(3) => Version::Resp3,
+            Ok(_) => return Err(Failure::new("NOPROTO unsupported protocol version")),
+            Err(_) => {
+                return Err(Failure::new("ERR Protocol version is not an integer or out of range"));
+            }
+        },
+    };
+    let (mut words, mut name) = (call.words.get(2..).unwrap_or_default(), None);
+    while let Some((option, rest)) = words.split_first() {
+        words = match rest {
+            [user, password, rest @ ..] if is(option, "AUTH") => {
+                authenticate(call, user, password)?;
+                rest
+            }
+            [stated, rest @ ..] if is(option, "SETNAME") => {
+                check_name(stated)?;
+                name = Some(stated.to_vec());
+                rest
+            }
+            _ => {
+                let shown = String::from_utf8_lossy(option);
+                return Err(Failure::from(format!("ERR Syntax error in HELLO option '{shown}'")));
+            }
+        };
+    }
+    if !call.client.is_authenticated {
+        return Err(Failure::new(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        call.client.name = name;
+    }
+    call.client.version = version;
+    reply.set_version(version);
+    let number = if version == Version::Resp2 { 2 } else { 3 };
+    reply.map(7);
+    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    for (field, value) in [("proto", number), ("id", call.client.id as i64)] {
+        reply.bulk(field.as_bytes());
+        reply.integer(value);
+    }
+    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
+/// Checks the name of a connection, which must fit into the lines of CLIENT LIST.
+pub(super) fn check_name(name: &[u8]) -> Outcome {
+    match name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        true => Ok(()),
+        false => Err(Failure::new("ERR Client names cannot contain spaces, newlines or special characters.")),
+    }
+}
+
+/// WAIT for replicas, of which there are none.
+pub fn wait(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    integer(call.words[1])?;
+    if integer(call.words[2])? < 0 {
+        return Err(Failure::new("ERR timeout is negative"));
+    }
+    reply.integer(0);
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Bits of strings. Bit 0 is the highest bit of the first byte.
+
+use super::{UpdateCall, check_length};
+use crate::command::ReadCall;
+use crate::command::arguments::{byte_range, integer, is};
+use crate::failure::{Failure, Outcome};
+use crate::protocol::Reply;
+use crate::store::NewValue;
+use std::ops::Range;
+
+const NOT_AN_OFFSET: Failure = Failure::new("ERR bit offset is not an integer or out of range");
+
+/// Parses the number of a bit.
+pub(super) fn offset(word: &[u8]) -> Result<u64, Failure> {
+    let offset = integer(word).ok().and_then(|number| u64::try_from(number).ok()).ok_or(NOT_AN_OFFSET)?;
+    check_length((offset / 8) as usize + 1).map_err(|_| NOT_AN_OFFSET)?;
+    Ok(offset)
+}
+
+fn bit(value: &[u8], offset: u64) -> bool {
+    value.get((offset / 8) as usize).is_some_and(|byte| byte >> (7 - offset % 8) & 1 == 1)
+}
+
+pub fn setbit(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let offset = offset(call.words[2])?;
+    let is_set = match call.words[3] {
+        b"0" => false,
+        b"1" => true,
+        _ => return Err(Failure::new("ERR bit is not an integer or out of range")),
+    };
+    let mut value = call.string(0)?.unwrap_or_default().to_vec();
+    let before = bit(&value, offset);
+    let byte = (offset / 8) as usize;
+    value.resize(value.len().max(byte + 1), 0);
+    let mask = 1 << (7 - offset % 8);
+    if is_set {
+        value[byte] |= mask;
+    } else {
+        value[byte] &= !mask;
+    }
+    call.put_string(0, value)?;
+    reply.integer(i64::from(before));
+    Ok(())
+}
+
+pub fn getbit(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let offset = offset(call.words[2])?;
+    reply.integer(i64::from(bit(call.string()?.unwrap_or_default(), offset)));
+    Ok(())
+}
+
+/// Returns the bits that `[start end [BYTE|BIT]]` names in a value.
+fn bit_range(words: &[&[u8]], value: &[u8]) -> Result<Range<u64>, Failure> {
+    let (start, end) = (integer(words[0])?, integer(words[1])?);
+    match words.get(2) {
+        Some(unit) if is(unit, "BIT") => {
+            let bits = byte_range(start, end, value.len() * 8);
+            Ok(bits.start as u64..bits.end as u64)
+        }
+        Some(unit) if !is(unit, "BYTE") => Err(Failure::SYNTAX),
+        _ => {
+            let bytes = byte_range(start, end, value.len());
+            Ok(bytes.start as u64 * 8..bytes.end as u64 * 8)
+        }
+    }
+}
+
+pub fn bitcount(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let value = call.string()?.unwrap_or_default();
+    let bits = match call.words.len() {
+        2 => 0..value.len() as u64 * 8,
+        4 | 5 => bit_range(&call.words[2..], value)?,
+        _ => return Err(Failure::SYNTAX),
+    };
+    reply.integer(count(value, bits) as i64);
+    Ok(())
+}
+
+fn count(value: &[u8], bits: Range<u64>) -> u64 {
+    let (mut at, mut ones) = (bits.start, 0);
+    while at < bits.end {
+        if at.is_multiple_of(8) && bits.end - at >= 8 {
+            ones += u64::from(value[(at / 8) as usize].count_ones());
+            at += 8;
+        } else {
+            ones += u64::from(bit(value, at));
+            at += 1;
+        }
+    }
+    ones
+}
+
+pub fn bitpos(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let wanted = match integer(call.words[2])? {
+        0 => false,
+        1 => true,
+        _ => return Err(Failure::new("ERR The bit argument must be 1 or 0.")),
+    };
+    let value = call.string()?;
+    let words = &call.words[3..];
+    let value_or_empty = value.unwrap_or_default();
+    let bits = match words {
+        [] => 0..value_or_empty.len() as u64 * 8,
+        [start] => bit_range(&[start, b"-1"], value_or_empty)?,
+        [_, _] | [_, _, _] => bit_range(words, value_or_empty)?,
+        _ => return Err(Failure::SYNTAX),
+    };
+    // Without an end, zeros follow the value.
+    let ends_nowhere = words.len() < 2;
+    reply.integer(match value {
+        None => {
+            if wanted {
+                -1
+            } else {
+                0
+            }
+        }
+        Some(value) => match position(value, bits.clone(), wanted) {
+            Some(at) => at as i64,
+            None if !wanted && ends_nowhere && !bits.is_empty() => bits.end as i64,
+            None => -1,
+        },
+    });
+    Ok(())
+}
+
+fn position(value: &[u8], bits: Range<u64>, wanted: bool) -> Option<u64> {
+    let without = if wanted { 0 } else { u8::MAX };
+    let mut at = bits.start;
+    while at < bits.end {
+        if at.is_multiple_of(8) && bits.end - at >= 8 && value[(at / 8) as usize] == without {
+            at += 8;
+        } else if bit(value, at) == wanted {
+            return Some(at);
+        } else {
+            at += 1;
+        }
+    }
+    None
+}
+
+/// BITOP operation destination sources: the keys are the destination and the sources.
+pub fn bitop(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let operation = call.words[1];
+    let sources = (1..call.keys.len()).map(|key| call.string(key).map(Option::unwrap_or_default));
+    let sources: Vec<&[u8]> = sources.collect::<Result<_, _>>()?;
+    let length = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+    let byte = |source: &&[u8], at: usize| source.get(at).copied().unwrap_or(0);
+    let combine = |combine: fn(u8, u8) -> u8| -> Vec<u8> {
+        let bytes = |at: usize| sources.iter().map(|source| byte(source, at)).reduce(combine);
+        (0..length).map(|at| bytes(at).unwrap_or(0)).collect()
+    };
+    let result = if is(operation, "AND") {
+        combine(|one, other| one & other)
+    } else if is(operation, "OR") {
+        combine(|one, other| one | other)
+    } else if is(operation, "XOR") {
+        combine(|one, other| one ^ other)
+    } else if is(operation, "NOT") {
+        let [source] = sources[..] else {
+            return Err(Failure::new("ERR BITOP NOT must be called with a single source key."));
+        };
+        source.iter().map(|byte| !byte).collect()
+    } else {
+        return Err(Failure::SYNTAX);
+    };
+    if result.is_empty() {
+        call.state(0).delete();
+    } else {
+        call.put(0, NewValue::string(result))?;
+    }
+    reply.integer(length as i64);
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Why a command failed, in Redis's words where Redis has the same failure.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// An error reply: its code and what is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure(Cow<'static, str>);
+
+impl Failure {
+    /// The words of the command are not those of its grammar.
+    pub const SYNTAX: Failure = Failure::new("ERR syntax error");
+    /// A word is no number, or one that is too large.
+    pub const NOT_AN_INTEGER: Failure = Failure::new("ERR value is not an integer or out of range");
+    /// The value of the key has a type that the command is not for.
+    pub const WRONG_TYPE: Failure =
+        Failure::new("WRONGTYPE Operation against a key holding the wrong kind of value");
+    /// The database is a dictionary, or was opened read-only.
+    pub const READ_ONLY: Failure = Failure::new(
+        "READONLY You can't write against a read only dictionary; build a new file, and reload it",
+    );
+    /// No password was given yet.
+    pub const NO_AUTHENTICATION: Failure = Failure::new("NOAUTH Authentication required.");
+
+    /// Makes a failure of a code and text.
+    pub const fn new(text: &'static str) -> Failure {
+        Failure(Cow::Borrowed(text))
+    }
+
+    /// The number of words is wrong.
+    pub fn arity(command: &str) -> Failure {
+        Failure::from(format!("ERR wrong number of arguments for '{command}' command"))
+    }
+
+    /// The command has no such subcommand.
+    pub fn subcommand(command: &str, subcommand: &[u8]) -> Failure {
+        let shown = String::from_utf8_lossy(&subcommand[..subcommand.len().min(128)]).into_owned();
+        Failure::from(format!("ERR unknown subcommand '{shown}'. Try {} HELP.", command.to_uppercase()))
+    }
+
+    /// Returns the error reply.
+    pub fn message(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure(Cow::Owned(text))
+    }
+}
+
+impl From<siltstone::Error> for Failure {
+    fn from(error: siltstone::Error) -> Failure {
+        match error {
+            siltstone::Error::ReadOnly => Failure::READ_ONLY,
+            error => Failure::from(format!("ERR {error}")),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+/// The result of a command that has written its reply.
+pub type Outcome = Result<(), Failure>;

@@ -1,0 +1,69 @@
+//! A server of databases and dictionaries, for the clients of Redis.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! use siltstone::{Database, Dictionary, Durability};
+//! use siltstone_server::{DatabaseStore, Limits, Mount, PlacesSettings, Server, ServerSettings};
+//! use std::io::{Read, Write};
+//! use std::net::TcpStream;
+//! use std::sync::Arc;
+//!
+//! let path = directory.path().join("capitals.dict");
+//! Dictionary::builder().build(&path, [("France", "Paris"), ("Peru", "Lima")])?;
+//! let server = Server::start(ServerSettings {
+//!     address: "127.0.0.1:0".parse()?,
+//!     workers: 1,
+//!     helpers: 1,
+//!     password: None,
+//!     unprotected: false,
+//!     durability: Durability::Written,
+//!     limits: Limits::default(),
+//!     places: PlacesSettings {
+//!         directory: None,
+//!         mounts: vec![Mount { number: 0, path }],
+//!         open: Box::new(|path, form| Ok(Arc::new(DatabaseStore::new(Database::open(path)?, form)))),
+//!         dictionary: Dictionary::options(),
+//!         are_values_typed: true,
+//!     },
+//! })?;
+//! let mut client = TcpStream::connect(server.address())?;
+//! client.write_all(b"GET Peru\r\n")?;
+//! let mut reply = [0; 10];
+//! client.read_exact(&mut reply)?;
+//! assert_eq!(&reply, b"$4\r\nLima\r\n");
+//! server.stop()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Each module knows those above it only:
+//!
+//! | module | contents |
+//! |---|---|
+//! | `protocol` | requests and replies as bytes |
+//! | `failure` | error replies |
+//! | `store` | databases, dictionaries, and a map in memory |
+//! | `command` | what the commands mean, over a `store` |
+//! | `connection` | a socket with its buffers, and the runs of its requests |
+//! | `worker` | threads that serve connections in turns |
+//! | `server` | starts and stops the threads |
+
+mod acceptor;
+mod command;
+mod connection;
+mod error;
+mod failure;
+pub mod protocol;
+mod server;
+mod store;
+mod worker;
+
+pub use command::Limits;
+pub use error::ServerError;
+pub use failure::Failure;
+pub use server::{Server, ServerSettings};
+pub use store::{
+    Act, DATABASES, DatabaseStore, DictionaryStore, Entry, KeyCount, KeyPage, KeyState, MapStore, Mount,
+    NewValue, OpenStore, PlacesSettings, Show, Store, StoreInfo, ValueForm, ValueType,
+};

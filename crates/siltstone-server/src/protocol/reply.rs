@@ -1,0 +1,144 @@
+//! Replies: values of RESP 2 and 3 as bytes.
+
+/// The version of the protocol that a client has chosen by HELLO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// RESP 2, before HELLO.
+    #[default]
+    Resp2,
+    /// RESP 3, which has maps, sets, numbers with a fraction, booleans and one null.
+    Resp3,
+}
+
+/// Appends a reply to the output of a connection. What RESP 2 lacks is written as Redis does it there.
+pub struct Reply<'a> {
+    out: &'a mut Vec<u8>,
+    version: Version,
+}
+
+impl<'a> Reply<'a> {
+    /// Appends to `out`.
+    pub fn new(out: &'a mut Vec<u8>, version: Version) -> Reply<'a> {
+        Reply { out, version }
+    }
+
+    /// Returns the version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Changes the version, from this reply on.
+    pub fn set_version(&mut self, version: Version) {
+        self.version = version;
+    }
+
+    /// Returns the length of the output, for [`truncate`](Self::truncate).
+    pub fn length(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Removes what was appended after this length.
+    pub fn truncate(&mut self, length: usize) {
+        self.out.truncate(length);
+    }
+
+    /// A status, such as `OK`.
+    pub fn status(&mut self, status: &str) {
+        self.line(b'+', status.as_bytes());
+    }
+
+    /// `OK`.
+    pub fn ok(&mut self) {
+        self.status("OK");
+    }
+
+    /// An error: its code, and what is wrong.
+    pub fn error(&mut self, message: &str) {
+        self.out.push(b'-');
+        // A line break would end the reply.
+        self.out.extend(message.bytes().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A whole number.
+    pub fn integer(&mut self, number: i64) {
+        self.number(b':', number);
+    }
+
+    /// A string.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.number(b'$', bytes.len() as i64);
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Text for people.
+    pub fn text(&mut self, text: &str) {
+        match self.version {
+            Version::Resp2 => self.bulk(text.as_bytes()),
+            Version::Resp3 => {
+                self.number(b'=', text.len() as i64 + 4);
+                self.out.extend_from_slice(b"txt:");
+                self.out.extend_from_slice(text.as_bytes());
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// No value.
+    pub fn null(&mut self) {
+        self.out.extend_from_slice(match self.version {
+            Version::Resp2 => b"$-1\r\n",
+            Version::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// No array.
+    pub fn null_array(&mut self) {
+        self.out.extend_from_slice(match self.version {
+            Version::Resp2 => b"*-1\r\n",
+            Version::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// A value, or none.
+    pub fn optional(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// The beginning of an array of so many replies.
+    pub fn array(&mut self, length: usize) {
+        self.number(b'*', length as i64);
+    }
+
+    /// The beginning of a map of so many pairs of replies.
+    pub fn map(&mut self, pairs: usize) {
+        match self.version {
+            Version::Resp2 => self.number(b'*', 2 * pairs as i64),
+            Version::Resp3 => self.number(b'%', pairs as i64),
+        }
+    }
+
+    /// The beginning of a set of so many replies.
+    pub fn set(&mut self, length: usize) {
+        match self.version {
+            Version::Resp2 => self.array(length),
+            Version::Resp3 => self.number(b'~', length as i64),
+        }
+    }
+
+    fn number(&mut self, kind: u8, number: i64) {
+        self.out.push(kind);
+        self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.push(kind);
+        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(b"\r\n");
+    }
+}

@@ -1,0 +1,154 @@
+//! A server: its threads and its sockets.
+
+use crate::acceptor::{Acceptor, StopAcceptor};
+use crate::command::{Context, Counters, Limits, Watches};
+use crate::error::ServerError;
+use crate::store::{Places, PlacesSettings};
+use crate::worker::{Helpers, Mailbox, Message, Worker};
+use mio::net::TcpListener;
+use siltstone::Durability;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+/// The most threads of a kind.
+const THREADS_MAX: usize = 256;
+
+/// The settings of a server.
+pub struct ServerSettings {
+    /// The address of Redis's protocol. With port 0 the system chooses one.
+    pub address: SocketAddr,
+    /// The number of threads that execute commands, 1 to 256.
+    pub workers: usize,
+    /// The number of threads for commands that may take long, 1 to 256.
+    pub helpers: usize,
+    /// The password that connections need, if any.
+    pub password: Option<String>,
+    /// Allows an address that other machines reach, without a password.
+    pub unprotected: bool,
+    /// What a write survives when it is acknowledged.
+    pub durability: Durability,
+    /// The limits of connections.
+    pub limits: Limits,
+    /// The databases.
+    pub places: PlacesSettings,
+}
+
+/// A server that runs. Dropping it ends its threads without waiting for them; [`stop`](Server::stop) also closes the
+/// databases.
+pub struct Server {
+    context: Arc<Context>,
+    acceptor: StopAcceptor,
+    workers: Vec<Arc<Mailbox>>,
+    helpers: Arc<Helpers>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    helper_threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Opens the databases, and starts to listen.
+    ///
+    /// # Errors
+    /// [`ServerError::Setting`] for numbers of threads outside of their limits, [`ServerError::Unprotected`],
+    /// [`ServerError::Listen`], errors of opening a database, and of the system.
+    pub fn start(settings: ServerSettings) -> Result<Server, ServerError> {
+        for (name, threads) in [("workers", settings.workers), ("helpers", settings.helpers)] {
+            if !(1..=THREADS_MAX).contains(&threads) {
+                let problem = format!("{threads} is not 1 to {THREADS_MAX}; use about one per processor");
+                return Err(ServerError::Setting { name, problem });
+            }
+        }
+        let address = settings.address;
+        if !address.ip().is_loopback() && settings.password.is_none() && !settings.unprotected {
+            return Err(ServerError::Unprotected { address });
+        }
+        // Before the databases are opened, which may take long: an address that is in use is seen at once. Clients
+        // that connect meanwhile wait.
+        let refused = |source| ServerError::Listen { address, source };
+        let listener = TcpListener::bind(address).map_err(refused)?;
+        let context = Arc::new(Context {
+            places: Places::open(settings.places)?,
+            limits: settings.limits,
+            password: settings.password,
+            workers: settings.workers,
+            address: listener.local_addr().map_err(refused)?,
+            counters: Counters::default(),
+            watches: Watches::default(),
+            durability: settings.durability,
+            started: Instant::now(),
+            run: RandomState::new().hash_one(0),
+        });
+        Server::start_threads(context, listener, settings.helpers)
+    }
+
+    fn start_threads(
+        context: Arc<Context>,
+        listener: TcpListener,
+        helpers: usize,
+    ) -> Result<Server, ServerError> {
+        let failed = ServerError::of_system;
+        let (helpers, helper_threads) =
+            Helpers::start(context.clone(), helpers).map_err(failed("cannot start a thread"))?;
+        let (mut workers, mut threads) = (Vec::new(), Vec::new());
+        for number in 0..context.workers {
+            let (worker, mailbox) = Worker::new(context.clone(), helpers.clone())
+                .map_err(failed("cannot make a queue of events"))?;
+            let thread = thread::Builder::new().name(format!("worker {number}"));
+            threads.push(thread.spawn(move || worker.run()).map_err(failed("cannot start a thread"))?);
+            workers.push(mailbox);
+        }
+        let (acceptor, stop) = Acceptor::new(listener, context.clone(), workers.clone())
+            .map_err(failed("cannot make a queue of events"))?;
+        let thread = thread::Builder::new().name("acceptor".to_owned());
+        threads.push(thread.spawn(move || acceptor.run()).map_err(failed("cannot start a thread"))?);
+        Ok(Server { context, acceptor: stop, workers, helpers, threads, helper_threads })
+    }
+
+    /// Returns the address that clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.context.address
+    }
+
+    /// Opens the files of all dictionaries again. Requests that run keep the old ones. Returns their number.
+    ///
+    /// # Errors
+    /// Those of opening a dictionary. That one and the following ones are as they were.
+    pub fn reload(&self) -> Result<usize, ServerError> {
+        Ok(self.context.places.reload()?)
+    }
+
+    /// Accepts no more connections and no more requests, sends the replies of those that were executed, and makes
+    /// everything durable.
+    ///
+    /// # Errors
+    /// Errors of closing a database, and of a thread that failed.
+    pub fn stop(mut self) -> Result<(), ServerError> {
+        self.end_threads();
+        let mut outcome = Ok(());
+        for thread in std::mem::take(&mut self.threads) {
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")));
+            outcome = outcome.and(ended.map_err(ServerError::of_system("a worker failed")));
+        }
+        for thread in std::mem::take(&mut self.helper_threads) {
+            // A panic of a helper thread has lost a reply, and nothing else.
+            let _ = thread.join();
+        }
+        self.context.places.close()?;
+        outcome
+    }
+
+    fn end_threads(&self) {
+        self.acceptor.stop();
+        self.workers.iter().for_each(|worker| worker.send(Message::Stop));
+        self.helpers.stop();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end_threads();
+    }
+}

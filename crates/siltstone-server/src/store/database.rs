@@ -1,0 +1,202 @@
+//! A database of the library as a store.
+
+use super::{
+    Act, Entry, KeyCount, KeyPage, KeyState, NewValue, Show, Store, StoreInfo, ValueForm, ValueType,
+};
+use crate::failure::{Failure, Outcome};
+use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
+use siltstone::{Batch, Bytes, Change, Database, Error, Found, NEVER, ScanLimit, Shape};
+
+/// About how many keys are counted exactly.
+const COUNTED_KEYS_MAX: u64 = 10_000;
+
+/// A database.
+pub struct DatabaseStore {
+    database: Database,
+    shape: Shape,
+    form: ValueForm,
+    is_persistent: bool,
+}
+
+impl DatabaseStore {
+    /// Serves a database, whose values have this form.
+    pub fn new(database: Database, form: ValueForm) -> DatabaseStore {
+        let shape = database.stats().shape;
+        let is_persistent = database.capabilities().persistent;
+        DatabaseStore { database, shape, form, is_persistent }
+    }
+
+    /// Returns whether the database may have this key.
+    fn is_possible(&self, key: &[u8]) -> bool {
+        let least = if self.shape.hashed_keys { HASH_LENGTH_MIN } else { 1 };
+        let is_of_length = self.shape.fixed.is_none_or(|(key_length, _)| key_length == key.len());
+        is_of_length && (least..=KEY_LENGTH_MAX).contains(&key.len())
+    }
+
+    /// Returns why the database cannot have this key.
+    fn refusal(&self, key: &[u8]) -> Failure {
+        let got = key.len();
+        Failure::from(match self.shape.fixed {
+            Some((expected, _)) if expected != got => Error::RecordSize { what: "key", expected, got },
+            _ if self.shape.hashed_keys && got < HASH_LENGTH_MIN => Error::HashLength { got },
+            _ => Error::KeyLength { length: got },
+        })
+    }
+
+    fn entry<'a>(&self, stored: &'a [u8], expires_at_ms: u64) -> Result<Entry<'a>, Failure> {
+        self.form.entry(stored, expires_at_ms).ok_or(UNKNOWN_TYPE)
+    }
+
+    fn state(&self, found: Option<&Found>) -> Result<KeyState, Failure> {
+        let Some(found) = found else { return Ok(KeyState::default()) };
+        let value = self.form.value(&found.value, found.expires_at_ms).ok_or(UNKNOWN_TYPE)?;
+        Ok(KeyState::found(Some(value)))
+    }
+
+    /// Returns a value as it is stored.
+    fn stored(&self, value: &NewValue) -> Result<Bytes, Failure> {
+        match self.form {
+            // Nothing is put in front of it.
+            ValueForm::Plain if value.value_type == ValueType::String => Ok(value.bytes.clone()),
+            form => form.encode(value.value_type, &value.bytes).ok_or(ONLY_STRINGS),
+        }
+    }
+
+    fn check_value(&self, stored: &[u8], expires_at_ms: u64) -> Outcome {
+        let got = stored.len();
+        if let Some((_, expected)) = self.shape.fixed {
+            if expected != got {
+                return Err(Failure::from(Error::RecordSize { what: "value", expected, got }));
+            }
+            if expires_at_ms != NEVER && !self.shape.expiring {
+                return Err(Failure::from(Error::ExpiryUnsupported));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the change that a state makes.
+    fn change(&self, state: &KeyState) -> Result<Change, Failure> {
+        Ok(match state.change() {
+            None => Change::Keep,
+            Some(None) => Change::Delete,
+            Some(Some(value)) => {
+                let (stored, expires_at_ms) = (self.stored(value)?, value.expires_at_ms);
+                self.check_value(&stored, expires_at_ms)?;
+                Change::Put { value: stored, expires_at_ms }
+            }
+        })
+    }
+}
+
+const UNKNOWN_TYPE: Failure =
+    Failure::new("ERR the value has a type that this server does not know; use a newer siltstone");
+const ONLY_STRINGS: Failure = Failure::new(
+    "ERR this database was not created by the server, so its values are strings; use another database for hashes",
+);
+
+impl Store for DatabaseStore {
+    fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), Failure> {
+        let possible = super::possible_keys(keys, |key| self.is_possible(key), show);
+        let mut outcome = Ok(());
+        self.database.get_many_with(&possible.keys, |number, found| {
+            let entry = found.map(|found| self.entry(found.value, found.expires_at_ms)).transpose();
+            match entry {
+                Ok(entry) => show(possible.numbers[number], entry),
+                Err(failure) => outcome = Err(failure),
+            }
+        })?;
+        outcome
+    }
+
+    fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure> {
+        Ok(KeyPage::from(self.database.scan(position.., ScanLimit::keys(keys_max))?))
+    }
+
+    fn random_key(&self) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(self.database.sample(1)?.pop().map(|record| Vec::from(record.key)))
+    }
+
+    fn count(&self) -> Result<KeyCount, Failure> {
+        let keys = self.database.approximate_len()?;
+        match keys <= COUNTED_KEYS_MAX {
+            true => Ok(KeyCount { keys: self.database.len()?, is_exact: true }),
+            false => Ok(KeyCount { keys, is_exact: false }),
+        }
+    }
+
+    fn transact(&self, keys: &[&[u8]], act: &mut Act<'_>) -> Result<(), Failure> {
+        let mut possible = Vec::with_capacity(keys.len());
+        possible.extend((0..keys.len()).filter(|number| self.is_possible(keys[*number])));
+        let of_database: Vec<&[u8]> = possible.iter().map(|number| keys[*number]).collect();
+        let mut failed = None;
+        let outcome = self.database.transact(&of_database, |found, changes| {
+            let mut run = || -> Result<(), Failure> {
+                let mut states: Vec<KeyState> = match possible.len() == keys.len() {
+                    true => Vec::with_capacity(keys.len()),
+                    false => keys.iter().map(|key| KeyState::refused(self.refusal(key))).collect(),
+                };
+                for (at, found) in found.iter().enumerate() {
+                    let state = self.state(found.as_ref())?;
+                    match states.get_mut(possible[at]) {
+                        Some(place) => *place = state,
+                        None => states.push(state),
+                    }
+                }
+                act(&mut states);
+                for (change, number) in changes.iter_mut().zip(&possible) {
+                    *change = self.change(&states[*number])?;
+                }
+                Ok(())
+            };
+            run().map_err(|failure| {
+                failed = Some(failure);
+                Error::Interrupted
+            })
+        });
+        match failed {
+            Some(failure) => Err(failure),
+            None => Ok(outcome?),
+        }
+    }
+
+    fn write(&self, keys: &[&[u8]], act: &mut Act<'_>) -> Result<(), Failure> {
+        let state = |key: &&[u8]| match self.is_possible(key) {
+            true => KeyState::default(),
+            false => KeyState::refused(self.refusal(key)),
+        };
+        let mut states: Vec<KeyState> = keys.iter().map(state).collect();
+        act(&mut states);
+        let mut batch = Batch::new();
+        for (key, state) in keys.iter().zip(&states) {
+            match self.change(state)? {
+                Change::Keep => {}
+                Change::Delete => drop(batch.delete(key)?),
+                Change::Put { value, expires_at_ms } => drop(batch.put_until(key, &value, expires_at_ms)?),
+            }
+        }
+        Ok(self.database.write(&batch)?)
+    }
+
+    fn sync(&self) -> Result<(), Failure> {
+        Ok(self.database.sync()?)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.database.close()
+    }
+
+    fn is_in_memory(&self) -> bool {
+        !self.is_persistent
+    }
+
+    fn about(&self) -> StoreInfo {
+        let stats = self.database.stats();
+        StoreInfo {
+            kind: stats.engine,
+            keys: self.database.approximate_len().unwrap_or_default(),
+            memory_bytes: stats.ram.total_bytes(),
+            is_read_only: false,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What commands read and write: a database, a dictionary, or a map in memory.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `database` | a database of any engine |
+//! | `dictionary` | a dictionary file, which is only read |
+//! | `map` | a map in memory, which the tests of the commands use |
+//! | `state` | a key in a transaction: what was found, and what it becomes |
+//! | `typed` | values with their types as bytes |
+//! | `places` | the databases 0 to 15 of a server, and what is mounted at their numbers |
+
+mod database;
+mod dictionary;
+mod map;
+mod places;
+mod state;
+mod typed;
+
+pub use database::DatabaseStore;
+pub use dictionary::DictionaryStore;
+pub use map::MapStore;
+pub use places::{DATABASES, Mount, OpenStore, Places, PlacesSettings};
+pub use state::{Act, KeyState, NewValue};
+pub use typed::ValueForm;
+
+use crate::failure::Failure;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The expiry time of a value that does not expire.
+pub use siltstone::NEVER;
+
+/// The type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueType {
+    /// Bytes.
+    String,
+    /// Fields with values of their own.
+    Hash,
+}
+
+impl ValueType {
+    /// Returns the name, as TYPE replies it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ValueType::String => "string",
+            ValueType::Hash => "hash",
+        }
+    }
+}
+
+/// A value that exists, and has not expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its type.
+    pub value_type: ValueType,
+    /// Its bytes.
+    pub value: &'a [u8],
+    /// When it expires, in milliseconds since the Unix epoch, or [`NEVER`].
+    pub expires_at_ms: u64,
+}
+
+/// The callback of [`Store::get_many`]: the number of a key, and what was found.
+pub type Show<'a> = dyn FnMut(usize, Option<Entry<'_>>) + 'a;
+
+/// A page of keys.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeyPage {
+    /// The keys.
+    pub keys: Vec<Vec<u8>>,
+    /// Where the next page begins; `None` after the last one. Never 0.
+    pub next: Option<u64>,
+}
+
+impl From<siltstone::ScanPage> for KeyPage {
+    fn from(page: siltstone::ScanPage) -> KeyPage {
+        let keys = page.records.into_iter().map(|record| Vec::from(record.key)).collect();
+        KeyPage { keys, next: page.next }
+    }
+}
+
+/// The keys of a lookup that a store may have, and their numbers.
+struct PossibleKeys<'a> {
+    keys: Vec<&'a [u8]>,
+    numbers: Vec<usize>,
+}
+
+/// Selects the keys that a store may have, and shows that the others are absent.
+fn possible_keys<'a>(
+    keys: &[&'a [u8]],
+    is_possible: impl Fn(&[u8]) -> bool,
+    show: &mut Show<'_>,
+) -> PossibleKeys<'a> {
+    let mut possible =
+        PossibleKeys { keys: Vec::with_capacity(keys.len()), numbers: Vec::with_capacity(keys.len()) };
+    for (number, key) in keys.iter().enumerate() {
+        if is_possible(key) {
+            possible.keys.push(key);
+            possible.numbers.push(number);
+        } else {
+            show(number, None);
+        }
+    }
+    possible
+}
+
+/// A number of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyCount {
+    /// The number.
+    pub keys: u64,
+    /// Whether it is exact. Otherwise it is within 0.6 %.
+    pub is_exact: bool,
+}
+
+/// Records that commands work on. All methods may be called from any thread.
+pub trait Store: Send + Sync {
+    /// Looks up several keys; the reads overlap. Passes each key's number, once and in any order, to `show`. A key that
+    /// the store cannot have is absent.
+    fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), Failure>;
+
+    /// Returns a page of about `keys_max` keys from a position on. 0 is the first position. A key that exists during the
+    /// whole scan is returned exactly once.
+    fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure>;
+
+    /// Returns a key chosen at random, or `None` if there is none.
+    fn random_key(&self) -> Result<Option<Vec<u8>>, Failure>;
+
+    /// Returns the number of keys. May read the whole store if they are few.
+    fn count(&self) -> Result<KeyCount, Failure>;
+
+    /// Reads the keys, calls `act` once with their states, and applies all changes that it makes, or none. No other
+    /// change of these keys happens in between.
+    ///
+    /// # Errors
+    /// Nothing has changed then, and `act` may not have been called.
+    fn transact(&self, keys: &[&[u8]], act: &mut Act<'_>) -> Result<(), Failure>;
+
+    /// Like [`transact`](Store::transact), but reads nothing: `act` gets states without values, and must not look at
+    /// them.
+    fn write(&self, keys: &[&[u8]], act: &mut Act<'_>) -> Result<(), Failure>;
+
+    /// Returns when all that was changed survives a power loss.
+    fn sync(&self) -> Result<(), Failure>;
+
+    /// Makes everything durable. The store accepts no call afterwards.
+    fn close(&self) -> Result<(), siltstone::Error>;
+
+    /// Returns whether lookups never wait for a device.
+    fn is_in_memory(&self) -> bool;
+
+    /// Returns what INFO shows of the store.
+    fn about(&self) -> StoreInfo;
+}
+
+/// What INFO shows of a store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoreInfo {
+    /// The engine, or `dictionary`.
+    pub kind: &'static str,
+    /// About how many keys there are.
+    pub keys: u64,
+    /// The memory that the account has, in bytes.
+    pub memory_bytes: u64,
+    /// Only read.
+    pub is_read_only: bool,
+}
+
+/// Returns whether a record with this expiry time has expired.
+pub fn has_expired(expires_at_ms: u64, now_ms: u64) -> bool {
+    expires_at_ms != NEVER && expires_at_ms <= now_ms
+}
+
+/// Returns the time, in milliseconds since the Unix epoch.
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,270 @@
+//! The databases of a server by number: those below its directory, and what is mounted in place of them.
+
+use super::{DictionaryStore, Store, ValueForm};
+use siltstone::names::{MANIFEST_NAME, VALUES_NAME};
+use siltstone::{Dictionary, DictionaryOptions};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// The number of databases, as frameworks expect it.
+pub const DATABASES: usize = 16;
+
+/// A database or a dictionary at a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// The number, below [`DATABASES`].
+    pub number: usize,
+    /// A directory of a database, or a file of a dictionary.
+    pub path: PathBuf,
+}
+
+/// Opens the database in a directory, whose values have this form, and creates it there if it does not exist.
+pub type OpenStore = dyn Fn(&Path, ValueForm) -> siltstone::Result<Arc<dyn Store>> + Send + Sync;
+
+/// Where the databases of a server are.
+pub struct PlacesSettings {
+    /// The directory of the databases 0 to 15, each in a directory with its number as its name. Without it there are
+    /// only mounts.
+    pub directory: Option<PathBuf>,
+    /// What is in place of them.
+    pub mounts: Vec<Mount>,
+    /// Opens a database.
+    pub open: Box<OpenStore>,
+    /// Opens a dictionary.
+    pub dictionary: DictionaryOptions,
+    /// Whether new databases have values with types. Otherwise, and with fixed lengths, all values are strings.
+    pub are_values_typed: bool,
+}
+
+/// The databases 0 to 15.
+pub struct Places {
+    settings: PlacesSettings,
+    stores: Vec<RwLock<Option<Arc<dyn Store>>>>,
+    /// Held while a database is opened, or replaced.
+    opening: Mutex<()>,
+}
+
+impl Places {
+    /// Opens what is mounted and what exists. The others are created when they are first used.
+    ///
+    /// # Errors
+    /// Those of opening a database or a dictionary; [`siltstone::Error::Setting`] for a number that is too large or
+    /// stated twice.
+    pub fn open(settings: PlacesSettings) -> siltstone::Result<Places> {
+        let refuse = |problem: String| siltstone::Error::Setting { name: "mount", problem };
+        for (at, Mount { number, .. }) in settings.mounts.iter().enumerate() {
+            if *number >= DATABASES {
+                return Err(refuse(format!("{number} is above {}; use a number from 0 on", DATABASES - 1)));
+            }
+            if settings.mounts[..at].iter().any(|other| other.number == *number) {
+                return Err(refuse(format!("{number} has two paths; mount one of them at another number")));
+            }
+        }
+        let stores = (0..DATABASES).map(|_| RwLock::default()).collect();
+        let places = Places { settings, stores, opening: Mutex::default() };
+        for number in 0..DATABASES {
+            let exists = places.directory(number).is_some_and(|directory| directory.exists());
+            if exists || places.mount(number).is_some() {
+                places.open_at(number)?;
+            }
+        }
+        Ok(places)
+    }
+
+    /// Returns the store of a number, if it was used before.
+    pub fn get(&self, number: usize) -> Option<Arc<dyn Store>> {
+        self.stores.get(number)?.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the store of a number, which is created if it does not exist; `None` if the server has no such number.
+    ///
+    /// # Errors
+    /// Those of creating a database.
+    pub fn get_or_create(&self, number: usize) -> siltstone::Result<Option<Arc<dyn Store>>> {
+        match self.get(number) {
+            Some(store) => Ok(Some(store)),
+            None => self.open_at(number),
+        }
+    }
+
+    /// Returns whether there is such a database, or may be.
+    pub fn has(&self, number: usize) -> bool {
+        self.mount(number).is_some() || self.directory(number).is_some()
+    }
+
+    /// Returns whether the database of a number exists, and can be written to.
+    pub fn is_writable(&self, number: usize) -> bool {
+        self.get(number).is_some_and(|store| !store.about().is_read_only)
+    }
+
+    /// Removes all records of a database, at once: an empty database takes its place, and the files of the old one are
+    /// removed in the background.
+    ///
+    /// # Errors
+    /// Those of closing and of opening a database; [`siltstone::Error::ReadOnly`] for a dictionary. After an error the
+    /// database may be closed.
+    pub fn flush(&self, number: usize) -> siltstone::Result<()> {
+        let Some(store) = self.get(number) else { return Ok(()) };
+        if store.about().is_read_only {
+            return Err(siltstone::Error::ReadOnly);
+        }
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = self.path(number) else { return Ok(()) };
+        let form = read_form(&path)?;
+        store.close()?;
+        let removed = set_aside(&path)?;
+        if form == ValueForm::Typed {
+            write_form(&path)?;
+        }
+        self.set(number, (self.settings.open)(&path, form)?);
+        if let Some(removed) = removed {
+            remove_in_background(removed);
+        }
+        Ok(())
+    }
+
+    /// Opens the files of all dictionaries again. Requests that run keep the old ones. Returns their number.
+    ///
+    /// # Errors
+    /// Those of opening a dictionary. That one and the following ones are as they were.
+    pub fn reload(&self) -> siltstone::Result<usize> {
+        let mut reloaded = 0;
+        for Mount { number, path } in self.settings.mounts.iter().filter(|mount| !mount.path.is_dir()) {
+            let dictionary = self.settings.dictionary.open(path)?;
+            self.set(*number, Arc::new(DictionaryStore::new(dictionary)));
+            reloaded += 1;
+        }
+        Ok(reloaded)
+    }
+
+    /// Makes everything durable, and closes the databases.
+    ///
+    /// # Errors
+    /// That of the first database that cannot be closed; the others are closed too.
+    pub fn close(&self) -> siltstone::Result<()> {
+        let stores = (0..DATABASES).filter_map(|number| self.get(number));
+        stores.map(|store| store.close()).fold(Ok(()), siltstone::Result::and)
+    }
+
+    fn mount(&self, number: usize) -> Option<&Path> {
+        let mut mounts = self.settings.mounts.iter();
+        mounts.find(|mount| mount.number == number).map(|mount| &*mount.path)
+    }
+
+    fn directory(&self, number: usize) -> Option<PathBuf> {
+        let directory = self.settings.directory.as_ref().filter(|_| number < DATABASES)?;
+        Some(directory.join(number.to_string()))
+    }
+
+    fn set(&self, number: usize, store: Arc<dyn Store>) {
+        if let Some(place) = self.stores.get(number) {
+            *place.write().unwrap_or_else(PoisonError::into_inner) = Some(store);
+        }
+    }
+
+    /// Opens what belongs to a number.
+    fn open_at(&self, number: usize) -> siltstone::Result<Option<Arc<dyn Store>>> {
+        // One thread at a time: a second one would find the database locked.
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = self.get(number) {
+            return Ok(Some(store));
+        }
+        let Some(path) = self.path(number) else { return Ok(None) };
+        let store: Arc<dyn Store> = if path.is_file() {
+            Arc::new(DictionaryStore::new(self.open_dictionary(&path)?))
+        } else {
+            self.open_database(number, &path)?
+        };
+        self.set(number, store.clone());
+        Ok(Some(store))
+    }
+
+    fn path(&self, number: usize) -> Option<PathBuf> {
+        self.mount(number).map(Path::to_path_buf).or_else(|| self.directory(number))
+    }
+
+    /// Opens the database of a number. One that does not exist is created, and has values with types unless they have
+    /// fixed lengths.
+    fn open_database(&self, number: usize, path: &Path) -> siltstone::Result<Arc<dyn Store>> {
+        let is_new = self.mount(number).is_none() && !path.join(MANIFEST_NAME).exists();
+        if is_new && self.settings.are_values_typed {
+            // First: a database whose creation was interrupted must not pass for one of plain values.
+            write_form(path)?;
+        }
+        (self.settings.open)(path, read_form(path)?)
+    }
+
+    fn open_dictionary(&self, path: &Path) -> siltstone::Result<Dictionary> {
+        self.settings.dictionary.open(path)
+    }
+}
+
+/// What the file [`VALUES_NAME`] has.
+const TYPED: &str = "typed 1\n";
+
+fn failed(operation: &'static str, file: &Path) -> impl Fn(io::Error) -> siltstone::Error {
+    move |source| siltstone::Error::Io { operation, file: file.to_path_buf(), source: Arc::new(source) }
+}
+
+/// Says in a directory that the values of its database have types.
+fn write_form(directory: &Path) -> siltstone::Result<()> {
+    let file = directory.join(VALUES_NAME);
+    let write = || {
+        fs::create_dir_all(directory)?;
+        let mut new = File::create(&file)?;
+        new.write_all(TYPED.as_bytes())?;
+        new.sync_all()?;
+        File::open(directory)?.sync_all()
+    };
+    write().map_err(failed("write", &file))
+}
+
+/// Returns the form of the values of a directory's database.
+fn read_form(directory: &Path) -> siltstone::Result<ValueForm> {
+    let file = directory.join(VALUES_NAME);
+    match fs::read_to_string(&file) {
+        Ok(text) if text == TYPED => Ok(ValueForm::Typed),
+        Ok(text) => Err(siltstone::Error::Setting {
+            name: "values",
+            problem: format!(
+                "{} has `{}`, which this program does not know; use a newer siltstone",
+                file.display(),
+                text.trim_end()
+            ),
+        }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(ValueForm::Plain),
+        Err(error) => Err(failed("read", &file)(error)),
+    }
+}
+
+/// The end of the name of a directory that is being removed.
+const REMOVED: &str = ".removed";
+
+/// Renames a directory, so that its name is free. Returns the new name; `None` if there is no directory.
+fn set_aside(path: &Path) -> siltstone::Result<Option<PathBuf>> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(REMOVED);
+    let removed = PathBuf::from(name);
+    // What an earlier removal has left, before a crash.
+    remove(&removed).map_err(failed("remove", &removed))?;
+    match fs::rename(path, &removed) {
+        Ok(()) => Ok(Some(removed)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("rename", path)(error)),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a directory on a thread of its own. What a crash or an error leaves is removed by the next flush.
+fn remove_in_background(path: PathBuf) {
+    // Without a thread it stays until then, too.
+    drop(std::thread::Builder::new().name("remover".to_owned()).spawn(move || remove(&path)));
+}

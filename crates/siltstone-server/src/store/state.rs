@@ -1,0 +1,110 @@
+//! A key in a transaction: what was found, and what it becomes.
+
+use super::{Entry, NEVER, ValueType};
+use crate::failure::{Failure, Outcome};
+use siltstone::Bytes;
+
+/// The callback of a transaction.
+pub type Act<'a> = dyn FnMut(&mut [KeyState]) + 'a;
+
+/// A value that a command puts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewValue {
+    /// Its type.
+    pub value_type: ValueType,
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// When it expires, or [`NEVER`].
+    pub expires_at_ms: u64,
+}
+
+/// What is known of a key.
+#[derive(Debug, Clone, Default)]
+pub struct KeyState {
+    value: Option<NewValue>,
+    is_changed: bool,
+    /// Why the store cannot have this key.
+    refused: Option<Failure>,
+}
+
+impl KeyState {
+    /// Makes the state of a key with the value that was found.
+    pub fn found(value: Option<NewValue>) -> KeyState {
+        KeyState { value, ..KeyState::default() }
+    }
+
+    /// Makes the state of a key with a copy of the value that was found.
+    pub fn copy_of(found: Option<Entry<'_>>) -> KeyState {
+        KeyState::found(found.map(|Entry { value_type, value, expires_at_ms }| NewValue {
+            value_type,
+            bytes: Bytes::copy_from_slice(value),
+            expires_at_ms,
+        }))
+    }
+
+    /// Makes the state of a key that the store cannot have.
+    pub fn refused(failure: Failure) -> KeyState {
+        KeyState { refused: Some(failure), ..KeyState::default() }
+    }
+
+    /// Returns the value as it is now.
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        let NewValue { value_type, bytes, expires_at_ms } = self.value.as_ref()?;
+        Some(Entry { value_type: *value_type, value: bytes, expires_at_ms: *expires_at_ms })
+    }
+
+    /// Returns the value with its owner, to put it elsewhere.
+    pub fn value(&self) -> Option<&NewValue> {
+        self.value.as_ref()
+    }
+
+    /// Sets the value.
+    ///
+    /// # Errors
+    /// The store cannot have this key.
+    pub fn put(&mut self, value: NewValue) -> Outcome {
+        self.check()?;
+        (self.value, self.is_changed) = (Some(value), true);
+        Ok(())
+    }
+
+    /// Checks whether the store can have this key.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn check(&self) -> Outcome {
+        self.refused.clone().map_or(Ok(()), Err)
+    }
+
+    /// Removes the value. Returns whether there was one.
+    pub fn delete(&mut self) -> bool {
+        let had = self.value.take().is_some();
+        self.is_changed |= had;
+        had
+    }
+
+    /// Sets when the value expires. Nothing happens without a value.
+    pub fn set_expiry(&mut self, expires_at_ms: u64) {
+        if let Some(value) = &mut self.value {
+            value.expires_at_ms = expires_at_ms;
+            self.is_changed = true;
+        }
+    }
+
+    /// Returns what the key becomes: `None` if it was not changed, `Some(None)` if it was deleted.
+    pub fn change(&self) -> Option<Option<&NewValue>> {
+        self.is_changed.then_some(self.value.as_ref())
+    }
+}
+
+impl NewValue {
+    /// Makes a string that does not expire.
+    pub fn string(bytes: impl Into<Bytes>) -> NewValue {
+        NewValue { value_type: ValueType::String, bytes: bytes.into(), expires_at_ms: NEVER }
+    }
+
+    /// Returns the value with another expiry time.
+    pub fn expiring(self, expires_at_ms: u64) -> NewValue {
+        NewValue { expires_at_ms, ..self }
+    }
+}

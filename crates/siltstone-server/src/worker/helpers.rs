@@ -1,0 +1,126 @@
+//! Threads for commands that may take long.
+
+use super::mailbox::{Mailbox, Message};
+use super::updates::Updates;
+use crate::command::{Action, Command, Context, SlowCall};
+use crate::failure::Failure;
+use crate::protocol::{Reply, Version};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// What a helper thread does for a worker.
+pub enum Job {
+    /// A command that may take long.
+    Slow(SlowJob),
+    /// The updates of a turn.
+    Updates(Updates, Arc<Mailbox>),
+}
+
+/// A command that may take long.
+pub struct SlowJob {
+    pub command: &'static Command,
+    pub words: Vec<Vec<u8>>,
+    pub database: usize,
+    pub version: Version,
+    /// The number of the connection in its worker, and of the client.
+    pub connection: usize,
+    pub client: u64,
+    /// The client has gone: nobody waits for the reply.
+    pub is_gone: Arc<AtomicBool>,
+    pub mailbox: Arc<Mailbox>,
+}
+
+/// Jobs that wait, at most one per connection, and what their threads need.
+pub struct Helpers {
+    context: Arc<Context>,
+    jobs: Mutex<VecDeque<Job>>,
+    added: Condvar,
+    is_stopping: AtomicBool,
+}
+
+impl Helpers {
+    /// Starts threads.
+    ///
+    /// # Errors
+    /// The system's error if a thread cannot be started.
+    pub fn start(context: Arc<Context>, threads: usize) -> io::Result<(Arc<Helpers>, Vec<JoinHandle<()>>)> {
+        let helpers = Arc::new(Helpers {
+            context,
+            jobs: Mutex::default(),
+            added: Condvar::new(),
+            is_stopping: AtomicBool::new(false),
+        });
+        let start = |number: usize| {
+            let helpers = helpers.clone();
+            thread::Builder::new().name(format!("helper {number}")).spawn(move || helpers.run())
+        };
+        let threads = (0..threads).map(start).collect::<io::Result<Vec<_>>>()?;
+        Ok((helpers, threads))
+    }
+
+    /// Adds a job.
+    pub fn add(&self, job: Job) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+        self.added.notify_one();
+    }
+
+    /// Ends the threads. The jobs that run end early.
+    pub fn stop(&self) {
+        // Under the lock: a thread that is about to wait would miss it otherwise.
+        let _jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_stopping.store(true, Relaxed);
+        self.added.notify_all();
+    }
+
+    fn run(&self) {
+        while let Some(job) = self.next() {
+            match job {
+                Job::Slow(job) => {
+                    let reply = self.execute(&job);
+                    let SlowJob { connection, client, mailbox, .. } = job;
+                    mailbox.send(Message::Answered { connection, client, reply });
+                }
+                Job::Updates(updates, mailbox) => {
+                    mailbox.send(Message::Updated(updates.execute(&self.context)));
+                }
+            }
+        }
+    }
+
+    /// Waits for a job. `None` when the server stops.
+    fn next(&self) -> Option<Job> {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.is_stopping.load(Relaxed) {
+                return None;
+            }
+            match jobs.pop_front() {
+                Some(job) => return Some(job),
+                None => jobs = self.added.wait(jobs).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn execute(&self, job: &SlowJob) -> Vec<u8> {
+        let words: Vec<&[u8]> = job.words.iter().map(Vec::as_slice).collect();
+        let store = self.context.places.get(job.database);
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, job.version);
+        let call = SlowCall {
+            words: &words,
+            database: job.database,
+            store: store.as_deref(),
+            context: &self.context,
+            is_cancelled: &|| self.is_stopping.load(Relaxed) || job.is_gone.load(Relaxed),
+        };
+        let outcome = match job.command.action {
+            Action::Slow(execute) => execute(&call, &mut reply),
+            _ => Err(Failure::SYNTAX),
+        };
+        super::conclude(&self.context, &mut reply, 0, outcome);
+        out
+    }
+}

@@ -1,0 +1,145 @@
+//! The reads of a turn: the keys of all commands are looked up together, and then each command gets what was found of
+//! its keys.
+
+use super::conclude;
+use crate::command::{Action, Context, Counters, ReadCall};
+use crate::connection::{Asked, Connection, Run};
+use crate::failure::Failure;
+use crate::protocol::Reply;
+use crate::store::{Entry, Store, ValueType, now_ms};
+use slab::Slab;
+use std::ops::Range;
+
+/// The memory for values that is kept between two turns, in bytes.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Where the value of a key is.
+struct Place {
+    value_type: ValueType,
+    value: Range<usize>,
+    expires_at_ms: u64,
+}
+
+/// The values of a turn, one after another.
+#[derive(Default)]
+pub struct Lookup {
+    values: Vec<u8>,
+    places: Vec<Option<Place>>,
+}
+
+impl Lookup {
+    /// Executes runs of reads.
+    pub fn execute(
+        &mut self,
+        context: &Context,
+        connections: &mut Slab<Connection>,
+        mut runs: Vec<(usize, Run)>,
+    ) {
+        let database =
+            |connections: &Slab<Connection>, (number, _): &(usize, Run)| connections[*number].client.database;
+        // Those of one database are adjacent then.
+        runs.sort_by_key(|run| database(connections, run));
+        let mut rest = &runs[..];
+        while let Some(first) = rest.first() {
+            let number = database(connections, first);
+            let (runs, others) =
+                rest.split_at(rest.partition_point(|run| database(connections, run) == number));
+            let store = context.places.get(number);
+            self.execute_on(context, store.as_deref(), connections, runs);
+            rest = others;
+        }
+        self.values.clear();
+        self.values.shrink_to(KEPT_BYTES);
+    }
+
+    /// Executes the runs of one database.
+    fn execute_on(
+        &mut self,
+        context: &Context,
+        store: Option<&dyn Store>,
+        connections: &mut Slab<Connection>,
+        runs: &[(usize, Run)],
+    ) {
+        let mut keys: Vec<&[u8]> = Vec::new();
+        for (number, run) in runs {
+            run.asked.iter().for_each(|asked| keys.extend(connections[*number].keys(asked)));
+        }
+        let is_found = self.find(context, store, &keys).is_ok();
+        let mut places = 0..0;
+        for (number, run) in runs {
+            let connection = &mut connections[*number];
+            let before = connection.unsent_bytes();
+            for asked in &run.asked {
+                places = places.end..places.end + connection.keys(asked).count();
+                // One lookup that fails must not make others fail: each is repeated alone.
+                if is_found {
+                    self.reply(context, connection, asked, places.clone(), Ok(()));
+                } else {
+                    let mut alone = Lookup::default();
+                    let keys: Vec<&[u8]> = connection.keys(asked).collect();
+                    let outcome = alone.find(context, store, &keys);
+                    alone.reply(context, connection, asked, 0..places.len(), outcome);
+                }
+            }
+            let reply_bytes = connection.unsent_bytes() - before;
+            connection.note_replies(run.asked.len(), reply_bytes);
+            connection.end_run();
+        }
+    }
+
+    /// Looks up keys.
+    fn find(&mut self, context: &Context, store: Option<&dyn Store>, keys: &[&[u8]]) -> Result<(), Failure> {
+        let Lookup { values, places } = self;
+        values.clear();
+        places.clear();
+        places.resize_with(keys.len(), || None);
+        let mut hits = 0;
+        if let Some(store) = store {
+            store.get_many(keys, &mut |number, found| {
+                places[number] = found.map(|Entry { value_type, value, expires_at_ms }| {
+                    hits += 1;
+                    let start = values.len();
+                    values.extend_from_slice(value);
+                    Place { value_type, value: start..values.len(), expires_at_ms }
+                });
+            })?;
+        }
+        Counters::add(&context.counters.hits, hits);
+        Counters::add(&context.counters.misses, keys.len() as u64 - hits);
+        Ok(())
+    }
+
+    /// Executes a command with what was found of its keys, or with the failure of their lookup.
+    fn reply(
+        &self,
+        context: &Context,
+        connection: &mut Connection,
+        asked: &Asked,
+        places: Range<usize>,
+        outcome: Result<(), Failure>,
+    ) {
+        let found: Vec<_> = match outcome {
+            Ok(()) => self.places[places].iter().map(|place| self.entry(place.as_ref())).collect(),
+            Err(_) => Vec::new(),
+        };
+        let (input, output, client) = connection.parts();
+        let words = asked.request.words(input);
+        let mut reply = Reply::new(output, client.version);
+        let start = reply.length();
+        let action = asked.command.as_ref().map(|command| command.action);
+        let outcome = outcome.and_then(|()| match action {
+            Ok(Action::Read(execute)) => {
+                execute(&ReadCall { words: &words, found: &found, now_ms: now_ms() }, &mut reply)
+            }
+            Ok(_) => Err(Failure::SYNTAX),
+            Err(failure) => Err(failure.clone()),
+        });
+        conclude(context, &mut reply, start, outcome);
+    }
+
+    fn entry(&self, place: Option<&Place>) -> Option<Entry<'_>> {
+        let Place { value_type, value, expires_at_ms } = place?;
+        let (value_type, expires_at_ms) = (*value_type, *expires_at_ms);
+        Some(Entry { value_type, value: &self.values[value.clone()], expires_at_ms })
+    }
+}

@@ -1,0 +1,362 @@
+//! A worker: a thread with connections of its own, which it serves in turns.
+//!
+//! ```text
+//! poll --> for each connection that may have work: read, take a run
+//!              runs of reads      one lookup of all their keys, then each command in order
+//!              runs of updates    one transaction, by a helper thread if it may wait for the device
+//!              runs of the rest   at once, or by a helper thread
+//!          send the replies, and again
+//! ```
+//!
+//! A turn costs others one round of reads of the device, whatever the connections are: all reads of a turn overlap.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mailbox` | messages of other threads to a worker |
+//! | `helpers` | threads for commands that may take long |
+//! | `lookup` | the keys of all reads of a turn, and what was found |
+//! | `updates` | the updates of a turn, as one transaction |
+
+mod helpers;
+mod lookup;
+mod mailbox;
+mod updates;
+
+pub use helpers::Helpers;
+pub use mailbox::{Mailbox, Message};
+
+use crate::command::{Action, Client, Command, Context, Counters, SessionCall};
+use crate::connection::{Asked, Connection, Run, RunKind};
+use crate::failure::Failure;
+use crate::protocol::Reply;
+use helpers::{Job, SlowJob};
+use lookup::Lookup;
+use mio::{Events, Interest, Poll, Token};
+use siltstone::Durability;
+use slab::Slab;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use updates::{Answer, Exec, Updates, What};
+
+/// The token of the mailbox.
+const MAILBOX: Token = Token(usize::MAX);
+
+/// The bytes of one read of a socket.
+const READ_BYTES: usize = 64 << 10;
+
+/// The number of events of one poll.
+const EVENTS: usize = 1024;
+
+/// The longest time for which a server that stops waits for clients to take their replies.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A thread's connections.
+pub struct Worker {
+    poll: Poll,
+    mailbox: Arc<Mailbox>,
+    helpers: Arc<Helpers>,
+    context: Arc<Context>,
+    connections: Slab<Connection>,
+    /// The connections that may have work.
+    queue: VecDeque<usize>,
+    lookup: Lookup,
+    read_buffer: Vec<u8>,
+    /// Set when the server stops: when the worker ends at the latest.
+    ends_at: Option<Instant>,
+}
+
+impl Worker {
+    /// Makes a worker that gets its connections from the mailbox.
+    pub fn new(context: Arc<Context>, helpers: Arc<Helpers>) -> io::Result<(Worker, Arc<Mailbox>)> {
+        let poll = Poll::new()?;
+        let mailbox = Arc::new(Mailbox::new(mio::Waker::new(poll.registry(), MAILBOX)?));
+        let worker = Worker {
+            poll,
+            mailbox: mailbox.clone(),
+            helpers,
+            context,
+            connections: Slab::new(),
+            queue: VecDeque::new(),
+            lookup: Lookup::default(),
+            read_buffer: vec![0; READ_BYTES],
+            ends_at: None,
+        };
+        Ok((worker, mailbox))
+    }
+
+    /// Serves until the server stops.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS);
+        while !self.is_done() {
+            let patience = match (self.queue.is_empty(), self.ends_at) {
+                (false, _) => Some(Duration::ZERO),
+                (true, Some(at)) => Some(at.saturating_duration_since(Instant::now())),
+                (true, None) => None,
+            };
+            match self.poll.poll(&mut events, patience) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                outcome => outcome?,
+            }
+            for event in &events {
+                let number = event.token().0;
+                if let Some(connection) = self.connections.get_mut(number) {
+                    connection.is_half_closed |= event.is_read_closed() || event.is_error();
+                    connection.is_readable |= event.is_readable() || connection.is_half_closed;
+                    connection.is_writable |= event.is_writable() || event.is_error();
+                    self.enqueue(number);
+                }
+            }
+            self.take_messages();
+            self.turn();
+        }
+        Ok(())
+    }
+
+    /// Returns whether a worker that stops has sent everything, or has waited long enough.
+    fn is_done(&self) -> bool {
+        self.ends_at.is_some_and(|at| self.connections.is_empty() || at <= Instant::now())
+    }
+
+    fn enqueue(&mut self, number: usize) {
+        if let Some(connection) = self.connections.get_mut(number).filter(|connection| !connection.is_queued)
+        {
+            connection.is_queued = true;
+            self.queue.push_back(number);
+        }
+    }
+
+    fn take_messages(&mut self) {
+        for message in self.mailbox.take() {
+            match message {
+                Message::Connected(socket, client) => self.connect(*socket, *client),
+                Message::Answered { connection, client, reply } => self.answer(connection, client, &reply),
+                Message::Updated(answers) => answers.into_iter().for_each(|answer| self.take_answer(answer)),
+                Message::Stop => self.stop(),
+            }
+        }
+    }
+
+    fn connect(&mut self, socket: mio::net::TcpStream, client: Client) {
+        let entry = self.connections.vacant_entry();
+        let number = entry.key();
+        let mut connection = Connection::new(socket, client);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let counters = &self.context.counters;
+        match self.poll.registry().register(connection.socket(), Token(number), interest) {
+            Ok(()) if self.ends_at.is_none() => {
+                entry.insert(connection);
+                self.enqueue(number);
+            }
+            // The client sees that the connection is closed.
+            _ => {
+                counters.open_connections.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    /// Takes the reply of a helper thread.
+    fn answer(&mut self, number: usize, client: u64, reply: &[u8]) {
+        // The number may belong to another connection meanwhile.
+        let connection = self.connections.get_mut(number);
+        if let Some(connection) = connection.filter(|connection| connection.client.id == client) {
+            connection.push_output(reply);
+            connection.is_waiting = false;
+            self.enqueue(number);
+        }
+    }
+
+    /// Reads nothing more, and ends the connections when their replies are sent.
+    fn stop(&mut self) {
+        self.ends_at = Some(Instant::now() + STOP_PATIENCE);
+        for (_, connection) in &mut self.connections {
+            connection.client.is_closing = true;
+        }
+        let numbers: Vec<usize> = self.connections.iter().map(|(number, _)| number).collect();
+        numbers.into_iter().for_each(|number| self.enqueue(number));
+    }
+
+    /// Serves each connection of the queue once.
+    fn turn(&mut self) {
+        let numbers = std::mem::take(&mut self.queue);
+        let (mut reads, mut updates) = (Vec::new(), Vec::new());
+        let mut served = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let Some(connection) = self.connections.get_mut(number) else { continue };
+            connection.is_queued = false;
+            served.push(number);
+            if !connection.may_work(&self.context.limits) {
+                continue;
+            }
+            match connection.fill(&mut self.read_buffer, &self.context.limits) {
+                Ok(bytes) => Counters::add(&self.context.counters.input_bytes, bytes as u64),
+                Err(_) => {
+                    self.close(number);
+                    continue;
+                }
+            }
+            let Some(run) = connection.take_run(&self.context.limits) else { continue };
+            Counters::add(&self.context.counters.commands, run.asked.len() as u64);
+            match run.kind {
+                RunKind::Read => reads.push((number, run)),
+                RunKind::Update | RunKind::Blind => self.add_updates(number, run, &mut updates),
+                RunKind::Session => self.execute_session(number, run),
+                RunKind::Slow => self.hand_over(number, run),
+            }
+        }
+        if !reads.is_empty() {
+            self.lookup.execute(&self.context, &mut self.connections, reads);
+        }
+        updates.into_iter().for_each(|updates| self.execute_updates(updates));
+        served.into_iter().for_each(|number| self.finish_turn(number));
+    }
+
+    /// Sends the replies of a connection, and queues it again if it may have more work.
+    fn finish_turn(&mut self, number: usize) {
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let Ok(bytes) = connection.flush() else { return self.close(number) };
+        Counters::add(&self.context.counters.output_bytes, bytes as u64);
+        if connection.is_finished() {
+            self.close(number);
+        } else if connection.may_work(&self.context.limits) {
+            self.enqueue(number);
+        }
+    }
+
+    fn close(&mut self, number: usize) {
+        if let Some(mut connection) = self.connections.try_remove(number) {
+            self.context.watches.release(&mut connection.client.watched);
+            // A socket that cannot be removed from the poll is removed when it is closed.
+            let _ = self.poll.registry().deregister(connection.socket());
+            self.context.counters.open_connections.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Executes requests about the connection and the server, and replies to those that are none.
+    fn execute_session(&mut self, number: usize, run: Run) {
+        let connection = &mut self.connections[number];
+        let (input, output, client) = connection.parts();
+        for Asked { request, command, is_last } in run.asked {
+            let words = request.words(input);
+            let mut reply = Reply::new(output, client.version);
+            let start = reply.length();
+            let outcome = match (command, &mut client.transaction) {
+                (Ok(command), Some(transaction)) if !command.is_never_queued() => {
+                    transaction.add(command, &words).map(|()| reply.status("QUEUED"))
+                }
+                (Ok(Command { action: Action::Session(execute), .. }), _) => {
+                    execute(&mut SessionCall { words: &words, client, context: &self.context }, &mut reply)
+                }
+                (Ok(_), _) => Err(Failure::SYNTAX),
+                (Err(failure), transaction) => {
+                    transaction.iter_mut().for_each(|transaction| transaction.is_failed = true);
+                    Err(failure)
+                }
+            };
+            conclude(&self.context, &mut reply, start, outcome);
+            client.is_closing |= is_last;
+            if client.is_closing {
+                break;
+            }
+        }
+        connection.end_run();
+    }
+
+    /// Adds the requests of a run to the updates of its database.
+    fn add_updates(&mut self, number: usize, run: Run, all: &mut Vec<Updates>) {
+        let connection = &mut self.connections[number];
+        let kind = (connection.client.database, run.kind == RunKind::Blind);
+        let at = all.iter().position(|updates| updates.kind() == kind).unwrap_or_else(|| {
+            all.push(Updates::new(kind.0, kind.1));
+            all.len() - 1
+        });
+        let updates = &mut all[at];
+        updates.add_connection(number, &connection.client);
+        for asked in &run.asked {
+            let what = match &asked.command {
+                Ok(Command { action: Action::Exec, .. }) => {
+                    what_of_exec(&self.context, &mut connection.client)
+                }
+                Ok(command) => What::Command(command),
+                Err(failure) => What::Failed(failure.clone()),
+            };
+            updates.add(&connection.words(asked), what);
+        }
+        connection.is_waiting = true;
+        connection.end_run();
+    }
+
+    /// Executes updates, or lets a helper thread do it if they may wait for a device.
+    fn execute_updates(&mut self, updates: Updates) {
+        let (database, is_blind) = updates.kind();
+        let is_in_memory = self.context.places.get(database).is_some_and(|store| store.is_in_memory());
+        // A write that reads nothing and is not synced is a copy into the page cache.
+        if is_in_memory || is_blind && self.context.durability != Durability::Synced {
+            let answers = updates.execute(&self.context);
+            answers.into_iter().for_each(|answer| self.take_answer(answer));
+        } else {
+            self.helpers.add(Job::Updates(updates, self.mailbox.clone()));
+        }
+    }
+
+    /// Takes the replies of updates.
+    fn take_answer(&mut self, answer: Answer) {
+        let Answer { connection: number, client, reply, changed, requests, .. } = answer;
+        let connection = self.connections.get_mut(number);
+        let Some(connection) = connection.filter(|connection| connection.client.id == client) else { return };
+        connection.note_replies(requests, reply.len());
+        if let Some(changed) = changed {
+            connection.client = *changed;
+        }
+        self.answer(number, client, &reply);
+    }
+
+    /// Lets a helper thread execute a request. The connection waits.
+    fn hand_over(&mut self, number: usize, run: Run) {
+        let connection = &mut self.connections[number];
+        let Some(asked) = run.asked.into_iter().next() else { return };
+        let words: Vec<Vec<u8>> = connection.words(&asked).into_iter().map(<[u8]>::to_vec).collect();
+        if let Ok(command) = asked.command {
+            connection.is_waiting = true;
+            let client = &connection.client;
+            self.helpers.add(Job::Slow(SlowJob {
+                command,
+                words,
+                database: client.database,
+                version: client.version,
+                connection: number,
+                client: client.id,
+                is_gone: connection.is_gone.clone(),
+                mailbox: self.mailbox.clone(),
+            }));
+        }
+        connection.end_run();
+    }
+}
+
+/// Returns what EXEC executes. The transaction of the connection has ended then.
+fn what_of_exec(context: &Context, client: &mut Client) -> What {
+    let transaction = client.transaction.take();
+    match transaction {
+        None => What::Failed(Failure::new("ERR EXEC without MULTI")),
+        Some(transaction) if transaction.is_failed => {
+            context.watches.release(&mut client.watched);
+            What::Failed(Failure::new("EXECABORT Transaction discarded because of previous errors."))
+        }
+        Some(transaction) => {
+            let watched = std::mem::take(&mut client.watched);
+            What::Exec(Box::new(Exec { queued: transaction.queued, watched, client: client.clone() }))
+        }
+    }
+}
+
+/// Replaces what a command that failed has written by its error.
+fn conclude(context: &Context, reply: &mut Reply<'_>, start: usize, outcome: Result<(), Failure>) {
+    if let Err(failure) = outcome {
+        reply.truncate(start);
+        reply.error(failure.message());
+        Counters::add(&context.counters.errors, 1);
+    }
+}

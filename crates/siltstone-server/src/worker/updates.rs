@@ -1,0 +1,354 @@
+//! The updates of a turn: one transaction reads the keys of all commands, each command acts on what the earlier ones
+//! have left, and the result is written at once.
+//!
+//! ```text
+//! requests   INCR a    SET b 1    EXEC [GET a, DEL b]
+//! keys       a         b          a b                     each once, with a state
+//! ```
+//!
+//! If the transaction fails, the requests are executed one by one, so that a failure is that of its request alone.
+
+use super::conclude;
+use crate::command::{Action, Client, Command, Context, Queued, ReadCall, SessionCall, UpdateCall, Watched};
+use crate::failure::Failure;
+use crate::protocol::{Reply, Version};
+use crate::store::{Entry, KeyState, Store, now_ms};
+use siltstone::Durability;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// What a request asks for.
+pub enum What {
+    /// One command.
+    Command(&'static Command),
+    /// The commands of a transaction.
+    Exec(Box<Exec>),
+    /// Nothing: it has failed already.
+    Failed(Failure),
+}
+
+/// The commands of a transaction.
+pub struct Exec {
+    /// The commands.
+    pub queued: Vec<Queued>,
+    /// The keys that must not have changed.
+    pub watched: Vec<Watched>,
+    /// The connection, for commands about it.
+    pub client: Client,
+}
+
+/// A request of an update.
+struct Request {
+    /// The number of the connection in the job.
+    connection: usize,
+    /// The words, by their numbers in the job.
+    words: Range<usize>,
+    what: What,
+}
+
+/// A connection with requests in the job.
+pub struct Answer {
+    /// Its number in the worker.
+    pub connection: usize,
+    /// The number of the client.
+    pub client: u64,
+    /// The replies.
+    pub reply: Vec<u8>,
+    /// The client, if commands about it may have changed it.
+    pub changed: Option<Box<Client>>,
+    version: Version,
+    /// The number of requests.
+    pub requests: usize,
+}
+
+/// Requests on one database, which a worker or a helper thread executes.
+pub struct Updates {
+    database: usize,
+    /// No command needs to know the values before.
+    is_blind: bool,
+    /// The bytes of all words, and where each of them is.
+    bytes: Vec<u8>,
+    words: Vec<Range<usize>>,
+    requests: Vec<Request>,
+    answers: Vec<Answer>,
+}
+
+impl Updates {
+    /// Makes a job without requests.
+    pub fn new(database: usize, is_blind: bool) -> Updates {
+        let (bytes, words, requests, answers) = Default::default();
+        Updates { database, is_blind, bytes, words, requests, answers }
+    }
+
+    /// Returns the number of the database, and whether no command needs to know the values before.
+    pub fn kind(&self) -> (usize, bool) {
+        (self.database, self.is_blind)
+    }
+
+    /// Adds a connection, whose requests are added then.
+    pub fn add_connection(&mut self, connection: usize, client: &Client) {
+        let (client, version) = (client.id, client.version);
+        self.answers.push(Answer {
+            connection,
+            client,
+            reply: Vec::new(),
+            changed: None,
+            version,
+            requests: 0,
+        });
+    }
+
+    /// Adds a request of the last connection.
+    pub fn add(&mut self, words: &[&[u8]], what: What) {
+        let first = self.words.len();
+        for word in words {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(word);
+            self.words.push(start..self.bytes.len());
+        }
+        let connection = self.answers.len() - 1;
+        self.answers[connection].requests += 1;
+        self.requests.push(Request { connection, words: first..self.words.len(), what });
+    }
+
+    /// Executes the requests, and returns the replies.
+    pub fn execute(mut self, context: &Context) -> Vec<Answer> {
+        let mut answers = std::mem::take(&mut self.answers);
+        let store = match context.places.get_or_create(self.database) {
+            Ok(Some(store)) => store,
+            Ok(None) => return self.fail(context, answers, &NO_DATABASE),
+            Err(error) => return self.fail(context, answers, &Failure::from(error)),
+        };
+        let all = 0..self.requests.len();
+        let outcome = self.run(context, &*store, all.clone(), &mut answers);
+        if let Err(failure) = outcome {
+            answers.iter_mut().for_each(|answer| answer.reply.clear());
+            if let [_] = &self.requests[..] {
+                return self.fail(context, answers, &failure);
+            }
+            for number in all {
+                self.run_alone(context, &*store, number, &mut answers);
+            }
+        }
+        for request in &mut self.requests {
+            if let What::Exec(exec) = &mut request.what {
+                context.watches.release(&mut exec.watched);
+            }
+        }
+        let is_synced = context.durability == Durability::Synced;
+        if let Some(failure) = is_synced.then(|| store.sync().err()).flatten() {
+            answers.iter_mut().for_each(|answer| answer.reply.clear());
+            return self.fail(context, answers, &failure);
+        }
+        answers
+    }
+
+    /// Replies to all requests with a failure.
+    fn fail(&self, context: &Context, mut answers: Vec<Answer>, failure: &Failure) -> Vec<Answer> {
+        self.requests
+            .iter()
+            .for_each(|request| reply_failure(context, &mut answers[request.connection], failure));
+        answers
+    }
+
+    /// Executes a request after a transaction of several has failed.
+    fn run_alone(&self, context: &Context, store: &dyn Store, number: usize, answers: &mut [Answer]) {
+        let connection = self.requests[number].connection;
+        let before = answers[connection].reply.len();
+        let outcome = match self.requests[number].what {
+            // A dictionary is read only.
+            What::Command(command) if matches!(command.action, Action::Read(_)) => {
+                self.read_alone(context, store, number, answers)
+            }
+            _ => self.run(context, store, number..number + 1, answers),
+        };
+        if let Err(failure) = outcome {
+            answers[connection].reply.truncate(before);
+            reply_failure(context, &mut answers[connection], &failure);
+        }
+    }
+
+    fn read_alone(
+        &self,
+        context: &Context,
+        store: &dyn Store,
+        number: usize,
+        answers: &mut [Answer],
+    ) -> Result<(), Failure> {
+        let request = &self.requests[number];
+        let words = self.words(request);
+        let What::Command(command) = request.what else { return Ok(()) };
+        let keys: Vec<&[u8]> = command.keys.positions(words.len()).map(|at| words[at]).collect();
+        let mut states = vec![KeyState::default(); keys.len()];
+        store.get_many(&keys, &mut |at, found| states[at] = KeyState::copy_of(found))?;
+        let all: Vec<usize> = (0..keys.len()).collect();
+        let answer = &mut answers[request.connection];
+        let mut reply = Reply::new(&mut answer.reply, answer.version);
+        execute(context, command, &words, &mut states, &all, None, &mut reply);
+        Ok(())
+    }
+
+    fn words(&self, request: &Request) -> Vec<&[u8]> {
+        self.words[request.words.clone()].iter().map(|word| &self.bytes[word.clone()]).collect()
+    }
+
+    /// Executes some requests in one transaction.
+    fn run(
+        &self,
+        context: &Context,
+        store: &dyn Store,
+        requests: Range<usize>,
+        answers: &mut [Answer],
+    ) -> Result<(), Failure> {
+        let mut keys = Keys::default();
+        let mut calls: Vec<(&Request, Vec<Numbered<'_>>)> = Vec::with_capacity(requests.len());
+        for request in &self.requests[requests] {
+            if let What::Exec(exec) = &request.what {
+                let watched = exec.watched.iter().filter(|watched| watched.database == self.database);
+                for watched in watched {
+                    keys.number(&watched.key);
+                }
+            }
+            let numbered = self.calls(request).into_iter().map(|call| {
+                let keys = call.keys().map(|key| keys.number(key)).collect();
+                Numbered { call, keys }
+            });
+            calls.push((request, numbered.collect()));
+        }
+        let Keys { all, numbers } = keys;
+        let before: Vec<usize> = answers.iter().map(|answer| answer.reply.len()).collect();
+        let mut act = |states: &mut [KeyState]| {
+            // Once only, but a store may call it again.
+            answers.iter_mut().zip(&before).for_each(|(answer, length)| answer.reply.truncate(*length));
+            for (request, calls) in &calls {
+                let answer = &mut answers[request.connection];
+                act_on(context, request, calls, (states, &numbers), answer);
+            }
+            let changed = all.iter().zip(&*states).filter(|(_, state)| state.change().is_some());
+            context.watches.note(self.database, changed.map(|(key, _)| *key));
+        };
+        match (all.is_empty(), self.is_blind) {
+            (true, _) => {
+                act(&mut []);
+                Ok(())
+            }
+            (false, true) => store.write(&all, &mut act),
+            (false, false) => store.transact(&all, &mut act),
+        }
+    }
+
+    /// Returns the calls of a request.
+    fn calls<'a>(&'a self, request: &'a Request) -> Vec<Call<'a>> {
+        match &request.what {
+            What::Command(command) => vec![Call { command, words: self.words(request) }],
+            What::Exec(exec) => {
+                let call = |queued: &'a Queued| Call {
+                    command: queued.command,
+                    words: queued.words.iter().map(Vec::as_slice).collect(),
+                };
+                exec.queued.iter().map(call).collect()
+            }
+            What::Failed(_) => Vec::new(),
+        }
+    }
+}
+
+const NO_DATABASE: Failure = Failure::new("ERR DB index is out of range");
+
+/// A command with its words.
+struct Call<'a> {
+    command: &'static Command,
+    words: Vec<&'a [u8]>,
+}
+
+impl<'a> Call<'a> {
+    fn keys(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.command.keys.positions(self.words.len()).map(|at| self.words[at])
+    }
+}
+
+/// A command, and which of the keys of the transaction are its own.
+struct Numbered<'a> {
+    call: Call<'a>,
+    keys: Vec<usize>,
+}
+
+/// The keys of a transaction, each once.
+#[derive(Default)]
+struct Keys<'a> {
+    all: Vec<&'a [u8]>,
+    numbers: HashMap<&'a [u8], usize>,
+}
+
+impl<'a> Keys<'a> {
+    fn number(&mut self, key: &'a [u8]) -> usize {
+        *self.numbers.entry(key).or_insert_with(|| {
+            self.all.push(key);
+            self.all.len() - 1
+        })
+    }
+}
+
+fn reply_failure(context: &Context, answer: &mut Answer, failure: &Failure) {
+    let mut reply = Reply::new(&mut answer.reply, answer.version);
+    let start = reply.length();
+    conclude(context, &mut reply, start, Err(failure.clone()));
+}
+
+/// Executes a request on the states of all keys.
+fn act_on(
+    context: &Context,
+    request: &Request,
+    calls: &[Numbered<'_>],
+    (states, numbers): (&mut [KeyState], &HashMap<&[u8], usize>),
+    answer: &mut Answer,
+) {
+    let mut client = match &request.what {
+        What::Failed(failure) => return reply_failure(context, answer, failure),
+        What::Command(_) => None,
+        What::Exec(exec) => {
+            let state = |watched: &Watched| Some(&states[*numbers.get(&watched.key[..])?]);
+            // One that has expired is a change too, which nobody has noted.
+            let has_gone = |watched: &Watched| {
+                watched.existed && state(watched).is_some_and(|state| state.entry().is_none())
+            };
+            if !context.watches.are_unchanged(&exec.watched) || exec.watched.iter().any(has_gone) {
+                return Reply::new(&mut answer.reply, answer.version).null_array();
+            }
+            Some(exec.client.clone())
+        }
+    };
+    let mut reply = Reply::new(&mut answer.reply, answer.version);
+    if client.is_some() {
+        reply.array(calls.len());
+    }
+    for Numbered { call, keys } in calls {
+        execute(context, call.command, &call.words, states, keys, client.as_mut(), &mut reply);
+    }
+    answer.changed = client.map(Box::new).or(answer.changed.take());
+}
+
+/// Executes a command.
+fn execute(
+    context: &Context,
+    command: &Command,
+    words: &[&[u8]],
+    states: &mut [KeyState],
+    keys: &[usize],
+    client: Option<&mut Client>,
+    reply: &mut Reply<'_>,
+) {
+    let (start, now_ms) = (reply.length(), now_ms());
+    let outcome = match (command.action, client) {
+        (Action::Read(run), _) => {
+            let found: Vec<Option<Entry<'_>>> = keys.iter().map(|key| states[*key].entry()).collect();
+            run(&ReadCall { words, found: &found, now_ms }, reply)
+        }
+        (Action::Update(run) | Action::Blind(run), _) => {
+            run(&mut UpdateCall { words, states, keys, now_ms }, reply)
+        }
+        (Action::Session(run), Some(client)) => run(&mut SessionCall { words, client, context }, reply),
+        (Action::Session(_) | Action::Slow(_) | Action::Exec, _) => Err(Failure::SYNTAX),
+    };
+    conclude(context, reply, start, outcome);
+}

@@ -1,0 +1,9 @@
+//! The server through sockets, as clients see it.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod client;
+mod connections;
+mod reading;
+mod recorded;
+mod served;
