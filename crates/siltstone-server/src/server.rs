@@ -126,12 +126,16 @@ impl Server {
     /// # Errors
     /// Errors of closing a database, and of a thread that failed.
     pub fn stop(mut self) -> Result<(), ServerError> {
-        self.end_threads();
+        self.acceptor.stop();
+        self.helpers.cancel();
+        self.workers.iter().for_each(|worker| worker.send(Message::Stop));
         let mut outcome = Ok(());
         for thread in std::mem::take(&mut self.threads) {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")));
             outcome = outcome.and(ended.map_err(ServerError::of_system("a worker failed")));
         }
+        // After the workers, which may have given them more until then.
+        self.helpers.stop();
         for thread in std::mem::take(&mut self.helper_threads) {
             // A panic of a helper thread has lost a reply, and nothing else.
             let _ = thread.join();
@@ -139,16 +143,12 @@ impl Server {
         self.context.places.close()?;
         outcome
     }
-
-    fn end_threads(&self) {
-        self.acceptor.stop();
-        self.workers.iter().for_each(|worker| worker.send(Message::Stop));
-        self.helpers.stop();
-    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end_threads();
+        self.acceptor.stop();
+        self.workers.iter().for_each(|worker| worker.send(Message::Stop));
+        self.helpers.stop();
     }
 }

@@ -47,7 +47,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Opens what is mounted and what exists. The others are created when they are first used.
+    /// Opens what is mounted, what exists, and the database 0. The others are created when they are first written to.
     ///
     /// # Errors
     /// Those of opening a database or a dictionary; [`siltstone::Error::Setting`] for a number that is too large or
@@ -66,7 +66,8 @@ impl Places {
         let places = Places { settings, stores, opening: Mutex::default() };
         for number in 0..DATABASES {
             let exists = places.directory(number).is_some_and(|directory| directory.exists());
-            if exists || places.mount(number).is_some() {
+            // The first one always: a wrong setting must be seen now, and not by the first write.
+            if exists || number == 0 || places.mount(number).is_some() {
                 places.open_at(number)?;
             }
         }

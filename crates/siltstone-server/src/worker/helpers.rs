@@ -1,8 +1,10 @@
 //! Threads for commands that may take long.
 
 use super::mailbox::{Mailbox, Message};
+use super::pace::Pace;
 use super::updates::Updates;
 use crate::command::{Action, Command, Context, SlowCall};
+use crate::connection::RunKind;
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
 use std::collections::VecDeque;
@@ -38,7 +40,10 @@ pub struct Helpers {
     context: Arc<Context>,
     jobs: Mutex<VecDeque<Job>>,
     added: Condvar,
+    is_cancelled: AtomicBool,
     is_stopping: AtomicBool,
+    /// The number of threads.
+    pub threads: usize,
 }
 
 impl Helpers {
@@ -51,7 +56,9 @@ impl Helpers {
             context,
             jobs: Mutex::default(),
             added: Condvar::new(),
+            is_cancelled: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
+            threads,
         });
         let start = |number: usize| {
             let helpers = helpers.clone();
@@ -67,8 +74,14 @@ impl Helpers {
         self.added.notify_one();
     }
 
-    /// Ends the threads. The jobs that run end early.
+    /// Ends commands that take long.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Relaxed);
+    }
+
+    /// Ends the threads, after the jobs that were added.
     pub fn stop(&self) {
+        self.cancel();
         // Under the lock: a thread that is about to wait would miss it otherwise.
         let _jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_stopping.store(true, Relaxed);
@@ -84,21 +97,22 @@ impl Helpers {
                     mailbox.send(Message::Answered { connection, client, reply });
                 }
                 Job::Updates(updates, mailbox) => {
-                    mailbox.send(Message::Updated(updates.execute(&self.context)));
+                    let (database, kind) = updates.kind();
+                    let (answers, pace) = Pace::measure(updates.keys(), || updates.execute(&self.context));
+                    let lookup = (kind == RunKind::Read).then_some((database, pace));
+                    mailbox.send(Message::Executed { answers, lookup });
                 }
             }
         }
     }
 
-    /// Waits for a job. `None` when the server stops.
+    /// Waits for a job. `None` when the server stops, and there is none.
     fn next(&self) -> Option<Job> {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if self.is_stopping.load(Relaxed) {
-                return None;
-            }
             match jobs.pop_front() {
                 Some(job) => return Some(job),
+                None if self.is_stopping.load(Relaxed) => return None,
                 None => jobs = self.added.wait(jobs).unwrap_or_else(PoisonError::into_inner),
             }
         }
@@ -114,7 +128,7 @@ impl Helpers {
             database: job.database,
             store: store.as_deref(),
             context: &self.context,
-            is_cancelled: &|| self.is_stopping.load(Relaxed) || job.is_gone.load(Relaxed),
+            is_cancelled: &|| self.is_cancelled.load(Relaxed) || job.is_gone.load(Relaxed),
         };
         let outcome = match job.command.action {
             Action::Slow(execute) => execute(&call, &mut reply),

@@ -2,6 +2,7 @@
 //! its keys.
 
 use super::conclude;
+use super::pace::{Pace, Paces};
 use crate::command::{Action, Context, Counters, ReadCall};
 use crate::connection::{Asked, Connection, Run};
 use crate::failure::Failure;
@@ -28,12 +29,13 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Executes runs of reads.
+    /// Executes runs of reads, and notes how long the lookups took.
     pub fn execute(
         &mut self,
         context: &Context,
         connections: &mut Slab<Connection>,
         mut runs: Vec<(usize, Run)>,
+        paces: &mut Paces,
     ) {
         let database =
             |connections: &Slab<Connection>, (number, _): &(usize, Run)| connections[*number].client.database;
@@ -45,7 +47,8 @@ impl Lookup {
             let (runs, others) =
                 rest.split_at(rest.partition_point(|run| database(connections, run) == number));
             let store = context.places.get(number);
-            self.execute_on(context, store.as_deref(), connections, runs);
+            let pace = self.execute_on(context, store.as_deref(), connections, runs);
+            paces.note(number, pace);
             rest = others;
         }
         self.values.clear();
@@ -59,12 +62,12 @@ impl Lookup {
         store: Option<&dyn Store>,
         connections: &mut Slab<Connection>,
         runs: &[(usize, Run)],
-    ) {
+    ) -> Pace {
         let mut keys: Vec<&[u8]> = Vec::new();
         for (number, run) in runs {
             run.asked.iter().for_each(|asked| keys.extend(connections[*number].keys(asked)));
         }
-        let is_found = self.find(context, store, &keys).is_ok();
+        let (found, pace) = Pace::measure(keys.len(), || self.find(context, store, &keys));
         let mut places = 0..0;
         for (number, run) in runs {
             let connection = &mut connections[*number];
@@ -72,7 +75,7 @@ impl Lookup {
             for asked in &run.asked {
                 places = places.end..places.end + connection.keys(asked).count();
                 // One lookup that fails must not make others fail: each is repeated alone.
-                if is_found {
+                if found.is_ok() {
                     self.reply(context, connection, asked, places.clone(), Ok(()));
                 } else {
                     let mut alone = Lookup::default();
@@ -85,6 +88,7 @@ impl Lookup {
             connection.note_replies(run.asked.len(), reply_bytes);
             connection.end_run();
         }
+        pace
     }
 
     /// Looks up keys.

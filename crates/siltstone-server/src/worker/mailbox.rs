@@ -1,5 +1,6 @@
 //! Messages to a worker, from the thread that accepts connections and from helper threads.
 
+use super::pace::Pace;
 use super::updates::Answer;
 use crate::command::Client;
 use mio::Waker;
@@ -19,8 +20,13 @@ pub enum Message {
         /// The reply.
         reply: Vec<u8>,
     },
-    /// A helper thread has executed the updates of a turn.
-    Updated(Vec<Answer>),
+    /// A helper thread has executed requests.
+    Executed {
+        /// The replies.
+        answers: Vec<Answer>,
+        /// The database, if its keys were only read, and how long the lookup took.
+        lookup: Option<(usize, Pace)>,
+    },
     /// The server stops.
     Stop,
 }

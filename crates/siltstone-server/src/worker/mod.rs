@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! poll --> for each connection that may have work: read, take a run
-//!              runs of reads      one lookup of all their keys, then each command in order
+//!              runs of reads      one lookup of all their keys, then each command in order; by a helper
+//!                                 thread while lookups wait for the device
 //!              runs of updates    one transaction, by a helper thread if it may wait for the device
 //!              runs of the rest   at once, or by a helper thread
 //!          send the replies, and again
@@ -15,11 +16,13 @@
 //! | `mailbox` | messages of other threads to a worker |
 //! | `helpers` | threads for commands that may take long |
 //! | `lookup` | the keys of all reads of a turn, and what was found |
-//! | `updates` | the updates of a turn, as one transaction |
+//! | `pace` | whether lookups wait for the device |
+//! | `updates` | updates, as one transaction, and reads that wait |
 
 mod helpers;
 mod lookup;
 mod mailbox;
+mod pace;
 mod updates;
 
 pub use helpers::Helpers;
@@ -32,6 +35,7 @@ use crate::protocol::Reply;
 use helpers::{Job, SlowJob};
 use lookup::Lookup;
 use mio::{Events, Interest, Poll, Token};
+use pace::Paces;
 use siltstone::Durability;
 use slab::Slab;
 use std::collections::VecDeque;
@@ -63,6 +67,11 @@ pub struct Worker {
     /// The connections that may have work.
     queue: VecDeque<usize>,
     lookup: Lookup,
+    paces: Paces,
+    /// Requests that are not executed yet, by database and kind.
+    collected: VecDeque<Updates>,
+    /// The number of jobs with requests that helper threads have.
+    in_flight: usize,
     read_buffer: Vec<u8>,
     /// Set when the server stops: when the worker ends at the latest.
     ends_at: Option<Instant>,
@@ -81,6 +90,9 @@ impl Worker {
             connections: Slab::new(),
             queue: VecDeque::new(),
             lookup: Lookup::default(),
+            paces: Paces::default(),
+            collected: VecDeque::new(),
+            in_flight: 0,
             read_buffer: vec![0; READ_BYTES],
             ends_at: None,
         };
@@ -133,7 +145,13 @@ impl Worker {
             match message {
                 Message::Connected(socket, client) => self.connect(*socket, *client),
                 Message::Answered { connection, client, reply } => self.answer(connection, client, &reply),
-                Message::Updated(answers) => answers.into_iter().for_each(|answer| self.take_answer(answer)),
+                Message::Executed { answers, lookup } => {
+                    self.in_flight -= 1;
+                    if let Some((database, pace)) = lookup {
+                        self.paces.note(database, pace);
+                    }
+                    answers.into_iter().for_each(|answer| self.take_answer(answer));
+                }
                 Message::Stop => self.stop(),
             }
         }
@@ -181,7 +199,7 @@ impl Worker {
     /// Serves each connection of the queue once.
     fn turn(&mut self) {
         let numbers = std::mem::take(&mut self.queue);
-        let (mut reads, mut updates) = (Vec::new(), Vec::new());
+        let mut reads = Vec::new();
         let mut served = Vec::with_capacity(numbers.len());
         for number in numbers {
             let Some(connection) = self.connections.get_mut(number) else { continue };
@@ -199,17 +217,18 @@ impl Worker {
             }
             let Some(run) = connection.take_run(&self.context.limits) else { continue };
             Counters::add(&self.context.counters.commands, run.asked.len() as u64);
+            let database = connection.client.database;
             match run.kind {
-                RunKind::Read => reads.push((number, run)),
-                RunKind::Update | RunKind::Blind => self.add_updates(number, run, &mut updates),
+                RunKind::Read if !self.may_wait(database, run.kind) => reads.push((number, run)),
+                RunKind::Read | RunKind::Update | RunKind::Blind => self.collect(number, run),
                 RunKind::Session => self.execute_session(number, run),
                 RunKind::Slow => self.hand_over(number, run),
             }
         }
         if !reads.is_empty() {
-            self.lookup.execute(&self.context, &mut self.connections, reads);
+            self.lookup.execute(&self.context, &mut self.connections, reads, &mut self.paces);
         }
-        updates.into_iter().for_each(|updates| self.execute_updates(updates));
+        self.execute_collected();
         served.into_iter().for_each(|number| self.finish_turn(number));
     }
 
@@ -264,12 +283,24 @@ impl Worker {
         connection.end_run();
     }
 
-    /// Adds the requests of a run to the updates of its database.
-    fn add_updates(&mut self, number: usize, run: Run, all: &mut Vec<Updates>) {
+    /// Returns whether requests of this kind may wait for the device.
+    fn may_wait(&self, database: usize, kind: RunKind) -> bool {
+        let is_in_memory = || self.context.places.get(database).is_some_and(|store| store.is_in_memory());
+        match kind {
+            // A worker with one connection has nothing else to do.
+            RunKind::Read => self.paces.is_slow(database) && self.connections.len() > 1,
+            // A write that reads nothing and is not synced is a copy into the page cache.
+            RunKind::Blind => self.context.durability == Durability::Synced && !is_in_memory(),
+            _ => !is_in_memory(),
+        }
+    }
+
+    /// Adds the requests of a run to others of its database.
+    fn collect(&mut self, number: usize, run: Run) {
         let connection = &mut self.connections[number];
-        let kind = (connection.client.database, run.kind == RunKind::Blind);
+        let (kind, all) = ((connection.client.database, run.kind), &mut self.collected);
         let at = all.iter().position(|updates| updates.kind() == kind).unwrap_or_else(|| {
-            all.push(Updates::new(kind.0, kind.1));
+            all.push_back(Updates::new(kind.0, kind.1));
             all.len() - 1
         });
         let updates = &mut all[at];
@@ -288,16 +319,21 @@ impl Worker {
         connection.end_run();
     }
 
-    /// Executes updates, or lets a helper thread do it if they may wait for a device.
-    fn execute_updates(&mut self, updates: Updates) {
-        let (database, is_blind) = updates.kind();
-        let is_in_memory = self.context.places.get(database).is_some_and(|store| store.is_in_memory());
-        // A write that reads nothing and is not synced is a copy into the page cache.
-        if is_in_memory || is_blind && self.context.durability != Durability::Synced {
-            let answers = updates.execute(&self.context);
-            answers.into_iter().for_each(|answer| self.take_answer(answer));
-        } else {
-            self.helpers.add(Job::Updates(updates, self.mailbox.clone()));
+    /// Executes what was collected. What may wait for the device is given to helper threads, as long as each of them has
+    /// one job of this worker: what comes meanwhile is collected for the next job, whose reads overlap.
+    fn execute_collected(&mut self) {
+        for _ in 0..self.collected.len() {
+            let Some(updates) = self.collected.pop_front() else { return };
+            let (database, kind) = updates.kind();
+            if kind != RunKind::Read && !self.may_wait(database, kind) {
+                let answers = updates.execute(&self.context);
+                answers.into_iter().for_each(|answer| self.take_answer(answer));
+            } else if self.in_flight < self.helpers.threads {
+                self.in_flight += 1;
+                self.helpers.add(Job::Updates(updates, self.mailbox.clone()));
+            } else {
+                self.collected.push_back(updates);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
-//! The updates of a turn: one transaction reads the keys of all commands, each command acts on what the earlier ones
-//! have left, and the result is written at once.
+//! The updates of one or several turns: one transaction reads the keys of all commands, each command acts on what the
+//! earlier ones have left, and the result is written at once. Reads that wait for the device take the same way, without
+//! the transaction.
 //!
 //! ```text
 //! requests   INCR a    SET b 1    EXEC [GET a, DEL b]
@@ -9,7 +10,10 @@
 //! If the transaction fails, the requests are executed one by one, so that a failure is that of its request alone.
 
 use super::conclude;
-use crate::command::{Action, Client, Command, Context, Queued, ReadCall, SessionCall, UpdateCall, Watched};
+use crate::command::{
+    Action, Client, Command, Context, Counters, Queued, ReadCall, SessionCall, UpdateCall, Watched,
+};
+use crate::connection::RunKind;
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
 use crate::store::{Entry, KeyState, Store, now_ms};
@@ -64,8 +68,8 @@ pub struct Answer {
 /// Requests on one database, which a worker or a helper thread executes.
 pub struct Updates {
     database: usize,
-    /// No command needs to know the values before.
-    is_blind: bool,
+    /// How the keys are accessed: they are only read, only written, or both.
+    kind: RunKind,
     /// The bytes of all words, and where each of them is.
     bytes: Vec<u8>,
     words: Vec<Range<usize>>,
@@ -75,14 +79,19 @@ pub struct Updates {
 
 impl Updates {
     /// Makes a job without requests.
-    pub fn new(database: usize, is_blind: bool) -> Updates {
+    pub fn new(database: usize, kind: RunKind) -> Updates {
         let (bytes, words, requests, answers) = Default::default();
-        Updates { database, is_blind, bytes, words, requests, answers }
+        Updates { database, kind, bytes, words, requests, answers }
     }
 
-    /// Returns the number of the database, and whether no command needs to know the values before.
-    pub fn kind(&self) -> (usize, bool) {
-        (self.database, self.is_blind)
+    /// Returns the number of the database, and how its keys are accessed.
+    pub fn kind(&self) -> (usize, RunKind) {
+        (self.database, self.kind)
+    }
+
+    /// Returns the number of keys, about: that of all words.
+    pub fn keys(&self) -> usize {
+        self.words.len()
     }
 
     /// Adds a connection, whose requests are added then.
@@ -114,7 +123,11 @@ impl Updates {
     /// Executes the requests, and returns the replies.
     pub fn execute(mut self, context: &Context) -> Vec<Answer> {
         let mut answers = std::mem::take(&mut self.answers);
-        let store = match context.places.get_or_create(self.database) {
+        let opened = match self.kind {
+            RunKind::Read => Ok(context.places.get(self.database)),
+            _ => context.places.get_or_create(self.database),
+        };
+        let store = match opened {
             Ok(Some(store)) => store,
             Ok(None) => return self.fail(context, answers, &NO_DATABASE),
             Err(error) => return self.fail(context, answers, &Failure::from(error)),
@@ -135,7 +148,7 @@ impl Updates {
                 context.watches.release(&mut exec.watched);
             }
         }
-        let is_synced = context.durability == Durability::Synced;
+        let is_synced = context.durability == Durability::Synced && self.kind != RunKind::Read;
         if let Some(failure) = is_synced.then(|| store.sync().err()).flatten() {
             answers.iter_mut().for_each(|answer| answer.reply.clear());
             return self.fail(context, answers, &failure);
@@ -227,13 +240,22 @@ impl Updates {
             let changed = all.iter().zip(&*states).filter(|(_, state)| state.change().is_some());
             context.watches.note(self.database, changed.map(|(key, _)| *key));
         };
-        match (all.is_empty(), self.is_blind) {
-            (true, _) => {
+        match self.kind {
+            _ if all.is_empty() => {
                 act(&mut []);
                 Ok(())
             }
-            (false, true) => store.write(&all, &mut act),
-            (false, false) => store.transact(&all, &mut act),
+            RunKind::Read => {
+                let mut states = vec![KeyState::default(); all.len()];
+                store.get_many(&all, &mut |number, found| states[number] = KeyState::copy_of(found))?;
+                let hits = states.iter().filter(|state| state.entry().is_some()).count() as u64;
+                Counters::add(&context.counters.hits, hits);
+                Counters::add(&context.counters.misses, all.len() as u64 - hits);
+                act(&mut states);
+                Ok(())
+            }
+            RunKind::Blind => store.write(&all, &mut act),
+            _ => store.transact(&all, &mut act),
         }
     }
 
