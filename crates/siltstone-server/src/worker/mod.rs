@@ -319,8 +319,8 @@ impl Worker {
         connection.end_run();
     }
 
-    /// Executes what was collected. What may wait for the device is given to helper threads, as long as each of them has
-    /// one job of this worker: what comes meanwhile is collected for the next job, whose reads overlap.
+    /// Executes what was collected. What may wait for the device is given to helper threads, as long as this worker's share
+    /// of them has nothing to do: what comes meanwhile is collected for the next job, whose reads overlap.
     fn execute_collected(&mut self) {
         for _ in 0..self.collected.len() {
             let Some(updates) = self.collected.pop_front() else { return };
@@ -328,7 +328,7 @@ impl Worker {
             if kind != RunKind::Read && !self.may_wait(database, kind) {
                 let answers = updates.execute(&self.context);
                 answers.into_iter().for_each(|answer| self.take_answer(answer));
-            } else if self.in_flight < self.helpers.threads {
+            } else if self.in_flight < self.helpers.threads.div_ceil(self.context.workers) {
                 self.in_flight += 1;
                 self.helpers.add(Job::Updates(updates, self.mailbox.clone()));
             } else {
