@@ -142,8 +142,8 @@ impl Connection {
     }
 
     /// Returns the words of a request of a run.
-    pub fn words(&self, asked: &Asked) -> Vec<&[u8]> {
-        asked.request.words(&self.input)
+    pub fn words<'a>(&'a self, asked: &'a Asked) -> impl Iterator<Item = &'a [u8]> {
+        asked.request.words.iter().map(|word| &self.input[word.clone()])
     }
 
     /// Returns the keys of a request of a run.
@@ -279,7 +279,8 @@ impl Connection {
         match command.action {
             Action::Read(_) => RunKind::Read,
             Action::Update(_) | Action::Exec => RunKind::Update,
-            Action::Blind(_) if command.name != "set" || is_blind_set(&self.words(asked)) => RunKind::Blind,
+            // The options of SET may need the value before.
+            Action::Blind(_) if command.name != "set" || is_blind_set(self.words(asked)) => RunKind::Blind,
             Action::Blind(_) => RunKind::Update,
             Action::Slow(_) => RunKind::Slow,
             Action::Session(_) => RunKind::Session,
@@ -287,13 +288,13 @@ impl Connection {
     }
 
     fn command_of(&self, request: &Request) -> Result<&'static Command, Failure> {
-        let words = request.words(&self.input);
-        let command = find(words.first().copied().unwrap_or_default());
+        let name = request.words.first().map(|name| &self.input[name.clone()]);
+        let command = find(name.unwrap_or_default());
         if !self.client.is_authenticated && !command.is_some_and(Command::is_open) {
             return Err(Failure::NO_AUTHENTICATION);
         }
-        let command = command.ok_or_else(|| unknown(&words))?;
-        command.check_words(words.len())?;
+        let command = command.ok_or_else(|| unknown(&request.words(&self.input)))?;
+        command.check_words(request.words.len())?;
         Ok(command)
     }
 

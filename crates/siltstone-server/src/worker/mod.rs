@@ -313,7 +313,7 @@ impl Worker {
                 Ok(command) => What::Command(command),
                 Err(failure) => What::Failed(failure.clone()),
             };
-            updates.add(&connection.words(asked), what);
+            updates.add(connection.words(asked), what);
         }
         connection.is_waiting = true;
         connection.end_run();
@@ -353,7 +353,7 @@ impl Worker {
     fn hand_over(&mut self, number: usize, run: Run) {
         let connection = &mut self.connections[number];
         let Some(asked) = run.asked.into_iter().next() else { return };
-        let words: Vec<Vec<u8>> = connection.words(&asked).into_iter().map(<[u8]>::to_vec).collect();
+        let words: Vec<Vec<u8>> = connection.words(&asked).map(<[u8]>::to_vec).collect();
         if let Ok(command) = asked.command {
             connection.is_waiting = true;
             let client = &connection.client;
