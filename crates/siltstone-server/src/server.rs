@@ -1,7 +1,7 @@
 //! A server: its threads and its sockets.
 
 use crate::acceptor::{Acceptor, StopAcceptor};
-use crate::command::{Context, Counters, Limits, Watches};
+use crate::command::{COMMANDS, Context, Counters, Limits, Watches};
 use crate::error::ServerError;
 use crate::store::{Places, PlacesSettings};
 use crate::worker::{Helpers, Mailbox, Message, Worker};
@@ -70,6 +70,7 @@ impl Server {
         let refused = |source| ServerError::Listen { address, source };
         let listener = TcpListener::bind(address).map_err(refused)?;
         let context = Arc::new(Context {
+            commands: COMMANDS,
             places: Places::open(settings.places)?,
             limits: settings.limits,
             password: settings.password,

@@ -25,7 +25,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "
   siltstone serve data /var/lib/siltstone
   siltstone serve data --mount 0=features.dict --redis 127.0.0.1:6380
-  siltstone serve data cache --engine mica --memory 4GiB --redis 0.0.0.0:6379 --password-file secret";
+  siltstone serve data cache --engine mica --memory 4GiB --databases 1 --redis 0.0.0.0:6379 --password-file secret";
 
 /// The maximum time until a signal is noticed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -37,7 +37,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DataArgs {
-    /// Directory of the databases 0 to 15, which are created when they are first written to
+    /// Directory of the databases, which are created when they are first written to
     #[arg(value_name = "DIR", required_unless_present = "mounts")]
     directory: Option<PathBuf>,
     /// A database or a dictionary file at a number from 0 to 15 (repeatable)
@@ -61,10 +61,13 @@ pub struct DataArgs {
     /// Threads for background work of all databases
     #[arg(long, default_value_t = 2, value_parser = parse_whole::<usize>)]
     background_threads: usize,
+    /// The number of databases, 1 to 16. Each has an equal share of the memory
+    #[arg(long, default_value_t = DATABASES, value_parser = parse_whole::<usize>)]
+    databases: usize,
     /// Memory of all databases together
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<f64>,
-    /// What a write survives when it is acknowledged: buffered nothing, written the end of the process, synced a power loss
+    /// What an acknowledged write survives: buffered nothing, written the end of the process, synced a power loss
     #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
     durability: Durability,
     /// The number of connections
@@ -107,6 +110,7 @@ impl DataArgs {
             limits: Limits { connections_max: self.connections_max, ..Limits::default() },
             places: PlacesSettings {
                 directory: self.directory.clone(),
+                databases: self.databases,
                 mounts: self.mounts.clone(),
                 open: self.opener()?,
                 dictionary,
@@ -118,7 +122,7 @@ impl DataArgs {
 
     /// Returns what opens a database: all of them share threads and memory.
     fn opener(&self) -> siltstone::Result<Box<OpenStore>> {
-        let mut resources = Resources::new(DATABASES, self.background_threads)?;
+        let mut resources = Resources::new(self.databases.max(1), self.background_threads)?;
         if let Some(bytes) = self.memory {
             resources = resources.memory_budget(bytes as u64);
         }
@@ -158,7 +162,7 @@ pub fn run(args: &DataArgs) -> Result {
     while !interrupt.is_raised() {
         std::thread::park_timeout(LOOK_INTERVAL);
         if hangup.swap(false, Relaxed) {
-            // What cannot be opened stays as it is, and the server goes on with it.
+            // What cannot be opened stays as it is, and is served as before.
             match server.reload() {
                 Ok(reloaded) => complain(format_args!("reloaded {reloaded} dictionaries")),
                 Err(error) => complain(format_args!("not reloaded: {error}")),

@@ -1,9 +1,9 @@
 //! INFO and CONFIG: what monitors and clients ask of a server.
 
 use super::arguments::is;
-use super::context::Context;
+use super::call::{Context, SessionCall};
 use super::pattern;
-use super::session::{REDIS_VERSION, SessionCall};
+use super::session::REDIS_VERSION;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 use crate::store::DATABASES;

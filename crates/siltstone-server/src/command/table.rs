@@ -1,120 +1,8 @@
 //! All commands.
 
-use super::update::{UpdateCall, bits, dump, expiry, hashes, keys, numbers, strings};
-use super::{ReadCall, SessionCall, SlowCall};
+use super::call::{Action, Command, Keys};
+use super::update::{bits, dump, expiry, hashes, keys, numbers, strings};
 use super::{client, info, introspection, keyspace, read, session, transaction, update};
-use crate::failure::{Failure, Outcome};
-use crate::protocol::Reply;
-
-/// A command of the server.
-#[derive(Debug)]
-pub struct Command {
-    /// The name, in lower case.
-    pub name: &'static str,
-    /// The number of words with the name; if negative, at least so many.
-    pub arity: i64,
-    /// Which words are keys.
-    pub keys: Keys,
-    /// The flags that COMMAND replies.
-    pub flags: &'static [&'static str],
-    /// The group, as in Redis's documentation.
-    pub group: &'static str,
-    /// What it does.
-    pub summary: &'static str,
-    /// How it is executed.
-    pub action: Action,
-}
-
-/// How a command is executed.
-#[derive(Debug, Clone, Copy)]
-pub enum Action {
-    /// With the values of its keys, which are looked up together with those of other commands.
-    Read(fn(&ReadCall<'_>, &mut Reply<'_>) -> Outcome),
-    /// With the states of its keys, which are read and changed together with those of other commands.
-    Update(fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome),
-    /// Like an update, but it needs not know the values before, unless options of it say so.
-    Blind(fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome),
-    /// The commands that the connection has queued, as one update.
-    Exec,
-    /// At once, with the connection and the server.
-    Session(fn(&mut SessionCall<'_>, &mut Reply<'_>) -> Outcome),
-    /// By a helper thread, with the whole store and the server.
-    Slow(fn(&SlowCall<'_>, &mut Reply<'_>) -> Outcome),
-}
-
-/// Which words of a command are keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keys {
-    /// The number of the first key's word; 0 if there are no keys.
-    pub first: usize,
-    /// That of the last key's word; if negative, counted from the end.
-    pub last: i64,
-    /// From one key to the next.
-    pub step: usize,
-}
-
-impl Keys {
-    const NONE: Keys = Keys { first: 0, last: 0, step: 0 };
-    const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
-    const TWO: Keys = Keys { first: 1, last: 2, step: 1 };
-    const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
-    const REST: Keys = Keys { first: 2, last: -1, step: 1 };
-    const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
-    const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
-
-    /// Returns the numbers of the words that are keys, in a command of so many words.
-    pub fn positions(self, words: usize) -> impl Iterator<Item = usize> {
-        let last = if self.last < 0 { words as i64 + self.last } else { self.last };
-        let end = if self.first == 0 { 0 } else { (last + 1).max(0) as usize };
-        (self.first..end.min(words)).step_by(self.step.max(1))
-    }
-}
-
-impl Command {
-    /// Returns whether the command may have so many words, with its name.
-    pub fn takes(&self, words: usize) -> bool {
-        let words = words as i64;
-        if self.arity < 0 { words >= -self.arity } else { words == self.arity }
-    }
-
-    /// Checks the number of words.
-    ///
-    /// # Errors
-    /// Redis's error for a wrong number.
-    pub fn check_words(&self, words: usize) -> Outcome {
-        if self.takes(words) { Ok(()) } else { Err(Failure::arity(self.name)) }
-    }
-
-    /// Returns whether a client may use it before it has given the password.
-    pub fn is_open(&self) -> bool {
-        self.flags.contains(&"no_auth")
-    }
-}
-
-/// Returns the command of this name, whatever its case.
-pub fn find(name: &[u8]) -> Option<&'static Command> {
-    let order = |command: &Command| {
-        let name = name.iter().map(u8::to_ascii_lowercase);
-        command.name.bytes().cmp(name)
-    };
-    COMMANDS.binary_search_by(order).ok().map(|at| &COMMANDS[at])
-}
-
-/// Returns the error for a command that does not exist, with its first words.
-pub fn unknown(words: &[&[u8]]) -> Failure {
-    let shown = |word: &[u8]| String::from_utf8_lossy(&word[..word.len().min(128)]).into_owned();
-    let mut text = format!(
-        "ERR unknown command '{}', with args beginning with: ",
-        words.first().map(|name| shown(name)).unwrap_or_default()
-    );
-    for word in words.iter().skip(1) {
-        if text.len() > 128 {
-            break;
-        }
-        text.push_str(&format!("'{}' ", shown(word)));
-    }
-    Failure::from(text)
-}
 
 const FAST: &[&str] = &["readonly", "fast"];
 const SLOW: &[&str] = &["readonly"];
@@ -127,7 +15,10 @@ const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
 
 /// Makes the table of a row per command.
 macro_rules! commands {
-    ($($name:literal $arity:literal $keys:ident $flags:ident $group:literal $action:ident$(($run:path))? $summary:literal;)*) => {
+    ($(
+        $name:literal $arity:literal $keys:ident $flags:ident $group:literal
+        $action:ident$(($run:path))? $summary:literal;
+    )*) => {
         &[$(Command {
             name: $name,
             arity: $arity,
@@ -242,11 +133,12 @@ mod tests {
     fn every_command_is_found_by_its_name_in_any_case() {
         assert!(COMMANDS.is_sorted_by(|one, other| one.name < other.name));
         for command in COMMANDS {
-            let found = find(command.name.to_uppercase().as_bytes()).map(|found| found.name);
+            let found =
+                Command::find(COMMANDS, command.name.to_uppercase().as_bytes()).map(|found| found.name);
             assert_eq!(found, Some(command.name));
             assert_eq!(command.name, command.name.to_lowercase());
         }
-        assert!(find(b"").is_none() && find(b"gets").is_none());
+        assert!(Command::find(COMMANDS, b"").is_none() && Command::find(COMMANDS, b"gets").is_none());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! client does not take its replies, or while a helper thread executes its command: the memory of a connection is that
 //! of a run, one request, and the replies of a run.
 
-use crate::command::{Action, Client, Command, Limits, find, is_blind_set, unknown};
+use crate::command::{Action, COMMANDS, Client, Command, Limits, is_blind_set};
 use crate::failure::Failure;
 use crate::protocol::{self, Request, RequestParser};
 use mio::net::TcpStream;
@@ -289,11 +289,11 @@ impl Connection {
 
     fn command_of(&self, request: &Request) -> Result<&'static Command, Failure> {
         let name = request.words.first().map(|name| &self.input[name.clone()]);
-        let command = find(name.unwrap_or_default());
+        let command = Command::find(COMMANDS, name.unwrap_or_default());
         if !self.client.is_authenticated && !command.is_some_and(Command::is_open) {
             return Err(Failure::NO_AUTHENTICATION);
         }
-        let command = command.ok_or_else(|| unknown(&request.words(&self.input)))?;
+        let command = command.ok_or_else(|| Failure::unknown(&request.words(&self.input)))?;
         command.check_words(request.words.len())?;
         Ok(command)
     }

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// The number of databases, as frameworks expect it.
+/// The most databases, as many as frameworks expect.
 pub const DATABASES: usize = 16;
 
 /// A database or a dictionary at a number.
@@ -25,9 +25,11 @@ pub type OpenStore = dyn Fn(&Path, ValueForm) -> siltstone::Result<Arc<dyn Store
 
 /// Where the databases of a server are.
 pub struct PlacesSettings {
-    /// The directory of the databases 0 to 15, each in a directory with its number as its name. Without it there are
-    /// only mounts.
+    /// The directory of the databases, each in a directory with its number as its name. Without it there are only
+    /// mounts.
     pub directory: Option<PathBuf>,
+    /// The number of databases, 1 to [`DATABASES`]: they have the numbers from 0 on.
+    pub databases: usize,
     /// What is in place of them.
     pub mounts: Vec<Mount>,
     /// Opens a database.
@@ -38,7 +40,7 @@ pub struct PlacesSettings {
     pub are_values_typed: bool,
 }
 
-/// The databases 0 to 15.
+/// The databases of a server.
 pub struct Places {
     settings: PlacesSettings,
     stores: Vec<RwLock<Option<Arc<dyn Store>>>>,
@@ -54,6 +56,10 @@ impl Places {
     /// stated twice.
     pub fn open(settings: PlacesSettings) -> siltstone::Result<Places> {
         let refuse = |problem: String| siltstone::Error::Setting { name: "mount", problem };
+        if !(1..=DATABASES).contains(&settings.databases) {
+            let problem = format!("{} is not 1 to {DATABASES}", settings.databases);
+            return Err(siltstone::Error::Setting { name: "databases", problem });
+        }
         for (at, Mount { number, .. }) in settings.mounts.iter().enumerate() {
             if *number >= DATABASES {
                 return Err(refuse(format!("{number} is above {}; use a number from 0 on", DATABASES - 1)));
@@ -155,7 +161,7 @@ impl Places {
     }
 
     fn directory(&self, number: usize) -> Option<PathBuf> {
-        let directory = self.settings.directory.as_ref().filter(|_| number < DATABASES)?;
+        let directory = self.settings.directory.as_ref().filter(|_| number < self.settings.databases)?;
         Some(directory.join(number.to_string()))
     }
 

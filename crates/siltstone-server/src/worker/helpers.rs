@@ -30,7 +30,7 @@ pub struct SlowJob {
     /// The number of the connection in its worker, and of the client.
     pub connection: usize,
     pub client: u64,
-    /// The client has gone: nobody waits for the reply.
+    /// The client has gone: the reply is not needed.
     pub is_gone: Arc<AtomicBool>,
     pub mailbox: Arc<Mailbox>,
 }

@@ -319,8 +319,8 @@ impl Worker {
         connection.end_run();
     }
 
-    /// Executes what was collected. What may wait for the device is given to helper threads, as long as this worker's share
-    /// of them has nothing to do: what comes meanwhile is collected for the next job, whose reads overlap.
+    /// Executes what was collected. What may wait for the device is given to helper threads, as long as this worker's
+    /// share of them has nothing to do: what comes meanwhile is collected for the next job, whose reads overlap.
     fn execute_collected(&mut self) {
         for _ in 0..self.collected.len() {
             let Some(updates) = self.collected.pop_front() else { return };

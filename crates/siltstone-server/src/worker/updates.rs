@@ -331,7 +331,7 @@ fn act_on(
         What::Command(_) => None,
         What::Exec(exec) => {
             let state = |watched: &Watched| Some(&states[*plan.by_key.get(&watched.key[..])?]);
-            // One that has expired is a change too, which nobody has noted.
+            // One that has expired is a change too, which was not noted.
             let has_gone = |watched: &Watched| {
                 watched.existed && state(watched).is_some_and(|state| state.entry().is_none())
             };

@@ -1,12 +1,6 @@
-//! What commands know of the server and of their connection.
+//! The limits and the counters of a server.
 
-use super::transaction::{Transaction, Watched, Watches};
-use crate::protocol::Version;
-use crate::store::Places;
-use siltstone::Durability;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Instant, SystemTime};
 
 /// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,55 +63,4 @@ impl Counters {
     pub fn add(counter: &AtomicU64, number: u64) {
         counter.fetch_add(number, Relaxed);
     }
-}
-
-/// What all connections of a server share.
-pub struct Context {
-    /// The databases.
-    pub places: Places,
-    /// The limits.
-    pub limits: Limits,
-    /// The password that connections need, if any.
-    pub password: Option<String>,
-    /// The number of threads that execute commands.
-    pub workers: usize,
-    /// The address of the Redis protocol.
-    pub address: SocketAddr,
-    /// The counters.
-    pub counters: Counters,
-    /// The keys that connections watch.
-    pub watches: Watches,
-    /// What a write survives when it is acknowledged.
-    pub durability: Durability,
-    /// When the server started.
-    pub started: Instant,
-    /// A random number of this start.
-    pub run: u64,
-}
-
-/// A connection, as commands see it.
-#[derive(Debug, Clone)]
-pub struct Client {
-    /// Its number, which no other connection has.
-    pub id: u64,
-    /// The number of the selected database.
-    pub database: usize,
-    /// The version of the protocol.
-    pub version: Version,
-    /// The name that the client has given itself.
-    pub name: Vec<u8>,
-    /// The name and the version of the client's library.
-    pub library: (Vec<u8>, Vec<u8>),
-    /// Whether the client has given the password, or needs none.
-    pub is_authenticated: bool,
-    /// The connection ends when its replies are sent.
-    pub is_closing: bool,
-    /// The other end.
-    pub peer: Option<SocketAddr>,
-    /// When it connected.
-    pub since: SystemTime,
-    /// The commands since MULTI.
-    pub transaction: Option<Box<Transaction>>,
-    /// The keys that it watches.
-    pub watched: Vec<Watched>,
 }
