@@ -3,7 +3,7 @@
 use crate::interrupt::Interrupt;
 use crate::open::Creation;
 use crate::outcome::{Outcome, Result, help, wrong_usage};
-use crate::quantity::{parse_bytes, parse_whole};
+use crate::quantity::{parse_bytes, parse_time, parse_whole};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::json;
@@ -73,6 +73,9 @@ pub struct DataArgs {
     /// The number of connections
     #[arg(long, default_value_t = Limits::default().connections_max, value_parser = parse_whole::<usize>)]
     connections_max: usize,
+    /// Close connections without a request for this long
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    idle_max: Option<Duration>,
     /// How files are read and written
     #[arg(long, default_value = Access::default().name(), value_parser = by_name::<Access>())]
     access: Access,
@@ -107,7 +110,11 @@ impl DataArgs {
             password,
             unprotected: self.unprotected,
             durability: self.durability,
-            limits: Limits { connections_max: self.connections_max, ..Limits::default() },
+            limits: Limits {
+                connections_max: self.connections_max,
+                idle_max: self.idle_max,
+                ..Limits::default()
+            },
             places: PlacesSettings {
                 directory: self.directory.clone(),
                 databases: self.databases,

@@ -138,7 +138,7 @@ fn settings(context: &Context) -> Vec<(&'static str, String)> {
         ("port", context.address.port().to_string()),
         ("proto-max-bulk-len", limits.word_bytes_max.to_string()),
         ("save", String::new()),
-        ("timeout", limits.idle_s.to_string()),
+        ("timeout", limits.idle_max.map_or(0, |idle| idle.as_secs()).to_string()),
     ]
 }
 

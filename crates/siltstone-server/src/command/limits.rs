@@ -1,6 +1,7 @@
 //! The limits and the counters of a server.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// The largest reply of KEYS, in bytes.
     pub keys_bytes_max: usize,
-    /// The idle time after which a connection is closed, in seconds; 0 for never.
-    pub idle_s: u64,
+    /// The time without a request after which a connection is closed; `None` for never.
+    pub idle_max: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -30,7 +31,7 @@ impl Default for Limits {
             input_bytes_max: 1 << 20,
             output_bytes_max: 1 << 20,
             keys_bytes_max: 64 << 20,
-            idle_s: 0,
+            idle_max: None,
         }
     }
 }

@@ -16,6 +16,7 @@ use mio::net::TcpStream;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 /// The memory that an idle connection keeps for its buffers, in bytes.
 const KEPT_BYTES: usize = 1 << 10;
@@ -79,6 +80,8 @@ pub struct Connection {
     pub client: Client,
     /// How many requests the next run may have, if their replies may be long.
     reads_at_once: usize,
+    /// When it was last read from, or its replies were sent.
+    pub used_at: Instant,
     /// The socket may have more input.
     pub is_readable: bool,
     /// The client has ended its requests: the end is read after them.
@@ -124,6 +127,7 @@ impl Connection {
             sent: 0,
             client,
             reads_at_once: FIRST_READS,
+            used_at: Instant::now(),
             is_readable: true,
             is_half_closed: false,
             is_writable: true,

@@ -71,6 +71,11 @@ impl Places {
         let stores = (0..DATABASES).map(|_| RwLock::default()).collect();
         let places = Places { settings, stores, opening: Mutex::default() };
         for number in 0..DATABASES {
+            if let Some(removed) =
+                places.path(number).map(|path| removed_name(&path)).filter(|path| path.exists())
+            {
+                remove_in_background(removed);
+            }
             let exists = places.directory(number).is_some_and(|directory| directory.exists());
             // The first one always: a wrong setting must be seen now, and not by the first write.
             if exists || number == 0 || places.mount(number).is_some() {
@@ -249,12 +254,16 @@ fn read_form(directory: &Path) -> siltstone::Result<ValueForm> {
 /// The end of the name of a directory that is being removed.
 const REMOVED: &str = ".removed";
 
-/// Renames a directory, so that its name is free. Returns the new name; `None` if there is no directory.
-fn set_aside(path: &Path) -> siltstone::Result<Option<PathBuf>> {
+fn removed_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(REMOVED);
-    let removed = PathBuf::from(name);
-    // What an earlier removal has left, before a crash.
+    PathBuf::from(name)
+}
+
+/// Renames a directory, so that its name is free. Returns the new name; `None` if there is no directory.
+fn set_aside(path: &Path) -> siltstone::Result<Option<PathBuf>> {
+    let removed = removed_name(path);
+    // An earlier removal may still run.
     remove(&removed).map_err(failed("remove", &removed))?;
     match fs::rename(path, &removed) {
         Ok(()) => Ok(Some(removed)),
@@ -270,7 +279,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a directory on a thread of its own. What a crash or an error leaves is removed by the next flush.
+/// Removes a directory on a thread of its own. What a crash or an error leaves is removed at the next start.
 fn remove_in_background(path: PathBuf) {
     // Without a thread it stays until then, too.
     drop(std::thread::Builder::new().name("remover".to_owned()).spawn(move || remove(&path)));

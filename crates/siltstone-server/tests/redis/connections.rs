@@ -144,6 +144,17 @@ fn connections_above_the_limit_are_refused_until_one_ends() {
 }
 
 #[test]
+fn a_connection_without_requests_ends_after_the_idle_time() {
+    let idle_max = Some(std::time::Duration::from_millis(50));
+    let served = serve_with(fill, EngineKind::Silt, |settings| settings.limits.idle_max = idle_max);
+    let mut idle = served.client();
+    assert!(idle.is_ended());
+    let served = serve();
+    let mut other = served.client();
+    assert_eq!(other.line("PING"), Answer::Status("PONG".to_owned()), "there is no idle time by default");
+}
+
+#[test]
 fn a_client_that_takes_no_replies_holds_up_no_other_and_gets_them_later() {
     let value = vec![b'v'; 200_000];
     let served = serve_with(
