@@ -5,6 +5,7 @@
 mod db;
 mod device;
 mod dict;
+mod serve;
 mod trace;
 mod ycsb;
 
@@ -31,6 +32,7 @@ pub struct BenchArgs {
 enum What {
     Db(Box<db::DbArgs>),
     Device(device::DeviceArgs),
+    Serve(serve::ServeArgs),
     Ycsb(Box<ycsb::YcsbArgs>),
     Trace(Box<trace::TraceArgs>),
     Dict(dict::DictArgs),
@@ -40,6 +42,7 @@ pub fn run(args: BenchArgs) -> Result {
     match args.what {
         What::Db(args) => db::run(*args),
         What::Device(args) => device::run(args),
+        What::Serve(args) => serve::run(args),
         What::Ycsb(args) => ycsb::run(*args),
         What::Trace(args) => trace::run(*args),
         What::Dict(args) => dict::run(args),
