@@ -69,6 +69,22 @@ impl Counters {
     pub fn add(counter: &AtomicU64, number: u64) {
         counter.fetch_add(number, Relaxed);
     }
+
+    /// Sets all counters to 0, but that of the connections that are open.
+    pub fn reset(&self) {
+        for counter in [
+            &self.connections,
+            &self.rejected_connections,
+            &self.commands,
+            &self.errors,
+            &self.hits,
+            &self.misses,
+            &self.input_bytes,
+            &self.output_bytes,
+        ] {
+            counter.store(0, Relaxed);
+        }
+    }
 }
 
 /// What all connections of a server share.
@@ -81,8 +97,10 @@ pub struct Context {
     pub password: Option<String>,
     /// The number of threads that execute commands.
     pub workers: usize,
-    /// The address of the Redis protocol.
-    pub address: SocketAddr,
+    /// The address of Redis's protocol.
+    pub redis: Option<SocketAddr>,
+    /// The address of memcached's protocol.
+    pub memcached: Option<SocketAddr>,
     /// The counters.
     pub counters: Counters,
     /// The keys that connections watch.
@@ -102,7 +120,7 @@ pub struct Client {
     pub id: u64,
     /// The number of the selected database.
     pub database: usize,
-    /// The version of the protocol.
+    /// The protocol with its version.
     pub version: Version,
     /// The name that the client has given itself.
     pub name: Vec<u8>,

@@ -22,6 +22,7 @@
 //! | `info` | INFO and CONFIG |
 //! | `arguments` | numbers and options of the words |
 //! | `pattern` | patterns of keys |
+//! | `memcached` | the commands of memcached |
 
 mod arguments;
 mod client;
@@ -29,6 +30,7 @@ mod context;
 mod info;
 mod introspection;
 mod keyspace;
+pub mod memcached;
 pub mod pattern;
 mod read;
 mod session;
@@ -43,4 +45,3 @@ pub use session::SessionCall;
 pub use table::{Action, Command, find, unknown};
 pub use transaction::{Queued, Watched, Watches};
 pub use update::UpdateCall;
-pub use update::strings::is_blind_set;

@@ -31,9 +31,14 @@ pub enum Action {
     /// With the values of its keys, which are looked up together with those of other commands.
     Read(fn(&ReadCall<'_>, &mut Reply<'_>) -> Outcome),
     /// With the states of its keys, which are read and changed together with those of other commands.
-    Update(fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome),
-    /// Like an update, but it needs not know the values before, unless options of it say so.
-    Blind(fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome),
+    Update(UpdateFunction),
+    /// Like an update, but it needs not know the values before.
+    Blind(UpdateFunction),
+    /// Like an update, but it needs not know the values before if its words say so.
+    BlindIf(UpdateFunction, fn(&[&[u8]]) -> bool),
+    /// Like a read if its words say so, and otherwise like an update. The first function returns whether it has replied:
+    /// it has not if it must change a value.
+    ReadIf(fn(&ReadCall<'_>, &mut Reply<'_>) -> Result<bool, Failure>, UpdateFunction, fn(&[&[u8]]) -> bool),
     /// The commands that the connection has queued, as one update.
     Exec,
     /// At once, with the connection and the server.
@@ -41,6 +46,9 @@ pub enum Action {
     /// By a helper thread, with the whole store and the server.
     Slow(fn(&SlowCall<'_>, &mut Reply<'_>) -> Outcome),
 }
+
+/// A function over the states of keys.
+pub type UpdateFunction = fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome;
 
 /// Which words of a command are keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,13 +62,13 @@ pub struct Keys {
 }
 
 impl Keys {
-    const NONE: Keys = Keys { first: 0, last: 0, step: 0 };
-    const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
+    pub(super) const NONE: Keys = Keys { first: 0, last: 0, step: 0 };
+    pub(super) const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
     const TWO: Keys = Keys { first: 1, last: 2, step: 1 };
     const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
-    const REST: Keys = Keys { first: 2, last: -1, step: 1 };
+    pub(super) const REST: Keys = Keys { first: 2, last: -1, step: 1 };
     const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
-    const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
+    pub(super) const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
 
     /// Returns the numbers of the words that are keys, in a command of so many words.
     pub fn positions(self, words: usize) -> impl Iterator<Item = usize> {
@@ -83,6 +91,15 @@ impl Command {
     /// Redis's error for a wrong number.
     pub fn check_words(&self, words: usize) -> Outcome {
         if self.takes(words) { Ok(()) } else { Err(Failure::arity(self.name)) }
+    }
+
+    /// Returns whether these words change no value.
+    pub fn only_reads(&self, words: &[&[u8]]) -> bool {
+        match self.action {
+            Action::Read(_) => true,
+            Action::ReadIf(.., is_read) => is_read(words),
+            _ => false,
+        }
     }
 
     /// Returns whether a client may use it before it has given the password.
@@ -125,22 +142,23 @@ const FLUSH: &[&str] = &["write"];
 const TRANSACTION: &[&str] = &["noscript", "loading", "stale", "fast"];
 const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
 
-/// Makes the table of a row per command.
+/// Makes the table of a row per command: words with the name, keys, flags, group, function, meaning.
 macro_rules! commands {
-    ($($name:literal $arity:literal $keys:ident $flags:ident $group:literal $action:ident$(($run:path))? $summary:literal;)*) => {
-        &[$(Command {
+    ($($name:literal $arity:literal $keys:ident $flags:ident $group:literal $action:ident$(($($run:path),+))? $summary:literal;)*) => {
+        &[$($crate::command::table::Command {
             name: $name,
             arity: $arity,
-            keys: Keys::$keys,
+            keys: $crate::command::table::Keys::$keys,
             flags: $flags,
             group: $group,
             summary: $summary,
-            action: Action::$action$(($run))?,
+            action: $crate::command::table::Action::$action$(($($run),+))?,
         }),*]
     };
 }
+pub(super) use commands;
 
-/// All commands, in the order of their names: words with the name, keys, flags, group, function, meaning.
+/// All commands of Redis, in the order of their names.
 pub const COMMANDS: &[Command] = commands! {
     "append" 3 ONE WRITE "string" Update(strings::append) "Appends to the value of a key.";
     "auth" -2 NONE OPEN "connection" Session(session::auth) "Authenticates the connection.";
@@ -215,7 +233,7 @@ pub const COMMANDS: &[Command] = commands! {
     "restore" -4 ONE WRITE "generic" Update(dump::restore) "Sets a value in Redis's form.";
     "scan" -2 NONE SLOW "generic" Slow(keyspace::scan) "Returns a page of the keys.";
     "select" 2 NONE SESSION "connection" Session(session::select) "Selects the database of the connection.";
-    "set" -3 ONE WRITE "string" Blind(strings::set) "Sets the value of a key.";
+    "set" -3 ONE WRITE "string" BlindIf(strings::set, strings::is_blind_set) "Sets the value of a key.";
     "setbit" 4 ONE WRITE "bitmap" Update(bits::setbit) "Sets a bit.";
     "setex" 4 ONE WRITE "string" Blind(strings::setex) "Sets the value of a key, and when it expires in seconds.";
     "setnx" 3 ONE WRITE "string" Update(strings::setnx) "Sets the value of a key that does not exist.";
