@@ -27,7 +27,7 @@ fn read_reply(input: &mut BufReader<TcpStream>, reply: &mut Vec<u8>) {
 }
 
 /// Returns bytes as the recorder writes them.
-fn escape(bytes: &[u8]) -> String {
+pub fn escape(bytes: &[u8]) -> String {
     bytes
         .iter()
         .map(|byte| match byte {

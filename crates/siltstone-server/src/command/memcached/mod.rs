@@ -52,8 +52,8 @@ const COMMANDS: &[Command] = commands! {
     "decr" 3 ONE WRITE "arithmetic" Update(arithmetic::decr) "Subtracts a number.";
     "delete" -2 ONE WRITE "storage" Update(storage::delete) "Deletes a value.";
     "flush_all" -1 NONE WRITE "server" Slow(server::flush_all) "Deletes all values.";
-    "gat" -3 REST WRITE "retrieval" Update(retrieval::gat) "Returns values, and sets when they expire.";
-    "gats" -3 REST WRITE "retrieval" Update(retrieval::gats) "Like gat, with the versions.";
+    "gat" -2 REST WRITE "retrieval" Update(retrieval::gat) "Returns values, and sets when they expire.";
+    "gats" -2 REST WRITE "retrieval" Update(retrieval::gats) "Like gat, with the versions.";
     "get" -2 ALL READ "retrieval" Read(retrieval::get) "Returns values.";
     "gets" -2 ALL READ "retrieval" Read(retrieval::gets) "Returns values with their versions.";
     "incr" 3 ONE WRITE "arithmetic" Update(arithmetic::incr) "Adds a number.";
