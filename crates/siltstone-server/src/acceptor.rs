@@ -73,8 +73,8 @@ impl Acceptor {
                 outcome => outcome?,
             }
             // Not all of them have clients that wait. This costs a call of the system.
-            let are_done = (0..self.listeners.len()).fold(true, |done, number| self.accept(number) && done);
-            patience = (!are_done).then_some(PAUSE);
+            let refused = (0..self.listeners.len()).filter(|number| !self.accept(*number)).count();
+            patience = (refused > 0).then_some(PAUSE);
         }
         Ok(())
     }

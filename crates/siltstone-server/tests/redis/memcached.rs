@@ -59,7 +59,7 @@ impl Client {
     /// Returns the version of a value.
     fn version(&mut self, key: &str) -> u64 {
         let reply = self.ask(&format!("mg {key} c"));
-        reply.trim_end().strip_prefix("HD c").unwrap().parse().unwrap()
+        reply[4..].split_whitespace().next().unwrap().parse().unwrap()
     }
 
     fn is_ended(&mut self) -> bool {

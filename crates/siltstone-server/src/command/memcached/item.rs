@@ -53,7 +53,7 @@ pub fn put(call: &mut UpdateCall<'_>, value: NewValue) -> Outcome {
 ///
 /// # Errors
 /// It is too long, or ends otherwise.
-pub fn block<'a>(word: &'a [u8]) -> Result<&'a [u8], Failure> {
+pub fn block(word: &[u8]) -> Result<&[u8], Failure> {
     match word {
         [] => Err(TOO_LARGE),
         [block @ .., b'\r', b'\n'] => Ok(block),

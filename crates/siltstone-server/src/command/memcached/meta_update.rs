@@ -5,7 +5,7 @@ use super::arguments::remaining_s;
 use super::arithmetic::{Changed, change};
 use super::flags::{Flags, key_of, reply_number, reply_remaining};
 use super::item::{block, mark_of, put, string_of};
-use super::storage::{Mode, Storage, Stored};
+use super::storage::{Mode, Storage, StorageResult};
 use crate::command::UpdateCall;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
@@ -43,16 +43,16 @@ pub fn set(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         may_be_stale: flags.invalidates,
     };
     let stored = storage.execute(call)?;
-    if stored == Stored::Stored && flags.is_quiet {
+    if stored == StorageResult::Stored && flags.is_quiet {
         return Ok(());
     }
     reply.raw(match stored {
-        Stored::Stored => "HD",
-        Stored::NotStored => "NS",
-        Stored::Exists => "EX",
-        Stored::NotFound => "NF",
+        StorageResult::Stored => "HD",
+        StorageResult::NotStored => "NS",
+        StorageResult::Exists => "EX",
+        StorageResult::NotFound => "NF",
     });
-    let entry = call.entry(0).filter(|_| stored == Stored::Stored);
+    let entry = call.entry(0).filter(|_| stored == StorageResult::Stored);
     let version = entry.map_or(0, |entry| mark_of(&entry).version);
     for word in flags.words {
         match word.first() {

@@ -40,7 +40,7 @@ pub struct Storage<'a> {
 
 /// What has become of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stored {
+pub enum StorageResult {
     Stored,
     NotStored,
     /// The value before has another version.
@@ -51,18 +51,18 @@ pub enum Stored {
 
 impl Storage<'_> {
     /// Stores the value, if the one before allows it. With [`Mode::Set`] that one is not looked at.
-    pub fn execute(&self, call: &mut UpdateCall<'_>) -> Result<Stored, Failure> {
+    pub fn execute(&self, call: &mut UpdateCall<'_>) -> Result<StorageResult, Failure> {
         let new = NewValue::string(self.block.to_vec()).expiring(self.expires_at_ms);
         let new = match self.mode {
             Mode::Set => new.marked(Mark::new(self.client_flags)),
-            Mode::Add if call.entry(0).is_some() => return Ok(Stored::NotStored),
-            Mode::Replace if call.entry(0).is_none() => return Ok(Stored::NotStored),
+            Mode::Add if call.entry(0).is_some() => return Ok(StorageResult::NotStored),
+            Mode::Replace if call.entry(0).is_none() => return Ok(StorageResult::NotStored),
             Mode::Add | Mode::Replace => new.marked(Mark::new(self.client_flags)),
             Mode::Append | Mode::Prepend => {
-                let Some(before) = string_of(call.entry(0))? else { return Ok(Stored::NotStored) };
+                let Some(before) = string_of(call.entry(0))? else { return Ok(StorageResult::NotStored) };
                 let mark = mark_of(&before);
                 if self.compared != 0 && self.compared != mark.version {
-                    return Ok(Stored::Exists);
+                    return Ok(StorageResult::Exists);
                 }
                 let bytes = match self.mode {
                     Mode::Append => [before.value, self.block].concat(),
@@ -71,7 +71,7 @@ impl Storage<'_> {
                 NewValue::string(bytes).expiring(before.expires_at_ms).marked(Mark::new(mark.flags))
             }
             Mode::Compare => {
-                let Some(before) = string_of(call.entry(0))? else { return Ok(Stored::NotFound) };
+                let Some(before) = string_of(call.entry(0))? else { return Ok(StorageResult::NotFound) };
                 let mark = mark_of(&before);
                 if self.compared == mark.version {
                     new.marked(Mark::new(self.client_flags))
@@ -80,12 +80,12 @@ impl Storage<'_> {
                         Mark { is_stale: true, is_claimed: mark.is_claimed, ..Mark::new(self.client_flags) };
                     new.expiring(before.expires_at_ms).marked(stale)
                 } else {
-                    return Ok(Stored::Exists);
+                    return Ok(StorageResult::Exists);
                 }
             }
         };
         put(call, new)?;
-        Ok(Stored::Stored)
+        Ok(StorageResult::Stored)
     }
 }
 
@@ -132,10 +132,10 @@ fn store(call: &mut UpdateCall<'_>, mode: Mode, reply: &mut Reply<'_>) -> Outcom
     };
     let storage = Storage { mode, block, client_flags, expires_at_ms, compared, may_be_stale: false };
     reply.raw(match storage.execute(call)? {
-        Stored::Stored => "STORED\r\n",
-        Stored::NotStored => "NOT_STORED\r\n",
-        Stored::Exists => "EXISTS\r\n",
-        Stored::NotFound => "NOT_FOUND\r\n",
+        StorageResult::Stored => "STORED\r\n",
+        StorageResult::NotStored => "NOT_STORED\r\n",
+        StorageResult::Exists => "EXISTS\r\n",
+        StorageResult::NotFound => "NOT_FOUND\r\n",
     });
     Ok(())
 }
