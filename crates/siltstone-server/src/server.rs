@@ -55,7 +55,8 @@ impl Server {
     /// Opens the databases, and starts to listen.
     ///
     /// # Errors
-    /// [`ServerError::Setting`] for numbers of threads outside of their limits and without an address, [`ServerError::Unprotected`],
+    /// [`ServerError::Setting`] for numbers of threads outside of their limits and without an address,
+    /// [`ServerError::Unprotected`],
     /// [`ServerError::Listen`], errors of opening a database, and of the system.
     pub fn start(settings: ServerSettings) -> Result<Server, ServerError> {
         for (name, threads) in [("workers", settings.workers), ("helpers", settings.helpers)] {

@@ -36,8 +36,8 @@ pub enum Action {
     Blind(UpdateFunction),
     /// Like an update, but it needs not know the values before if its words say so.
     BlindIf(UpdateFunction, fn(&[&[u8]]) -> bool),
-    /// Like a read if its words say so, and otherwise like an update. The first function returns whether it has replied:
-    /// it has not if it must change a value.
+    /// Like a read if its words say so, and otherwise like an update. The first function returns whether it has
+    /// replied: it has not if it must change a value.
     ReadIf(fn(&ReadCall<'_>, &mut Reply<'_>) -> Result<bool, Failure>, UpdateFunction, fn(&[&[u8]]) -> bool),
     /// The commands that the connection has queued, as one update.
     Exec,

@@ -9,7 +9,8 @@
 //! 1. Words are separated by spaces. `noreply` makes a request silent, and is no word of it.
 //! 2. The length of a block is a word. The block is the last word, with the two bytes that end it: the command checks
 //!    them, as in memcached.
-//! 3. A block that is longer than the limit is passed over, and the last word is empty. The command is answered at once.
+//! 3. A block that is longer than the limit is passed over, and the last word is empty. The request is complete at
+//!    once.
 //! 4. Without a valid length there is no block, and no last word.
 //!
 //! The parser continues where it stopped. It stores only what has arrived: a length that a client states allocates

@@ -1,5 +1,5 @@
-//! The bytes of the protocols: RESP, Redis's protocol, versions 2 and 3, and memcached's text protocol. Requests to words,
-//! and replies to bytes. No sockets.
+//! The bytes of the protocols: RESP, Redis's protocol, versions 2 and 3, and memcached's text protocol. Requests to
+//! words, and replies to bytes. No sockets.
 
 pub mod base64;
 mod inline;

@@ -1,8 +1,8 @@
 //! What memcached's commands store besides a value.
 //!
 //! A *version* changes with each store, also of an equal value, and never comes back: versions are counted up from the
-//! time, in nanoseconds, at which the process has drawn the first one. So they stay below 2^63 until the year 2262. They
-//! repeat only if the clock of the machine is set back before a restart.
+//! time, in nanoseconds, at which the process has drawn the first one. So they stay below 2^63 until the year 2262.
+//! They repeat only if the clock of the machine is set back before a restart.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

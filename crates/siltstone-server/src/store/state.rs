@@ -1,6 +1,6 @@
 //! A key in a transaction: what was found, and what it becomes.
 
-use super::{Entry, Mark, NEVER, ValueForm, ValueType};
+use super::{Entry, Mark, NEVER, ValueType};
 use crate::failure::{Failure, Outcome};
 use siltstone::Bytes;
 
@@ -25,8 +25,8 @@ pub struct NewValue {
 pub struct KeyState {
     value: Option<NewValue>,
     is_changed: bool,
-    /// How the value is stored.
-    form: ValueForm,
+    /// The store keeps values without their marks.
+    loses_marks: bool,
     /// Why the store cannot have this key.
     refused: Option<Failure>,
 }
@@ -47,9 +47,9 @@ impl KeyState {
         }))
     }
 
-    /// Returns the state of a key whose value is stored in this form.
-    pub fn of_form(self, form: ValueForm) -> KeyState {
-        KeyState { form, ..self }
+    /// Returns the state for a store that keeps values with or without their marks.
+    pub fn losing_marks(self, loses_marks: bool) -> KeyState {
+        KeyState { loses_marks, ..self }
     }
 
     /// Makes the state of a key that the store cannot have.
@@ -74,7 +74,7 @@ impl KeyState {
     /// The store cannot have this key, or not the mark of the value.
     pub fn put(&mut self, mut value: NewValue) -> Outcome {
         self.check()?;
-        if self.form == ValueForm::Plain && !value.mark.take().is_none_or(Mark::is_plain) {
+        if self.loses_marks && !value.mark.take().is_none_or(Mark::is_plain) {
             return Err(NO_FLAGS);
         }
         (self.value, self.is_changed) = (Some(value), true);

@@ -13,12 +13,11 @@ use super::{Entry, Mark, NewValue, ValueType};
 use siltstone::Bytes;
 
 /// How the values of a database are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueForm {
     /// As they are: all are strings without marks.
     Plain,
     /// With a byte for the type in front.
-    #[default]
     Typed,
 }
 

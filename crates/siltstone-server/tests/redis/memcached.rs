@@ -1,5 +1,5 @@
-//! memcached's protocol. The replies to the requests in `memcached/` are those of memcached 1.6.18, byte for byte but for
-//! the versions of values. `record` has recorded them.
+//! memcached's protocol. The replies to the requests in `memcached/` are those of memcached 1.6.18, byte for byte but
+//! for the versions of values. `record` has recorded them.
 
 use crate::client::Answer;
 use crate::recorded::escape;

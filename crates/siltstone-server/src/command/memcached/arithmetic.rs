@@ -1,5 +1,5 @@
-//! incr and decr: numbers of 64 bits without a sign. A sum wraps around, and a difference is at least 0. A value keeps its
-//! length if the number is shorter, with spaces after it.
+//! incr and decr: numbers of 64 bits without a sign. A sum wraps around, and a difference is at least 0. A value keeps
+//! its length if the number is shorter, with spaces after it.
 
 use super::arguments::{check_key, unsigned};
 use super::item::{mark_of, put, string_of};
@@ -18,7 +18,8 @@ pub enum Changed {
     Exists,
 }
 
-/// Adds to the number of the first key, or subtracts from it. `compared` is the version that it must have; 0 that of any.
+/// Adds to the number of the first key, or subtracts from it. `compared` is the version that it must have; 0 is that of
+/// any.
 pub fn change(
     call: &mut UpdateCall<'_>,
     subtracts: bool,

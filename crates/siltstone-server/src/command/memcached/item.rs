@@ -15,7 +15,8 @@ static HASH: Crc<u64> = Crc::<u64>::new(&CRC_64_XZ);
 /// The highest bit, which no version of a mark has.
 const OF_HASH: u64 = 1 << 63;
 
-/// Returns the mark of a value. One that another command has stored has flags 0, and a hash of the value as its version.
+/// Returns the mark of a value. One that another command has stored has flags 0, and a hash of the value as its
+/// version.
 pub fn mark_of(entry: &Entry<'_>) -> Mark {
     entry.mark.unwrap_or_else(|| Mark::of_version(HASH.checksum(entry.value) | OF_HASH))
 }

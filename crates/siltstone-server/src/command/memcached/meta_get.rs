@@ -14,8 +14,8 @@ pub fn only_reads(words: &[&[u8]]) -> bool {
     !flags.iter().any(|flag| matches!(flag.first(), Some(b'N' | b'R' | b'T')))
 }
 
-/// mg without flags that change a value. Returns whether it has replied: the first client that finds a stale value must be
-/// noted.
+/// mg without flags that change a value. Returns whether it has replied: the first client that finds a stale value must
+/// be noted.
 pub fn read(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Result<bool, Failure> {
     let (key, words) = key_of(call.words)?;
     let flags = Flags::parse(key, words, call.now_ms)?;

@@ -1,11 +1,12 @@
 //! The commands of memcached, over the same values as those of Redis, in database 0.
 //!
-//! A value that these commands store has a [`Mark`](crate::store::Mark): the flags of the client and a version, which is
-//! the `cas` of the value. What others have stored has flags 0, and a `cas` that is a hash of the value.
+//! A value that these commands store has a [`Mark`](crate::store::Mark): the flags of the client and a version, which
+//! is the `cas` of the value. What others have stored has flags 0, and a `cas` that is a hash of the value.
 //!
-//! What memcached does to save memory is not done here: nothing is evicted, and reads note nothing. So `mg` with `h` says
-//! that a value was not read before, and with `l` that it was read just now. A value that is too long changes nothing;
-//! memcached deletes the one before.
+//! What memcached does to save memory is not done here: nothing is evicted, and reads note nothing. So `mg` with `h`
+//! says that a value was not read before, and with `l` that it was read just now. A value that is too long changes
+//! nothing; memcached deletes the one before. The block of a request whose other words are wrong is passed over;
+//! memcached 1.6.18 takes it for the next request.
 //!
 //! | file | contents |
 //! |---|---|
