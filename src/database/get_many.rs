@@ -41,8 +41,9 @@ impl Database {
         Ok(all)
     }
 
-    /// Looks up many keys, with overlapping reads, and passes the number of each key with what was found to `show`; `None`
-    /// if the key does not exist. Each number is passed once, in any order. After an error, some may have been passed.
+    /// Looks up many keys, with overlapping reads, and passes the number of each key with what was found to `show`;
+    /// `None` if the key does not exist. Each number is passed once, in any order. After an error, some may have been
+    /// passed.
     ///
     /// Like [`get_many`](Database::get_many), but returns no values to be allocated: with the engine `mica` the call
     /// allocates memory for the hashes of the keys, and none per value. `show` may use the database.

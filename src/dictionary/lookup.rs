@@ -60,8 +60,9 @@ impl Dictionary {
         Ok(values)
     }
 
-    /// Looks up many keys, with overlapping reads, and passes the number of each key with what was found to `show`; `None`
-    /// if the key does not exist. Each number is passed once, in any order. After an error, some may have been passed.
+    /// Looks up many keys, with overlapping reads, and passes the number of each key with what was found to `show`;
+    /// `None` if the key does not exist. Each number is passed once, in any order. After an error, some may have been
+    /// passed.
     /// Like [`get_many`](Dictionary::get_many), but returns no values to be allocated.
     ///
     /// ```

@@ -5,7 +5,7 @@ use crate::engine::{PageBuilder, Record, ScanLimit, ScanPage};
 use crate::error::Result;
 use crate::store::merge::Cursor;
 use crate::store::table::OrderedCursor;
-use siltstone_device::{Purpose, random_number};
+use siltstone_device::Purpose;
 
 /// About the bytes of a record besides those of its key and its value.
 const RECORD_BYTES: usize = 4;
@@ -16,16 +16,16 @@ const READ_BLOCKS: std::ops::RangeInclusive<usize> = 1..=64;
 impl Dictionary {
     /// Returns one page of the records from a scan position on, in the order of the positions. A scan reads all records
     /// in pages and holds nothing between two pages: [`ScanPage::next`] is all that it needs to continue. A position
-    /// is the hash of a key; a dictionary that was built anew from other records has other positions.
+    /// is the hash of a key; another dictionary has other positions.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let path = directory.path().join("capitals.dict");
-    /// # use siltstone::{Dictionary, ScanLimit};
+    /// # use siltstone::Dictionary;
     /// let dictionary = Dictionary::builder().build(&path, [("France", "Paris"), ("Peru", "Lima")])?;
     /// let (mut keys, mut next) = (Vec::new(), Some(0));
     /// while let Some(position) = next {
-    ///     let page = dictionary.scan(position, ScanLimit::keys(1))?;
+    ///     let page = dictionary.scan(position, 1)?;
     ///     keys.extend(page.records.into_iter().map(|record| record.key));
     ///     next = page.next;
     /// }
@@ -50,22 +50,6 @@ impl Dictionary {
             }
         }
         Ok(page.finish(None))
-    }
-
-    /// Returns up to `records` records chosen at random: those from a random scan position on.
-    ///
-    /// # Errors
-    /// Errors of reading.
-    pub fn sample(&self, records: usize) -> Result<Vec<Record>> {
-        let mut sample = self.scan(random_number()?, records)?.records;
-        // The positions are a circle.
-        if sample.len() < records {
-            let mut first = self.scan(0, records - sample.len())?.records;
-            first.retain(|record| !sample.contains(record));
-            sample.append(&mut first);
-        }
-        sample.truncate(records);
-        Ok(sample)
     }
 
     /// Returns the bytes of a read that a page makes: about a quarter of what it returns.

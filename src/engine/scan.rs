@@ -28,13 +28,6 @@ pub struct ScanLimit {
     pub keys_only: bool,
 }
 
-impl ScanLimit {
-    /// Returns a limit on the number of records, whose values are left out.
-    pub fn keys(records: usize) -> ScanLimit {
-        ScanLimit { keys_only: true, ..ScanLimit::from(records) }
-    }
-}
-
 impl From<usize> for ScanLimit {
     /// Returns a limit on the number of records alone.
     fn from(records: usize) -> Self {

@@ -38,8 +38,8 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Installs the signal handlers for Ctrl-C and SIGTERM, and one for SIGHUP that sets the returned flag. For servers,
-    /// before any other call of [`listen`](Interrupt::listen).
+    /// Installs the signal handlers for Ctrl-C and SIGTERM, and one for SIGHUP that sets the returned flag. For
+    /// servers, before any other call of [`listen`](Interrupt::listen).
     pub fn listen_besides_hangup() -> anyhow::Result<(Interrupt, Arc<AtomicBool>)> {
         let hangup = Arc::new(AtomicBool::new(false));
         flag::register(SIGHUP, hangup.clone()).context("cannot listen for SIGHUP")?;

@@ -38,6 +38,22 @@ impl Failure {
         Failure::from(format!("ERR unknown subcommand '{shown}'. Try {} HELP.", command.to_uppercase()))
     }
 
+    /// The command does not exist. Shows the first words.
+    pub fn unknown(words: &[&[u8]]) -> Failure {
+        let shown = |word: &[u8]| String::from_utf8_lossy(&word[..word.len().min(128)]).into_owned();
+        let mut text = format!(
+            "ERR unknown command '{}', with args beginning with: ",
+            words.first().map(|name| shown(name)).unwrap_or_default()
+        );
+        for word in words.iter().skip(1) {
+            if text.len() > 128 {
+                break;
+            }
+            text.push_str(&format!("'{}' ", shown(word)));
+        }
+        Failure::from(text)
+    }
+
     /// Returns the error reply.
     pub fn message(&self) -> &str {
         &self.0

@@ -22,6 +22,7 @@
 //!     limits: Limits::default(),
 //!     places: PlacesSettings {
 //!         directory: None,
+//!         databases: 16,
 //!         mounts: vec![Mount { number: 0, path }],
 //!         open: Box::new(|path, form| Ok(Arc::new(DatabaseStore::new(Database::open(path)?, form)))),
 //!         dictionary: Dictionary::options(),

@@ -1,7 +1,7 @@
 //! A server: its threads and its sockets.
 
 use crate::acceptor::{Acceptor, Listener, StopAcceptor};
-use crate::command::{Context, Counters, Limits, Watches};
+use crate::command::{COMMANDS, Context, Counters, Limits, Watches};
 use crate::error::ServerError;
 use crate::protocol::Version;
 use crate::store::{Places, PlacesSettings};
@@ -82,6 +82,7 @@ impl Server {
             return Err(ServerError::Setting { name: "redis", problem });
         }
         let context = Arc::new(Context {
+            commands: COMMANDS,
             places: Places::open(settings.places)?,
             limits: settings.limits,
             password: settings.password,

@@ -89,7 +89,8 @@ fn a_page_of_keys_has_the_keys_of_a_page_of_records_and_no_values() {
             let all = database.scan(.., usize::MAX).unwrap().records;
             let (mut keys, mut next) = (Vec::new(), Some(0));
             while let Some(position) = next {
-                let page = database.scan(position.., ScanLimit::keys(300)).unwrap();
+                let page =
+                    database.scan(position.., ScanLimit { keys_only: true, ..ScanLimit::from(300) }).unwrap();
                 assert!(page.records.iter().all(|record| record.value.is_empty()), "{bed}, {stage:?}");
                 keys.extend(page.records.into_iter().map(|record| record.key));
                 next = page.next;

@@ -3,7 +3,7 @@
 use crate::interrupt::Interrupt;
 use crate::open::Creation;
 use crate::outcome::{Outcome, Result, help, wrong_usage};
-use crate::quantity::{parse_bytes, parse_whole};
+use crate::quantity::{parse_bytes, parse_time, parse_whole};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::json;
@@ -27,7 +27,7 @@ const EXAMPLES: &str = "
   siltstone serve data /var/lib/siltstone
   siltstone serve data --mount 0=features.dict --redis 127.0.0.1:6380
   siltstone serve data /var/lib/siltstone --memcached 127.0.0.1:11211
-  siltstone serve data cache --engine mica --memory 4GiB --redis 0.0.0.0:6379 --password-file secret";
+  siltstone serve data cache --engine mica --memory 4GiB --databases 1 --redis 0.0.0.0:6379 --password-file secret";
 
 /// The address of Redis's protocol, if none is stated.
 const REDIS_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6379);
@@ -42,7 +42,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DataArgs {
-    /// Directory of the databases 0 to 15, which are created when they are first written to
+    /// Directory of the databases, which are created when they are first written to
     #[arg(value_name = "DIR", required_unless_present = "mounts")]
     directory: Option<PathBuf>,
     /// A database or a dictionary file at a number from 0 to 15 (repeatable)
@@ -69,15 +69,21 @@ pub struct DataArgs {
     /// Threads for background work of all databases
     #[arg(long, default_value_t = 2, value_parser = parse_whole::<usize>)]
     background_threads: usize,
+    /// The number of databases, 1 to 16. Each has an equal share of the memory
+    #[arg(long, default_value_t = DATABASES, value_parser = parse_whole::<usize>)]
+    databases: usize,
     /// Memory of all databases together
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<f64>,
-    /// What a write survives when it is acknowledged: buffered nothing, written the end of the process, synced a power loss
+    /// What an acknowledged write survives: buffered nothing, written the end of the process, synced a power loss
     #[arg(long, default_value = Durability::default().name(), value_parser = by_name::<Durability>())]
     durability: Durability,
     /// The number of connections
     #[arg(long, default_value_t = Limits::default().connections_max, value_parser = parse_whole::<usize>)]
     connections_max: usize,
+    /// Close connections without a request for this long
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    idle_max: Option<Duration>,
     /// How files are read and written
     #[arg(long, default_value = Access::default().name(), value_parser = by_name::<Access>())]
     access: Access,
@@ -113,9 +119,14 @@ impl DataArgs {
             password,
             unprotected: self.unprotected,
             durability: self.durability,
-            limits: Limits { connections_max: self.connections_max, ..Limits::default() },
+            limits: Limits {
+                connections_max: self.connections_max,
+                idle_max: self.idle_max,
+                ..Limits::default()
+            },
             places: PlacesSettings {
                 directory: self.directory.clone(),
+                databases: self.databases,
                 mounts: self.mounts.clone(),
                 open: self.opener()?,
                 dictionary,
@@ -127,7 +138,7 @@ impl DataArgs {
 
     /// Returns what opens a database: all of them share threads and memory.
     fn opener(&self) -> siltstone::Result<Box<OpenStore>> {
-        let mut resources = Resources::new(DATABASES, self.background_threads)?;
+        let mut resources = Resources::new(self.databases.max(1), self.background_threads)?;
         if let Some(bytes) = self.memory {
             resources = resources.memory_budget(bytes as u64);
         }
@@ -174,7 +185,7 @@ pub fn run(args: &DataArgs) -> Result {
     while !interrupt.is_raised() {
         std::thread::park_timeout(LOOK_INTERVAL);
         if hangup.swap(false, Relaxed) {
-            // What cannot be opened stays as it is, and the server goes on with it.
+            // What cannot be opened stays as it is, and is served as before.
             match server.reload() {
                 Ok(reloaded) => complain(format_args!("reloaded {reloaded} dictionaries")),
                 Err(error) => complain(format_args!("not reloaded: {error}")),

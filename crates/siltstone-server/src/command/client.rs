@@ -1,8 +1,8 @@
 //! CLIENT: what a connection says of itself.
 
 use super::arguments::is;
-use super::context::Client;
-use super::session::{SessionCall, check_name};
+use super::call::{Client, SessionCall};
+use super::session::check_name;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version};
 use std::time::SystemTime;

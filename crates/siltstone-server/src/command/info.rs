@@ -1,9 +1,9 @@
 //! INFO and CONFIG: what monitors and clients ask of a server.
 
 use super::arguments::is;
-use super::context::Context;
+use super::call::{Context, SessionCall};
 use super::pattern;
-use super::session::{REDIS_VERSION, SessionCall};
+use super::session::REDIS_VERSION;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 use crate::store::DATABASES;
@@ -138,7 +138,7 @@ fn settings(context: &Context) -> Vec<(&'static str, String)> {
         ("port", context.redis.map_or(0, |address| address.port()).to_string()),
         ("proto-max-bulk-len", limits.word_bytes_max.to_string()),
         ("save", String::new()),
-        ("timeout", limits.idle_s.to_string()),
+        ("timeout", limits.idle_max.map_or(0, |idle| idle.as_secs()).to_string()),
     ]
 }
 

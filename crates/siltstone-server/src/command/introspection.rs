@@ -1,24 +1,25 @@
 //! COMMAND: the commands of the server, as clients ask for them.
 
 use super::arguments::is;
-use super::session::SessionCall;
-use super::table::{COMMANDS, Command, find};
+use super::call::{Command, SessionCall};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 
 pub fn command(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let commands = call.context.commands;
+    let find = |name: &[u8]| Command::find(commands, name);
     match call.words {
         [_] => {
-            reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| describe(command, reply));
+            reply.array(commands.len());
+            commands.iter().for_each(|command| describe(command, reply));
         }
-        [_, subcommand] if is(subcommand, "COUNT") => reply.integer(COMMANDS.len() as i64),
+        [_, subcommand] if is(subcommand, "COUNT") => reply.integer(commands.len() as i64),
         [_, subcommand] if is(subcommand, "LIST") => {
-            reply.set(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| reply.bulk(command.name.as_bytes()));
+            reply.set(commands.len());
+            commands.iter().for_each(|command| reply.bulk(command.name.as_bytes()));
         }
         [_, subcommand, names @ ..] if is(subcommand, "INFO") => {
-            let all: Vec<&[u8]> = COMMANDS.iter().map(|command| command.name.as_bytes()).collect();
+            let all: Vec<&[u8]> = commands.iter().map(|command| command.name.as_bytes()).collect();
             let names = if names.is_empty() { &all[..] } else { names };
             reply.array(names.len());
             for name in names {
@@ -30,10 +31,10 @@ pub fn command(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         }
         [_, subcommand, names @ ..] if is(subcommand, "DOCS") => {
             let named: Vec<&Command> = names.iter().filter_map(|name| find(name)).collect();
-            let all: Vec<&Command> = COMMANDS.iter().collect();
-            let commands = if names.is_empty() { all } else { named };
-            reply.map(commands.len());
-            for command in commands {
+            let all: Vec<&Command> = commands.iter().collect();
+            let documented = if names.is_empty() { all } else { named };
+            reply.map(documented.len());
+            for command in documented {
                 reply.bulk(command.name.as_bytes());
                 reply.map(2);
                 for (field, text) in [("summary", command.summary), ("group", command.group)] {

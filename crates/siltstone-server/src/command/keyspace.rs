@@ -1,7 +1,7 @@
 //! Commands that may read the whole store, or load one. A helper thread executes them; only their connection waits.
 
 use super::arguments::{integer, is};
-use super::context::Context;
+use super::call::{Context, SlowCall};
 use super::pattern;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
@@ -12,26 +12,6 @@ const KEYS_PER_PAGE: usize = 1024;
 
 /// The largest number of keys of a page that SCAN reads, whatever COUNT says.
 const COUNT_MAX: usize = 100_000;
-
-/// A call of such a command.
-pub struct SlowCall<'a> {
-    /// All words; the first one is the name of the command.
-    pub words: &'a [&'a [u8]],
-    /// The number of the selected database.
-    pub database: usize,
-    /// The selected store; `None` if it does not exist yet.
-    pub store: Option<&'a dyn Store>,
-    /// The server.
-    pub context: &'a Context,
-    /// Returns whether the client has gone or the server stops, so that nobody waits for the reply.
-    pub is_cancelled: &'a dyn Fn() -> bool,
-}
-
-impl SlowCall<'_> {
-    fn check_cancelled(&self) -> Outcome {
-        if (self.is_cancelled)() { Err(Failure::new("ERR the server stops")) } else { Ok(()) }
-    }
-}
 
 pub fn dbsize(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let count = call.store.map_or(Ok(0), |store| Ok::<_, Failure>(store.count()?.keys))?;

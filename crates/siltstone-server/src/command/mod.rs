@@ -11,10 +11,13 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `call` | what a command is, and what its calls know |
 //! | `table` | all commands by name: words, keys, flags, function |
 //! | `read` | commands that read the values of keys |
 //! | `update` | commands that change the values of keys |
-//! | `transaction` | MULTI, and the table of watched keys |
+//! | `transaction` | MULTI, DISCARD, WATCH |
+//! | `watches` | the table of watched keys |
+//! | `limits` | limits and counters of a server |
 //! | `keyspace` | commands that may take long, which helper threads execute |
 //! | `session` | commands about the connection |
 //! | `client` | the subcommands of CLIENT |
@@ -25,11 +28,12 @@
 //! | `memcached` | the commands of memcached |
 
 mod arguments;
+mod call;
 mod client;
-mod context;
 mod info;
 mod introspection;
 mod keyspace;
+mod limits;
 pub mod memcached;
 pub mod pattern;
 mod read;
@@ -37,11 +41,11 @@ mod session;
 mod table;
 mod transaction;
 mod update;
+mod watches;
 
-pub use context::{Client, Context, Counters, Limits};
-pub use keyspace::SlowCall;
+pub use call::{Action, Client, Command, Context, Queued, SessionCall, SlowCall};
+pub use limits::{Counters, Limits};
 pub use read::ReadCall;
-pub use session::SessionCall;
-pub use table::{Action, Command, find, unknown};
-pub use transaction::{Queued, Watched, Watches};
+pub use table::COMMANDS;
 pub use update::UpdateCall;
+pub use watches::{Watched, Watches};

@@ -1,4 +1,4 @@
-//! Redis's patterns of keys: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a byte that stands for itself.
+//! Redis's patterns of keys: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a byte that is matched as it is.
 
 /// Returns whether a whole text matches a pattern. Takes at most the product of both lengths.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {

@@ -35,7 +35,7 @@ impl<'a> ReadCall<'a> {
         }
     }
 
-    /// Replies with the first key's expiry time, in units of so many milliseconds, or -1 if it does not expire and -2
+    /// Replies with the first key's expiry time, or -1 if it does not expire and -2
     /// if it does not exist.
     fn expiry(&self, reply: &mut Reply<'_>, time: impl Fn(u64) -> u64) -> Outcome {
         reply.integer(match self.first() {

@@ -1,20 +1,10 @@
 //! Commands about the connection, and about the server.
 
 use super::arguments::{integer, is};
-use super::context::{Client, Context};
+use super::call::SessionCall;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version};
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// A call of such a command.
-pub struct SessionCall<'a> {
-    /// All words; the first one is the name of the command.
-    pub words: &'a [&'a [u8]],
-    /// The connection.
-    pub client: &'a mut Client,
-    /// The server.
-    pub context: &'a Context,
-}
 
 /// The version of Redis whose commands the server has.
 pub const REDIS_VERSION: &str = "7.0.15";

@@ -1,137 +1,8 @@
 //! All commands.
 
-use super::update::{UpdateCall, bits, dump, expiry, hashes, keys, numbers, strings};
-use super::{ReadCall, SessionCall, SlowCall};
+use super::call::Command;
+use super::update::{bits, dump, expiry, hashes, keys, numbers, strings};
 use super::{client, info, introspection, keyspace, read, session, transaction, update};
-use crate::failure::{Failure, Outcome};
-use crate::protocol::Reply;
-
-/// A command of the server.
-#[derive(Debug)]
-pub struct Command {
-    /// The name, in lower case.
-    pub name: &'static str,
-    /// The number of words with the name; if negative, at least so many.
-    pub arity: i64,
-    /// Which words are keys.
-    pub keys: Keys,
-    /// The flags that COMMAND replies.
-    pub flags: &'static [&'static str],
-    /// The group, as in Redis's documentation.
-    pub group: &'static str,
-    /// What it does.
-    pub summary: &'static str,
-    /// How it is executed.
-    pub action: Action,
-}
-
-/// How a command is executed.
-#[derive(Debug, Clone, Copy)]
-pub enum Action {
-    /// With the values of its keys, which are looked up together with those of other commands.
-    Read(fn(&ReadCall<'_>, &mut Reply<'_>) -> Outcome),
-    /// With the states of its keys, which are read and changed together with those of other commands.
-    Update(UpdateFunction),
-    /// Like an update, but it needs not know the values before.
-    Blind(UpdateFunction),
-    /// Like an update, but it needs not know the values before if its words say so.
-    BlindIf(UpdateFunction, fn(&[&[u8]]) -> bool),
-    /// Like a read if its words say so, and otherwise like an update. The first function returns whether it has
-    /// replied: it has not if it must change a value.
-    ReadIf(fn(&ReadCall<'_>, &mut Reply<'_>) -> Result<bool, Failure>, UpdateFunction, fn(&[&[u8]]) -> bool),
-    /// The commands that the connection has queued, as one update.
-    Exec,
-    /// At once, with the connection and the server.
-    Session(fn(&mut SessionCall<'_>, &mut Reply<'_>) -> Outcome),
-    /// By a helper thread, with the whole store and the server.
-    Slow(fn(&SlowCall<'_>, &mut Reply<'_>) -> Outcome),
-}
-
-/// A function over the states of keys.
-pub type UpdateFunction = fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome;
-
-/// Which words of a command are keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keys {
-    /// The number of the first key's word; 0 if there are no keys.
-    pub first: usize,
-    /// That of the last key's word; if negative, counted from the end.
-    pub last: i64,
-    /// From one key to the next.
-    pub step: usize,
-}
-
-impl Keys {
-    pub(super) const NONE: Keys = Keys { first: 0, last: 0, step: 0 };
-    pub(super) const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
-    const TWO: Keys = Keys { first: 1, last: 2, step: 1 };
-    const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
-    pub(super) const REST: Keys = Keys { first: 2, last: -1, step: 1 };
-    const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
-    pub(super) const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
-
-    /// Returns the numbers of the words that are keys, in a command of so many words.
-    pub fn positions(self, words: usize) -> impl Iterator<Item = usize> {
-        let last = if self.last < 0 { words as i64 + self.last } else { self.last };
-        let end = if self.first == 0 { 0 } else { (last + 1).max(0) as usize };
-        (self.first..end.min(words)).step_by(self.step.max(1))
-    }
-}
-
-impl Command {
-    /// Returns whether the command may have so many words, with its name.
-    pub fn takes(&self, words: usize) -> bool {
-        let words = words as i64;
-        if self.arity < 0 { words >= -self.arity } else { words == self.arity }
-    }
-
-    /// Checks the number of words.
-    ///
-    /// # Errors
-    /// Redis's error for a wrong number.
-    pub fn check_words(&self, words: usize) -> Outcome {
-        if self.takes(words) { Ok(()) } else { Err(Failure::arity(self.name)) }
-    }
-
-    /// Returns whether these words change no value.
-    pub fn only_reads(&self, words: &[&[u8]]) -> bool {
-        match self.action {
-            Action::Read(_) => true,
-            Action::ReadIf(.., is_read) => is_read(words),
-            _ => false,
-        }
-    }
-
-    /// Returns whether a client may use it before it has given the password.
-    pub fn is_open(&self) -> bool {
-        self.flags.contains(&"no_auth")
-    }
-}
-
-/// Returns the command of this name, whatever its case.
-pub fn find(name: &[u8]) -> Option<&'static Command> {
-    let order = |command: &Command| {
-        let name = name.iter().map(u8::to_ascii_lowercase);
-        command.name.bytes().cmp(name)
-    };
-    COMMANDS.binary_search_by(order).ok().map(|at| &COMMANDS[at])
-}
-
-/// Returns the error for a command that does not exist, with its first words.
-pub fn unknown(words: &[&[u8]]) -> Failure {
-    let shown = |word: &[u8]| String::from_utf8_lossy(&word[..word.len().min(128)]).into_owned();
-    let mut text = format!(
-        "ERR unknown command '{}', with args beginning with: ",
-        words.first().map(|name| shown(name)).unwrap_or_default()
-    );
-    for word in words.iter().skip(1) {
-        if text.len() > 128 {
-            break;
-        }
-        text.push_str(&format!("'{}' ", shown(word)));
-    }
-    Failure::from(text)
-}
 
 const FAST: &[&str] = &["readonly", "fast"];
 const SLOW: &[&str] = &["readonly"];
@@ -144,15 +15,18 @@ const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
 
 /// Makes the table of a row per command: words with the name, keys, flags, group, function, meaning.
 macro_rules! commands {
-    ($($name:literal $arity:literal $keys:ident $flags:ident $group:literal $action:ident$(($($run:path),+))? $summary:literal;)*) => {
-        &[$($crate::command::table::Command {
+    ($(
+        $name:literal $arity:literal $keys:ident $flags:ident $group:literal
+        $action:ident$(($($run:path),+))? $summary:literal;
+    )*) => {
+        &[$($crate::command::Command {
             name: $name,
             arity: $arity,
-            keys: $crate::command::table::Keys::$keys,
+            keys: $crate::command::call::Keys::$keys,
             flags: $flags,
             group: $group,
             summary: $summary,
-            action: $crate::command::table::Action::$action$(($($run),+))?,
+            action: $crate::command::Action::$action$(($($run),+))?,
         }),*]
     };
 }
@@ -255,16 +129,18 @@ pub const COMMANDS: &[Command] = commands! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::call::Keys;
 
     #[test]
     fn every_command_is_found_by_its_name_in_any_case() {
         assert!(COMMANDS.is_sorted_by(|one, other| one.name < other.name));
         for command in COMMANDS {
-            let found = find(command.name.to_uppercase().as_bytes()).map(|found| found.name);
+            let found =
+                Command::find(COMMANDS, command.name.to_uppercase().as_bytes()).map(|found| found.name);
             assert_eq!(found, Some(command.name));
             assert_eq!(command.name, command.name.to_lowercase());
         }
-        assert!(find(b"").is_none() && find(b"gets").is_none());
+        assert!(Command::find(COMMANDS, b"").is_none() && Command::find(COMMANDS, b"gets").is_none());
     }
 
     #[test]

@@ -9,13 +9,14 @@
 //! client does not take its replies, or while a helper thread executes its command: the memory of a connection is that
 //! of a run, one request, and the replies of a run.
 
-use crate::command::{Action, Client, Command, Limits, find, memcached, unknown};
+use crate::command::{Action, COMMANDS, Client, Command, Limits, memcached};
 use crate::failure::Failure;
 use crate::protocol::{self, Parser, Request, Version};
 use mio::net::TcpStream;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 /// The memory that an idle connection keeps for its buffers, in bytes.
 const KEPT_BYTES: usize = 1 << 10;
@@ -79,6 +80,8 @@ pub struct Connection {
     pub client: Client,
     /// How many requests the next run may have, if their replies may be long.
     reads_at_once: usize,
+    /// When it was last read from, or its replies were sent.
+    pub used_at: Instant,
     /// The socket may have more input.
     pub is_readable: bool,
     /// The client has ended its requests: the end is read after them.
@@ -124,6 +127,7 @@ impl Connection {
             sent: 0,
             client,
             reads_at_once: FIRST_READS,
+            used_at: Instant::now(),
             is_readable: true,
             is_half_closed: false,
             is_writable: true,
@@ -142,8 +146,8 @@ impl Connection {
     }
 
     /// Returns the words of a request of a run.
-    pub fn words(&self, asked: &Asked) -> Vec<&[u8]> {
-        asked.request.words(&self.input)
+    pub fn words<'a>(&'a self, asked: &'a Asked) -> impl Iterator<Item = &'a [u8]> {
+        asked.request.words.iter().map(|word| &self.input[word.clone()])
     }
 
     /// Returns the keys of a request of a run.
@@ -284,8 +288,8 @@ impl Connection {
             Action::Read(_) => RunKind::Read,
             Action::Update(_) | Action::Exec => RunKind::Update,
             Action::Blind(_) => RunKind::Blind,
-            Action::BlindIf(_, is_blind) if is_blind(&self.words(asked)) => RunKind::Blind,
-            Action::ReadIf(.., is_read) if is_read(&self.words(asked)) => RunKind::Read,
+            Action::BlindIf(_, is_blind) if is_blind(&mut self.words(asked)) => RunKind::Blind,
+            Action::ReadIf(.., is_read) if is_read(&mut self.words(asked)) => RunKind::Read,
             Action::BlindIf(..) | Action::ReadIf(..) => RunKind::Update,
             Action::Slow(_) => RunKind::Slow,
             Action::Session(_) => RunKind::Session,
@@ -293,16 +297,16 @@ impl Connection {
     }
 
     fn command_of(&self, request: &Request) -> Result<&'static Command, Failure> {
-        let words = request.words(&self.input);
         if self.client.version == Version::Memcached {
-            return memcached::find(&words, self.client.is_authenticated);
+            return memcached::find(&request.words(&self.input), self.client.is_authenticated);
         }
-        let command = find(words.first().copied().unwrap_or_default());
+        let name = request.words.first().map(|name| &self.input[name.clone()]);
+        let command = Command::find(COMMANDS, name.unwrap_or_default());
         if !self.client.is_authenticated && !command.is_some_and(Command::is_open) {
             return Err(Failure::NO_AUTHENTICATION);
         }
-        let command = command.ok_or_else(|| unknown(&words))?;
-        command.check_words(words.len())?;
+        let command = command.ok_or_else(|| Failure::unknown(&request.words(&self.input)))?;
+        command.check_words(request.words.len())?;
         Ok(command)
     }
 

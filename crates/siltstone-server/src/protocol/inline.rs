@@ -58,7 +58,7 @@ fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b || byte == 0
 }
 
-/// Returns the byte that an escape after a backslash stands for, and the bytes that the escape takes.
+/// Returns the byte of an escape after a backslash, and the bytes that the escape takes.
 fn unescape(text: &[u8]) -> (u8, usize) {
     let digit = |at: usize| text.get(at).and_then(|byte| (*byte as char).to_digit(16));
     match (text.first(), digit(1), digit(2)) {

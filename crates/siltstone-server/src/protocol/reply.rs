@@ -133,12 +133,12 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The beginning of an array of so many replies.
+    /// The beginning of an array of N replies.
     pub fn array(&mut self, length: usize) {
         self.number(b'*', length as i64);
     }
 
-    /// The beginning of a map of so many pairs of replies.
+    /// The beginning of a map of N pairs of replies.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
             Version::Resp2 | Version::Memcached => self.number(b'*', 2 * pairs as i64),
@@ -146,7 +146,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The beginning of a set of so many replies.
+    /// The beginning of a set of N replies.
     pub fn set(&mut self, length: usize) {
         match self.version {
             Version::Resp2 | Version::Memcached => self.array(length),

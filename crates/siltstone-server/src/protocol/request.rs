@@ -121,7 +121,7 @@ impl RequestParser {
             return Ok(if words.is_empty() { Begun::Nothing } else { Begun::Inline(Request::new(words)) });
         }
         match number(&buffer[line.start + 1..line.end]) {
-            // An array of no words asks for nothing, and gets no answer.
+            // An array of no words asks for nothing, and gets no reply.
             Some(..=0) => Ok(Begun::Nothing),
             Some(words) if words as u64 <= limits.words_max as u64 => Ok(Begun::Array(words as usize)),
             _ => Err(ProtocolError("invalid multibulk length", None)),

@@ -2,7 +2,7 @@
 
 use super::{Act, Entry, KeyCount, KeyPage, NEVER, Show, Store, StoreInfo, ValueType};
 use crate::failure::Failure;
-use siltstone::{Dictionary, KEY_LENGTH_MAX, ScanLimit};
+use siltstone::{Dictionary, KEY_LENGTH_MAX};
 
 /// A dictionary. Its values are strings that do not expire.
 pub struct DictionaryStore {
@@ -28,12 +28,17 @@ impl Store for DictionaryStore {
     }
 
     fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure> {
-        let page = self.dictionary.scan(position, ScanLimit::keys(keys_max))?;
+        let page = self.dictionary.scan(position, super::keys_only(keys_max))?;
         Ok(KeyPage::from(page))
     }
 
     fn random_key(&self) -> Result<Option<Vec<u8>>, Failure> {
-        Ok(self.dictionary.sample(1)?.pop().map(|record| Vec::from(record.key)))
+        let first_from = |position: u64| -> Result<Option<Vec<u8>>, Failure> {
+            let page = self.dictionary.scan(position, super::keys_only(1))?;
+            Ok(page.records.into_iter().next().map(|record| Vec::from(record.key)))
+        };
+        // The positions are a circle.
+        first_from(fastrand::u64(..))?.map_or_else(|| first_from(0), |key| Ok(Some(key)))
     }
 
     fn count(&self) -> Result<KeyCount, Failure> {

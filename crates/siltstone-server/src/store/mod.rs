@@ -27,6 +27,7 @@ pub use state::{Act, KeyState, NewValue};
 pub use typed::{MARKED_BYTES, ValueForm};
 
 use crate::failure::Failure;
+use siltstone::ScanLimit;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The expiry time of a value that does not expire.
@@ -83,6 +84,11 @@ impl From<siltstone::ScanPage> for KeyPage {
     }
 }
 
+/// Returns the limit of a page of keys.
+fn keys_only(keys_max: usize) -> ScanLimit {
+    ScanLimit { keys_only: true, ..ScanLimit::from(keys_max) }
+}
+
 /// The keys of a lookup that a store may have, and their numbers.
 struct PossibleKeys<'a> {
     keys: Vec<&'a [u8]>,
@@ -123,8 +129,8 @@ pub trait Store: Send + Sync {
     /// the store cannot have is absent.
     fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), Failure>;
 
-    /// Returns a page of about `keys_max` keys from a position on. 0 is the first position. A key that exists during the
-    /// whole scan is returned exactly once.
+    /// Returns a page of about `keys_max` keys from a position on. 0 is the first position. A key that exists during
+    /// the whole scan is returned exactly once.
     fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure>;
 
     /// Returns a key chosen at random, or `None` if there is none.

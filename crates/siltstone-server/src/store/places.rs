@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// The number of databases, as frameworks expect it.
+/// The most databases, as many as frameworks expect.
 pub const DATABASES: usize = 16;
 
 /// A database or a dictionary at a number.
@@ -25,9 +25,11 @@ pub type OpenStore = dyn Fn(&Path, ValueForm) -> siltstone::Result<Arc<dyn Store
 
 /// Where the databases of a server are.
 pub struct PlacesSettings {
-    /// The directory of the databases 0 to 15, each in a directory with its number as its name. Without it there are
-    /// only mounts.
+    /// The directory of the databases, each in a directory with its number as its name. Without it there are only
+    /// mounts.
     pub directory: Option<PathBuf>,
+    /// The number of databases, 1 to [`DATABASES`]: they have the numbers from 0 on.
+    pub databases: usize,
     /// What is in place of them.
     pub mounts: Vec<Mount>,
     /// Opens a database.
@@ -38,7 +40,7 @@ pub struct PlacesSettings {
     pub are_values_typed: bool,
 }
 
-/// The databases 0 to 15.
+/// The databases of a server.
 pub struct Places {
     settings: PlacesSettings,
     stores: Vec<RwLock<Option<Arc<dyn Store>>>>,
@@ -54,6 +56,10 @@ impl Places {
     /// stated twice.
     pub fn open(settings: PlacesSettings) -> siltstone::Result<Places> {
         let refuse = |problem: String| siltstone::Error::Setting { name: "mount", problem };
+        if !(1..=DATABASES).contains(&settings.databases) {
+            let problem = format!("{} is not 1 to {DATABASES}", settings.databases);
+            return Err(siltstone::Error::Setting { name: "databases", problem });
+        }
         for (at, Mount { number, .. }) in settings.mounts.iter().enumerate() {
             if *number >= DATABASES {
                 return Err(refuse(format!("{number} is above {}; use a number from 0 on", DATABASES - 1)));
@@ -65,6 +71,11 @@ impl Places {
         let stores = (0..DATABASES).map(|_| RwLock::default()).collect();
         let places = Places { settings, stores, opening: Mutex::default() };
         for number in 0..DATABASES {
+            if let Some(removed) =
+                places.path(number).map(|path| removed_name(&path)).filter(|path| path.exists())
+            {
+                remove_in_background(removed);
+            }
             let exists = places.directory(number).is_some_and(|directory| directory.exists());
             // The first one always: a wrong setting must be seen now, and not by the first write.
             if exists || number == 0 || places.mount(number).is_some() {
@@ -155,7 +166,7 @@ impl Places {
     }
 
     fn directory(&self, number: usize) -> Option<PathBuf> {
-        let directory = self.settings.directory.as_ref().filter(|_| number < DATABASES)?;
+        let directory = self.settings.directory.as_ref().filter(|_| number < self.settings.databases)?;
         Some(directory.join(number.to_string()))
     }
 
@@ -243,12 +254,16 @@ fn read_form(directory: &Path) -> siltstone::Result<ValueForm> {
 /// The end of the name of a directory that is being removed.
 const REMOVED: &str = ".removed";
 
-/// Renames a directory, so that its name is free. Returns the new name; `None` if there is no directory.
-fn set_aside(path: &Path) -> siltstone::Result<Option<PathBuf>> {
+fn removed_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(REMOVED);
-    let removed = PathBuf::from(name);
-    // What an earlier removal has left, before a crash.
+    PathBuf::from(name)
+}
+
+/// Renames a directory, so that its name is free. Returns the new name; `None` if there is no directory.
+fn set_aside(path: &Path) -> siltstone::Result<Option<PathBuf>> {
+    let removed = removed_name(path);
+    // An earlier removal may still run.
     remove(&removed).map_err(failed("remove", &removed))?;
     match fs::rename(path, &removed) {
         Ok(()) => Ok(Some(removed)),
@@ -264,7 +279,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a directory on a thread of its own. What a crash or an error leaves is removed by the next flush.
+/// Removes a directory on a thread of its own. What a crash or an error leaves is removed at the next start.
 fn remove_in_background(path: PathBuf) {
     // Without a thread it stays until then, too.
     drop(std::thread::Builder::new().name("remover".to_owned()).spawn(move || remove(&path)));

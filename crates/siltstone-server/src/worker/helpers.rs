@@ -32,7 +32,7 @@ pub struct SlowJob {
     pub client: u64,
     /// The client wants no reply.
     pub is_silent: bool,
-    /// The client has gone: nobody waits for the reply.
+    /// The client has gone: the reply is not needed.
     pub is_gone: Arc<AtomicBool>,
     pub mailbox: Arc<Mailbox>,
 }

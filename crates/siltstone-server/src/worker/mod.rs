@@ -54,6 +54,9 @@ const READ_BYTES: usize = 64 << 10;
 /// The number of events of one poll.
 const EVENTS: usize = 1024;
 
+/// How often connections without requests are looked for.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The longest time for which a server that stops waits for clients to take their replies.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -73,6 +76,8 @@ pub struct Worker {
     /// The number of jobs with requests that helper threads have.
     in_flight: usize,
     read_buffer: Vec<u8>,
+    /// When connections without requests were last looked for.
+    looked_at: Instant,
     /// Set when the server stops: when the worker ends at the latest.
     ends_at: Option<Instant>,
 }
@@ -94,6 +99,7 @@ impl Worker {
             collected: VecDeque::new(),
             in_flight: 0,
             read_buffer: vec![0; READ_BYTES],
+            looked_at: Instant::now(),
             ends_at: None,
         };
         Ok((worker, mailbox))
@@ -106,7 +112,7 @@ impl Worker {
             let patience = match (self.queue.is_empty(), self.ends_at) {
                 (false, _) => Some(Duration::ZERO),
                 (true, Some(at)) => Some(at.saturating_duration_since(Instant::now())),
-                (true, None) => None,
+                (true, None) => self.context.limits.idle_max.map(|idle| idle.min(IDLE_INTERVAL)),
             };
             match self.poll.poll(&mut events, patience) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -123,6 +129,7 @@ impl Worker {
             }
             self.take_messages();
             self.turn();
+            self.close_idle();
         }
         Ok(())
     }
@@ -236,12 +243,29 @@ impl Worker {
     fn finish_turn(&mut self, number: usize) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let Ok(bytes) = connection.flush() else { return self.close(number) };
+        connection.used_at = Instant::now();
         Counters::add(&self.context.counters.output_bytes, bytes as u64);
         if connection.is_finished() {
             self.close(number);
         } else if connection.may_work(&self.context.limits) {
             self.enqueue(number);
         }
+    }
+
+    /// Closes the connections without a request for too long, now and then.
+    fn close_idle(&mut self) {
+        let Some(idle_max) = self.context.limits.idle_max else { return };
+        let now = Instant::now();
+        if now.duration_since(self.looked_at) < idle_max.min(IDLE_INTERVAL) {
+            return;
+        }
+        self.looked_at = now;
+        let is_idle = |connection: &Connection| {
+            !connection.is_waiting && now.saturating_duration_since(connection.used_at) >= idle_max
+        };
+        let idle = self.connections.iter().filter(|(_, connection)| is_idle(connection));
+        let idle: Vec<usize> = idle.map(|(number, _)| number).collect();
+        idle.into_iter().for_each(|number| self.close(number));
     }
 
     fn close(&mut self, number: usize) {
@@ -318,14 +342,14 @@ impl Worker {
                 Ok(command) => What::Command(command),
                 Err(failure) => What::Failed(failure.clone()),
             };
-            updates.add(&connection.words(asked), what, asked.request.is_silent);
+            updates.add(connection.words(asked), what, asked.request.is_silent);
         }
         connection.is_waiting = true;
         connection.end_run();
     }
 
-    /// Executes what was collected. What may wait for the device is given to helper threads, as long as each of them has
-    /// one job of this worker: what comes meanwhile is collected for the next job, whose reads overlap.
+    /// Executes what was collected. What may wait for the device is given to helper threads, as long as this worker's
+    /// share of them has nothing to do: what comes meanwhile is collected for the next job, whose reads overlap.
     fn execute_collected(&mut self) {
         for _ in 0..self.collected.len() {
             let Some(updates) = self.collected.pop_front() else { return };
@@ -333,7 +357,7 @@ impl Worker {
             if kind != RunKind::Read && !self.may_wait(database, kind) {
                 let answers = updates.execute(&self.context);
                 answers.into_iter().for_each(|answer| self.take_answer(answer));
-            } else if self.in_flight < self.helpers.threads {
+            } else if self.in_flight < self.helpers.threads.div_ceil(self.context.workers) {
                 self.in_flight += 1;
                 self.helpers.add(Job::Updates(updates, self.mailbox.clone()));
             } else {
@@ -358,7 +382,7 @@ impl Worker {
     fn hand_over(&mut self, number: usize, run: Run) {
         let connection = &mut self.connections[number];
         let Some(asked) = run.asked.into_iter().next() else { return };
-        let words: Vec<Vec<u8>> = connection.words(&asked).into_iter().map(<[u8]>::to_vec).collect();
+        let words: Vec<Vec<u8>> = connection.words(&asked).map(<[u8]>::to_vec).collect();
         if let Ok(command) = asked.command {
             connection.is_waiting = true;
             let client = &connection.client;

@@ -20,7 +20,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Measures a lookup of so many keys.
+    /// Measures a lookup of this number of keys.
     pub fn measure<T>(keys: usize, lookup: impl FnOnce() -> T) -> (T, Pace) {
         let start = Instant::now();
         let result = lookup();

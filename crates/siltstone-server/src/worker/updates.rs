@@ -110,7 +110,7 @@ impl Updates {
     }
 
     /// Adds a request of the last connection.
-    pub fn add(&mut self, words: &[&[u8]], what: What, is_silent: bool) {
+    pub fn add<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>, what: What, is_silent: bool) {
         let first = self.words.len();
         for word in words {
             let start = self.bytes.len();
@@ -216,31 +216,19 @@ impl Updates {
         requests: Range<usize>,
         answers: &mut [Answer],
     ) -> Result<(), Failure> {
-        let mut keys = Keys::default();
-        let mut calls: Vec<(&Request, Vec<Numbered<'_>>)> = Vec::with_capacity(requests.len());
-        for request in &self.requests[requests] {
-            if let What::Exec(exec) = &request.what {
-                let watched = exec.watched.iter().filter(|watched| watched.database == self.database);
-                for watched in watched {
-                    keys.number(&watched.key);
-                }
-            }
-            let numbered = self.calls(request).into_iter().map(|call| {
-                let keys = call.keys().map(|key| keys.number(key)).collect();
-                Numbered { call, keys }
-            });
-            calls.push((request, numbered.collect()));
-        }
-        let Keys { all, numbers } = keys;
+        let mut plan = Plan::default();
+        let planned: Vec<(&Request, Range<usize>)> =
+            self.requests[requests].iter().map(|request| (request, self.plan(request, &mut plan))).collect();
+        let all = &plan.keys;
         let before: Vec<usize> = answers.iter().map(|answer| answer.reply.len()).collect();
         let mut act = |states: &mut [KeyState]| {
             // Once only, but a store may call it again.
             answers.iter_mut().zip(&before).for_each(|(answer, length)| answer.reply.truncate(*length));
-            for (request, calls) in &calls {
+            for (request, calls) in &planned {
                 let answer = &mut answers[request.connection];
-                act_on(context, request, calls, (states, &numbers), answer);
+                act_on(context, request, &plan, calls.clone(), states, answer);
             }
-            let changed = all.iter().zip(&*states).filter(|(_, state)| state.change().is_some());
+            let changed = plan.keys.iter().zip(&*states).filter(|(_, state)| state.change().is_some());
             context.watches.note(self.database, changed.map(|(key, _)| *key));
         };
         match self.kind {
@@ -250,35 +238,42 @@ impl Updates {
             }
             RunKind::Read => {
                 let mut states = vec![KeyState::default(); all.len()];
-                store.get_many(&all, &mut |number, found| states[number] = KeyState::copy_of(found))?;
+                store.get_many(all, &mut |number, found| states[number] = KeyState::copy_of(found))?;
                 let hits = states.iter().filter(|state| state.entry().is_some()).count() as u64;
                 Counters::add(&context.counters.hits, hits);
                 Counters::add(&context.counters.misses, all.len() as u64 - hits);
                 act(&mut states);
                 // A read that must change a value is repeated, with all others.
                 match states.iter().any(|state| state.change().is_some()) {
-                    true => store.transact(&all, &mut act),
+                    true => store.transact(all, &mut act),
                     false => Ok(()),
                 }
             }
-            RunKind::Blind => store.write(&all, &mut act),
-            _ => store.transact(&all, &mut act),
+            RunKind::Blind => store.write(all, &mut act),
+            _ => store.transact(all, &mut act),
         }
     }
 
-    /// Returns the calls of a request.
-    fn calls<'a>(&'a self, request: &'a Request) -> Vec<Call<'a>> {
+    /// Adds the calls of a request to a plan, and returns their numbers.
+    fn plan<'a>(&'a self, request: &'a Request, plan: &mut Plan<'a>) -> Range<usize> {
+        let first = plan.calls.len();
         match &request.what {
-            What::Command(command) => vec![Call { command, words: self.words(request) }],
-            What::Exec(exec) => {
-                let call = |queued: &'a Queued| Call {
-                    command: queued.command,
-                    words: queued.words.iter().map(Vec::as_slice).collect(),
-                };
-                exec.queued.iter().map(call).collect()
+            What::Command(command) => {
+                let words = self.words[request.words.clone()].iter().map(|word| &self.bytes[word.clone()]);
+                plan.add(command, words);
             }
-            What::Failed(_) => Vec::new(),
+            What::Exec(exec) => {
+                let watched = exec.watched.iter().filter(|watched| watched.database == self.database);
+                for watched in watched {
+                    plan.number(&watched.key);
+                }
+                for queued in &exec.queued {
+                    plan.add(queued.command, queued.words.iter().map(Vec::as_slice));
+                }
+            }
+            What::Failed(_) => {}
         }
+        first..plan.calls.len()
     }
 }
 
@@ -290,43 +285,48 @@ pub fn execute_alone(context: &Context, client: &Client, asked: &Asked, words: &
         Ok(command) => What::Command(command),
         Err(failure) => What::Failed(failure.clone()),
     };
-    updates.add(words, what, asked.request.is_silent);
+    updates.add(words.iter().copied(), what, asked.request.is_silent);
     updates.execute(context).into_iter().flat_map(|answer| answer.reply).collect()
 }
 
 const NO_DATABASE: Failure = Failure::new("ERR DB index is out of range");
 
-/// A command with its words.
-struct Call<'a> {
+/// A command, with its words and the numbers of its keys, by their places in the plan.
+struct Call {
     command: &'static Command,
-    words: Vec<&'a [u8]>,
+    words: Range<usize>,
+    keys: Range<usize>,
 }
 
-impl<'a> Call<'a> {
-    fn keys(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.command.keys.positions(self.words.len()).map(|at| self.words[at])
-    }
-}
-
-/// A command, and which of the keys of the transaction are its own.
-struct Numbered<'a> {
-    call: Call<'a>,
-    keys: Vec<usize>,
-}
-
-/// The keys of a transaction, each once.
+/// The commands of a transaction. What all commands have is in a few vectors, so a command allocates nothing.
 #[derive(Default)]
-struct Keys<'a> {
-    all: Vec<&'a [u8]>,
-    numbers: HashMap<&'a [u8], usize>,
+struct Plan<'a> {
+    calls: Vec<Call>,
+    words: Vec<&'a [u8]>,
+    numbers: Vec<usize>,
+    /// The keys, each once.
+    keys: Vec<&'a [u8]>,
+    by_key: HashMap<&'a [u8], usize>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> Plan<'a> {
+    /// Returns the number of a key.
     fn number(&mut self, key: &'a [u8]) -> usize {
-        *self.numbers.entry(key).or_insert_with(|| {
-            self.all.push(key);
-            self.all.len() - 1
+        *self.by_key.entry(key).or_insert_with(|| {
+            self.keys.push(key);
+            self.keys.len() - 1
         })
+    }
+
+    fn add(&mut self, command: &'static Command, words: impl Iterator<Item = &'a [u8]>) {
+        let (first_word, first_number) = (self.words.len(), self.numbers.len());
+        self.words.extend(words);
+        for at in command.keys.positions(self.words.len() - first_word) {
+            let number = self.number(self.words[first_word + at]);
+            self.numbers.push(number);
+        }
+        let (words, keys) = (first_word..self.words.len(), first_number..self.numbers.len());
+        self.calls.push(Call { command, words, keys });
     }
 }
 
@@ -343,16 +343,17 @@ fn reply_failure(context: &Context, request: &Request, answer: &mut Answer, fail
 fn act_on(
     context: &Context,
     request: &Request,
-    calls: &[Numbered<'_>],
-    (states, numbers): (&mut [KeyState], &HashMap<&[u8], usize>),
+    plan: &Plan<'_>,
+    calls: Range<usize>,
+    states: &mut [KeyState],
     answer: &mut Answer,
 ) {
     let mut client = match &request.what {
         What::Failed(failure) => return reply_failure(context, request, answer, failure),
         What::Command(_) => None,
         What::Exec(exec) => {
-            let state = |watched: &Watched| Some(&states[*numbers.get(&watched.key[..])?]);
-            // One that has expired is a change too, which nobody has noted.
+            let state = |watched: &Watched| Some(&states[*plan.by_key.get(&watched.key[..])?]);
+            // One that has expired is a change too, which was not noted.
             let has_gone = |watched: &Watched| {
                 watched.existed && state(watched).is_some_and(|state| state.entry().is_none())
             };
@@ -367,8 +368,9 @@ fn act_on(
     if client.is_some() {
         reply.array(calls.len());
     }
-    for Numbered { call, keys } in calls {
-        execute(context, call.command, &call.words, states, keys, client.as_mut(), &mut reply);
+    for Call { command, words, keys } in &plan.calls[calls] {
+        let (words, keys) = (&plan.words[words.clone()], &plan.numbers[keys.clone()]);
+        execute(context, command, words, states, keys, client.as_mut(), &mut reply);
     }
     if request.is_silent {
         reply.truncate(start);

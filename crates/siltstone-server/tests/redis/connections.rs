@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 #[test]
-fn a_pipeline_is_answered_in_its_order_however_it_arrives() {
+fn the_replies_to_a_pipeline_are_in_its_order_however_it_arrives() {
     let served = serve();
     let mut random = fastrand::Rng::with_seed(7);
     let mut requests = Vec::new();
@@ -34,7 +34,7 @@ fn a_pipeline_is_answered_in_its_order_however_it_arrives() {
         rest = later;
     }
     for (number, expected) in expected.iter().enumerate() {
-        assert_eq!(client.answer(), *expected, "answer {number}");
+        assert_eq!(client.answer(), *expected, "reply {number}");
     }
     let request = encode(&["GET", "key:1"]);
     for byte in &request {
@@ -99,7 +99,7 @@ fn nothing_is_read_without_the_password() {
         assert_eq!(client.line(line), refused, "{line}");
     }
     assert!(matches!(client.line("HELLO 3"), Answer::Error(text) if text.starts_with("NOAUTH HELLO")));
-    for line in ["AUTH wrong", "AUTH secre", "AUTH somebody secret", "HELLO 3 AUTH default wrong"] {
+    for line in ["AUTH wrong", "AUTH secre", "AUTH other secret", "HELLO 3 AUTH default wrong"] {
         assert!(matches!(client.line(line), Answer::Error(text) if text.starts_with("WRONGPASS")), "{line}");
     }
     client.send_bytes(&[encode(&["AUTH", "secret"]), encode(&["GET", "key:1"])].concat());
@@ -144,7 +144,18 @@ fn connections_above_the_limit_are_refused_until_one_ends() {
 }
 
 #[test]
-fn a_client_that_takes_no_replies_holds_up_nobody_and_is_answered_later() {
+fn a_connection_without_requests_ends_after_the_idle_time() {
+    let idle_max = Some(std::time::Duration::from_millis(50));
+    let served = serve_with(fill, EngineKind::Silt, |settings| settings.limits.idle_max = idle_max);
+    let mut idle = served.client();
+    assert!(idle.is_ended());
+    let served = serve();
+    let mut other = served.client();
+    assert_eq!(other.line("PING"), Answer::Status("PONG".to_owned()), "there is no idle time by default");
+}
+
+#[test]
+fn a_client_that_takes_no_replies_holds_up_no_other_and_gets_them_later() {
     let value = vec![b'v'; 200_000];
     let served = serve_with(
         |database| database.put("large", &value).unwrap(),
@@ -169,7 +180,7 @@ fn a_client_that_takes_no_replies_holds_up_nobody_and_is_answered_later() {
 }
 
 #[test]
-fn a_server_that_stops_has_answered_and_takes_no_more() {
+fn a_server_that_stops_has_sent_its_replies_and_takes_no_more() {
     let served = serve();
     let mut client: Client = served.client();
     assert_eq!(client.line("GET key:1"), Answer::bulk("value:1"));

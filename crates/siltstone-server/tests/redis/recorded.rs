@@ -1,4 +1,5 @@
-//! The server replies byte for byte as Redis 7.0 does to the requests in `recorded/`. `record` has recorded the replies.
+//! The server replies byte for byte as Redis 7.0 does to the requests in `recorded/`. The program `record` has recorded
+//! them.
 
 use crate::served::settings;
 use siltstone::{Database, EngineKind};

@@ -33,6 +33,7 @@ pub fn settings(directory: &Path) -> ServerSettings {
         limits: Limits::default(),
         places: PlacesSettings {
             directory: Some(directory.join("databases")),
+            databases: 16,
             mounts: Vec::new(),
             open: Box::new(|path, form| {
                 let database = Database::builder(path).background_threads(1).open()?;

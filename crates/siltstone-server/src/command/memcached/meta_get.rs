@@ -9,9 +9,8 @@ use crate::protocol::{Reply, base64};
 use crate::store::{Entry, Mark, NEVER, NewValue};
 
 /// Returns whether an mg changes no value, unless it finds one that is stale.
-pub fn only_reads(words: &[&[u8]]) -> bool {
-    let flags = words.get(2..).unwrap_or_default();
-    !flags.iter().any(|flag| matches!(flag.first(), Some(b'N' | b'R' | b'T')))
+pub fn only_reads(words: &mut dyn Iterator<Item = &[u8]>) -> bool {
+    !words.skip(2).any(|flag| matches!(flag.first(), Some(b'N' | b'R' | b'T')))
 }
 
 /// mg without flags that change a value. Returns whether it has replied: the first client that finds a stale value must

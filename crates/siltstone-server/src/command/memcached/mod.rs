@@ -30,7 +30,8 @@ mod retrieval;
 mod server;
 mod storage;
 
-use super::table::{Command, commands};
+use super::call::Command;
+use super::table::commands;
 use crate::failure::Failure;
 
 /// The line is no command, or has a wrong number of words.

@@ -163,7 +163,7 @@ fn hash(pairs: &[(Vec<u8>, Vec<u8>)]) -> Result<NewValue, Failure> {
 /// What a length says.
 enum Length {
     Bytes(usize),
-    /// A number of so many bytes, as a string.
+    /// A number of this many bytes, as a string.
     Number(usize),
 }
 

@@ -1,12 +1,7 @@
-//! What commands know of the server and of their connection.
+//! The limits and the counters of a server.
 
-use super::transaction::{Transaction, Watched, Watches};
-use crate::protocol::Version;
-use crate::store::Places;
-use siltstone::Durability;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Instant, SystemTime};
+use std::time::Duration;
 
 /// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +18,8 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// The largest reply of KEYS, in bytes.
     pub keys_bytes_max: usize,
-    /// The idle time after which a connection is closed, in seconds; 0 for never.
-    pub idle_s: u64,
+    /// The time without a request after which a connection is closed; `None` for never.
+    pub idle_max: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -36,7 +31,7 @@ impl Default for Limits {
             input_bytes_max: 1 << 20,
             output_bytes_max: 1 << 20,
             keys_bytes_max: 64 << 20,
-            idle_s: 0,
+            idle_max: None,
         }
     }
 }
@@ -85,57 +80,4 @@ impl Counters {
             counter.store(0, Relaxed);
         }
     }
-}
-
-/// What all connections of a server share.
-pub struct Context {
-    /// The databases.
-    pub places: Places,
-    /// The limits.
-    pub limits: Limits,
-    /// The password that connections need, if any.
-    pub password: Option<String>,
-    /// The number of threads that execute commands.
-    pub workers: usize,
-    /// The address of Redis's protocol.
-    pub redis: Option<SocketAddr>,
-    /// The address of memcached's protocol.
-    pub memcached: Option<SocketAddr>,
-    /// The counters.
-    pub counters: Counters,
-    /// The keys that connections watch.
-    pub watches: Watches,
-    /// What a write survives when it is acknowledged.
-    pub durability: Durability,
-    /// When the server started.
-    pub started: Instant,
-    /// A random number of this start.
-    pub run: u64,
-}
-
-/// A connection, as commands see it.
-#[derive(Debug, Clone)]
-pub struct Client {
-    /// Its number, which no other connection has.
-    pub id: u64,
-    /// The number of the selected database.
-    pub database: usize,
-    /// The protocol with its version.
-    pub version: Version,
-    /// The name that the client has given itself.
-    pub name: Vec<u8>,
-    /// The name and the version of the client's library.
-    pub library: (Vec<u8>, Vec<u8>),
-    /// Whether the client has given the password, or needs none.
-    pub is_authenticated: bool,
-    /// The connection ends when its replies are sent.
-    pub is_closing: bool,
-    /// The other end.
-    pub peer: Option<SocketAddr>,
-    /// When it connected.
-    pub since: SystemTime,
-    /// The commands since MULTI.
-    pub transaction: Option<Box<Transaction>>,
-    /// The keys that it watches.
-    pub watched: Vec<Watched>,
 }
