@@ -53,7 +53,7 @@ pub struct MemcachedParser {
 
 /// How the line of a command ends.
 enum Form {
-    /// With `noreply` or another word after so many, which is ignored.
+    /// With `noreply` or another word after this number of words, which is ignored.
     Words(usize),
     /// Like that; this word is the length of a block.
     Block(usize, usize),
@@ -228,7 +228,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { words_max: 100, word_bytes_max: 10 };
 
-    /// Parses requests that arrive in parts of so many bytes.
+    /// Parses requests that arrive in parts: the first one has `first` bytes, the others have `part`.
     fn parse(input: &[u8], first: usize, part: usize) -> Vec<(Vec<String>, bool)> {
         let mut parser = MemcachedParser::default();
         let (mut buffer, mut requests) = (Vec::new(), Vec::new());

@@ -67,7 +67,7 @@ impl Client {
     }
 }
 
-/// Returns the bytes that escapes stand for.
+/// Returns the bytes of a text with escapes.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -360,7 +360,7 @@ fn a_client_gives_the_password_as_a_value() {
 }
 
 #[test]
-fn a_pipeline_is_answered_in_its_order_however_it_arrives() {
+fn a_pipeline_has_its_replies_in_its_order_however_it_arrives() {
     let served = serve_empty();
     let mut random = fastrand::Rng::with_seed(7);
     let (mut requests, mut expected, mut values) = (Vec::new(), Vec::new(), vec![None; 20]);
