@@ -12,16 +12,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-const LISTENER: Token = Token(0);
-const STOP: Token = Token(1);
+/// The token of the waker. The others are the numbers of listeners.
+const STOP: Token = Token(usize::MAX);
 
 /// How long the thread waits after the system has refused to accept, such as for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// A socket that listens, and the protocol of its connections.
+pub type Listener = (TcpListener, Version);
+
 /// Accepts connections.
 pub struct Acceptor {
     poll: Poll,
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     context: Arc<Context>,
     workers: Vec<Arc<Mailbox>>,
     is_stopping: Arc<AtomicBool>,
@@ -46,16 +49,18 @@ impl StopAcceptor {
 impl Acceptor {
     /// Accepts for these workers, of which there is at least one.
     pub fn new(
-        mut listener: TcpListener,
+        mut listeners: Vec<Listener>,
         context: Arc<Context>,
         workers: Vec<Arc<Mailbox>>,
     ) -> io::Result<(Acceptor, StopAcceptor)> {
         let poll = Poll::new()?;
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        for (number, (listener, _)) in listeners.iter_mut().enumerate() {
+            poll.registry().register(listener, Token(number), Interest::READABLE)?;
+        }
         let waker = Waker::new(poll.registry(), STOP)?;
         let is_stopping: Arc<AtomicBool> = Arc::default();
         let stop = StopAcceptor { is_stopping: is_stopping.clone(), waker };
-        Ok((Acceptor { poll, listener, context, workers, is_stopping, accepted: 0 }, stop))
+        Ok((Acceptor { poll, listeners, context, workers, is_stopping, accepted: 0 }, stop))
     }
 
     /// Accepts until it is stopped.
@@ -67,30 +72,34 @@ impl Acceptor {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 outcome => outcome?,
             }
-            patience = None;
-            loop {
-                match self.listener.accept() {
-                    Ok((socket, peer)) => self.take(socket, peer),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    // The connection may have ended already. A shortage of descriptors lasts longer.
-                    Err(_) => {
-                        patience = Some(PAUSE);
-                        break;
-                    }
-                }
-            }
+            // Not all of them have clients that wait. This costs a call of the system.
+            let refused = (0..self.listeners.len()).filter(|number| !self.accept(*number)).count();
+            patience = (refused > 0).then_some(PAUSE);
         }
         Ok(())
     }
 
-    fn take(&mut self, mut socket: TcpStream, peer: SocketAddr) {
+    /// Accepts the clients of a listener. Returns whether none of them waits any more.
+    fn accept(&mut self, number: usize) -> bool {
+        loop {
+            let (listener, version) = &self.listeners[number];
+            match listener.accept() {
+                Ok((socket, peer)) => self.take(socket, peer, *version),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The connection may have ended already. A shortage of descriptors lasts longer.
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn take(&mut self, mut socket: TcpStream, peer: SocketAddr, version: Version) {
         let counters = &self.context.counters;
         if counters.open_connections.load(Relaxed) >= self.context.limits.connections_max as u64 {
             Counters::add(&counters.rejected_connections, 1);
             let mut out = Vec::new();
             let failure = Failure::new("ERR max number of clients reached");
-            Reply::new(&mut out, Version::Resp2).error(failure.message());
+            Reply::new(&mut out, version).error(failure.message());
             // A client that has gone does not need it.
             let _ = socket.write(&out);
             return;
@@ -103,7 +112,7 @@ impl Acceptor {
         let client = Client {
             id: self.accepted,
             database: 0,
-            version: Version::Resp2,
+            version,
             name: Vec::new(),
             library: Default::default(),
             is_authenticated: self.context.password.is_none(),

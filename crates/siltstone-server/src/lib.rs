@@ -1,4 +1,4 @@
-//! A server of databases and dictionaries, for the clients of Redis.
+//! A server of databases and dictionaries, for the clients of Redis and of memcached.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,7 +12,8 @@
 //! let path = directory.path().join("capitals.dict");
 //! Dictionary::builder().build(&path, [("France", "Paris"), ("Peru", "Lima")])?;
 //! let server = Server::start(ServerSettings {
-//!     address: "127.0.0.1:0".parse()?,
+//!     redis: Some("127.0.0.1:0".parse()?),
+//!     memcached: None,
 //!     workers: 1,
 //!     helpers: 1,
 //!     password: None,
@@ -28,7 +29,7 @@
 //!         are_values_typed: true,
 //!     },
 //! })?;
-//! let mut client = TcpStream::connect(server.address())?;
+//! let mut client = TcpStream::connect(server.redis_address().ok_or("no address")?)?;
 //! client.write_all(b"GET Peru\r\n")?;
 //! let mut reply = [0; 10];
 //! client.read_exact(&mut reply)?;
@@ -65,6 +66,6 @@ pub use error::ServerError;
 pub use failure::Failure;
 pub use server::{Server, ServerSettings};
 pub use store::{
-    Act, DATABASES, DatabaseStore, DictionaryStore, Entry, KeyCount, KeyPage, KeyState, MapStore, Mount,
-    NewValue, OpenStore, PlacesSettings, Show, Store, StoreInfo, ValueForm, ValueType,
+    Act, DATABASES, DatabaseStore, DictionaryStore, Entry, KeyCount, KeyPage, KeyState, MapStore, Mark,
+    Mount, NewValue, OpenStore, PlacesSettings, Show, Store, StoreInfo, ValueForm, ValueType,
 };

@@ -1,8 +1,9 @@
 //! A server: its threads and its sockets.
 
-use crate::acceptor::{Acceptor, StopAcceptor};
+use crate::acceptor::{Acceptor, Listener, StopAcceptor};
 use crate::command::{COMMANDS, Context, Counters, Limits, Watches};
 use crate::error::ServerError;
+use crate::protocol::Version;
 use crate::store::{Places, PlacesSettings};
 use crate::worker::{Helpers, Mailbox, Message, Worker};
 use mio::net::TcpListener;
@@ -19,8 +20,10 @@ const THREADS_MAX: usize = 256;
 
 /// The settings of a server.
 pub struct ServerSettings {
-    /// The address of Redis's protocol. With port 0 the system chooses one.
-    pub address: SocketAddr,
+    /// The address of Redis's protocol, if it is served. With port 0 the system chooses one.
+    pub redis: Option<SocketAddr>,
+    /// The address of memcached's protocol, if it is served. Its clients see database 0.
+    pub memcached: Option<SocketAddr>,
     /// The number of threads that execute commands, 1 to 256.
     pub workers: usize,
     /// The number of threads for commands that may take long, 1 to 256.
@@ -52,7 +55,8 @@ impl Server {
     /// Opens the databases, and starts to listen.
     ///
     /// # Errors
-    /// [`ServerError::Setting`] for numbers of threads outside of their limits, [`ServerError::Unprotected`],
+    /// [`ServerError::Setting`] for numbers of threads outside of their limits and without an address,
+    /// [`ServerError::Unprotected`],
     /// [`ServerError::Listen`], errors of opening a database, and of the system.
     pub fn start(settings: ServerSettings) -> Result<Server, ServerError> {
         for (name, threads) in [("workers", settings.workers), ("helpers", settings.helpers)] {
@@ -61,33 +65,42 @@ impl Server {
                 return Err(ServerError::Setting { name, problem });
             }
         }
-        let address = settings.address;
-        if !address.ip().is_loopback() && settings.password.is_none() && !settings.unprotected {
+        let addresses = [(settings.redis, Version::Resp2), (settings.memcached, Version::Memcached)];
+        let addresses = addresses.into_iter().filter_map(|(address, version)| Some((address?, version)));
+        let is_open = settings.password.is_none() && !settings.unprotected;
+        if let Some((address, _)) =
+            addresses.clone().find(|(address, _)| is_open && !address.ip().is_loopback())
+        {
             return Err(ServerError::Unprotected { address });
         }
         // Before the databases are opened, which may take long: an address that is in use is seen at once. Clients
         // that connect meanwhile wait.
-        let refused = |source| ServerError::Listen { address, source };
-        let listener = TcpListener::bind(address).map_err(refused)?;
+        let listeners = addresses.map(listen).collect::<Result<Vec<_>, _>>()?;
+        if listeners.is_empty() {
+            let problem =
+                "there is no address to listen at; state that of redis, of memcached, or both".to_owned();
+            return Err(ServerError::Setting { name: "redis", problem });
+        }
         let context = Arc::new(Context {
             commands: COMMANDS,
             places: Places::open(settings.places)?,
             limits: settings.limits,
             password: settings.password,
             workers: settings.workers,
-            address: listener.local_addr().map_err(refused)?,
+            redis: address_of(&listeners, Version::Resp2),
+            memcached: address_of(&listeners, Version::Memcached),
             counters: Counters::default(),
             watches: Watches::default(),
             durability: settings.durability,
             started: Instant::now(),
             run: RandomState::new().hash_one(0),
         });
-        Server::start_threads(context, listener, settings.helpers)
+        Server::start_threads(context, listeners, settings.helpers)
     }
 
     fn start_threads(
         context: Arc<Context>,
-        listener: TcpListener,
+        listeners: Vec<Listener>,
         helpers: usize,
     ) -> Result<Server, ServerError> {
         let failed = ServerError::of_system;
@@ -101,16 +114,21 @@ impl Server {
             threads.push(thread.spawn(move || worker.run()).map_err(failed("cannot start a thread"))?);
             workers.push(mailbox);
         }
-        let (acceptor, stop) = Acceptor::new(listener, context.clone(), workers.clone())
+        let (acceptor, stop) = Acceptor::new(listeners, context.clone(), workers.clone())
             .map_err(failed("cannot make a queue of events"))?;
         let thread = thread::Builder::new().name("acceptor".to_owned());
         threads.push(thread.spawn(move || acceptor.run()).map_err(failed("cannot start a thread"))?);
         Ok(Server { context, acceptor: stop, workers, helpers, threads, helper_threads })
     }
 
-    /// Returns the address that clients connect to.
-    pub fn address(&self) -> SocketAddr {
-        self.context.address
+    /// Returns the address that the clients of Redis connect to.
+    pub fn redis_address(&self) -> Option<SocketAddr> {
+        self.context.redis
+    }
+
+    /// Returns the address that the clients of memcached connect to.
+    pub fn memcached_address(&self) -> Option<SocketAddr> {
+        self.context.memcached
     }
 
     /// Opens the files of all dictionaries again. Requests that run keep the old ones. Returns their number.
@@ -144,6 +162,17 @@ impl Server {
         self.context.places.close()?;
         outcome
     }
+}
+
+/// Begins to listen at an address.
+fn listen((address, version): (SocketAddr, Version)) -> Result<Listener, ServerError> {
+    let listener = TcpListener::bind(address);
+    Ok((listener.map_err(|source| ServerError::Listen { address, source })?, version))
+}
+
+/// Returns the address of a protocol's listener.
+fn address_of(listeners: &[Listener], version: Version) -> Option<SocketAddr> {
+    listeners.iter().find(|(_, of)| *of == version)?.0.local_addr().ok()
 }
 
 impl Drop for Server {

@@ -1,4 +1,4 @@
-//! `siltstone serve data`: databases and dictionaries for the clients of Redis.
+//! `siltstone serve data`: databases and dictionaries for the clients of Redis and of memcached.
 
 use crate::interrupt::Interrupt;
 use crate::open::Creation;
@@ -15,8 +15,9 @@ use siltstone_server::{
     DATABASES, DatabaseStore, Limits, Mount, OpenStore, PlacesSettings, Server, ServerSettings, Store,
     ValueForm,
 };
+use std::collections::BTreeMap;
 use std::io::{Write, stdout};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,12 +26,16 @@ use std::time::Duration;
 const EXAMPLES: &str = "
   siltstone serve data /var/lib/siltstone
   siltstone serve data --mount 0=features.dict --redis 127.0.0.1:6380
+  siltstone serve data /var/lib/siltstone --memcached 127.0.0.1:11211
   siltstone serve data cache --engine mica --memory 4GiB --databases 1 --redis 0.0.0.0:6379 --password-file secret";
+
+/// The address of Redis's protocol, if none is stated.
+const REDIS_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6379);
 
 /// The maximum time until a signal is noticed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Serve databases and dictionaries to the clients of Redis, until Ctrl-C or SIGTERM
+/// Serve databases and dictionaries to the clients of Redis and of memcached, until Ctrl-C or SIGTERM
 ///
 /// SIGHUP opens the files of dictionaries again: rename a new file over the old one first. docs/SERVER.md lists the
 /// commands.
@@ -43,9 +48,12 @@ pub struct DataArgs {
     /// A database or a dictionary file at a number from 0 to 15 (repeatable)
     #[arg(long = "mount", value_name = "NUMBER=PATH", value_parser = parse_mount)]
     mounts: Vec<Mount>,
-    /// Address of Redis's protocol; with port 0 the system chooses one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6379")]
-    redis: SocketAddr,
+    /// Address of Redis's protocol; with port 0 the system chooses one [default: 127.0.0.1:6379, without --memcached]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    redis: Option<SocketAddr>,
+    /// Address of memcached's protocol, for database 0
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    memcached: Option<SocketAddr>,
     /// File whose first line is the password that clients need
     #[arg(long, value_name = "FILE", env = "SILTSTONE_PASSWORD_FILE")]
     password_file: Option<PathBuf>,
@@ -104,7 +112,8 @@ impl DataArgs {
         let workers = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
         let dictionary = Dictionary::options().access(self.access);
         Ok(ServerSettings {
-            address: self.redis,
+            redis: self.redis.or(self.memcached.is_none().then_some(REDIS_ADDRESS)),
+            memcached: self.memcached,
             workers: self.workers.unwrap_or(workers),
             helpers: self.helpers,
             password,
@@ -161,9 +170,16 @@ pub fn run(args: &DataArgs) -> Result {
     let (interrupt, hangup) = Interrupt::listen_besides_hangup()?;
     let server = Server::start(args.settings()?).map_err(|error| anyhow!(error))?;
     let mut out = stdout().lock();
+    let addresses = [("redis", server.redis_address()), ("memcached", server.memcached_address())];
+    let addresses =
+        addresses.iter().filter_map(|(protocol, address)| Some((*protocol, (*address)?.to_string())));
     match args.json {
-        true => writeln!(out, "{}", json!({ "redis": server.address().to_string() }))?,
-        false => writeln!(out, "serving Redis's protocol at {}; Ctrl-C stops", server.address())?,
+        true => writeln!(out, "{}", json!(addresses.collect::<BTreeMap<_, _>>()))?,
+        false => {
+            let addresses: Vec<String> =
+                addresses.map(|(protocol, address)| format!("{protocol} at {address}")).collect();
+            writeln!(out, "serving {}; Ctrl-C stops", addresses.join(", "))?;
+        }
     }
     out.flush()?;
     while !interrupt.is_raised() {

@@ -1,10 +1,11 @@
-//! `siltstone serve mica` as a process: it prints its address, serves the library's client, and stops cleanly.
+//! `siltstone serve` as a process: it prints its addresses, serves clients, and stops cleanly.
 
 use crate::runner::program;
 use serde_json::Value;
 use siltstone_network::{Client, ClientSettings};
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -34,6 +35,42 @@ fn a_server_prints_its_address_serves_and_prints_its_counters_when_it_stops() {
     // A request that the client sent again counts twice.
     assert!(stats["counts"]["hits"].as_u64() >= Some(1), "{stats}");
     assert!(stats["cores"].as_array().unwrap().iter().all(|core| core["puts"].as_u64() > Some(20)));
+}
+
+#[test]
+fn both_protocols_serve_the_same_data_and_one_of_them_is_enough() {
+    let directory = tempfile::tempdir().unwrap();
+    let serve = |addresses: &[&str]| {
+        let mut server = program()
+            .args(["serve", "data", "--workers", "1", "--json"])
+            .arg(directory.path())
+            .args(addresses)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (server, serde_json::from_str::<Value>(&line).unwrap())
+    };
+    let ask = |address: &Value, request: &str, expected: &str| {
+        let mut socket = TcpStream::connect(address.as_str().unwrap()).unwrap();
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut reply = vec![0; expected.len()];
+        socket.read_exact(&mut reply).unwrap();
+        assert_eq!(String::from_utf8(reply).unwrap(), expected);
+    };
+    let stop = |mut server: Child| {
+        assert!(Command::new("kill").args(["-INT", &server.id().to_string()]).status().unwrap().success());
+        assert!(server.wait().unwrap().success());
+    };
+    let (server, addresses) = serve(&["--redis", "127.0.0.1:0", "--memcached", "127.0.0.1:0"]);
+    ask(&addresses["memcached"], "set key 9 0 5\r\nvalue\r\n", "STORED\r\n");
+    ask(&addresses["redis"], "GET key\r\n", "$5\r\nvalue\r\n");
+    stop(server);
+    let (server, addresses) = serve(&["--memcached", "127.0.0.1:0"]);
+    assert!(addresses["redis"].is_null());
+    ask(&addresses["memcached"], "get key\r\n", "VALUE key 9 5\r\nvalue\r\nEND\r\n");
+    stop(server);
 }
 
 #[test]

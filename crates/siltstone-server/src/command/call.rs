@@ -38,9 +38,14 @@ pub enum Action {
     /// With the values of its keys, which are looked up together with those of other commands.
     Read(fn(&ReadCall<'_>, &mut Reply<'_>) -> Outcome),
     /// With the states of its keys, which are read and changed together with those of other commands.
-    Update(fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome),
-    /// Like an update, but it needs not know the values before, unless options of it say so.
-    Blind(fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome),
+    Update(UpdateFunction),
+    /// Like an update, but it needs not know the values before.
+    Blind(UpdateFunction),
+    /// Like an update, but it needs not know the values before if its words say so.
+    BlindIf(UpdateFunction, WordsTest),
+    /// Like a read if its words say so, and otherwise like an update. The first function returns whether it has
+    /// replied: it has not if it must change a value.
+    ReadIf(fn(&ReadCall<'_>, &mut Reply<'_>) -> Result<bool, Failure>, UpdateFunction, WordsTest),
     /// The commands that the connection has queued, as one update.
     Exec,
     /// At once, with the connection and the server.
@@ -48,6 +53,12 @@ pub enum Action {
     /// By a helper thread, with the whole store and the server.
     Slow(fn(&SlowCall<'_>, &mut Reply<'_>) -> Outcome),
 }
+
+/// A function over the states of keys.
+pub type UpdateFunction = fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome;
+
+/// A function that looks at the words of a command.
+pub type WordsTest = fn(&mut dyn Iterator<Item = &[u8]>) -> bool;
 
 /// Which words of a command are keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +112,15 @@ impl Command {
         if self.takes(words) { Ok(()) } else { Err(Failure::arity(self.name)) }
     }
 
+    /// Returns whether these words change no value.
+    pub fn only_reads(&self, words: &[&[u8]]) -> bool {
+        match self.action {
+            Action::Read(_) => true,
+            Action::ReadIf(.., is_read) => is_read(&mut words.iter().copied()),
+            _ => false,
+        }
+    }
+
     /// Returns whether a client may use it before it has given the password.
     pub fn is_open(&self) -> bool {
         self.flags.contains(&"no_auth")
@@ -149,8 +169,10 @@ pub struct Context {
     pub password: Option<String>,
     /// The number of threads that execute commands.
     pub workers: usize,
-    /// The address of the Redis protocol.
-    pub address: SocketAddr,
+    /// The address of Redis's protocol.
+    pub redis: Option<SocketAddr>,
+    /// The address of memcached's protocol.
+    pub memcached: Option<SocketAddr>,
     /// The counters.
     pub counters: Counters,
     /// The keys that connections watch.
@@ -170,7 +192,7 @@ pub struct Client {
     pub id: u64,
     /// The number of the selected database.
     pub database: usize,
-    /// The version of the protocol.
+    /// The protocol with its version.
     pub version: Version,
     /// The name that the client has given itself.
     pub name: Vec<u8>,

@@ -60,7 +60,7 @@ fn server(context: &Context, lines: &mut Lines) {
     lines.add("arch_bits", usize::BITS);
     lines.add("process_id", std::process::id());
     lines.add("run_id", format_args!("{:040x}", context.run));
-    lines.add("tcp_port", context.address.port());
+    lines.add("tcp_port", context.redis.map_or(0, |address| address.port()));
     lines.add("uptime_in_seconds", uptime_s);
     lines.add("uptime_in_days", uptime_s / 86_400);
     lines.add("io_threads_active", context.workers);
@@ -135,7 +135,7 @@ fn settings(context: &Context) -> Vec<(&'static str, String)> {
         ("maxclients", limits.connections_max.to_string()),
         ("maxmemory", "0".to_owned()),
         ("maxmemory-policy", "noeviction".to_owned()),
-        ("port", context.address.port().to_string()),
+        ("port", context.redis.map_or(0, |address| address.port()).to_string()),
         ("proto-max-bulk-len", limits.word_bytes_max.to_string()),
         ("save", String::new()),
         ("timeout", limits.idle_max.map_or(0, |idle| idle.as_secs()).to_string()),
@@ -162,19 +162,7 @@ pub fn config(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             )))
         }
         [_, subcommand] if is(subcommand, "RESETSTAT") => {
-            let counters = &call.context.counters;
-            for counter in [
-                &counters.connections,
-                &counters.commands,
-                &counters.errors,
-                &counters.hits,
-                &counters.misses,
-                &counters.input_bytes,
-                &counters.output_bytes,
-                &counters.rejected_connections,
-            ] {
-                counter.store(0, Relaxed);
-            }
+            call.context.counters.reset();
             reply.ok();
             Ok(())
         }

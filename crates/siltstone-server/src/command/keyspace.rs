@@ -133,7 +133,7 @@ pub fn flushall(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     Ok(())
 }
 
-fn flush(context: &Context, database: usize) -> Outcome {
+pub(super) fn flush(context: &Context, database: usize) -> Outcome {
     // Before and after: a transaction that checks its keys in between sees one of both.
     context.watches.note_all(database);
     context.places.flush(database)?;

@@ -64,4 +64,20 @@ impl Counters {
     pub fn add(counter: &AtomicU64, number: u64) {
         counter.fetch_add(number, Relaxed);
     }
+
+    /// Sets all counters to 0, but that of the connections that are open.
+    pub fn reset(&self) {
+        for counter in [
+            &self.connections,
+            &self.rejected_connections,
+            &self.commands,
+            &self.errors,
+            &self.hits,
+            &self.misses,
+            &self.input_bytes,
+            &self.output_bytes,
+        ] {
+            counter.store(0, Relaxed);
+        }
+    }
 }

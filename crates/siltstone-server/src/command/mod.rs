@@ -25,6 +25,7 @@
 //! | `info` | INFO and CONFIG |
 //! | `arguments` | numbers and options of the words |
 //! | `pattern` | patterns of keys |
+//! | `memcached` | the commands of memcached |
 
 mod arguments;
 mod call;
@@ -33,6 +34,7 @@ mod info;
 mod introspection;
 mod keyspace;
 mod limits;
+pub mod memcached;
 pub mod pattern;
 mod read;
 mod session;
@@ -46,5 +48,4 @@ pub use limits::{Counters, Limits};
 pub use read::ReadCall;
 pub use table::COMMANDS;
 pub use update::UpdateCall;
-pub use update::strings::is_blind_set;
 pub use watches::{Watched, Watches};

@@ -75,7 +75,7 @@ pub fn auth(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     Ok(())
 }
 
-fn authenticate(call: &mut SessionCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
+pub(super) fn authenticate(call: &mut SessionCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
     let is_right = match &call.context.password {
         // Each byte is compared, so the time says nothing of how many are right.
         Some(expected) if expected.len() == password.len() => {

@@ -1,6 +1,6 @@
 //! All commands.
 
-use super::call::{Action, Command, Keys};
+use super::call::Command;
 use super::update::{bits, dump, expiry, hashes, keys, numbers, strings};
 use super::{client, info, introspection, keyspace, read, session, transaction, update};
 
@@ -13,25 +13,26 @@ const FLUSH: &[&str] = &["write"];
 const TRANSACTION: &[&str] = &["noscript", "loading", "stale", "fast"];
 const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
 
-/// Makes the table of a row per command.
+/// Makes the table of a row per command: words with the name, keys, flags, group, function, meaning.
 macro_rules! commands {
     ($(
         $name:literal $arity:literal $keys:ident $flags:ident $group:literal
-        $action:ident$(($run:path))? $summary:literal;
+        $action:ident$(($($run:path),+))? $summary:literal;
     )*) => {
-        &[$(Command {
+        &[$($crate::command::Command {
             name: $name,
             arity: $arity,
-            keys: Keys::$keys,
+            keys: $crate::command::call::Keys::$keys,
             flags: $flags,
             group: $group,
             summary: $summary,
-            action: Action::$action$(($run))?,
+            action: $crate::command::Action::$action$(($($run),+))?,
         }),*]
     };
 }
+pub(super) use commands;
 
-/// All commands, in the order of their names: words with the name, keys, flags, group, function, meaning.
+/// All commands of Redis, in the order of their names.
 pub const COMMANDS: &[Command] = commands! {
     "append" 3 ONE WRITE "string" Update(strings::append) "Appends to the value of a key.";
     "auth" -2 NONE OPEN "connection" Session(session::auth) "Authenticates the connection.";
@@ -106,7 +107,7 @@ pub const COMMANDS: &[Command] = commands! {
     "restore" -4 ONE WRITE "generic" Update(dump::restore) "Sets a value in Redis's form.";
     "scan" -2 NONE SLOW "generic" Slow(keyspace::scan) "Returns a page of the keys.";
     "select" 2 NONE SESSION "connection" Session(session::select) "Selects the database of the connection.";
-    "set" -3 ONE WRITE "string" Blind(strings::set) "Sets the value of a key.";
+    "set" -3 ONE WRITE "string" BlindIf(strings::set, strings::is_blind_set) "Sets the value of a key.";
     "setbit" 4 ONE WRITE "bitmap" Update(bits::setbit) "Sets a bit.";
     "setex" 4 ONE WRITE "string" Blind(strings::setex) "Sets the value of a key, and when it expires in seconds.";
     "setnx" 3 ONE WRITE "string" Update(strings::setnx) "Sets the value of a key that does not exist.";
@@ -128,6 +129,7 @@ pub const COMMANDS: &[Command] = commands! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::call::Keys;
 
     #[test]
     fn every_command_is_found_by_its_name_in_any_case() {

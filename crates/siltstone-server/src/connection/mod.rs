@@ -9,9 +9,9 @@
 //! client does not take its replies, or while a helper thread executes its command: the memory of a connection is that
 //! of a run, one request, and the replies of a run.
 
-use crate::command::{Action, COMMANDS, Client, Command, Limits, is_blind_set};
+use crate::command::{Action, COMMANDS, Client, Command, Limits, memcached};
 use crate::failure::Failure;
-use crate::protocol::{self, Request, RequestParser};
+use crate::protocol::{self, Parser, Request, Version};
 use mio::net::TcpStream;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub struct Connection {
     socket: TcpStream,
     /// What was read and is not executed.
     input: Vec<u8>,
-    parser: RequestParser,
+    parser: Parser,
     /// A request that was parsed for a run and belongs to the next one.
     held: Option<Asked>,
     /// Replies.
@@ -121,7 +121,7 @@ impl Connection {
         Connection {
             socket,
             input: Vec::new(),
-            parser: RequestParser::default(),
+            parser: Parser::new(client.version),
             held: None,
             output: Vec::new(),
             sent: 0,
@@ -246,6 +246,10 @@ impl Connection {
                 break;
             }
         }
+        if run.is_none() {
+            // A part of a request that was passed over is not kept.
+            self.end_run();
+        }
         run
     }
 
@@ -269,7 +273,7 @@ impl Connection {
             }
             Err(error) => {
                 (self.is_broken, self.is_input_ended, self.is_readable) = (true, true, false);
-                let command = Err(Failure::from(format!("ERR {error}")));
+                let command = Err(Failure::from(error));
                 Some(Asked { request: Request::default(), command, is_last: true })
             }
         }
@@ -283,15 +287,19 @@ impl Connection {
         match command.action {
             Action::Read(_) => RunKind::Read,
             Action::Update(_) | Action::Exec => RunKind::Update,
-            // The options of SET may need the value before.
-            Action::Blind(_) if command.name != "set" || is_blind_set(self.words(asked)) => RunKind::Blind,
-            Action::Blind(_) => RunKind::Update,
+            Action::Blind(_) => RunKind::Blind,
+            Action::BlindIf(_, is_blind) if is_blind(&mut self.words(asked)) => RunKind::Blind,
+            Action::ReadIf(.., is_read) if is_read(&mut self.words(asked)) => RunKind::Read,
+            Action::BlindIf(..) | Action::ReadIf(..) => RunKind::Update,
             Action::Slow(_) => RunKind::Slow,
             Action::Session(_) => RunKind::Session,
         }
     }
 
     fn command_of(&self, request: &Request) -> Result<&'static Command, Failure> {
+        if self.client.version == Version::Memcached {
+            return memcached::find(&request.words(&self.input), self.client.is_authenticated);
+        }
         let name = request.words.first().map(|name| &self.input[name.clone()]);
         let command = Command::find(COMMANDS, name.unwrap_or_default());
         if !self.client.is_authenticated && !command.is_some_and(Command::is_open) {

@@ -1,6 +1,6 @@
-//! Replies: values of RESP 2 and 3 as bytes.
+//! Replies: values of RESP 2 and 3 as bytes, and memcached's lines.
 
-/// The version of the protocol that a client has chosen by HELLO.
+/// The protocol of a connection, with the version that the client has chosen by HELLO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Version {
     /// RESP 2, before HELLO.
@@ -8,6 +8,8 @@ pub enum Version {
     Resp2,
     /// RESP 3, which has maps, sets, numbers with a fraction, booleans and one null.
     Resp3,
+    /// memcached's text protocol, whose replies are the lines of its commands.
+    Memcached,
 }
 
 /// Appends a reply to the output of a connection. What RESP 2 lacks is written as Redis does it there.
@@ -52,9 +54,31 @@ impl<'a> Reply<'a> {
         self.status("OK");
     }
 
-    /// An error: its code, and what is wrong.
+    /// Bytes of a reply of memcached.
+    pub fn raw(&mut self, bytes: impl AsRef<[u8]>) {
+        self.out.extend_from_slice(bytes.as_ref());
+    }
+
+    /// A number in a reply of memcached.
+    pub fn raw_number(&mut self, number: u64) {
+        self.raw(itoa::Buffer::new().format(number));
+    }
+
+    /// An error: its code, and what is wrong. memcached has a code for all errors of a server.
     pub fn error(&mut self, message: &str) {
-        self.out.push(b'-');
+        let is_of_memcached =
+            ["ERROR", "CLIENT_ERROR", "SERVER_ERROR"].iter().any(|code| message.starts_with(code));
+        let message = match self.version {
+            Version::Memcached if is_of_memcached => message,
+            Version::Memcached => {
+                self.raw("SERVER_ERROR ");
+                message.strip_prefix("ERR ").unwrap_or(message)
+            }
+            Version::Resp2 | Version::Resp3 => {
+                self.raw("-");
+                message
+            }
+        };
         // A line break would end the reply.
         self.out.extend(message.bytes().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
         self.out.extend_from_slice(b"\r\n");
@@ -75,7 +99,7 @@ impl<'a> Reply<'a> {
     /// Text for people.
     pub fn text(&mut self, text: &str) {
         match self.version {
-            Version::Resp2 => self.bulk(text.as_bytes()),
+            Version::Resp2 | Version::Memcached => self.bulk(text.as_bytes()),
             Version::Resp3 => {
                 self.number(b'=', text.len() as i64 + 4);
                 self.out.extend_from_slice(b"txt:");
@@ -88,7 +112,7 @@ impl<'a> Reply<'a> {
     /// No value.
     pub fn null(&mut self) {
         self.out.extend_from_slice(match self.version {
-            Version::Resp2 => b"$-1\r\n",
+            Version::Resp2 | Version::Memcached => b"$-1\r\n",
             Version::Resp3 => b"_\r\n",
         });
     }
@@ -96,7 +120,7 @@ impl<'a> Reply<'a> {
     /// No array.
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(match self.version {
-            Version::Resp2 => b"*-1\r\n",
+            Version::Resp2 | Version::Memcached => b"*-1\r\n",
             Version::Resp3 => b"_\r\n",
         });
     }
@@ -117,7 +141,7 @@ impl<'a> Reply<'a> {
     /// The beginning of a map of N pairs of replies.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
-            Version::Resp2 => self.number(b'*', 2 * pairs as i64),
+            Version::Resp2 | Version::Memcached => self.number(b'*', 2 * pairs as i64),
             Version::Resp3 => self.number(b'%', pairs as i64),
         }
     }
@@ -125,7 +149,7 @@ impl<'a> Reply<'a> {
     /// The beginning of a set of N replies.
     pub fn set(&mut self, length: usize) {
         match self.version {
-            Version::Resp2 => self.array(length),
+            Version::Resp2 | Version::Memcached => self.array(length),
             Version::Resp3 => self.number(b'~', length as i64),
         }
     }

@@ -44,9 +44,16 @@ impl std::fmt::Display for ProtocolError {
 pub struct Request {
     /// The words. There is at least one.
     pub words: Vec<Range<usize>>,
+    /// The client wants no reply, whatever happens.
+    pub is_silent: bool,
 }
 
 impl Request {
+    /// Makes a request that is replied to.
+    fn new(words: Vec<Range<usize>>) -> Request {
+        Request { words, is_silent: false }
+    }
+
     /// Returns the words.
     pub fn words<'a>(&self, buffer: &'a [u8]) -> Vec<&'a [u8]> {
         self.words.iter().map(|word| &buffer[word.clone()]).collect()
@@ -82,7 +89,7 @@ impl RequestParser {
             };
             if missing == 0 {
                 self.missing = None;
-                return Ok(Some(Request { words: std::mem::take(&mut self.words) }));
+                return Ok(Some(Request::new(std::mem::take(&mut self.words))));
             }
             let Some(word) = self.word(buffer, limits)? else { return Ok(None) };
             self.words.push(word);
@@ -111,7 +118,7 @@ impl RequestParser {
         if first != b'*' {
             let words =
                 inline::split(buffer, line).ok_or(ProtocolError("unbalanced quotes in request", None))?;
-            return Ok(if words.is_empty() { Begun::Nothing } else { Begun::Inline(Request { words }) });
+            return Ok(if words.is_empty() { Begun::Nothing } else { Begun::Inline(Request::new(words)) });
         }
         match number(&buffer[line.start + 1..line.end]) {
             // An array of no words asks for nothing, and gets no reply.

@@ -33,6 +33,11 @@ impl DatabaseStore {
         is_of_length && (least..=KEY_LENGTH_MAX).contains(&key.len())
     }
 
+    /// Returns whether values are stored without their marks.
+    fn loses_marks(&self) -> bool {
+        self.form == ValueForm::Plain
+    }
+
     /// Returns why the database cannot have this key.
     fn refusal(&self, key: &[u8]) -> Failure {
         let got = key.len();
@@ -48,9 +53,9 @@ impl DatabaseStore {
     }
 
     fn state(&self, found: Option<&Found>) -> Result<KeyState, Failure> {
-        let Some(found) = found else { return Ok(KeyState::default()) };
+        let Some(found) = found else { return Ok(KeyState::default().losing_marks(self.loses_marks())) };
         let value = self.form.value(&found.value, found.expires_at_ms).ok_or(UNKNOWN_TYPE)?;
-        Ok(KeyState::found(Some(value)))
+        Ok(KeyState::found(Some(value)).losing_marks(self.loses_marks()))
     }
 
     /// Returns a value as it is stored.
@@ -58,7 +63,7 @@ impl DatabaseStore {
         match self.form {
             // Nothing is put in front of it.
             ValueForm::Plain if value.value_type == ValueType::String => Ok(value.bytes.clone()),
-            form => form.encode(value.value_type, &value.bytes).ok_or(ONLY_STRINGS),
+            form => form.encode(value).ok_or(ONLY_STRINGS),
         }
     }
 
@@ -162,7 +167,7 @@ impl Store for DatabaseStore {
 
     fn write(&self, keys: &[&[u8]], act: &mut Act<'_>) -> Result<(), Failure> {
         let state = |key: &&[u8]| match self.is_possible(key) {
-            true => KeyState::default(),
+            true => KeyState::default().losing_marks(self.loses_marks()),
             false => KeyState::refused(self.refusal(key)),
         };
         let mut states: Vec<KeyState> = keys.iter().map(state).collect();

@@ -21,7 +21,8 @@ impl Store for DictionaryStore {
         let possible = super::possible_keys(keys, |key| (1..=KEY_LENGTH_MAX).contains(&key.len()), show);
         Ok(self.dictionary.get_many_with(&possible.keys, |number, found| {
             let value_type = ValueType::String;
-            let entry = found.map(|found| Entry { value_type, value: found.value, expires_at_ms: NEVER });
+            let entry =
+                found.map(|found| Entry { value_type, value: found.value, expires_at_ms: NEVER, mark: None });
             show(possible.numbers[number], entry);
         })?)
     }

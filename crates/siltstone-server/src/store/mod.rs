@@ -5,6 +5,7 @@
 //! | `database` | a database of any engine |
 //! | `dictionary` | a dictionary file, which is only read |
 //! | `map` | a map in memory, which the tests of the commands use |
+//! | `mark` | what memcached's commands store besides a value |
 //! | `state` | a key in a transaction: what was found, and what it becomes |
 //! | `typed` | values with their types as bytes |
 //! | `places` | the databases 0 to 15 of a server, and what is mounted at their numbers |
@@ -12,6 +13,7 @@
 mod database;
 mod dictionary;
 mod map;
+mod mark;
 mod places;
 mod state;
 mod typed;
@@ -19,9 +21,10 @@ mod typed;
 pub use database::DatabaseStore;
 pub use dictionary::DictionaryStore;
 pub use map::MapStore;
+pub use mark::Mark;
 pub use places::{DATABASES, Mount, OpenStore, Places, PlacesSettings};
 pub use state::{Act, KeyState, NewValue};
-pub use typed::ValueForm;
+pub use typed::{MARKED_BYTES, ValueForm};
 
 use crate::failure::Failure;
 use siltstone::ScanLimit;
@@ -58,6 +61,8 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
     /// When it expires, in milliseconds since the Unix epoch, or [`NEVER`].
     pub expires_at_ms: u64,
+    /// Its mark, if a command of memcached has stored it.
+    pub mark: Option<Mark>,
 }
 
 /// The callback of [`Store::get_many`]: the number of a key, and what was found.

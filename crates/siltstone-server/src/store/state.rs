@@ -1,6 +1,6 @@
 //! A key in a transaction: what was found, and what it becomes.
 
-use super::{Entry, NEVER, ValueType};
+use super::{Entry, Mark, NEVER, ValueType};
 use crate::failure::{Failure, Outcome};
 use siltstone::Bytes;
 
@@ -16,6 +16,8 @@ pub struct NewValue {
     pub bytes: Bytes,
     /// When it expires, or [`NEVER`].
     pub expires_at_ms: u64,
+    /// Its mark, if a command of memcached stores it.
+    pub mark: Option<Mark>,
 }
 
 /// What is known of a key.
@@ -23,6 +25,8 @@ pub struct NewValue {
 pub struct KeyState {
     value: Option<NewValue>,
     is_changed: bool,
+    /// The store keeps values without their marks.
+    loses_marks: bool,
     /// Why the store cannot have this key.
     refused: Option<Failure>,
 }
@@ -35,11 +39,17 @@ impl KeyState {
 
     /// Makes the state of a key with a copy of the value that was found.
     pub fn copy_of(found: Option<Entry<'_>>) -> KeyState {
-        KeyState::found(found.map(|Entry { value_type, value, expires_at_ms }| NewValue {
+        KeyState::found(found.map(|Entry { value_type, value, expires_at_ms, mark }| NewValue {
             value_type,
             bytes: Bytes::copy_from_slice(value),
             expires_at_ms,
+            mark,
         }))
+    }
+
+    /// Returns the state for a store that keeps values with or without their marks.
+    pub fn losing_marks(self, loses_marks: bool) -> KeyState {
+        KeyState { loses_marks, ..self }
     }
 
     /// Makes the state of a key that the store cannot have.
@@ -49,8 +59,8 @@ impl KeyState {
 
     /// Returns the value as it is now.
     pub fn entry(&self) -> Option<Entry<'_>> {
-        let NewValue { value_type, bytes, expires_at_ms } = self.value.as_ref()?;
-        Some(Entry { value_type: *value_type, value: bytes, expires_at_ms: *expires_at_ms })
+        let NewValue { value_type, bytes, expires_at_ms, mark } = self.value.as_ref()?;
+        Some(Entry { value_type: *value_type, value: bytes, expires_at_ms: *expires_at_ms, mark: *mark })
     }
 
     /// Returns the value with its owner, to put it elsewhere.
@@ -61,9 +71,12 @@ impl KeyState {
     /// Sets the value.
     ///
     /// # Errors
-    /// The store cannot have this key.
-    pub fn put(&mut self, value: NewValue) -> Outcome {
+    /// The store cannot have this key, or not the mark of the value.
+    pub fn put(&mut self, mut value: NewValue) -> Outcome {
         self.check()?;
+        if self.loses_marks && !value.mark.take().is_none_or(Mark::is_plain) {
+            return Err(NO_FLAGS);
+        }
         (self.value, self.is_changed) = (Some(value), true);
         Ok(())
     }
@@ -83,6 +96,11 @@ impl KeyState {
         had
     }
 
+    /// Removes the value, whether or not it is known that there is one.
+    pub fn remove(&mut self) {
+        (self.value, self.is_changed) = (None, true);
+    }
+
     /// Sets when the value expires. Nothing happens without a value.
     pub fn set_expiry(&mut self, expires_at_ms: u64) {
         if let Some(value) = &mut self.value {
@@ -97,14 +115,23 @@ impl KeyState {
     }
 }
 
+const NO_FLAGS: Failure = Failure::new(
+    "ERR this database was not created by the server, so its values have no flags; use 0, or another database",
+);
+
 impl NewValue {
     /// Makes a string that does not expire.
     pub fn string(bytes: impl Into<Bytes>) -> NewValue {
-        NewValue { value_type: ValueType::String, bytes: bytes.into(), expires_at_ms: NEVER }
+        NewValue { value_type: ValueType::String, bytes: bytes.into(), expires_at_ms: NEVER, mark: None }
     }
 
     /// Returns the value with another expiry time.
     pub fn expiring(self, expires_at_ms: u64) -> NewValue {
         NewValue { expires_at_ms, ..self }
+    }
+
+    /// Returns the value with a mark.
+    pub fn marked(self, mark: Mark) -> NewValue {
+        NewValue { mark: Some(mark), ..self }
     }
 }

@@ -1,12 +1,21 @@
-//! Values with their types as bytes. `docs/formats/typed_value.md` has the diagram.
+//! Values with their types as bytes.
+//!
+//! ```text
+//! 0 | string
+//! 1 | hash
+//! 2 + s | flags, 4 bytes | version, 8 bytes | string       with the mark of memcached's commands
+//! ```
+//!
+//! The numbers are little endian. s is 0, plus 1 for a value that is stale, plus 2 for one that is claimed.
+//! `docs/formats/typed_value.md` has the diagram.
 
-use super::{Entry, NewValue, ValueType};
+use super::{Entry, Mark, NewValue, ValueType};
 use siltstone::Bytes;
 
 /// How the values of a database are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueForm {
-    /// As they are: all are strings.
+    /// As they are: all are strings without marks.
     Plain,
     /// With a byte for the type in front.
     Typed,
@@ -14,41 +23,91 @@ pub enum ValueForm {
 
 const STRING: u8 = 0;
 const HASH: u8 = 1;
+/// The first of the kinds of strings with marks.
+const MARKED: u8 = 2;
+/// The last one.
+const MARKED_MAX: u8 = MARKED + STALE + CLAIMED;
+const STALE: u8 = 1;
+const CLAIMED: u8 = 2;
+
+/// The bytes of a mark.
+const MARK_BYTES: usize = 12;
+
+/// The bytes of a string with a mark besides the string.
+pub const MARKED_BYTES: usize = 1 + MARK_BYTES;
+
+/// A value without its type and mark.
+type Decoded<'a> = (ValueType, Option<Mark>, &'a [u8]);
 
 impl ValueForm {
-    /// Returns the stored value; `None` for a type that this form cannot have.
-    pub fn encode(self, value_type: ValueType, bytes: &[u8]) -> Option<Bytes> {
-        let kind = match (self, value_type) {
-            (ValueForm::Plain, ValueType::String) => return Some(Bytes::copy_from_slice(bytes)),
-            (ValueForm::Plain, ValueType::Hash) => return None,
-            (ValueForm::Typed, ValueType::String) => STRING,
-            (ValueForm::Typed, ValueType::Hash) => HASH,
-        };
-        let mut stored = Vec::with_capacity(1 + bytes.len());
-        stored.push(kind);
+    /// Returns the stored value; `None` for a type that this form cannot have. Only strings have marks.
+    pub fn encode(self, value: &NewValue) -> Option<Bytes> {
+        let bytes = &value.bytes;
+        let mut stored = Vec::with_capacity(MARKED_BYTES + bytes.len());
+        match (self, value.value_type, value.mark) {
+            (ValueForm::Plain, ValueType::String, _) => return Some(bytes.clone()),
+            (ValueForm::Plain, ValueType::Hash, _) => return None,
+            (ValueForm::Typed, ValueType::String, None) => stored.push(STRING),
+            (ValueForm::Typed, ValueType::String, Some(mark)) => {
+                stored.push(MARKED + u8::from(mark.is_stale) * STALE + u8::from(mark.is_claimed) * CLAIMED);
+                stored.extend(mark.flags.to_le_bytes());
+                stored.extend(mark.version.to_le_bytes());
+            }
+            (ValueForm::Typed, ValueType::Hash, _) => stored.push(HASH),
+        }
         stored.extend_from_slice(bytes);
         Some(Bytes::from(stored))
     }
 
-    /// Returns the type and the bytes of a stored value; `None` for one that is not of this form.
-    pub fn decode(self, stored: &[u8]) -> Option<(ValueType, &[u8])> {
+    /// Returns the type, the mark and the bytes of a stored value; `None` for one that is not of this form.
+    pub fn decode(self, stored: &[u8]) -> Option<Decoded<'_>> {
         match (self, stored) {
-            (ValueForm::Plain, stored) => Some((ValueType::String, stored)),
-            (ValueForm::Typed, [STRING, bytes @ ..]) => Some((ValueType::String, bytes)),
-            (ValueForm::Typed, [HASH, bytes @ ..]) => Some((ValueType::Hash, bytes)),
+            (ValueForm::Plain, stored) => Some((ValueType::String, None, stored)),
+            (ValueForm::Typed, [STRING, bytes @ ..]) => Some((ValueType::String, None, bytes)),
+            (ValueForm::Typed, [HASH, bytes @ ..]) => Some((ValueType::Hash, None, bytes)),
+            (ValueForm::Typed, [kind @ MARKED..=MARKED_MAX, rest @ ..]) => {
+                let (flags, rest) = rest.split_first_chunk()?;
+                let (version, bytes) = rest.split_first_chunk()?;
+                let mark = Mark {
+                    flags: u32::from_le_bytes(*flags),
+                    version: u64::from_le_bytes(*version),
+                    is_stale: (kind - MARKED) & STALE != 0,
+                    is_claimed: (kind - MARKED) & CLAIMED != 0,
+                };
+                Some((ValueType::String, Some(mark), bytes))
+            }
             (ValueForm::Typed, _) => None,
         }
     }
 
     /// Returns a stored value as commands see it.
     pub fn entry(self, stored: &[u8], expires_at_ms: u64) -> Option<Entry<'_>> {
-        let (value_type, value) = self.decode(stored)?;
-        Some(Entry { value_type, value, expires_at_ms })
+        let (value_type, mark, value) = self.decode(stored)?;
+        Some(Entry { value_type, value, expires_at_ms, mark })
     }
 
     /// Returns a stored value with its owner. Copies nothing.
     pub fn value(self, stored: &Bytes, expires_at_ms: u64) -> Option<NewValue> {
-        let (value_type, value) = self.decode(stored)?;
-        Some(NewValue { value_type, bytes: stored.slice_ref(value), expires_at_ms })
+        let (value_type, mark, value) = self.decode(stored)?;
+        Some(NewValue { value_type, bytes: stored.slice_ref(value), expires_at_ms, mark })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marked_string_is_decoded_to_what_was_encoded() {
+        for state in 0..4 {
+            let (is_stale, is_claimed) = (state & 1 != 0, state & 2 != 0);
+            let mark = Mark { flags: 0xfeed_beef, version: u64::MAX - 7, is_stale, is_claimed };
+            let value = NewValue::string("bytes").expiring(5).marked(mark);
+            let stored = ValueForm::Typed.encode(&value).unwrap();
+            assert_eq!(stored.len(), MARKED_BYTES + 5);
+            assert_eq!(ValueForm::Typed.value(&stored, 5), Some(value));
+            assert_eq!(ValueForm::Typed.decode(&stored[..MARKED_BYTES - 1]), None);
+        }
+        assert_eq!(ValueForm::Typed.decode(&[MARKED_MAX + 1; 20]), None);
     }
 }

@@ -30,6 +30,8 @@ pub struct SlowJob {
     /// The number of the connection in its worker, and of the client.
     pub connection: usize,
     pub client: u64,
+    /// The client wants no reply.
+    pub is_silent: bool,
     /// The client has gone: the reply is not needed.
     pub is_gone: Arc<AtomicBool>,
     pub mailbox: Arc<Mailbox>,
@@ -135,6 +137,9 @@ impl Helpers {
             _ => Err(Failure::SYNTAX),
         };
         super::conclude(&self.context, &mut reply, 0, outcome);
+        if job.is_silent {
+            reply.truncate(0);
+        }
         out
     }
 }

@@ -1,13 +1,13 @@
 //! The reads of a turn: the keys of all commands are looked up together, and then each command gets what was found of
 //! its keys.
 
-use super::conclude;
 use super::pace::{Pace, Paces};
+use super::{conclude, updates};
 use crate::command::{Action, Context, Counters, ReadCall};
 use crate::connection::{Asked, Connection, Run};
 use crate::failure::Failure;
 use crate::protocol::Reply;
-use crate::store::{Entry, Store, ValueType, now_ms};
+use crate::store::{Entry, Mark, Store, ValueType, now_ms};
 use slab::Slab;
 use std::ops::Range;
 
@@ -19,6 +19,7 @@ struct Place {
     value_type: ValueType,
     value: Range<usize>,
     expires_at_ms: u64,
+    mark: Option<Mark>,
 }
 
 /// The values of a turn, one after another.
@@ -100,11 +101,11 @@ impl Lookup {
         let mut hits = 0;
         if let Some(store) = store {
             store.get_many(keys, &mut |number, found| {
-                places[number] = found.map(|Entry { value_type, value, expires_at_ms }| {
+                places[number] = found.map(|Entry { value_type, value, expires_at_ms, mark }| {
                     hits += 1;
                     let start = values.len();
                     values.extend_from_slice(value);
-                    Place { value_type, value: start..values.len(), expires_at_ms }
+                    Place { value_type, value: start..values.len(), expires_at_ms, mark }
                 });
             })?;
         }
@@ -135,6 +136,13 @@ impl Lookup {
             Ok(Action::Read(execute)) => {
                 execute(&ReadCall { words: &words, found: &found, now_ms: now_ms() }, &mut reply)
             }
+            Ok(Action::ReadIf(execute, ..)) => {
+                let call = ReadCall { words: &words, found: &found, now_ms: now_ms() };
+                if !execute(&call, &mut reply)? {
+                    reply.raw(updates::execute_alone(context, client, asked, &words));
+                }
+                Ok(())
+            }
             Ok(_) => Err(Failure::SYNTAX),
             Err(failure) => Err(failure.clone()),
         });
@@ -142,8 +150,8 @@ impl Lookup {
     }
 
     fn entry(&self, place: Option<&Place>) -> Option<Entry<'_>> {
-        let Place { value_type, value, expires_at_ms } = place?;
-        let (value_type, expires_at_ms) = (*value_type, *expires_at_ms);
-        Some(Entry { value_type, value: &self.values[value.clone()], expires_at_ms })
+        let Place { value_type, value, expires_at_ms, mark } = place?;
+        let (value_type, expires_at_ms, mark) = (*value_type, *expires_at_ms, *mark);
+        Some(Entry { value_type, value: &self.values[value.clone()], expires_at_ms, mark })
     }
 }

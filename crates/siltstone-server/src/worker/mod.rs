@@ -285,6 +285,8 @@ impl Worker {
             let words = request.words(input);
             let mut reply = Reply::new(output, client.version);
             let start = reply.length();
+            // A request that is none has a reply, as in memcached.
+            let is_silent = request.is_silent && command.is_ok();
             let outcome = match (command, &mut client.transaction) {
                 (Ok(command), Some(transaction)) if !command.is_never_queued() => {
                     transaction.add(command, &words).map(|()| reply.status("QUEUED"))
@@ -299,6 +301,9 @@ impl Worker {
                 }
             };
             conclude(&self.context, &mut reply, start, outcome);
+            if is_silent {
+                reply.truncate(start);
+            }
             client.is_closing |= is_last;
             if client.is_closing {
                 break;
@@ -337,7 +342,7 @@ impl Worker {
                 Ok(command) => What::Command(command),
                 Err(failure) => What::Failed(failure.clone()),
             };
-            updates.add(connection.words(asked), what);
+            updates.add(connection.words(asked), what, asked.request.is_silent);
         }
         connection.is_waiting = true;
         connection.end_run();
@@ -388,6 +393,7 @@ impl Worker {
                 version: client.version,
                 connection: number,
                 client: client.id,
+                is_silent: asked.request.is_silent,
                 is_gone: connection.is_gone.clone(),
                 mailbox: self.mailbox.clone(),
             }));

@@ -13,7 +13,7 @@ use super::conclude;
 use crate::command::{
     Action, Client, Command, Context, Counters, Queued, ReadCall, SessionCall, UpdateCall, Watched,
 };
-use crate::connection::RunKind;
+use crate::connection::{Asked, RunKind};
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
 use crate::store::{Entry, KeyState, Store, now_ms};
@@ -48,6 +48,8 @@ struct Request {
     /// The words, by their numbers in the job.
     words: Range<usize>,
     what: What,
+    /// The client wants no reply.
+    is_silent: bool,
 }
 
 /// A connection with requests in the job.
@@ -108,7 +110,7 @@ impl Updates {
     }
 
     /// Adds a request of the last connection.
-    pub fn add<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>, what: What) {
+    pub fn add<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>, what: What, is_silent: bool) {
         let first = self.words.len();
         for word in words {
             let start = self.bytes.len();
@@ -117,7 +119,7 @@ impl Updates {
         }
         let connection = self.answers.len() - 1;
         self.answers[connection].requests += 1;
-        self.requests.push(Request { connection, words: first..self.words.len(), what });
+        self.requests.push(Request { connection, words: first..self.words.len(), what, is_silent });
     }
 
     /// Executes the requests, and returns the replies.
@@ -160,24 +162,25 @@ impl Updates {
     fn fail(&self, context: &Context, mut answers: Vec<Answer>, failure: &Failure) -> Vec<Answer> {
         self.requests
             .iter()
-            .for_each(|request| reply_failure(context, &mut answers[request.connection], failure));
+            .for_each(|request| reply_failure(context, request, &mut answers[request.connection], failure));
         answers
     }
 
     /// Executes a request after a transaction of several has failed.
     fn run_alone(&self, context: &Context, store: &dyn Store, number: usize, answers: &mut [Answer]) {
-        let connection = self.requests[number].connection;
+        let request = &self.requests[number];
+        let connection = request.connection;
         let before = answers[connection].reply.len();
-        let outcome = match self.requests[number].what {
+        let outcome = match request.what {
             // A dictionary is read only.
-            What::Command(command) if matches!(command.action, Action::Read(_)) => {
+            What::Command(command) if command.only_reads(&self.words(request)) => {
                 self.read_alone(context, store, number, answers)
             }
             _ => self.run(context, store, number..number + 1, answers),
         };
         if let Err(failure) = outcome {
             answers[connection].reply.truncate(before);
-            reply_failure(context, &mut answers[connection], &failure);
+            reply_failure(context, request, &mut answers[connection], &failure);
         }
     }
 
@@ -240,7 +243,11 @@ impl Updates {
                 Counters::add(&context.counters.hits, hits);
                 Counters::add(&context.counters.misses, all.len() as u64 - hits);
                 act(&mut states);
-                Ok(())
+                // A read that must change a value is repeated, with all others.
+                match states.iter().any(|state| state.change().is_some()) {
+                    true => store.transact(all, &mut act),
+                    false => Ok(()),
+                }
             }
             RunKind::Blind => store.write(all, &mut act),
             _ => store.transact(all, &mut act),
@@ -268,6 +275,18 @@ impl Updates {
         }
         first..plan.calls.len()
     }
+}
+
+/// Executes a request of a connection alone, and returns the reply.
+pub fn execute_alone(context: &Context, client: &Client, asked: &Asked, words: &[&[u8]]) -> Vec<u8> {
+    let mut updates = Updates::new(client.database, RunKind::Update);
+    updates.add_connection(0, client);
+    let what = match &asked.command {
+        Ok(command) => What::Command(command),
+        Err(failure) => What::Failed(failure.clone()),
+    };
+    updates.add(words.iter().copied(), what, asked.request.is_silent);
+    updates.execute(context).into_iter().flat_map(|answer| answer.reply).collect()
 }
 
 const NO_DATABASE: Failure = Failure::new("ERR DB index is out of range");
@@ -311,10 +330,13 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn reply_failure(context: &Context, answer: &mut Answer, failure: &Failure) {
+fn reply_failure(context: &Context, request: &Request, answer: &mut Answer, failure: &Failure) {
     let mut reply = Reply::new(&mut answer.reply, answer.version);
     let start = reply.length();
     conclude(context, &mut reply, start, Err(failure.clone()));
+    if request.is_silent {
+        reply.truncate(start);
+    }
 }
 
 /// Executes a request on the states of all keys.
@@ -327,7 +349,7 @@ fn act_on(
     answer: &mut Answer,
 ) {
     let mut client = match &request.what {
-        What::Failed(failure) => return reply_failure(context, answer, failure),
+        What::Failed(failure) => return reply_failure(context, request, answer, failure),
         What::Command(_) => None,
         What::Exec(exec) => {
             let state = |watched: &Watched| Some(&states[*plan.by_key.get(&watched.key[..])?]);
@@ -342,12 +364,16 @@ fn act_on(
         }
     };
     let mut reply = Reply::new(&mut answer.reply, answer.version);
+    let start = reply.length();
     if client.is_some() {
         reply.array(calls.len());
     }
     for Call { command, words, keys } in &plan.calls[calls] {
         let (words, keys) = (&plan.words[words.clone()], &plan.numbers[keys.clone()]);
         execute(context, command, words, states, keys, client.as_mut(), &mut reply);
+    }
+    if request.is_silent {
+        reply.truncate(start);
     }
     answer.changed = client.map(Box::new).or(answer.changed.take());
 }
@@ -368,9 +394,10 @@ fn execute(
             let found: Vec<Option<Entry<'_>>> = keys.iter().map(|key| states[*key].entry()).collect();
             run(&ReadCall { words, found: &found, now_ms }, reply)
         }
-        (Action::Update(run) | Action::Blind(run), _) => {
-            run(&mut UpdateCall { words, states, keys, now_ms }, reply)
-        }
+        (
+            Action::Update(run) | Action::Blind(run) | Action::BlindIf(run, _) | Action::ReadIf(_, run, _),
+            _,
+        ) => run(&mut UpdateCall { words, states, keys, now_ms }, reply),
         (Action::Session(run), Some(client)) => run(&mut SessionCall { words, client, context }, reply),
         (Action::Session(_) | Action::Slow(_) | Action::Exec, _) => Err(Failure::SYNTAX),
     };

@@ -117,11 +117,11 @@ fn nothing_is_read_without_the_password() {
 fn an_address_that_others_reach_needs_a_password() {
     let directory = tempfile::tempdir().unwrap();
     let mut settings = crate::served::settings(directory.path());
-    settings.address = "0.0.0.0:0".parse().unwrap();
+    settings.redis = Some("0.0.0.0:0".parse().unwrap());
     let refused = siltstone_server::Server::start(settings).err().unwrap().to_string();
     assert!(refused.contains("there is no password"), "{refused}");
     let mut settings = crate::served::settings(directory.path());
-    settings.address = "0.0.0.0:0".parse().unwrap();
+    settings.redis = Some("0.0.0.0:0".parse().unwrap());
     settings.unprotected = true;
     siltstone_server::Server::start(settings).unwrap().stop().unwrap();
 }
@@ -162,7 +162,7 @@ fn a_client_that_takes_no_replies_holds_up_no_other_and_gets_them_later() {
         EngineKind::Silt,
         |settings| settings.workers = 1,
     );
-    let mut greedy = TcpStream::connect(served.server.address()).unwrap();
+    let mut greedy = TcpStream::connect(served.server.redis_address().unwrap()).unwrap();
     // 800 MB of replies.
     let request = encode(&["GET", "large"]);
     (0..4000).for_each(|_| greedy.write_all(&request).unwrap());
@@ -184,7 +184,7 @@ fn a_server_that_stops_has_sent_its_replies_and_takes_no_more() {
     let served = serve();
     let mut client: Client = served.client();
     assert_eq!(client.line("GET key:1"), Answer::bulk("value:1"));
-    let address = served.server.address();
+    let address = served.server.redis_address().unwrap();
     served.server.stop().unwrap();
     assert!(client.is_ended());
     assert!(TcpStream::connect(address).is_err());

@@ -4,6 +4,7 @@
 
 mod client;
 mod connections;
+mod memcached;
 mod reading;
 mod recorded;
 mod served;

@@ -186,7 +186,7 @@ fn damage_of_a_record_is_an_error_of_its_command_alone() {
         }
     }
     let server = siltstone_server::Server::start(crate::served::settings(directory.path())).unwrap();
-    let mut client = Client::connect(server.address());
+    let mut client = Client::connect(server.redis_address().unwrap());
     let requests: Vec<u8> = (0..1000)
         .flat_map(|number| crate::client::encode(&["GET".to_owned(), format!("key:{number}")]))
         .collect();

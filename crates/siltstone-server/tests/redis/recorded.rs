@@ -28,7 +28,7 @@ fn read_reply(input: &mut BufReader<TcpStream>, reply: &mut Vec<u8>) {
 }
 
 /// Returns bytes as the recorder writes them.
-fn escape(bytes: &[u8]) -> String {
+pub fn escape(bytes: &[u8]) -> String {
     bytes
         .iter()
         .map(|byte| match byte {
@@ -58,7 +58,7 @@ fn differences(open: Box<OpenStore>, path: &Path) -> Vec<String> {
     let mut settings = settings(directory.path());
     settings.places.open = open;
     let server = Server::start(settings).unwrap();
-    let mut socket = TcpStream::connect(server.address()).unwrap();
+    let mut socket = TcpStream::connect(server.redis_address().unwrap()).unwrap();
     let mut input = BufReader::new(socket.try_clone().unwrap());
     let text = std::fs::read_to_string(path).unwrap();
     let mut request = "";

@@ -16,14 +16,15 @@ pub struct Served {
 
 impl Served {
     pub fn client(&self) -> Client {
-        Client::connect(self.server.address())
+        Client::connect(self.server.redis_address().unwrap())
     }
 }
 
 /// Returns settings for the databases below a directory.
 pub fn settings(directory: &Path) -> ServerSettings {
     ServerSettings {
-        address: "127.0.0.1:0".parse().unwrap(),
+        redis: Some("127.0.0.1:0".parse().unwrap()),
+        memcached: Some("127.0.0.1:0".parse().unwrap()),
         workers: 2,
         helpers: 1,
         password: None,

@@ -152,7 +152,12 @@ fn hash(pairs: &[(Vec<u8>, Vec<u8>)]) -> Result<NewValue, Failure> {
     if pairs.is_empty() {
         return Err(BAD_DATA);
     }
-    Ok(NewValue { value_type: ValueType::Hash, bytes: fields.encode()?.into(), expires_at_ms: NEVER })
+    Ok(NewValue {
+        value_type: ValueType::Hash,
+        bytes: fields.encode()?.into(),
+        expires_at_ms: NEVER,
+        mark: None,
+    })
 }
 
 /// What a length says.

@@ -28,7 +28,8 @@ fn change<T>(
     } else {
         let bytes = fields.encode()?;
         if bytes != stored {
-            let value = NewValue { value_type: ValueType::Hash, bytes: bytes.into(), expires_at_ms };
+            let (value_type, bytes) = (ValueType::Hash, bytes.into());
+            let value = NewValue { value_type, bytes, expires_at_ms, mark: None };
             call.put(0, value)?;
         }
     }

@@ -48,12 +48,12 @@ pub struct UpdateCall<'a> {
 const STRING_LENGTH_MAX: usize = VALUE_LENGTH_MAX - 1;
 
 impl UpdateCall<'_> {
-    fn state(&mut self, key: usize) -> &mut KeyState {
+    pub(super) fn state(&mut self, key: usize) -> &mut KeyState {
         &mut self.states[self.keys[key]]
     }
 
     /// Returns the value of a key, if it exists.
-    fn entry(&self, key: usize) -> Option<Entry<'_>> {
+    pub(super) fn entry(&self, key: usize) -> Option<Entry<'_>> {
         self.states[self.keys[key]].entry()
     }
 
