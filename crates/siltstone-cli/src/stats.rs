@@ -8,6 +8,7 @@ use serde_json::json;
 use siltstone::{EngineKind, SettingInfo, Stats};
 use siltstone_bench::accounts;
 use siltstone_command::database;
+use siltstone_server::joined_metrics;
 use std::io::{Write, stdout};
 
 const EXAMPLES: &str = "
@@ -56,30 +57,9 @@ pub fn run(args: StatsArgs) -> Result {
             write!(out, "{}", without_defaults(stats))?;
         }
     }
-    out.write_all(joined(&metrics).as_bytes())?;
+    out.write_all(joined_metrics(&metrics).as_bytes())?;
     out.flush()?;
     Ok(Outcome::Done)
-}
-
-/// Joins texts of the same metrics. A metric is declared once, before all its samples.
-fn joined(texts: &[String]) -> String {
-    let mut declared: Vec<(&str, Vec<&str>)> = Vec::new();
-    for line in texts.iter().flat_map(|text| text.lines()) {
-        if line.starts_with('#') {
-            match declared.iter().position(|(other, _)| *other == line) {
-                // The samples that follow are added to the last metric.
-                Some(at) => {
-                    let known = declared.remove(at);
-                    declared.push(known);
-                }
-                None => declared.push((line, Vec::new())),
-            }
-        } else if let Some((_, samples)) = declared.last_mut() {
-            samples.push(line);
-        }
-    }
-    let lines = declared.into_iter().flat_map(|(declaration, samples)| [vec![declaration], samples].concat());
-    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// Leaves out the settings that have their defaults.
@@ -90,22 +70,4 @@ pub fn without_defaults(mut stats: Stats) -> Stats {
         !defaults.iter().flatten().any(is_default)
     });
     stats
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metrics_of_several_databases_are_declared_once() {
-        let of = |name: &str| {
-            format!(
-                "# TYPE a gauge\na{{database=\"{name}\"}} 1\n# TYPE b gauge\nb{{database=\"{name}\"}} 2\n"
-            )
-        };
-        let expected = "# TYPE a gauge\na{database=\"x\"} 1\na{database=\"y\"} 1\n\
-                        # TYPE b gauge\nb{database=\"x\"} 2\nb{database=\"y\"} 2\n";
-        assert_eq!(joined(&[of("x"), of("y")]), expected);
-        assert_eq!(joined(&[]), "");
-    }
 }

@@ -14,6 +14,7 @@
 //! let server = Server::start(ServerSettings {
 //!     redis: Some("127.0.0.1:0".parse()?),
 //!     memcached: None,
+//!     metrics: None,
 //!     workers: 1,
 //!     helpers: 1,
 //!     password: None,
@@ -49,6 +50,7 @@
 //! | `command` | what the commands mean, over a `store` |
 //! | `connection` | a socket with its buffers, and the runs of its requests |
 //! | `worker` | threads that serve connections in turns |
+//! | `metrics` | metrics over HTTP |
 //! | `server` | starts and stops the threads |
 
 mod acceptor;
@@ -56,6 +58,7 @@ mod command;
 mod connection;
 mod error;
 mod failure;
+mod metrics;
 pub mod protocol;
 mod server;
 mod store;
@@ -64,6 +67,7 @@ mod worker;
 pub use command::Limits;
 pub use error::ServerError;
 pub use failure::Failure;
+pub use metrics::joined as joined_metrics;
 pub use server::{Server, ServerSettings};
 pub use store::{
     Act, DATABASES, DatabaseStore, DictionaryStore, Entry, KeyCount, KeyPage, KeyState, MapStore, Mark,

@@ -3,6 +3,7 @@
 use crate::acceptor::{Acceptor, Listener, StopAcceptor};
 use crate::command::{COMMANDS, Context, Counters, Limits, Watches};
 use crate::error::ServerError;
+use crate::metrics::{MetricsServer, StopMetrics};
 use crate::protocol::Version;
 use crate::store::{Places, PlacesSettings};
 use crate::worker::{Helpers, Mailbox, Message, Worker};
@@ -24,6 +25,8 @@ pub struct ServerSettings {
     pub redis: Option<SocketAddr>,
     /// The address of memcached's protocol, if it is served. Its clients see database 0.
     pub memcached: Option<SocketAddr>,
+    /// The address at which metrics are served over HTTP, if they are.
+    pub metrics: Option<SocketAddr>,
     /// The number of threads that execute commands, 1 to 256.
     pub workers: usize,
     /// The number of threads for commands that may take long, 1 to 256.
@@ -49,6 +52,7 @@ pub struct Server {
     helpers: Arc<Helpers>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     helper_threads: Vec<JoinHandle<()>>,
+    metrics: Option<(SocketAddr, StopMetrics)>,
 }
 
 impl Server {
@@ -68,9 +72,10 @@ impl Server {
         let addresses = [(settings.redis, Version::Resp2), (settings.memcached, Version::Memcached)];
         let addresses = addresses.into_iter().filter_map(|(address, version)| Some((address?, version)));
         let is_open = settings.password.is_none() && !settings.unprotected;
-        if let Some((address, _)) =
-            addresses.clone().find(|(address, _)| is_open && !address.ip().is_loopback())
-        {
+        // The password is one of connections that execute commands, so it does not protect the metrics.
+        let unprotected = addresses.clone().map(|(address, _)| address).filter(|_| is_open);
+        let metrics = settings.metrics.filter(|_| !settings.unprotected);
+        if let Some(address) = unprotected.chain(metrics).find(|address| !address.ip().is_loopback()) {
             return Err(ServerError::Unprotected { address });
         }
         // Before the databases are opened, which may take long: an address that is in use is seen at once. Clients
@@ -81,6 +86,7 @@ impl Server {
                 "there is no address to listen at; state that of redis, of memcached, or both".to_owned();
             return Err(ServerError::Setting { name: "redis", problem });
         }
+        let metrics = settings.metrics.map(bind).transpose()?;
         let context = Arc::new(Context {
             commands: COMMANDS,
             places: Places::open(settings.places)?,
@@ -95,7 +101,22 @@ impl Server {
             started: Instant::now(),
             run: RandomState::new().hash_one(0),
         });
-        Server::start_threads(context, listeners, settings.helpers)
+        let mut server = Server::start_threads(context, listeners, settings.helpers)?;
+        if let Some(listener) = metrics {
+            server.start_metrics(listener)?;
+        }
+        Ok(server)
+    }
+
+    fn start_metrics(&mut self, listener: TcpListener) -> Result<(), ServerError> {
+        let failed = ServerError::of_system;
+        let address = listener.local_addr().map_err(failed("cannot read the address of a socket"))?;
+        let (server, stop) = MetricsServer::new(listener, self.context.clone())
+            .map_err(failed("cannot make a queue of events"))?;
+        let thread = thread::Builder::new().name("metrics".to_owned());
+        self.threads.push(thread.spawn(move || server.run()).map_err(failed("cannot start a thread"))?);
+        self.metrics = Some((address, stop));
+        Ok(())
     }
 
     fn start_threads(
@@ -118,7 +139,7 @@ impl Server {
             .map_err(failed("cannot make a queue of events"))?;
         let thread = thread::Builder::new().name("acceptor".to_owned());
         threads.push(thread.spawn(move || acceptor.run()).map_err(failed("cannot start a thread"))?);
-        Ok(Server { context, acceptor: stop, workers, helpers, threads, helper_threads })
+        Ok(Server { context, acceptor: stop, workers, helpers, threads, helper_threads, metrics: None })
     }
 
     /// Returns the address that the clients of Redis connect to.
@@ -129,6 +150,11 @@ impl Server {
     /// Returns the address that the clients of memcached connect to.
     pub fn memcached_address(&self) -> Option<SocketAddr> {
         self.context.memcached
+    }
+
+    /// Returns the address of the metrics.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|(address, _)| *address)
     }
 
     /// Opens the files of all dictionaries again. Requests that run keep the old ones. Returns their number.
@@ -146,6 +172,7 @@ impl Server {
     /// Errors of closing a database, and of a thread that failed.
     pub fn stop(mut self) -> Result<(), ServerError> {
         self.acceptor.stop();
+        self.metrics.iter().for_each(|(_, stop)| stop.stop());
         self.helpers.cancel();
         self.workers.iter().for_each(|worker| worker.send(Message::Stop));
         let mut outcome = Ok(());
@@ -166,8 +193,11 @@ impl Server {
 
 /// Begins to listen at an address.
 fn listen((address, version): (SocketAddr, Version)) -> Result<Listener, ServerError> {
-    let listener = TcpListener::bind(address);
-    Ok((listener.map_err(|source| ServerError::Listen { address, source })?, version))
+    Ok((bind(address)?, version))
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
+    TcpListener::bind(address).map_err(|source| ServerError::Listen { address, source })
 }
 
 /// Returns the address of a protocol's listener.
@@ -178,6 +208,7 @@ fn address_of(listeners: &[Listener], version: Version) -> Option<SocketAddr> {
 impl Drop for Server {
     fn drop(&mut self) {
         self.acceptor.stop();
+        self.metrics.iter().for_each(|(_, stop)| stop.stop());
         self.workers.iter().for_each(|worker| worker.send(Message::Stop));
         self.helpers.stop();
     }

@@ -54,6 +54,9 @@ pub struct DataArgs {
     /// Address of memcached's protocol, for database 0
     #[arg(long, value_name = "ADDRESS:PORT")]
     memcached: Option<SocketAddr>,
+    /// Address at which metrics are served over HTTP, in the text format of Prometheus
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// File whose first line is the password that clients need
     #[arg(long, value_name = "FILE", env = "SILTSTONE_PASSWORD_FILE")]
     password_file: Option<PathBuf>,
@@ -114,6 +117,7 @@ impl DataArgs {
         Ok(ServerSettings {
             redis: self.redis.or(self.memcached.is_none().then_some(REDIS_ADDRESS)),
             memcached: self.memcached,
+            metrics: self.metrics,
             workers: self.workers.unwrap_or(workers),
             helpers: self.helpers,
             password,
@@ -170,7 +174,11 @@ pub fn run(args: &DataArgs) -> Result {
     let (interrupt, hangup) = Interrupt::listen_besides_hangup()?;
     let server = Server::start(args.settings()?).map_err(|error| anyhow!(error))?;
     let mut out = stdout().lock();
-    let addresses = [("redis", server.redis_address()), ("memcached", server.memcached_address())];
+    let addresses = [
+        ("redis", server.redis_address()),
+        ("memcached", server.memcached_address()),
+        ("metrics", server.metrics_address()),
+    ];
     let addresses =
         addresses.iter().filter_map(|(protocol, address)| Some((*protocol, (*address)?.to_string())));
     match args.json {

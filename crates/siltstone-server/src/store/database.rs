@@ -195,6 +195,10 @@ impl Store for DatabaseStore {
         !self.is_persistent
     }
 
+    fn metrics(&self, labels: &[(&str, &str)]) -> String {
+        self.database.stats().to_prometheus(labels)
+    }
+
     fn about(&self) -> StoreInfo {
         let stats = self.database.stats();
         StoreInfo {

@@ -159,6 +159,12 @@ pub trait Store: Send + Sync {
     /// Returns whether lookups never wait for a device.
     fn is_in_memory(&self) -> bool;
 
+    /// Returns the statistics in the text format of Prometheus, with labels. Default: none.
+    fn metrics(&self, labels: &[(&str, &str)]) -> String {
+        let _ = labels;
+        String::new()
+    }
+
     /// Returns what INFO shows of the store.
     fn about(&self) -> StoreInfo;
 }

@@ -5,6 +5,7 @@
 mod client;
 mod connections;
 mod memcached;
+mod metrics;
 mod reading;
 mod recorded;
 mod served;

@@ -25,6 +25,7 @@ pub fn settings(directory: &Path) -> ServerSettings {
     ServerSettings {
         redis: Some("127.0.0.1:0".parse().unwrap()),
         memcached: Some("127.0.0.1:0".parse().unwrap()),
+        metrics: Some("127.0.0.1:0".parse().unwrap()),
         workers: 2,
         helpers: 1,
         password: None,

@@ -1,0 +1,189 @@
+//! Metrics over HTTP, in the text format of Prometheus: counters of the server, and the statistics of each database.
+//!
+//! One thread serves one request at a time, because a scraper asks every few seconds. A client that is slow is given up.
+
+use crate::command::Context;
+use crate::store::DATABASES;
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+const LISTENER: Token = Token(0);
+const STOP: Token = Token(1);
+
+/// The longest request, in bytes.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// The number of headers of a request.
+const HEADERS_MAX: usize = 64;
+
+/// How long a client may take to send its request, and to take the response.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Serves the metrics.
+pub struct MetricsServer {
+    poll: Poll,
+    listener: TcpListener,
+    context: Arc<Context>,
+    is_stopping: Arc<AtomicBool>,
+}
+
+/// Ends a metrics server.
+pub struct StopMetrics {
+    is_stopping: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl StopMetrics {
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Relaxed);
+        // It fails only for a thread that has ended.
+        let _ = self.waker.wake();
+    }
+}
+
+impl MetricsServer {
+    /// Serves at the socket.
+    pub fn new(mut listener: TcpListener, context: Arc<Context>) -> io::Result<(MetricsServer, StopMetrics)> {
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Waker::new(poll.registry(), STOP)?;
+        let is_stopping: Arc<AtomicBool> = Arc::default();
+        let stop = StopMetrics { is_stopping: is_stopping.clone(), waker };
+        Ok((MetricsServer { poll, listener, context, is_stopping }, stop))
+    }
+
+    /// Serves until it is stopped.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(16);
+        while !self.is_stopping.load(Relaxed) {
+            match self.poll.poll(&mut events, None) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                outcome => outcome?,
+            }
+            while let Ok((socket, _)) = self.listener.accept() {
+                // A client that fails gets nothing; the next one is served.
+                let _ = self.serve(TcpStream::from(socket));
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&self, mut socket: TcpStream) -> io::Result<()> {
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        let (status, body) = match read_path(&mut socket)?.as_deref() {
+            Some("/metrics") => ("200 OK", self.context.metrics()),
+            Some(_) => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
+            None => ("400 Bad Request", "this is no request of HTTP\n".to_owned()),
+        };
+        let kind = "text/plain; version=0.0.4; charset=utf-8";
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        socket.write_all(head.as_bytes())?;
+        socket.write_all(body.as_bytes())
+    }
+}
+
+/// Reads a request. Returns the path of a GET; `None` for anything else.
+fn read_path(socket: &mut TcpStream) -> io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 1024];
+    while bytes.len() < REQUEST_BYTES_MAX {
+        let read = socket.read(&mut buffer)?;
+        bytes.extend_from_slice(&buffer[..read]);
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&bytes) {
+            Ok(parsed) if parsed.is_complete() => {
+                let is_get = request.method == Some("GET");
+                return Ok(request.path.filter(|_| is_get).map(str::to_owned));
+            }
+            Ok(_) if read > 0 => {}
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+impl Context {
+    /// Returns all metrics.
+    fn metrics(&self) -> String {
+        let counters = &self.counters;
+        let mut text = String::new();
+        for (name, kind, help, counter) in [
+            ("connections", "gauge", "Open connections", &counters.open_connections),
+            ("connections_total", "counter", "Connections that were accepted", &counters.connections),
+            (
+                "rejected_connections_total",
+                "counter",
+                "Connections above the limit",
+                &counters.rejected_connections,
+            ),
+            ("commands_total", "counter", "Commands that were executed", &counters.commands),
+            ("error_replies_total", "counter", "Replies that are errors", &counters.errors),
+            ("hits_total", "counter", "Keys that lookups found", &counters.hits),
+            ("lookup_misses_total", "counter", "Keys that lookups did not find", &counters.misses),
+            ("input_bytes_total", "counter", "Bytes of requests", &counters.input_bytes),
+            ("output_bytes_total", "counter", "Bytes of replies", &counters.output_bytes),
+        ] {
+            let value = counter.load(Relaxed);
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "# HELP siltstone_server_{name} {help}\n# TYPE siltstone_server_{name} {kind}\nsiltstone_server_{name} {value}\n"
+            );
+        }
+        let stores = (0..DATABASES).filter_map(|number| Some((number.to_string(), self.places.get(number)?)));
+        let of_stores = stores.map(|(number, store)| store.metrics(&[("database", &number)]));
+        text + &joined(&of_stores.collect::<Vec<_>>())
+    }
+}
+
+/// Joins texts of metrics: each metric is declared once, with the samples of all texts.
+pub fn joined(texts: &[String]) -> String {
+    let mut declared: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        if line.starts_with('#') {
+            match declared.iter().position(|(other, _)| *other == line) {
+                // The samples that follow are added to the last metric.
+                Some(at) => {
+                    let known = declared.remove(at);
+                    declared.push(known);
+                }
+                None => declared.push((line, Vec::new())),
+            }
+        } else if let Some((_, samples)) = declared.last_mut() {
+            samples.push(line);
+        }
+    }
+    let lines = declared.into_iter().flat_map(|(declaration, samples)| [vec![declaration], samples].concat());
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_of_several_databases_are_declared_once() {
+        let of = |name: &str| {
+            format!(
+                "# TYPE a gauge\na{{database=\"{name}\"}} 1\n# TYPE b gauge\nb{{database=\"{name}\"}} 2\n"
+            )
+        };
+        let expected = "# TYPE a gauge\na{database=\"x\"} 1\na{database=\"y\"} 1\n\
+                        # TYPE b gauge\nb{database=\"x\"} 2\nb{database=\"y\"} 2\n";
+        assert_eq!(joined(&[of("x"), of("y")]), expected);
+        assert_eq!(joined(&[]), "");
+    }
+}
