@@ -1,8 +1,6 @@
 //! A database of the library as a store.
 
-use super::{
-    Act, Entry, KeyCount, KeyPage, KeyState, NewValue, Show, Store, StoreInfo, ValueForm, ValueType,
-};
+use super::{Act, Entry, KeyCount, KeyPage, KeyState, NewValue, Show, Store, StoreInfo, ValueForm};
 use crate::failure::{Failure, Outcome};
 use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
 use siltstone::{Batch, Bytes, Change, Database, Error, Found, NEVER, Shape};
@@ -60,11 +58,7 @@ impl DatabaseStore {
 
     /// Returns a value as it is stored.
     fn stored(&self, value: &NewValue) -> Result<Bytes, Failure> {
-        match self.form {
-            // Nothing is put in front of it.
-            ValueForm::Plain if value.value_type == ValueType::String => Ok(value.bytes.clone()),
-            form => form.encode(value).ok_or(ONLY_STRINGS),
-        }
+        self.form.encode_value(value).ok_or(ONLY_STRINGS)
     }
 
     fn check_value(&self, stored: &[u8], expires_at_ms: u64) -> Outcome {

@@ -37,30 +37,41 @@ const MARK_BYTES: usize = 12;
 pub const MARKED_BYTES: usize = 1 + MARK_BYTES;
 
 /// A value without its type and mark.
-type Decoded<'a> = (ValueType, Option<Mark>, &'a [u8]);
+type Split<'a> = (ValueType, Option<Mark>, &'a [u8]);
 
 impl ValueForm {
-    /// Returns the stored value; `None` for a type that this form cannot have. Only strings have marks.
-    pub fn encode(self, value: &NewValue) -> Option<Bytes> {
-        let bytes = &value.bytes;
-        let mut stored = Vec::with_capacity(MARKED_BYTES + bytes.len());
-        match (self, value.value_type, value.mark) {
-            (ValueForm::Plain, ValueType::String, _) => return Some(bytes.clone()),
-            (ValueForm::Plain, ValueType::Hash, _) => return None,
-            (ValueForm::Typed, ValueType::String, None) => stored.push(STRING),
-            (ValueForm::Typed, ValueType::String, Some(mark)) => {
-                stored.push(MARKED + u8::from(mark.is_stale) * STALE + u8::from(mark.is_claimed) * CLAIMED);
-                stored.extend(mark.flags.to_le_bytes());
-                stored.extend(mark.version.to_le_bytes());
-            }
-            (ValueForm::Typed, ValueType::Hash, _) => stored.push(HASH),
-        }
+    /// Returns a stored value without a mark; `None` for a type that this form cannot have.
+    pub fn encode(self, value_type: ValueType, bytes: &[u8]) -> Option<Bytes> {
+        let kind = match (self, value_type) {
+            (ValueForm::Plain, ValueType::String) => return Some(Bytes::copy_from_slice(bytes)),
+            (ValueForm::Plain, ValueType::Hash) => return None,
+            (ValueForm::Typed, ValueType::String) => STRING,
+            (ValueForm::Typed, ValueType::Hash) => HASH,
+        };
+        let mut stored = Vec::with_capacity(1 + bytes.len());
+        stored.push(kind);
         stored.extend_from_slice(bytes);
         Some(Bytes::from(stored))
     }
 
+    /// Returns a stored value; `None` for a type that this form cannot have. Only typed strings have marks.
+    pub fn encode_value(self, value: &NewValue) -> Option<Bytes> {
+        match (self, value.value_type, value.mark) {
+            // Nothing is put in front of it.
+            (ValueForm::Plain, ValueType::String, _) => Some(value.bytes.clone()),
+            (ValueForm::Typed, ValueType::String, Some(mark)) => Some(encode_marked(mark, &value.bytes)),
+            (form, value_type, _) => form.encode(value_type, &value.bytes),
+        }
+    }
+
+    /// Returns the type and the bytes of a stored value; `None` for one that is not of this form.
+    pub fn decode(self, stored: &[u8]) -> Option<(ValueType, &[u8])> {
+        let (value_type, _, bytes) = self.split(stored)?;
+        Some((value_type, bytes))
+    }
+
     /// Returns the type, the mark and the bytes of a stored value; `None` for one that is not of this form.
-    pub fn decode(self, stored: &[u8]) -> Option<Decoded<'_>> {
+    fn split(self, stored: &[u8]) -> Option<Split<'_>> {
         match (self, stored) {
             (ValueForm::Plain, stored) => Some((ValueType::String, None, stored)),
             (ValueForm::Typed, [STRING, bytes @ ..]) => Some((ValueType::String, None, bytes)),
@@ -82,15 +93,24 @@ impl ValueForm {
 
     /// Returns a stored value as commands see it.
     pub fn entry(self, stored: &[u8], expires_at_ms: u64) -> Option<Entry<'_>> {
-        let (value_type, mark, value) = self.decode(stored)?;
+        let (value_type, mark, value) = self.split(stored)?;
         Some(Entry { value_type, value, expires_at_ms, mark })
     }
 
     /// Returns a stored value with its owner. Copies nothing.
     pub fn value(self, stored: &Bytes, expires_at_ms: u64) -> Option<NewValue> {
-        let (value_type, mark, value) = self.decode(stored)?;
+        let (value_type, mark, value) = self.split(stored)?;
         Some(NewValue { value_type, bytes: stored.slice_ref(value), expires_at_ms, mark })
     }
+}
+
+fn encode_marked(mark: Mark, bytes: &[u8]) -> Bytes {
+    let mut stored = Vec::with_capacity(MARKED_BYTES + bytes.len());
+    stored.push(MARKED + u8::from(mark.is_stale) * STALE + u8::from(mark.is_claimed) * CLAIMED);
+    stored.extend(mark.flags.to_le_bytes());
+    stored.extend(mark.version.to_le_bytes());
+    stored.extend_from_slice(bytes);
+    Bytes::from(stored)
 }
 
 #[cfg(test)]
@@ -103,9 +123,10 @@ mod tests {
             let (is_stale, is_claimed) = (state & 1 != 0, state & 2 != 0);
             let mark = Mark { flags: 0xfeed_beef, version: u64::MAX - 7, is_stale, is_claimed };
             let value = NewValue::string("bytes").expiring(5).marked(mark);
-            let stored = ValueForm::Typed.encode(&value).unwrap();
+            let stored = ValueForm::Typed.encode_value(&value).unwrap();
             assert_eq!(stored.len(), MARKED_BYTES + 5);
             assert_eq!(ValueForm::Typed.value(&stored, 5), Some(value));
+            assert_eq!(ValueForm::Typed.decode(&stored), Some((ValueType::String, &b"bytes"[..])));
             assert_eq!(ValueForm::Typed.decode(&stored[..MARKED_BYTES - 1]), None);
         }
         assert_eq!(ValueForm::Typed.decode(&[MARKED_MAX + 1; 20]), None);
