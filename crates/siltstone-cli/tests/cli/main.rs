@@ -14,5 +14,6 @@ mod plan;
 mod reading;
 mod runner;
 mod serve;
+mod serve_data;
 mod usage;
 mod workloads;

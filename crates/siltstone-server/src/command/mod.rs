@@ -21,11 +21,13 @@
 //! | `introspection` | COMMAND |
 //! | `info` | INFO and CONFIG |
 //! | `arguments` | numbers and options of the words |
+//! | `extended` | numbers with fractions, as INCRBYFLOAT adds them |
 //! | `pattern` | patterns of keys |
 
 mod arguments;
 mod client;
 mod context;
+mod extended;
 mod info;
 mod introspection;
 mod keyspace;
@@ -42,5 +44,5 @@ pub use read::ReadCall;
 pub use session::SessionCall;
 pub use table::{Action, Command, find, unknown};
 pub use transaction::{Queued, Watched, Watches};
-pub use update::UpdateCall;
 pub use update::strings::is_blind_set;
+pub use update::{Fields, UpdateCall, dump};

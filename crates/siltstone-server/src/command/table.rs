@@ -1,5 +1,6 @@
 //! All commands.
 
+use super::arguments::is;
 use super::update::{UpdateCall, bits, dump, expiry, hashes, keys, numbers, strings};
 use super::{ReadCall, SessionCall, SlowCall};
 use super::{client, info, introspection, keyspace, read, session, transaction, update};
@@ -73,22 +74,38 @@ impl Keys {
 impl Command {
     /// Returns whether the command may have so many words, with its name.
     pub fn takes(&self, words: usize) -> bool {
-        let words = words as i64;
-        if self.arity < 0 { words >= -self.arity } else { words == self.arity }
+        takes(self.arity, words)
     }
 
-    /// Checks the number of words.
+    /// Checks the number of words, and the subcommand if the command has some.
     ///
     /// # Errors
-    /// Redis's error for a wrong number.
-    pub fn check_words(&self, words: usize) -> Outcome {
-        if self.takes(words) { Ok(()) } else { Err(Failure::arity(self.name)) }
+    /// Redis's error for a wrong number, and for an unknown subcommand.
+    pub fn check_words(&self, words: &[&[u8]]) -> Outcome {
+        if !self.takes(words.len()) {
+            return Err(Failure::arity(self.name));
+        }
+        let subcommands = SUBCOMMANDS.iter().find(|(name, _)| *name == self.name).map(|(_, all)| *all);
+        let (Some(subcommands), Some(asked)) = (subcommands, words.get(1)) else { return Ok(()) };
+        let found = subcommands.iter().find(|(name, _)| is(asked, name));
+        let (name, arity) = found.ok_or_else(|| Failure::subcommand(self.name, asked))?;
+        if takes(*arity, words.len()) {
+            Ok(())
+        } else {
+            Err(Failure::arity(&format!("{}|{name}", self.name)))
+        }
     }
 
     /// Returns whether a client may use it before it has given the password.
     pub fn is_open(&self) -> bool {
         self.flags.contains(&"no_auth")
     }
+}
+
+/// Returns whether a number of words is that of an arity, as [`Command::arity`] has it.
+fn takes(arity: i64, words: usize) -> bool {
+    let words = words as i64;
+    if arity < 0 { words >= -arity } else { words == arity }
 }
 
 /// Returns the command of this name, whatever its case.
@@ -124,6 +141,29 @@ const WRITE: &[&str] = &["write", "denyoom", "fast"];
 const FLUSH: &[&str] = &["write"];
 const TRANSACTION: &[&str] = &["noscript", "loading", "stale", "fast"];
 const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
+
+/// The subcommands of a command, with their arities.
+type Subcommands = &'static [(&'static str, i64)];
+
+/// The commands that have subcommands.
+const SUBCOMMANDS: &[(&str, Subcommands)] = &[
+    (
+        "client",
+        &[
+            ("getname", 2),
+            ("id", 2),
+            ("info", 2),
+            ("no-evict", 3),
+            ("no-touch", 3),
+            ("setinfo", 4),
+            ("setname", 3),
+        ],
+    ),
+    ("command", &[("count", 2), ("docs", -2), ("getkeys", -4), ("info", -2), ("list", -2)]),
+    ("config", &[("get", -3), ("resetstat", 2), ("set", -4)]),
+    ("object", &[("encoding", 3), ("freq", 3), ("idletime", 3), ("refcount", 3)]),
+    ("siltstone", &[("reload", 2)]),
+];
 
 /// Makes the table of a row per command.
 macro_rules! commands {

@@ -234,7 +234,8 @@ impl Connection {
             };
             bytes += of_request;
             // What follows may be allowed, and longer, or is queued, once this one was executed.
-            let is_alone = !self.client.is_authenticated || changes_the_rest(&asked);
+            let may_end = self.client.transaction.is_some() && asked.command.is_err();
+            let is_alone = !self.client.is_authenticated || may_end || changes_the_rest(&asked);
             let run = run.get_or_insert_with(|| Run { kind, asked: Vec::new() });
             run.kind = kind;
             run.asked.push(asked);
@@ -293,7 +294,7 @@ impl Connection {
             return Err(Failure::NO_AUTHENTICATION);
         }
         let command = command.ok_or_else(|| unknown(&words))?;
-        command.check_words(words.len())?;
+        command.check_words(&words)?;
         Ok(command)
     }
 

@@ -58,13 +58,13 @@ impl KeyState {
         self.value.as_ref()
     }
 
-    /// Sets the value.
+    /// Sets the value, or that there is none, whether or not the value before is known.
     ///
     /// # Errors
     /// The store cannot have this key.
-    pub fn put(&mut self, value: NewValue) -> Outcome {
+    pub fn replace(&mut self, value: Option<NewValue>) -> Outcome {
         self.check()?;
-        (self.value, self.is_changed) = (Some(value), true);
+        (self.value, self.is_changed) = (value, true);
         Ok(())
     }
 

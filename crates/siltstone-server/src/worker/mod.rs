@@ -252,7 +252,7 @@ impl Worker {
                 (Ok(_), _) => Err(Failure::SYNTAX),
                 (Err(failure), transaction) => {
                     transaction.iter_mut().for_each(|transaction| transaction.is_failed = true);
-                    Err(failure)
+                    Err(reject(&self.context, client, words.first().copied(), failure))
                 }
             };
             conclude(&self.context, &mut reply, start, outcome);
@@ -350,6 +350,18 @@ fn what_of_exec(context: &Context, client: &mut Client) -> What {
             What::Exec(Box::new(Exec { queued: transaction.queued, watched, client: client.clone() }))
         }
     }
+}
+
+/// Returns the reply to a request that has no command or the wrong number of words. An EXEC ends its transaction.
+fn reject(context: &Context, client: &mut Client, name: Option<&[u8]>, failure: Failure) -> Failure {
+    if !name.is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) || !client.is_authenticated {
+        return failure;
+    }
+    client.transaction = None;
+    context.watches.release(&mut client.watched);
+    let problem = failure.message();
+    let problem = problem.strip_prefix("ERR ").unwrap_or(problem);
+    Failure::from(format!("EXECABORT Transaction discarded because of: {problem}"))
 }
 
 /// Replaces what a command that failed has written by its error.

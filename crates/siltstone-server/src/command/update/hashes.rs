@@ -3,7 +3,7 @@
 use super::UpdateCall;
 use super::packed::Fields;
 use crate::command::ReadCall;
-use crate::command::arguments::{integer, is, sum_of_floats};
+use crate::command::arguments::{cursor, integer, is, sum_of_floats};
 use crate::command::pattern;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version, number};
@@ -23,7 +23,7 @@ fn change<T>(
     let stored = call.value_of(0, ValueType::Hash)?.unwrap_or_default().to_vec();
     let mut fields = Fields::decode(&stored)?;
     let result = change(&mut fields, call.words)?;
-    if fields.len() == 0 {
+    if fields.is_empty() {
         call.state(0).delete();
     } else {
         let bytes = fields.encode()?;
@@ -72,8 +72,8 @@ pub fn hdel(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub fn hincrby(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let step = integer(call.words[3])?;
     let sum = change(call, |fields, words| {
-        let step = integer(words[3])?;
         let before = fields.get(words[2]).map_or(Some(0), number);
         let before = before.ok_or(Failure::new("ERR hash value is not an integer"))?;
         let sum = before.checked_add(step);
@@ -86,8 +86,8 @@ pub fn hincrby(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub fn hincrbyfloat(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    sum_of_floats(b"0", call.words[3])?;
     let sum = change(call, |fields, words| {
-        sum_of_floats(b"0", words[3])?;
         let before = fields.get(words[2]).unwrap_or(b"0");
         sum_of_floats(before, b"0").map_err(|_| Failure::new("ERR hash value is not a float"))?;
         let sum = sum_of_floats(before, words[3])?;
@@ -151,10 +151,14 @@ pub fn hstrlen(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 
 /// HSCAN returns all fields at once: a hash is one value.
 pub fn hscan(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    std::str::from_utf8(call.words[2])
-        .ok()
-        .and_then(|cursor| cursor.parse::<u64>().ok())
-        .ok_or(Failure::new("ERR invalid cursor"))?;
+    cursor(call.words[2])?;
+    // An absent key has no fields, whatever the options are, and a wrong type is an error before theirs.
+    let Some(stored) = call.value_of(ValueType::Hash)? else {
+        reply.array(2);
+        reply.bulk(b"0");
+        reply.array(0);
+        return Ok(());
+    };
     let mut wanted = None;
     let mut words = call.words[3..].iter();
     while let Some(option) = words.next() {
@@ -165,7 +169,7 @@ pub fn hscan(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             return Err(Failure::SYNTAX);
         }
     }
-    let fields = fields(call)?;
+    let fields = Fields::decode(stored)?;
     let is_wanted = |field: &[u8]| wanted.is_none_or(|wanted| pattern::matches(wanted, field));
     let found: Vec<_> = fields.iter().filter(|(field, _)| is_wanted(field)).collect();
     reply.array(2);
