@@ -20,7 +20,7 @@ pub struct Extended {
 
 impl Extended {
     /// Returns the number that is nearest to a decimal one; `None` if that has more than 19 digits after the point, is
-    /// not below 2^64, or is no number.
+    /// not below 2^126, or is no number.
     pub fn parse(word: &[u8]) -> Option<Extended> {
         let text = std::str::from_utf8(word).ok()?;
         let (is_negative, text) = match text.strip_prefix('-') {
@@ -49,7 +49,10 @@ impl Extended {
         }
         let limit = divisor << 64;
         if number >= limit {
-            return None;
+            // Of the digits after the point only their presence decides the rounding.
+            let quotient = Some(number / divisor).filter(|quotient| quotient >> 126 == 0)?;
+            let is_inexact = u128::from(!number.is_multiple_of(divisor));
+            return Some(Extended::normalised(is_negative, quotient << 2 | is_inexact, 2));
         }
         let is_below = |scale: &u32| number.leading_zeros() >= *scale && number << *scale < limit;
         let scale = (0..128).take_while(is_below).last()?;
@@ -93,14 +96,16 @@ impl Extended {
 
     /// Returns the number with at most 17 digits after the point, and none that are not needed.
     pub fn show(self) -> String {
-        let unit = 10u128.pow(FRACTION_DIGITS);
-        let units = u128::from(self.mantissa) * unit;
-        let units = match u32::try_from(self.scale) {
-            Ok(scale) => halves(units, scale),
-            // A sum of two numbers below 2^64.
-            Err(_) => units << self.scale.unsigned_abs(),
+        let sign = if self.is_negative { "-" } else { "" };
+        let Ok(scale) = u32::try_from(self.scale) else {
+            // A sum of two numbers below 2^126.
+            return format!("{sign}{}", u128::from(self.mantissa) << self.scale.unsigned_abs());
         };
-        let sign = if self.is_negative && units > 0 { "-" } else { "" };
+        let unit = 10u128.pow(FRACTION_DIGITS);
+        let units = halves(u128::from(self.mantissa) * unit, scale);
+        if units == 0 {
+            return "0".to_owned();
+        }
         let text = format!("{sign}{}.{:017}", units / unit, units % unit);
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
@@ -149,7 +154,20 @@ mod tests {
             let number = |text: &str| Extended::parse(text.as_bytes()).unwrap();
             assert_eq!(number(first).add(number(second)).show(), expected, "{first} + {second}");
         }
-        for other in ["", "a", "1e", "1.2.3", "18446744073709551616", "1e-20", "inf", "1e99999999999"] {
+        let large = Extended::parse(b"2.5e37").unwrap().add(Extended::parse(b".5").unwrap());
+        assert_eq!(large.show(), "24999999999999999999828150112149831680");
+        let large = Extended::parse(b"-92233720368547758083.25").unwrap();
+        assert_eq!(large.add(Extended::parse(b"2.5e3").unwrap()).show(), "-92233720368547755584");
+        for other in [
+            "",
+            "a",
+            "1e",
+            "1.2.3",
+            "170141183460469231731687303715884105728",
+            "1e-20",
+            "inf",
+            "1e99999999999",
+        ] {
             assert_eq!(Extended::parse(other.as_bytes()), None, "{other}");
         }
     }

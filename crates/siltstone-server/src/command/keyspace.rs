@@ -153,10 +153,17 @@ pub fn flushall(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 fn flush(context: &Context, database: usize) -> Outcome {
-    // Before and after: a transaction that checks its keys in between sees one of both.
-    context.watches.note_all(database);
-    context.places.flush(database)?;
-    context.watches.note_all(database);
+    // Watched keys that do not exist do not change, as in Redis.
+    let watched = context.watches.keys_of(database);
+    if let Some(store) = context.places.get(database) {
+        let keys: Vec<&[u8]> = watched.iter().map(Vec::as_slice).collect();
+        let mut existing = Vec::new();
+        store.get_many(&keys, &mut |number, found| existing.extend(found.map(|_| keys[number])))?;
+        // Before and after: a transaction that checks its keys in between sees one of both.
+        context.watches.note(database, existing.iter().copied());
+        context.places.flush(database)?;
+        context.watches.note(database, existing.iter().copied());
+    }
     Ok(())
 }
 

@@ -131,6 +131,10 @@ def report(difference):
     words, one, other, history = difference
     print(f"> {show_command(words)}\n  Redis     {show(one)}\n  Siltstone {show(other)}")
     keys = set(words[1:3])
+    if words[0].lower() == b"exec":
+        # What has changed the keys that were watched.
+        watches = [before for before in history if before[0].lower() in (b"watch", b"exec", b"discard", b"unwatch")]
+        keys = {key for before in watches[-4:] for key in before[1:]}
     for before in [before for before in history if keys & set(before[1:])][-6:]:
         print(f"    after {show_command(before)[:200]}")
 

@@ -67,7 +67,7 @@ class Grammar:
         return self.pick(FIELDS)
 
     def value(self):
-        return self.pick(VALUES + NUMBERS[:5] + FLOATS[:5])
+        return self.pick(VALUES + NUMBERS[:5] + FLOATS[:4])
 
     def number(self):
         return self.pick(NUMBERS * 3 + BAD_NUMBERS)
@@ -89,7 +89,8 @@ class Grammar:
 
     def time(self, unit):
         if self.random.random() < 0.15:
-            return self.number()
+            # None that passes while the commands run.
+            return self.pick(NUMBERS[-2:] + BAD_NUMBERS + [b"0", b"-1"])
         if unit.endswith(b"AT"):
             at = self.now_s + self.pick([-1000, 100, 1000, 100_000])
             return b"%d" % (at if unit == b"EXAT" else at * 1000)
@@ -193,8 +194,13 @@ class Grammar:
 
     def of_expire(self):
         name, unit = self.pick([(b"expire", b"EX"), (b"pexpire", b"PX"), (b"expireat", b"EXAT"), (b"pexpireat", b"PXAT")])
-        options = self.pick([[], [], [self.pick([b"NX", b"xx", b"GT", b"LT", b"bad"])],
+        options = self.pick([[], [], [self.pick([b"NX", b"xx", b"bad"])],
                              self.random.sample([b"NX", b"XX", b"GT", b"LT"], 2)])
+        if unit.endswith(b"AT"):
+            # Times from now are those of other moments in both servers.
+            options = self.pick([options, [self.pick([b"GT", b"LT"])]])
+        elif b"GT" in options or b"LT" in options:
+            options = [b"NX", *options]
         return [name, self.key(), self.time(unit), *options]
 
     def of_ttl(self):
@@ -212,7 +218,7 @@ class Grammar:
         return [b"keys", self.pick(PATTERNS)]
 
     def of_object(self):
-        return [b"object", self.pick([b"idletime", b"bad", b"freq"]), self.key()]
+        return [b"object", self.pick([b"bad", b"freq"]), self.key()]
 
     def of_restore(self):
         payload = self.pick([b"\x00\x05hello\n\x00\x0e\xc9\xb7\x9c\xd6\x09\xa4\x0d", b"", b"x" * 20])
@@ -246,7 +252,7 @@ class Grammar:
 
     def of_hscan(self):
         options = self.pick([[], [b"MATCH", self.pick(PATTERNS)], [b"COUNT", self.number()], [b"bad"], [b"MATCH"]])
-        return [b"hscan", self.key(), self.pick([b"0", b"0", b"0", b"a", b"-1", b""]), *options]
+        return [b"hscan", self.key(), self.pick([b"0", b"0", b"0", b"a", b"", b"1x"]), *options]
 
     # Transactions, and the connection
 

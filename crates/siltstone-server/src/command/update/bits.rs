@@ -28,9 +28,12 @@ pub fn setbit(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         b"1" => true,
         _ => return Err(Failure::new("ERR bit is not an integer or out of range")),
     };
-    let mut value = call.string(0)?.unwrap_or_default().to_vec();
+    let stored = call.string(0)?;
+    let mut value = stored.unwrap_or_default().to_vec();
     let before = bit(&value, offset);
     let byte = (offset / 8) as usize;
+    // Otherwise nothing changes, for those who watch the key either.
+    let is_changed = before != is_set || stored.is_none_or(|stored| stored.len() <= byte);
     value.resize(value.len().max(byte + 1), 0);
     let mask = 1 << (7 - offset % 8);
     if is_set {
@@ -38,7 +41,9 @@ pub fn setbit(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     } else {
         value[byte] &= !mask;
     }
-    call.put_string(0, value)?;
+    if is_changed {
+        call.put_string(0, value)?;
+    }
     reply.integer(i64::from(before));
     Ok(())
 }
@@ -49,20 +54,20 @@ pub fn getbit(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the bits that `[start end [BYTE|BIT]]` names in a value.
-fn bit_range(words: &[&[u8]], value: &[u8]) -> Result<Range<u64>, Failure> {
-    let (start, end) = (integer(words[0])?, integer(words[1])?);
-    match words.get(2) {
-        Some(unit) if is(unit, "BIT") => {
-            let bits = inclusive_range(start, end, value.len() * 8);
-            Ok(bits.start as u64..bits.end as u64)
-        }
+/// Returns whether the unit of a range is a bit and not a byte.
+fn is_in_bits(unit: Option<&&[u8]>) -> Result<bool, Failure> {
+    match unit {
+        Some(unit) if is(unit, "BIT") => Ok(true),
         Some(unit) if !is(unit, "BYTE") => Err(Failure::SYNTAX),
-        _ => {
-            let bytes = inclusive_range(start, end, value.len());
-            Ok(bytes.start as u64 * 8..bytes.end as u64 * 8)
-        }
+        _ => Ok(false),
     }
+}
+
+/// Returns the bits between two positions of a value, both inclusive.
+fn bit_range(start: i64, end: i64, is_in_bits: bool, value: &[u8]) -> Range<u64> {
+    let bits_per_unit = if is_in_bits { 1 } else { 8 };
+    let units = inclusive_range(start, end, value.len() * 8 / bits_per_unit);
+    (units.start * bits_per_unit) as u64..(units.end * bits_per_unit) as u64
 }
 
 pub fn bitcount(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -70,11 +75,17 @@ pub fn bitcount(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         reply.integer(0);
         return Ok(());
     };
-    let bits = match call.words.len() {
-        2 => 0..value.len() as u64 * 8,
-        // Before the unit is looked at.
-        4 | 5 if is_reversed(integer(call.words[2])?, integer(call.words[3])?) => 0..0,
-        4 | 5 => bit_range(&call.words[2..], value)?,
+    let bits = match call.words {
+        [_, _] => 0..value.len() as u64 * 8,
+        [_, _, start, end, unit @ ..] if unit.len() < 2 => {
+            let (start, end) = (integer(start)?, integer(end)?);
+            // Before the unit is looked at.
+            if is_reversed(start, end) {
+                0..0
+            } else {
+                bit_range(start, end, is_in_bits(unit.first())?, value)
+            }
+        }
         _ => return Err(Failure::SYNTAX),
     };
     reply.integer(count(value, bits) as i64);
@@ -109,8 +120,11 @@ pub fn bitpos(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let words = &call.words[3..];
     let bits = match words {
         [] => 0..value.len() as u64 * 8,
-        [start] => bit_range(&[start, b"-1"], value)?,
-        [_, _] | [_, _, _] => bit_range(words, value)?,
+        [start] => bit_range(integer(start)?, -1, false, value),
+        [start, end, unit @ ..] if unit.len() < 2 => {
+            let (start, is_in_bits) = (integer(start)?, is_in_bits(unit.first())?);
+            bit_range(start, integer(end)?, is_in_bits, value)
+        }
         _ => return Err(Failure::SYNTAX),
     };
     // Without an end, zeros follow the value.

@@ -15,7 +15,7 @@ use crate::command::ReadCall;
 use crate::command::arguments::{integer, is};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
-use crate::store::{Entry, NEVER, NewValue, ValueType};
+use crate::store::{Entry, NEVER, NewValue, ValueType, has_expired};
 use crc::{CRC_64_REDIS, Crc};
 
 const STRING: u8 = 0;
@@ -119,7 +119,12 @@ pub fn restore(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         (time, true) => time,
         (time, false) => time.saturating_add(call.now_ms),
     };
-    call.put(0, value.expiring(expires_at_ms))?;
+    if has_expired(expires_at_ms, call.now_ms) {
+        // No change for those who watch the key, unless there was a value.
+        call.state(0).delete();
+    } else {
+        call.put(0, value.expiring(expires_at_ms))?;
+    }
     reply.ok();
     Ok(())
 }

@@ -14,23 +14,21 @@ fn fields<'a>(call: &ReadCall<'a>) -> Result<Fields<'a>, Failure> {
     Fields::decode(call.value_of(ValueType::Hash)?.unwrap_or_default())
 }
 
-/// Changes the fields of the key of a command. The key exists as long as it has fields.
+/// Changes the fields of the key of a command, by a function that also returns whether it has changed any; setting the
+/// same value is a change, as in Redis. The key exists as long as it has fields.
 fn change<T>(
     call: &mut UpdateCall<'_>,
-    change: impl for<'f> FnOnce(&mut Fields<'f>, &'f [&'f [u8]]) -> Result<T, Failure>,
+    change: impl for<'f> FnOnce(&mut Fields<'f>, &'f [&'f [u8]]) -> Result<(T, bool), Failure>,
 ) -> Result<T, Failure> {
     let expires_at_ms = call.expires_at_ms(0);
     let stored = call.value_of(0, ValueType::Hash)?.unwrap_or_default().to_vec();
     let mut fields = Fields::decode(&stored)?;
-    let result = change(&mut fields, call.words)?;
+    let (result, is_changed) = change(&mut fields, call.words)?;
     if fields.is_empty() {
         call.state(0).delete();
-    } else {
-        let bytes = fields.encode()?;
-        if bytes != stored {
-            let value = NewValue { value_type: ValueType::Hash, bytes: bytes.into(), expires_at_ms };
-            call.put(0, value)?;
-        }
+    } else if is_changed {
+        let bytes = fields.encode()?.into();
+        call.put(0, NewValue { value_type: ValueType::Hash, bytes, expires_at_ms })?;
     }
     Ok(result)
 }
@@ -53,20 +51,24 @@ fn set_pairs(call: &mut UpdateCall<'_>, command: &str) -> Result<i64, Failure> {
     }
     change(call, |fields, words| {
         let pairs = words[2..].chunks_exact(2);
-        Ok(pairs.map(|pair| i64::from(fields.set(pair[0], pair[1]))).sum())
+        Ok((pairs.map(|pair| i64::from(fields.set(pair[0], pair[1]))).sum(), true))
     })
 }
 
 pub fn hsetnx(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let is_set =
-        change(call, |fields, words| Ok(fields.get(words[2]).is_none() && fields.set(words[2], words[3])))?;
+    let is_set = change(call, |fields, words| {
+        let is_set = fields.get(words[2]).is_none() && fields.set(words[2], words[3]);
+        Ok((is_set, is_set))
+    })?;
     reply.integer(i64::from(is_set));
     Ok(())
 }
 
 pub fn hdel(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let removed =
-        change(call, |fields, words| Ok(words[2..].iter().filter(|field| fields.remove(field)).count()))?;
+    let removed = change(call, |fields, words| {
+        let removed = words[2..].iter().filter(|field| fields.remove(field)).count();
+        Ok((removed, removed > 0))
+    })?;
     reply.integer(removed as i64);
     Ok(())
 }
@@ -79,7 +81,7 @@ pub fn hincrby(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         let sum = before.checked_add(step);
         let sum = sum.ok_or(Failure::new("ERR increment or decrement would overflow"))?;
         fields.set(words[2], sum.to_string().into_bytes());
-        Ok(sum)
+        Ok((sum, true))
     })?;
     reply.integer(sum);
     Ok(())
@@ -92,7 +94,7 @@ pub fn hincrbyfloat(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome
         sum_of_floats(before, b"0").map_err(|_| Failure::new("ERR hash value is not a float"))?;
         let sum = sum_of_floats(before, words[3])?;
         fields.set(words[2], sum.clone().into_bytes());
-        Ok(sum)
+        Ok((sum, true))
     })?;
     reply.bulk(sum.as_bytes());
     Ok(())

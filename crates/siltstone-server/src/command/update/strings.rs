@@ -134,7 +134,8 @@ pub fn getex(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         None => None,
     };
     reply.optional(value);
-    if let Some(expires_at_ms) = expires_at_ms.filter(|at_ms| *at_ms != call.expires_at_ms(0)) {
+    let is_same = expires_at_ms == Some(NEVER) && call.expires_at_ms(0) == NEVER;
+    if let Some(expires_at_ms) = expires_at_ms.filter(|_| !is_same) {
         call.set_expiry(0, expires_at_ms);
     }
     Ok(())
