@@ -15,5 +15,8 @@ mod reading;
 mod runner;
 mod serve;
 mod serve_data;
+#[cfg(target_os = "linux")]
+mod serve_floods;
+mod server_process;
 mod usage;
 mod workloads;

@@ -5,98 +5,10 @@
 //! test       kill -9, start again              all of that is there; the last MSET and EXEC wholly or not at all
 //! ```
 
-use crate::runner::program;
-use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Stdio};
+use crate::server_process::{Client, Process};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 const CLIENTS: usize = 4;
-
-/// A server process. It is killed when it is dropped.
-struct Process {
-    child: Child,
-    address: String,
-}
-
-impl Process {
-    fn start(directory: &Path, options: &[&str]) -> Process {
-        let mut child = program()
-            .args(["serve", "data", directory.to_str().unwrap(), "--redis", "127.0.0.1:0", "--json"])
-            .args(options)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let started: Value = serde_json::from_str(&line).unwrap();
-        Process { child, address: started["redis"].as_str().unwrap().to_owned() }
-    }
-
-    fn client(&self) -> Client {
-        let socket = TcpStream::connect(&self.address).unwrap();
-        socket.set_nodelay(true).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        Client { input: BufReader::new(socket.try_clone().unwrap()), socket }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-/// A connection that ends at any time.
-struct Client {
-    socket: TcpStream,
-    input: BufReader<TcpStream>,
-}
-
-impl Client {
-    fn send(&mut self, requests: &[String]) -> std::io::Result<()> {
-        let mut bytes = String::new();
-        for request in requests {
-            let words: Vec<&str> = request.split(' ').collect();
-            bytes.push_str(&format!("*{}\r\n", words.len()));
-            words.iter().for_each(|word| bytes.push_str(&format!("${}\r\n{word}\r\n", word.len())));
-        }
-        self.socket.write_all(bytes.as_bytes())
-    }
-
-    /// Returns the next reply: the strings and numbers of an array with spaces between them, and `-` for a null.
-    fn reply(&mut self) -> std::io::Result<String> {
-        let mut line = String::new();
-        self.input.read_line(&mut line)?;
-        let Some(line) = line.strip_suffix("\r\n") else {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        };
-        let (kind, rest) = line.split_at(1);
-        Ok(match kind {
-            "$" if rest == "-1" => "-".to_owned(),
-            "$" => {
-                let mut bytes = vec![0; rest.parse::<usize>().unwrap() + 2];
-                self.input.read_exact(&mut bytes)?;
-                bytes.truncate(bytes.len() - 2);
-                String::from_utf8(bytes).unwrap()
-            }
-            "*" => {
-                let items = (0..rest.parse::<usize>().unwrap()).map(|_| self.reply());
-                items.collect::<std::io::Result<Vec<_>>>()?.join(" ")
-            }
-            _ => line.to_owned(),
-        })
-    }
-
-    fn ask(&mut self, request: &str) -> String {
-        self.send(&[request.to_owned()]).unwrap();
-        self.reply().unwrap()
-    }
-}
 
 /// The number of the last write of each kind that a client knows of.
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,5 +4,5 @@ mod inline;
 mod reply;
 mod request;
 
-pub use reply::{Reply, Version};
+pub use reply::{REPLY_BYTES_MAX, Reply, Version};
 pub use request::{Limits, ProtocolError, Request, RequestParser, number};

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::failure::{Failure, Outcome};
 use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
-use siltstone::{Batch, Bytes, Change, Database, Error, Found, NEVER, ScanLimit, Shape};
+use siltstone::{Batch, Bytes, Change, Database, Error, Found, NEVER, Shape};
 
 /// About how many keys are counted exactly.
 const COUNTED_KEYS_MAX: u64 = 10_000;
@@ -110,7 +110,7 @@ impl Store for DatabaseStore {
     }
 
     fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure> {
-        Ok(KeyPage::from(self.database.scan(position.., ScanLimit::keys(keys_max))?))
+        Ok(KeyPage::from(self.database.scan(position.., super::page_limit(keys_max))?))
     }
 
     fn random_key(&self) -> Result<Option<Vec<u8>>, Failure> {

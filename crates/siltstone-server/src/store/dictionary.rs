@@ -2,7 +2,7 @@
 
 use super::{Act, Entry, KeyCount, KeyPage, NEVER, Show, Store, StoreInfo, ValueType};
 use crate::failure::Failure;
-use siltstone::{Dictionary, KEY_LENGTH_MAX, ScanLimit};
+use siltstone::{Dictionary, KEY_LENGTH_MAX};
 
 /// A dictionary. Its values are strings that do not expire.
 pub struct DictionaryStore {
@@ -27,7 +27,7 @@ impl Store for DictionaryStore {
     }
 
     fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure> {
-        let page = self.dictionary.scan(position, ScanLimit::keys(keys_max))?;
+        let page = self.dictionary.scan(position, super::page_limit(keys_max))?;
         Ok(KeyPage::from(page))
     }
 

@@ -24,6 +24,7 @@ pub use state::{Act, KeyState, NewValue};
 pub use typed::ValueForm;
 
 use crate::failure::Failure;
+use siltstone::ScanLimit;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The expiry time of a value that does not expire.
@@ -76,6 +77,14 @@ impl From<siltstone::ScanPage> for KeyPage {
         let keys = page.records.into_iter().map(|record| Vec::from(record.key)).collect();
         KeyPage { keys, next: page.next }
     }
+}
+
+/// The bytes of the keys of a page, whatever their number is.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// Returns the limit of a page of so many keys.
+fn page_limit(keys_max: usize) -> ScanLimit {
+    ScanLimit { bytes: PAGE_BYTES, ..ScanLimit::keys(keys_max) }
 }
 
 /// The keys of a lookup that a store may have, and their numbers.

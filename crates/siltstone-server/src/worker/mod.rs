@@ -132,7 +132,7 @@ impl Worker {
         for message in self.mailbox.take() {
             match message {
                 Message::Connected(socket, client) => self.connect(*socket, *client),
-                Message::Answered { connection, client, reply } => self.answer(connection, client, &reply),
+                Message::Answered { connection, client, reply } => self.answer(connection, client, reply),
                 Message::Updated(answers) => answers.into_iter().for_each(|answer| self.take_answer(answer)),
                 Message::Stop => self.stop(),
             }
@@ -158,7 +158,7 @@ impl Worker {
     }
 
     /// Takes the reply of a helper thread.
-    fn answer(&mut self, number: usize, client: u64, reply: &[u8]) {
+    fn answer(&mut self, number: usize, client: u64, reply: Vec<u8>) {
         // The number may belong to another connection meanwhile.
         let connection = self.connections.get_mut(number);
         if let Some(connection) = connection.filter(|connection| connection.client.id == client) {
@@ -310,7 +310,7 @@ impl Worker {
         if let Some(changed) = changed {
             connection.client = *changed;
         }
-        self.answer(number, client, &reply);
+        self.answer(number, client, reply);
     }
 
     /// Lets a helper thread execute a request. The connection waits.
@@ -364,8 +364,12 @@ fn reject(context: &Context, client: &mut Client, name: Option<&[u8]>, failure: 
     Failure::from(format!("EXECABORT Transaction discarded because of: {problem}"))
 }
 
+const REPLY_TOO_LONG: Failure =
+    Failure::new("ERR the reply would have more bytes than the longest value (256 MiB); ask for less at once");
+
 /// Replaces what a command that failed has written by its error.
 fn conclude(context: &Context, reply: &mut Reply<'_>, start: usize, outcome: Result<(), Failure>) {
+    let outcome = if reply.is_too_long() { Err(REPLY_TOO_LONG) } else { outcome };
     if let Err(failure) = outcome {
         reply.truncate(start);
         reply.error(failure.message());

@@ -55,6 +55,11 @@ impl Field {
         Ok(at)
     }
 
+    /// Returns the number that a word of SET means: without a sign it is above all fields instead of below 0.
+    fn number(self, number: i64) -> i128 {
+        if self.is_signed { i128::from(number) } else { i128::from(number as u64) }
+    }
+
     fn range(self) -> (i128, i128) {
         match self.is_signed {
             true => (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1),
@@ -155,7 +160,7 @@ pub fn bitfield(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         let before = field.read(&value, at);
         match operation {
             Operation::Get => reply.integer(before),
-            Operation::Set(number, overflow) => match field.fit(i128::from(number), overflow) {
+            Operation::Set(number, overflow) => match field.fit(field.number(number), overflow) {
                 Some(number) => {
                     field.write(&mut value, at, number);
                     is_changed = true;
