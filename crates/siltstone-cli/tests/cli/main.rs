@@ -17,6 +17,7 @@ mod serve;
 mod serve_data;
 #[cfg(target_os = "linux")]
 mod serve_floods;
+mod serve_typed;
 mod server_process;
 mod usage;
 mod workloads;

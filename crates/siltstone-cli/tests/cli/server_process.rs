@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A server process. It is killed when it is dropped.
@@ -37,6 +37,13 @@ impl Process {
 }
 
 impl Process {
+    /// Ends the server as SIGTERM does, and waits for it.
+    pub fn stop(&mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        assert!(self.child.wait().unwrap().success());
+    }
+
     /// Returns the resident memory, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -47,8 +54,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -98,4 +106,3 @@ impl Client {
         self.reply().unwrap()
     }
 }
-

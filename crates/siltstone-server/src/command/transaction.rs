@@ -108,8 +108,11 @@ pub fn watch(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     }
     let database = call.client.database;
     let watched = &call.client.watched;
-    let mut known: HashSet<&[u8]> =
-        watched.iter().filter(|watched| watched.database == database).map(|watched| &watched.key[..]).collect();
+    let mut known: HashSet<&[u8]> = watched
+        .iter()
+        .filter(|watched| watched.database == database)
+        .map(|watched| &watched.key[..])
+        .collect();
     let mut keys = call.words[1..].to_vec();
     keys.retain(|key| known.insert(key));
     let bytes = watched.iter().map(|watched| &watched.key[..]).chain(keys.iter().copied()).map(watched_bytes);

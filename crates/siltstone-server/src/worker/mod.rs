@@ -364,8 +364,9 @@ fn reject(context: &Context, client: &mut Client, name: Option<&[u8]>, failure: 
     Failure::from(format!("EXECABORT Transaction discarded because of: {problem}"))
 }
 
-const REPLY_TOO_LONG: Failure =
-    Failure::new("ERR the reply would have more bytes than the longest value (256 MiB); ask for less at once");
+const REPLY_TOO_LONG: Failure = Failure::new(
+    "ERR the reply would have more bytes than the longest value (256 MiB); ask for less at once",
+);
 
 /// Replaces what a command that failed has written by its error.
 fn conclude(context: &Context, reply: &mut Reply<'_>, start: usize, outcome: Result<(), Failure>) {

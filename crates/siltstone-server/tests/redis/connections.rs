@@ -204,7 +204,10 @@ fn a_subcommand_that_does_not_exist_ends_a_transaction_before_it_is_queued() {
     for wrong in ["OBJECT NOSUCH key:1", "CLIENT SETNAME", "CONFIG GET", "EXPIRE key:1"] {
         assert_eq!(client.line("MULTI"), Answer::ok());
         assert!(matches!(client.line(wrong), Answer::Error(_)), "{wrong}");
-        assert!(matches!(client.line("EXEC"), Answer::Error(text) if text.starts_with("EXECABORT")), "{wrong}");
+        assert!(
+            matches!(client.line("EXEC"), Answer::Error(text) if text.starts_with("EXECABORT")),
+            "{wrong}"
+        );
     }
     let requests = ["MULTI", "EXEC extra", "GET key:1", "EXEC"].map(|line| format!("{line}\r\n")).concat();
     client.send_bytes(requests.as_bytes());
