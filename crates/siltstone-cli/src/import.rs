@@ -114,7 +114,7 @@ fn load(source: &SourceArgs, database: &Database, values: Values, interrupt: &In
     let mut expired = Expired::now()?;
     source.for_each(Wanted::Records, &reading, interrupt, |record| {
         expired.see(&record);
-        Ok(loader.put_until(&record.key, &values.stored(record.value), record.expires_at_ms)?)
+        Ok(loader.put_until(&record.key, values.stored(record.value), record.expires_at_ms)?)
     })?;
     reading.finish_and_clear();
     let records = loader.finish()?;

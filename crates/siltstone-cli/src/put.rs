@@ -60,8 +60,8 @@ pub fn run(args: PutArgs) -> Result {
     let expires_at_ms = args.expires_in.map(expiry_after).transpose()?.unwrap_or_default();
     let options = WriteOptions::default().durability(args.durability).expires_at_ms(expires_at_ms);
     args.creation.check(&key, &value)?;
-    let database = args.location.open_or_create("put", &args.creation)?;
     let value = args.location.values()?.stored(value.into());
+    let database = args.location.open_or_create("put", &args.creation)?;
     let mut outcome = Outcome::Done;
     if args.if_absent {
         database.update_with(key, options, |found| match found {

@@ -1,6 +1,6 @@
 //! The command line on a database that a server has created, whose values have types.
 
-use crate::runner::{bytes, fails, objects, ok, run_with};
+use crate::runner::{bytes, ends_with, objects, ok, run_with};
 use crate::server_process::Process;
 
 /// Makes the database `db` of a directory, with two strings and two hashes.
@@ -65,6 +65,6 @@ fn a_newer_form_of_values_is_an_error_that_names_its_file() {
     let path = directory.path();
     std::fs::write(path.join("db/VALUES"), "typed 2\n").unwrap();
     for args in [&["get", "name"][..], &["put", "name", "Grace"], &["list", "--values"], &["stats"]] {
-        assert!(fails(path, args).contains("VALUES has `typed 2`"), "{args:?}");
+        assert!(ends_with(2, path, args).contains("VALUES has `typed 2`"), "{args:?}");
     }
 }
