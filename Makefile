@@ -32,7 +32,7 @@ DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
-.PHONY: help demo test test-evidence test-python test-python-all wheel fuzz sanitize weekly mutants lint lint-evidence platforms \
+.PHONY: help demo test test-clients test-evidence test-python test-python-all wheel fuzz sanitize weekly mutants lint lint-evidence platforms \
 	engines build-cost bench evidence build install install-capi
 
 help: ## List the targets
@@ -80,6 +80,10 @@ test: ## Run all tests; SILTSTONE_SEEDS (500) is how many crashing databases are
 	$(CARGO) test --workspace --features $(TESTED) --doc
 	SILTSTONE_MODULE=$$(ls target/debug/deps/lib_siltstone.so target/debug/deps/lib_siltstone.dylib 2>/dev/null) \
 		crates/siltstone-python/test
+
+CLIENTS_ARGS ?=
+test-clients: ## Run clients of Redis, and compare the replies to random commands with those of a real Redis; CLIENTS_ARGS=--short
+	crates/siltstone-server/tests/clients/run $(CLIENTS_ARGS)
 
 # The workspace of the evidence, without the stores of others.
 EVIDENCE := --manifest-path evidence/Cargo.toml

@@ -68,6 +68,9 @@ pub const TARGETS: &[Target] = &[
     reads("tables", &[], targets::transfer::tables),
     reads("dedup", &["dedup"], targets::transfer::dedup),
     reads("packet", &["packet"], targets::packet::run),
+    reads("resp", &[], targets::resp::run),
+    reads("typed_value", &["typed_value"], targets::typed_value::run),
+    reads("dump", &[], targets::typed_value::dump),
     reads("trace", &["trace"], targets::trace::binary),
     reads("trace_csv", &[], targets::trace::csv),
 ];

@@ -25,7 +25,8 @@ const EXAMPLES: &str = "
 /// Writes a snapshot, in the order of the database, without expired records. CSV, TSV and Parquet have the columns key,
 /// value and expires_at_ms, in milliseconds since 1970, and empty or null for records that do not expire. CSV and TSV
 /// begin with a row of these names, which `import` knows. Keys and values are bytes, or text with --escaped or --hex.
-/// What a format cannot have is an error: tabs and newlines in TSV, values in lines.
+/// What a format cannot have is an error: tabs and newlines in TSV, values in lines. A hash in a database of `siltstone
+/// serve data` is written as JSON.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ExportArgs {
@@ -53,31 +54,47 @@ pub fn run(args: ExportArgs) -> Result {
     }
     let database = args.location.open_single_read_only("export")?;
     let watch = Stopwatch::start();
-    let mut written = 0;
+    let mut written = Written::default();
     deliver(args.output.as_deref(), args.format.is_binary(), |target| {
         export(&database, &args, target, &mut written)
     })?;
     if args.output.is_some() || watch.is_long() {
-        complain(format_args!("{} exported{watch}", counted(written, "record")));
+        complain(format_args!("{} exported{watch}", counted(written.records, "record")));
+    }
+    if written.hashes > 0 {
+        complain(format_args!(
+            "{} exported as JSON, which `import` puts as strings; `checkpoint` copies the database as it is",
+            counted(written.hashes, "hash value")
+        ));
     }
     Ok(Outcome::Done)
+}
+
+/// What was exported.
+#[derive(Default)]
+struct Written {
+    records: u64,
+    hashes: u64,
 }
 
 fn export(
     database: &siltstone::Database,
     args: &ExportArgs,
     target: impl Write,
-    written: &mut u64,
+    written: &mut Written,
 ) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
+    let values = args.location.values()?;
     let prefix = args.prefix.as_ref().map(|prefix| args.typed.argument(prefix)).transpose()?;
     let mut sink =
         args.format.sink(BufWriter::with_capacity(1 << 20, target), args.typed.notation, args.delimiter)?;
     let bar = item_bar("exporting", database.approximate_len()?);
     for record in bar.wrap_iter(database.prefix(prefix.unwrap_or_default())?) {
         interrupt.check()?;
-        sink.write(&record?)?;
-        *written += 1;
+        let record = record?;
+        written.hashes += u64::from(values.is_hash(&record.value));
+        sink.write(&values.shown_record(record)?)?;
+        written.records += 1;
     }
     bar.finish_and_clear();
     sink.finish()

@@ -18,8 +18,8 @@ const EXAMPLES: &str = "
 /// Print the values of keys
 ///
 /// For one key, writes the bytes of the value unchanged, or in hex with --hex, and a newline only on a terminal. For
-/// several keys, writes one line per key found: the key, a tab and the value, with non-printable bytes as \xNN. Exits
-/// with 1 if a key is not found.
+/// several keys, writes one line per key found: the key, a tab and the value, with non-printable bytes as \xNN. A hash
+/// in a database of `siltstone serve data` is written as JSON. Exits with 1 if a key is not found.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct GetArgs {
@@ -39,9 +39,11 @@ pub fn run(args: GetArgs) -> Result {
         if args.output.is_some() {
             return Err(wrong_usage("--output takes the value of one key; for several, use `> FILE`"));
         }
-        return print_many(&args.location.open()?, &args.keys, args.print);
+        let database = args.location.open()?;
+        return print_many(&database, args.location.values()?, &args.keys, args.print);
     };
-    let Some(value) = args.location.open()?.get(key)? else { return Ok(Outcome::Negative) };
+    let Some(stored) = args.location.open()?.get(key)? else { return Ok(Outcome::Negative) };
+    let value = args.location.values()?.shown(stored)?;
     let notation = args.keys.typed.notation.typed();
     if let Some(path) = &args.output {
         deliver(Some(path), false, |out| Ok(out.write_all(&notation.bytes(&value))?))?;

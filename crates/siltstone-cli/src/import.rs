@@ -7,6 +7,7 @@ use crate::outcome::{Outcome, Result, complain, help};
 use crate::progress::{Stopwatch, byte_bar, show_bytes};
 use crate::quantity::counted;
 use crate::source::{SourceArgs, Wanted};
+use crate::values::Values;
 use clap::Args;
 use siltstone::key::{HASH_LENGTH_MIN, check_key, check_value};
 use siltstone::{Batch, Change, Database, Error, NEVER, Record, Shape, WriteOptions};
@@ -31,7 +32,8 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// Put exported records, lines of JSON, rows of CSV, TSV or Parquet, or lines that are keys
 ///
-/// Creates the database if it does not exist. Replaces the values of existing keys, unless --skip-existing is given.
+/// Creates the database if it does not exist. Replaces the values of existing keys, unless --skip-existing is given. In a
+/// database of `siltstone serve data` all values become strings.
 /// Detects the format, and gzip and zstd. Lines of JSON have the form {"key":"k","value":"v"}; key_hex, key_base64,
 /// value_hex and value_base64 are for other bytes. The field or column expires_at_ms is an expiry time, in milliseconds
 /// since 1970. Text is UTF-8, or any bytes without a mark of another encoding.
@@ -64,12 +66,13 @@ pub fn run(args: ImportArgs) -> Result {
     let interrupt = Interrupt::listen()?;
     let wanted = if args.delete { Wanted::Keys } else { Wanted::Records };
     args.source.check(wanted, &interrupt)?;
+    let values = args.location.values()?;
     let database = match args.delete {
         true => args.location.open_single("import")?,
         false => args.location.open_or_create("import", &args.creation)?,
     };
     if args.bulk {
-        return load(&args.source, &database, &interrupt);
+        return load(&args.source, &database, values, &interrupt);
     }
     let watch = Stopwatch::start();
     let mode = match (args.delete, args.skip_existing) {
@@ -80,6 +83,7 @@ pub fn run(args: ImportArgs) -> Result {
     let mut import = Import {
         database: &database,
         shape: database.stats().shape,
+        values,
         mode,
         expired: Expired::now()?,
         batch: Vec::new(),
@@ -100,7 +104,7 @@ pub fn run(args: ImportArgs) -> Result {
 }
 
 /// Loads the records of the input at once.
-fn load(source: &SourceArgs, database: &Database, interrupt: &Interrupt) -> Result {
+fn load(source: &SourceArgs, database: &Database, values: Values, interrupt: &Interrupt) -> Result {
     let watch = Stopwatch::start();
     let (reading, loading) = (byte_bar("reading"), byte_bar("loading"));
     let mut loader = database.bulk_loader().progress(|done, all| {
@@ -110,7 +114,7 @@ fn load(source: &SourceArgs, database: &Database, interrupt: &Interrupt) -> Resu
     let mut expired = Expired::now()?;
     source.for_each(Wanted::Records, &reading, interrupt, |record| {
         expired.see(&record);
-        Ok(loader.put_until(&record.key, &record.value, record.expires_at_ms)?)
+        Ok(loader.put_until(&record.key, values.stored(record.value), record.expires_at_ms)?)
     })?;
     reading.finish_and_clear();
     let records = loader.finish()?;
@@ -174,6 +178,7 @@ enum Mode {
 struct Import<'a> {
     database: &'a Database,
     shape: Shape,
+    values: Values,
     mode: Mode,
     expired: Expired,
     batch: Vec<Record>,
@@ -184,11 +189,12 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn take(&mut self, record: Record) -> anyhow::Result<()> {
+    fn take(&mut self, mut record: Record) -> anyhow::Result<()> {
         // Refused here, so that the records before it are put.
         match self.mode {
             Mode::Delete => check_key(&record.key)?,
             _ => {
+                record.value = self.values.stored(record.value);
                 check_record(&self.shape, &record)?;
                 self.expired.see(&record);
             }

@@ -26,7 +26,8 @@ const EXAMPLES: &str = "
 ///
 /// The keys are in their order, compared byte by byte, if the database keeps it (--engine flashkey --set ordered=true
 /// when it is created); otherwise in the order of the database. Non-printable bytes are written as \xNN, which other
-/// commands read with `--escaped`. With --values, a tab and the value follow each key.
+/// commands read with `--escaped`. With --values, a tab and the value follow each key. A hash in a database of
+/// `siltstone serve data` is written as JSON.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct ListArgs {
@@ -69,10 +70,14 @@ pub fn run(args: ListArgs) -> Result {
     let shown = args.typed.notation.listed();
     let mut out = BufWriter::new(stdout().lock());
     let hex = args.typed.notation.is_hex();
-    let mut print = |record: &Record| match (args.json, args.values) {
-        (true, values) => transfer::write_line(&mut out, record, values, hex),
-        (_, true) => Ok(writeln!(out, "{}\t{}", shown.show(&record.key), shown.show(&record.value))?),
-        _ => Ok(writeln!(out, "{}", shown.show(&record.key))?),
+    let values = args.location.values()?;
+    let mut print = |record: &Record| {
+        let record = if args.values { values.shown_record(record.clone())? } else { record.clone() };
+        match (args.json, args.values) {
+            (true, with_value) => transfer::write_line(&mut out, &record, with_value, hex),
+            (_, true) => Ok(writeln!(out, "{}\t{}", shown.show(&record.key), shown.show(&record.value))?),
+            _ => Ok(writeln!(out, "{}", shown.show(&record.key))?),
+        }
     };
     let database = args.location.open()?;
     if let (Some(cursor), Some(limit)) = (args.cursor, args.limit) {

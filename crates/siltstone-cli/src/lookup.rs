@@ -3,6 +3,7 @@
 use crate::input::{ArgumentArgs, for_each_batch_of_keys};
 use crate::outcome::{Outcome, Result};
 use crate::transfer::write_line;
+use crate::values::Values;
 use clap::Args;
 use siltstone::{Bytes, Database, Dictionary, Found, NEVER, Record};
 use std::ffi::OsString;
@@ -91,7 +92,7 @@ impl PrintArgs {
 }
 
 /// Prints a line for each key that is found: the key, a tab and the value, or JSON. Returns whether all are found.
-pub fn print_many(source: &impl Lookup, keys: &KeyArgs, print: PrintArgs) -> Result {
+pub fn print_many(source: &impl Lookup, values: Values, keys: &KeyArgs, print: PrintArgs) -> Result {
     let notation = keys.typed.notation.listed();
     let mut out = BufWriter::new(stdout().lock());
     let mut has_all = true;
@@ -101,15 +102,15 @@ pub fn print_many(source: &impl Lookup, keys: &KeyArgs, print: PrintArgs) -> Res
             return Ok(());
         }
         for (key, found) in keys_now.iter().zip(source.get_many_found(keys_now)?) {
-            match found {
-                Some(Found { value, expires_at_ms }) if print.json => {
-                    let record = Record { key: Bytes::copy_from_slice(key), value, expires_at_ms };
-                    write_line(&mut out, &record, true, keys.typed.notation.is_hex())?;
-                }
-                Some(found) => {
-                    writeln!(out, "{}\t{}", notation.show(key), notation.show(&found.value))?;
-                }
-                None => has_all = false,
+            let Some(Found { value, expires_at_ms }) = found else {
+                has_all = false;
+                continue;
+            };
+            let record = Record { key: Bytes::copy_from_slice(key), value, expires_at_ms };
+            let record = values.shown_record(record)?;
+            match print.json {
+                true => write_line(&mut out, &record, true, keys.typed.notation.is_hex())?,
+                false => writeln!(out, "{}\t{}", notation.show(key), notation.show(&record.value))?,
             }
         }
         Ok(())

@@ -26,6 +26,7 @@ mod source;
 mod stats;
 mod stream;
 mod transfer;
+mod values;
 mod verify;
 
 use siltstone_command::{interrupt, notation, outcome, progress, quantity};

@@ -2,6 +2,7 @@
 
 use crate::place;
 use crate::quantity::parse_whole;
+use crate::values::Values;
 use clap::Args;
 use siltstone::key::{check_key, check_value};
 use siltstone::key::{check_key_length, check_value_length};
@@ -127,6 +128,11 @@ impl Location {
     /// Returns the database that lookups read: the directory, or the chunks of a dedup index.
     pub fn readable(&self) -> PathBuf {
         place::readable(&self.db)
+    }
+
+    /// Returns how the values of the database that lookups read are stored.
+    pub fn values(&self) -> siltstone::Result<Values> {
+        Values::of(&self.readable())
     }
 
     /// Sets up the database of a directory, with the settings.

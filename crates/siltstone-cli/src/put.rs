@@ -20,7 +20,7 @@ const EXAMPLES: &str = "
 
 /// Set the value of a key
 ///
-/// Creates the database if it does not exist.
+/// Creates the database if it does not exist. In a database of `siltstone serve data` the value is a string.
 #[derive(Args)]
 #[command(after_help = help_with_arguments(EXAMPLES))]
 pub struct PutArgs {
@@ -60,10 +60,10 @@ pub fn run(args: PutArgs) -> Result {
     let expires_at_ms = args.expires_in.map(expiry_after).transpose()?.unwrap_or_default();
     let options = WriteOptions::default().durability(args.durability).expires_at_ms(expires_at_ms);
     args.creation.check(&key, &value)?;
+    let value = args.location.values()?.stored(value.into());
     let database = args.location.open_or_create("put", &args.creation)?;
     let mut outcome = Outcome::Done;
     if args.if_absent {
-        let value = siltstone::Bytes::from(value);
         database.update_with(key, options, |found| match found {
             Some(_) => {
                 outcome = Outcome::Negative;

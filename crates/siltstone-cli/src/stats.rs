@@ -3,6 +3,7 @@
 use crate::open::Location;
 use crate::outcome::{Outcome, Result, help};
 use crate::place;
+use crate::values::Values;
 use clap::Args;
 use serde_json::json;
 use siltstone::{EngineKind, SettingInfo, Stats};
@@ -43,10 +44,12 @@ pub fn run(args: StatsArgs) -> Result {
         let stats = database.stats();
         // After the statistics, because it does reads.
         let keys = database.approximate_len()?;
+        let are_typed = Values::of(&directory)?.are_typed();
         if args.json {
             let mut line = accounts::stats(&stats);
             line["keys"] = json!(keys);
             line["path"] = json!(directory.display().to_string());
+            line["typed_values"] = json!(are_typed);
             writeln!(out, "{line}")?;
         } else if args.prometheus {
             let path = directory.display().to_string();
@@ -54,6 +57,9 @@ pub fn run(args: StatsArgs) -> Result {
         } else {
             writeln!(out, "{}", directory.display())?;
             writeln!(out, "{:<28} {keys:>16}", "keys (estimate)")?;
+            if are_typed {
+                writeln!(out, "{:<28} {:>16}", "values", "typed")?;
+            }
             write!(out, "{}", without_defaults(stats))?;
         }
     }

@@ -64,7 +64,26 @@ mod server;
 mod store;
 mod worker;
 
-pub use command::Limits;
+/// The decoders of values, for the fuzzer.
+#[doc(hidden)]
+pub mod fuzzing {
+    use crate::command::dump;
+    use crate::store::ValueType;
+    use siltstone::Bytes;
+
+    /// Returns the DUMP of a value; `None` if it has none.
+    pub fn dump_of(value_type: ValueType, value: &[u8]) -> Option<Vec<u8>> {
+        dump::encode(value_type, value).ok()
+    }
+
+    /// Returns the value of a DUMP without its checksum, which is taken for right; `None` if it has none.
+    pub fn restored(dump: &[u8]) -> Option<(ValueType, Bytes)> {
+        let (content, _version) = dump.split_last_chunk::<2>()?;
+        dump::decode_content(content).ok().map(|value| (value.value_type, value.bytes))
+    }
+}
+
+pub use command::{Fields, Limits};
 pub use error::ServerError;
 pub use failure::Failure;
 pub use metrics::joined as joined_metrics;

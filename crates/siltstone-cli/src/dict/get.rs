@@ -4,6 +4,7 @@ use super::open;
 use crate::lookup::{KeyArgs, PrintArgs, print_many};
 use crate::outcome::{Outcome, Result, help_with_arguments};
 use crate::output::print_value;
+use crate::values::Values;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -36,7 +37,7 @@ pub struct GetArgs {
 pub fn run(args: &GetArgs) -> Result {
     let dictionary = open(&args.path, args.without_index)?;
     let Some(key) = args.print.single(&args.keys)? else {
-        return print_many(&dictionary, &args.keys, args.print);
+        return print_many(&dictionary, Values::PLAIN, &args.keys, args.print);
     };
     let Some(value) = dictionary.get(key)? else { return Ok(Outcome::Negative) };
     if !args.print.quiet {

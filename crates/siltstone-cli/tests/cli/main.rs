@@ -14,5 +14,10 @@ mod plan;
 mod reading;
 mod runner;
 mod serve;
+mod serve_data;
+#[cfg(target_os = "linux")]
+mod serve_floods;
+mod serve_typed;
+mod server_process;
 mod usage;
 mod workloads;

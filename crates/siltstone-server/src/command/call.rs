@@ -2,8 +2,10 @@
 //! because they need each other: a connection has commands that wait for EXEC, and a command is called with a
 //! connection.
 
+use super::arguments::is;
 use super::limits::{Counters, Limits};
 use super::read::ReadCall;
+use super::subcommands;
 use super::update::UpdateCall;
 use super::watches::{Watched, Watches};
 use crate::failure::{Failure, Outcome};
@@ -60,6 +62,12 @@ pub type UpdateFunction = fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome;
 /// A function that looks at the words of a command.
 pub type WordsTest = fn(&mut dyn Iterator<Item = &[u8]>) -> bool;
 
+/// Returns whether a number of words is that of an arity, as [`Command::arity`] has it.
+fn takes(arity: i64, words: usize) -> bool {
+    let words = words as i64;
+    if arity < 0 { words >= -arity } else { words == arity }
+}
+
 /// Which words of a command are keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
@@ -100,16 +108,25 @@ impl Command {
 
     /// Returns whether the command may have this number of words, with its name.
     pub fn takes(&self, words: usize) -> bool {
-        let words = words as i64;
-        if self.arity < 0 { words >= -self.arity } else { words == self.arity }
+        takes(self.arity, words)
     }
 
-    /// Checks the number of words.
+    /// Checks the number of words, and the subcommand if the command has some.
     ///
     /// # Errors
-    /// Redis's error for a wrong number.
-    pub fn check_words(&self, words: usize) -> Outcome {
-        if self.takes(words) { Ok(()) } else { Err(Failure::arity(self.name)) }
+    /// Redis's error for a wrong number, and for an unknown subcommand.
+    pub fn check_words<'a>(&self, words: usize, word: impl Fn(usize) -> &'a [u8]) -> Outcome {
+        if !self.takes(words) {
+            return Err(Failure::arity(self.name));
+        }
+        let Some(subcommands) = subcommands::of(self.name).filter(|_| words > 1) else { return Ok(()) };
+        let asked = word(1);
+        let found = subcommands.iter().find(|(name, _)| is(asked, name));
+        let (name, arity) = found.ok_or_else(|| Failure::subcommand(self.name, asked))?;
+        match takes(*arity, words) {
+            true => Ok(()),
+            false => Err(Failure::arity(&format!("{}|{name}", self.name))),
+        }
     }
 
     /// Returns whether these words change no value.

@@ -44,19 +44,10 @@ pub fn client(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             }
             reply.ok();
         }
-        [_] => return Err(Failure::arity("client")),
-        [_, subcommand, ..] if SUBCOMMANDS.iter().any(|name| is(subcommand, name)) => {
-            let name = String::from_utf8_lossy(subcommand).to_lowercase();
-            return Err(Failure::arity(&format!("client|{name}")));
-        }
-        [_, subcommand, ..] => return Err(Failure::subcommand("client", subcommand)),
-        [] => return Err(Failure::SYNTAX),
+        _ => return Err(Failure::SYNTAX),
     }
     Ok(())
 }
-
-/// The subcommands.
-const SUBCOMMANDS: [&str; 7] = ["ID", "GETNAME", "INFO", "SETNAME", "SETINFO", "NO-EVICT", "NO-TOUCH"];
 
 /// Returns the line of a connection, as CLIENT LIST has it.
 fn describe(client: &Client) -> String {

@@ -166,13 +166,6 @@ pub fn config(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             reply.ok();
             Ok(())
         }
-        [_, subcommand, ..]
-            if is(subcommand, "GET") || is(subcommand, "SET") || is(subcommand, "RESETSTAT") =>
-        {
-            let name = String::from_utf8_lossy(subcommand).to_lowercase();
-            Err(Failure::arity(&format!("config|{name}")))
-        }
-        [_, subcommand, ..] => Err(Failure::subcommand("config", subcommand)),
-        _ => Err(Failure::arity("config")),
+        _ => Err(Failure::SYNTAX),
     }
 }

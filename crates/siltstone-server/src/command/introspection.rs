@@ -44,8 +44,8 @@ pub fn command(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             }
         }
         [_, subcommand, words @ ..] if is(subcommand, "GETKEYS") => {
-            let [name, _, ..] = words else { return Err(Failure::arity("command|getkeys")) };
-            let command = find(name).ok_or(Failure::new("ERR Invalid command specified"))?;
+            let command = words.first().and_then(|name| find(name));
+            let command = command.ok_or(Failure::new("ERR Invalid command specified"))?;
             if !command.takes(words.len()) {
                 return Err(Failure::new("ERR Invalid number of arguments specified for command"));
             }
@@ -56,8 +56,7 @@ pub fn command(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             reply.array(keys.len());
             keys.iter().for_each(|at| reply.bulk(words[*at]));
         }
-        [_, subcommand, ..] => return Err(Failure::subcommand("command", subcommand)),
-        [] => return Err(Failure::SYNTAX),
+        _ => return Err(Failure::SYNTAX),
     }
     Ok(())
 }

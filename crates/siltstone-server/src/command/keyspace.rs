@@ -1,8 +1,9 @@
 //! Commands that may read the whole store, or load one. A helper thread executes them; only their connection waits.
 
-use super::arguments::{integer, is};
+use super::arguments::{cursor, integer, is};
 use super::call::{Context, SlowCall};
 use super::pattern;
+use super::session::check_timeout;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 use crate::store::{DATABASES, Store, ValueType};
@@ -51,8 +52,7 @@ pub fn keys(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub fn scan(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let cursor = std::str::from_utf8(call.words[1]).ok().and_then(|text| text.parse::<u64>().ok());
-    let position = cursor.ok_or(Failure::new("ERR invalid cursor"))?;
+    let position = cursor(call.words[1])?;
     let (mut wanted, mut count, mut wanted_type) = (None, 10, None);
     let mut words = call.words[2..].iter();
     while let Some(option) = words.next() {
@@ -103,8 +103,7 @@ pub fn siltstone(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             reply.integer(call.context.places.reload()? as i64);
             Ok(())
         }
-        [_, subcommand, ..] => Err(Failure::subcommand("siltstone", subcommand)),
-        _ => Err(Failure::arity("siltstone")),
+        _ => Err(Failure::SYNTAX),
     }
 }
 
@@ -134,10 +133,17 @@ pub fn flushall(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub(super) fn flush(context: &Context, database: usize) -> Outcome {
-    // Before and after: a transaction that checks its keys in between sees one of both.
-    context.watches.note_all(database);
-    context.places.flush(database)?;
-    context.watches.note_all(database);
+    // Watched keys that do not exist do not change, as in Redis.
+    let watched = context.watches.keys_of(database);
+    if let Some(store) = context.places.get(database) {
+        let keys: Vec<&[u8]> = watched.iter().map(Vec::as_slice).collect();
+        let mut existing = Vec::new();
+        store.get_many(&keys, &mut |number, found| existing.extend(found.map(|_| keys[number])))?;
+        // Before and after: a transaction that checks its keys in between sees one of both.
+        context.watches.note(database, existing.iter().copied());
+        context.places.flush(database)?;
+        context.watches.note(database, existing.iter().copied());
+    }
     Ok(())
 }
 
@@ -147,9 +153,7 @@ pub fn waitaof(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     if !(0..=1).contains(&local) || replicas < 0 {
         return Err(Failure::new("ERR value is out of range, must be between 0 and 1"));
     }
-    if integer(call.words[3])? < 0 {
-        return Err(Failure::new("ERR timeout is negative"));
-    }
+    check_timeout(call.words[3])?;
     if let Some(store) = call.store {
         store.sync()?;
     }

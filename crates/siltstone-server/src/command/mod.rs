@@ -12,6 +12,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `call` | what a command is, and what its calls know |
+//! | `subcommands` | the subcommands of commands |
 //! | `table` | all commands by name: words, keys, flags, function |
 //! | `read` | commands that read the values of keys |
 //! | `update` | commands that change the values of keys |
@@ -24,12 +25,14 @@
 //! | `introspection` | COMMAND |
 //! | `info` | INFO and CONFIG |
 //! | `arguments` | numbers and options of the words |
+//! | `extended` | numbers with fractions, as INCRBYFLOAT adds them |
 //! | `pattern` | patterns of keys |
 //! | `memcached` | the commands of memcached |
 
 mod arguments;
 mod call;
 mod client;
+mod extended;
 mod info;
 mod introspection;
 mod keyspace;
@@ -38,6 +41,7 @@ pub mod memcached;
 pub mod pattern;
 mod read;
 mod session;
+mod subcommands;
 mod table;
 mod transaction;
 mod update;
@@ -47,5 +51,5 @@ pub use call::{Action, Client, Command, Context, Queued, SessionCall, SlowCall};
 pub use limits::{Counters, Limits};
 pub use read::ReadCall;
 pub use table::COMMANDS;
-pub use update::UpdateCall;
+pub use update::{Fields, UpdateCall, dump};
 pub use watches::{Watched, Watches};

@@ -159,12 +159,19 @@ pub(super) fn check_name(name: &[u8]) -> Outcome {
     }
 }
 
+/// Checks the timeout of a command that would wait.
+pub(super) fn check_timeout(word: &[u8]) -> Outcome {
+    match integer(word) {
+        Ok(0..) => Ok(()),
+        Ok(_) => Err(Failure::new("ERR timeout is negative")),
+        Err(_) => Err(Failure::new("ERR timeout is not an integer or out of range")),
+    }
+}
+
 /// WAIT for replicas, of which there are none.
 pub fn wait(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     integer(call.words[1])?;
-    if integer(call.words[2])? < 0 {
-        return Err(Failure::new("ERR timeout is negative"));
-    }
+    check_timeout(call.words[2])?;
     reply.integer(0);
     Ok(())
 }

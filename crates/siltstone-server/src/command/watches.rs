@@ -17,7 +17,7 @@ pub struct Watched {
 }
 
 /// The number of connections that watch a key, and the changes of it.
-type WatchedKey = (usize, u64);
+pub type WatchedKey = (usize, u64);
 
 /// How often watched keys were changed since they are watched.
 #[derive(Debug, Default)]
@@ -70,11 +70,10 @@ impl Watches {
         }
     }
 
-    /// Notes that all keys of a database change.
-    pub fn note_all(&self, database: usize) {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_database = keys.iter_mut().filter(|((number, _), _)| *number == database);
-        of_database.for_each(|(_, (_, changes))| *changes += 1);
+    /// Returns the watched keys of a database.
+    pub fn keys_of(&self, database: usize) -> Vec<Vec<u8>> {
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.keys().filter(|(number, _)| *number == database).map(|(_, key)| key.clone()).collect()
     }
 
     /// Returns whether none of these keys was changed since it is watched. Called while the keys are locked.

@@ -163,8 +163,12 @@ impl Connection {
     }
 
     /// Appends bytes of replies.
-    pub fn push_output(&mut self, bytes: &[u8]) {
-        self.output.extend_from_slice(bytes);
+    pub fn push_output(&mut self, bytes: Vec<u8>) {
+        if self.output.is_empty() {
+            self.output = bytes;
+        } else {
+            self.output.extend_from_slice(&bytes);
+        }
     }
 
     /// Returns the bytes of replies that are not sent.
@@ -238,7 +242,8 @@ impl Connection {
             };
             bytes += of_request;
             // What follows may be allowed, and longer, or is queued, once this one was executed.
-            let is_alone = !self.client.is_authenticated || changes_the_rest(&asked);
+            let may_end = self.client.transaction.is_some() && asked.command.is_err();
+            let is_alone = !self.client.is_authenticated || may_end || changes_the_rest(&asked);
             let run = run.get_or_insert_with(|| Run { kind, asked: Vec::new() });
             run.kind = kind;
             run.asked.push(asked);
@@ -306,7 +311,7 @@ impl Connection {
             return Err(Failure::NO_AUTHENTICATION);
         }
         let command = command.ok_or_else(|| Failure::unknown(&request.words(&self.input)))?;
-        command.check_words(request.words.len())?;
+        command.check_words(request.words.len(), |at| &self.input[request.words[at].clone()])?;
         Ok(command)
     }
 
@@ -326,9 +331,7 @@ impl Connection {
         for word in self.held.iter_mut().flat_map(|held| &mut held.request.words) {
             *word = word.start - needed_from..word.end - needed_from;
         }
-        if self.input.len() < KEPT_BYTES {
-            self.input.shrink_to(KEPT_BYTES);
-        }
+        release(&mut self.input);
     }
 
     /// Sends replies, as many as the socket takes. Returns the number of bytes.
@@ -346,10 +349,19 @@ impl Connection {
         let bytes = self.sent - before;
         if self.sent == self.output.len() {
             self.output.clear();
-            self.output.shrink_to(KEPT_BYTES);
+            release(&mut self.output);
             self.sent = 0;
         }
         Ok(bytes)
+    }
+}
+
+/// Returns the memory of a buffer that has little, or nothing.
+fn release(buffer: &mut Vec<u8>) {
+    if buffer.is_empty() && buffer.capacity() > KEPT_BYTES {
+        *buffer = Vec::new();
+    } else if buffer.len() < KEPT_BYTES {
+        buffer.shrink_to(KEPT_BYTES);
     }
 }
 

@@ -8,7 +8,7 @@ mod reply;
 mod request;
 
 pub use memcached::MemcachedParser;
-pub use reply::{Reply, Version};
+pub use reply::{REPLY_BYTES_MAX, Reply, Version};
 pub use request::{Limits, ProtocolError, Request, RequestParser, number};
 
 /// Finds the requests of a connection, in its protocol.

@@ -12,16 +12,24 @@ pub enum Version {
     Memcached,
 }
 
-/// Appends a reply to the output of a connection. What RESP 2 lacks is written as Redis does it there.
+/// The most bytes of the reply to a request: the longest value, and what is around it.
+pub const REPLY_BYTES_MAX: usize = siltstone::VALUE_LENGTH_MAX + (1 << 20);
+
+/// Appends the reply to a request to the output of a connection. What RESP 2 lacks is written as Redis does it there.
+/// Strings that would make it longer than [`REPLY_BYTES_MAX`] are left out.
 pub struct Reply<'a> {
     out: &'a mut Vec<u8>,
     version: Version,
+    /// The length of the output without the reply.
+    start: usize,
+    is_too_long: bool,
 }
 
 impl<'a> Reply<'a> {
     /// Appends to `out`.
     pub fn new(out: &'a mut Vec<u8>, version: Version) -> Reply<'a> {
-        Reply { out, version }
+        let start = out.len();
+        Reply { out, version, start, is_too_long: false }
     }
 
     /// Returns the version.
@@ -42,6 +50,12 @@ impl<'a> Reply<'a> {
     /// Removes what was appended after this length.
     pub fn truncate(&mut self, length: usize) {
         self.out.truncate(length);
+        self.is_too_long = false;
+    }
+
+    /// Returns whether strings were left out, after the length to which it was truncated last.
+    pub fn is_too_long(&self) -> bool {
+        self.is_too_long
     }
 
     /// A status, such as `OK`.
@@ -91,6 +105,10 @@ impl<'a> Reply<'a> {
 
     /// A string.
     pub fn bulk(&mut self, bytes: &[u8]) {
+        if self.is_too_long || self.out.len() - self.start + bytes.len() > REPLY_BYTES_MAX {
+            self.is_too_long = true;
+            return;
+        }
         self.number(b'$', bytes.len() as i64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");

@@ -102,6 +102,11 @@ impl RequestParser {
         self.words.first().map_or(self.at, |word| word.start)
     }
 
+    /// Returns the memory of the words of the incomplete request, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<Range<usize>>()
+    }
+
     /// Notes that the first bytes of the buffer were removed, all before [`needed_from`](Self::needed_from).
     pub fn removed(&mut self, bytes: usize) {
         self.at -= bytes;

@@ -109,7 +109,7 @@ impl Store for DatabaseStore {
     }
 
     fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure> {
-        Ok(KeyPage::from(self.database.scan(position.., super::keys_only(keys_max))?))
+        Ok(KeyPage::from(self.database.scan(position.., super::page_limit(keys_max))?))
     }
 
     fn random_key(&self) -> Result<Option<Vec<u8>>, Failure> {

@@ -28,13 +28,13 @@ impl Store for DictionaryStore {
     }
 
     fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure> {
-        let page = self.dictionary.scan(position, super::keys_only(keys_max))?;
+        let page = self.dictionary.scan(position, super::page_limit(keys_max))?;
         Ok(KeyPage::from(page))
     }
 
     fn random_key(&self) -> Result<Option<Vec<u8>>, Failure> {
         let first_from = |position: u64| -> Result<Option<Vec<u8>>, Failure> {
-            let page = self.dictionary.scan(position, super::keys_only(1))?;
+            let page = self.dictionary.scan(position, super::page_limit(1))?;
             Ok(page.records.into_iter().next().map(|record| Vec::from(record.key)))
         };
         // The positions are a circle.

@@ -84,9 +84,12 @@ impl From<siltstone::ScanPage> for KeyPage {
     }
 }
 
+/// The bytes of the keys of a page, whatever their number is.
+const PAGE_BYTES: usize = 4 << 20;
+
 /// Returns the limit of a page of keys.
-fn keys_only(keys_max: usize) -> ScanLimit {
-    ScanLimit { keys_only: true, ..ScanLimit::from(keys_max) }
+fn page_limit(keys_max: usize) -> ScanLimit {
+    ScanLimit { records: keys_max, bytes: PAGE_BYTES, keys_only: true }
 }
 
 /// The keys of a lookup that a store may have, and their numbers.

@@ -1,10 +1,10 @@
 //! The databases of a server by number: those below its directory, and what is mounted in place of them.
 
 use super::{DictionaryStore, Store, ValueForm};
-use siltstone::names::{MANIFEST_NAME, VALUES_NAME};
+use siltstone::names::MANIFEST_NAME;
 use siltstone::{Dictionary, DictionaryOptions};
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -124,11 +124,11 @@ impl Places {
         }
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = self.path(number) else { return Ok(()) };
-        let form = read_form(&path)?;
+        let form = ValueForm::of_database(&path)?;
         store.close()?;
         let removed = set_aside(&path)?;
         if form == ValueForm::Typed {
-            write_form(&path)?;
+            ValueForm::declare_typed(&path)?;
         }
         self.set(number, (self.settings.open)(&path, form)?);
         if let Some(removed) = removed {
@@ -203,9 +203,9 @@ impl Places {
         let is_new = self.mount(number).is_none() && !path.join(MANIFEST_NAME).exists();
         if is_new && self.settings.are_values_typed {
             // First: a database whose creation was interrupted must not pass for one of plain values.
-            write_form(path)?;
+            ValueForm::declare_typed(path)?;
         }
-        (self.settings.open)(path, read_form(path)?)
+        (self.settings.open)(path, ValueForm::of_database(path)?)
     }
 
     fn open_dictionary(&self, path: &Path) -> siltstone::Result<Dictionary> {
@@ -213,42 +213,8 @@ impl Places {
     }
 }
 
-/// What the file [`VALUES_NAME`] has.
-const TYPED: &str = "typed 1\n";
-
 fn failed(operation: &'static str, file: &Path) -> impl Fn(io::Error) -> siltstone::Error {
     move |source| siltstone::Error::Io { operation, file: file.to_path_buf(), source: Arc::new(source) }
-}
-
-/// Says in a directory that the values of its database have types.
-fn write_form(directory: &Path) -> siltstone::Result<()> {
-    let file = directory.join(VALUES_NAME);
-    let write = || {
-        fs::create_dir_all(directory)?;
-        let mut new = File::create(&file)?;
-        new.write_all(TYPED.as_bytes())?;
-        new.sync_all()?;
-        File::open(directory)?.sync_all()
-    };
-    write().map_err(failed("write", &file))
-}
-
-/// Returns the form of the values of a directory's database.
-fn read_form(directory: &Path) -> siltstone::Result<ValueForm> {
-    let file = directory.join(VALUES_NAME);
-    match fs::read_to_string(&file) {
-        Ok(text) if text == TYPED => Ok(ValueForm::Typed),
-        Ok(text) => Err(siltstone::Error::Setting {
-            name: "values",
-            problem: format!(
-                "{} has `{}`, which this program does not know; use a newer siltstone",
-                file.display(),
-                text.trim_end()
-            ),
-        }),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(ValueForm::Plain),
-        Err(error) => Err(failed("read", &file)(error)),
-    }
 }
 
 /// The end of the name of a directory that is being removed.

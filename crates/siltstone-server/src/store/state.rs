@@ -68,16 +68,17 @@ impl KeyState {
         self.value.as_ref()
     }
 
-    /// Sets the value.
+    /// Sets the value, or that there is none, whether or not the value before is known.
     ///
     /// # Errors
     /// The store cannot have this key, or not the mark of the value.
-    pub fn put(&mut self, mut value: NewValue) -> Outcome {
+    pub fn replace(&mut self, mut value: Option<NewValue>) -> Outcome {
         self.check()?;
-        if self.loses_marks && !value.mark.take().is_none_or(Mark::is_plain) {
+        let mark = value.as_mut().filter(|_| self.loses_marks).and_then(|value| value.mark.take());
+        if !mark.is_none_or(Mark::is_plain) {
             return Err(NO_FLAGS);
         }
-        (self.value, self.is_changed) = (Some(value), true);
+        (self.value, self.is_changed) = (value, true);
         Ok(())
     }
 
@@ -94,11 +95,6 @@ impl KeyState {
         let had = self.value.take().is_some();
         self.is_changed |= had;
         had
-    }
-
-    /// Removes the value, whether or not it is known that there is one.
-    pub fn remove(&mut self) {
-        (self.value, self.is_changed) = (None, true);
     }
 
     /// Sets when the value expires. Nothing happens without a value.

@@ -11,6 +11,11 @@
 
 use super::{Entry, Mark, NewValue, ValueType};
 use siltstone::Bytes;
+use siltstone::names::VALUES_NAME;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::sync::Arc;
 
 /// How the values of a database are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +44,48 @@ pub const MARKED_BYTES: usize = 1 + MARK_BYTES;
 /// A value without its type and mark.
 type Split<'a> = (ValueType, Option<Mark>, &'a [u8]);
 
+/// What the file [`VALUES_NAME`] has.
+const TYPED: &str = "typed 1\n";
+
 impl ValueForm {
+    /// Returns the form of the values of a directory's database, which need not exist: plain without a file
+    /// [`VALUES_NAME`].
+    ///
+    /// # Errors
+    /// A file of a newer version; [`siltstone::Error::Io`] if it cannot be read.
+    pub fn of_database(directory: &Path) -> siltstone::Result<ValueForm> {
+        let file = directory.join(VALUES_NAME);
+        match fs::read_to_string(&file) {
+            Ok(text) if text == TYPED => Ok(ValueForm::Typed),
+            Ok(text) => Err(siltstone::Error::Setting {
+                name: "values",
+                problem: format!(
+                    "{} has `{}`, which this program does not know; use a newer siltstone",
+                    file.display(),
+                    text.trim_end()
+                ),
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(ValueForm::Plain),
+            Err(source) => Err(siltstone::Error::Io { operation: "read", file, source: Arc::new(source) }),
+        }
+    }
+
+    /// Says in a directory that the values of its database have types. The directory is created if it does not exist.
+    ///
+    /// # Errors
+    /// [`siltstone::Error::Io`].
+    pub fn declare_typed(directory: &Path) -> siltstone::Result<()> {
+        let file = directory.join(VALUES_NAME);
+        let write = || {
+            fs::create_dir_all(directory)?;
+            let mut new = File::create(&file)?;
+            new.write_all(TYPED.as_bytes())?;
+            new.sync_all()?;
+            File::open(directory)?.sync_all()
+        };
+        write().map_err(|source| siltstone::Error::Io { operation: "write", file, source: Arc::new(source) })
+    }
+
     /// Returns a stored value without a mark; `None` for a type that this form cannot have.
     pub fn encode(self, value_type: ValueType, bytes: &[u8]) -> Option<Bytes> {
         let kind = match (self, value_type) {

@@ -2,17 +2,20 @@
 //! its keys.
 
 use super::pace::{Pace, Paces};
-use super::{conclude, updates};
+use super::{REPLY_TOO_LONG, conclude, updates};
 use crate::command::{Action, Context, Counters, ReadCall};
 use crate::connection::{Asked, Connection, Run};
 use crate::failure::Failure;
-use crate::protocol::Reply;
+use crate::protocol::{REPLY_BYTES_MAX, Reply};
 use crate::store::{Entry, Mark, Store, ValueType, now_ms};
 use slab::Slab;
 use std::ops::Range;
 
 /// The memory for values that is kept between two turns, in bytes.
 const KEPT_BYTES: usize = 1 << 20;
+
+/// The number of keys that are looked up at once.
+const KEYS_AT_ONCE: usize = 512;
 
 /// Where the value of a key is.
 struct Place {
@@ -100,14 +103,22 @@ impl Lookup {
         places.resize_with(keys.len(), || None);
         let mut hits = 0;
         if let Some(store) = store {
-            store.get_many(keys, &mut |number, found| {
-                places[number] = found.map(|Entry { value_type, value, expires_at_ms, mark }| {
-                    hits += 1;
-                    let start = values.len();
-                    values.extend_from_slice(value);
-                    Place { value_type, value: start..values.len(), expires_at_ms, mark }
-                });
-            })?;
+            for (first, keys) in (0..).step_by(KEYS_AT_ONCE).zip(keys.chunks(KEYS_AT_ONCE)) {
+                store.get_many(keys, &mut |number, found| {
+                    places[first + number] = found.map(|Entry { value_type, value, expires_at_ms, mark }| {
+                        hits += 1;
+                        let start = values.len();
+                        // No more is shown: it ends in an error below.
+                        if start <= REPLY_BYTES_MAX {
+                            values.extend_from_slice(value);
+                        }
+                        Place { value_type, value: start..values.len(), expires_at_ms, mark }
+                    });
+                })?;
+                if values.len() > REPLY_BYTES_MAX {
+                    return Err(REPLY_TOO_LONG);
+                }
+            }
         }
         Counters::add(&context.counters.hits, hits);
         Counters::add(&context.counters.misses, keys.len() as u64 - hits);

@@ -151,7 +151,7 @@ impl Worker {
         for message in self.mailbox.take() {
             match message {
                 Message::Connected(socket, client) => self.connect(*socket, *client),
-                Message::Answered { connection, client, reply } => self.answer(connection, client, &reply),
+                Message::Answered { connection, client, reply } => self.answer(connection, client, reply),
                 Message::Executed { answers, lookup } => {
                     self.in_flight -= 1;
                     if let Some((database, pace)) = lookup {
@@ -183,7 +183,7 @@ impl Worker {
     }
 
     /// Takes the reply of a helper thread.
-    fn answer(&mut self, number: usize, client: u64, reply: &[u8]) {
+    fn answer(&mut self, number: usize, client: u64, reply: Vec<u8>) {
         // The number may belong to another connection meanwhile.
         let connection = self.connections.get_mut(number);
         if let Some(connection) = connection.filter(|connection| connection.client.id == client) {
@@ -297,7 +297,7 @@ impl Worker {
                 (Ok(_), _) => Err(Failure::SYNTAX),
                 (Err(failure), transaction) => {
                     transaction.iter_mut().for_each(|transaction| transaction.is_failed = true);
-                    Err(failure)
+                    Err(reject(&self.context, client, words.first().copied(), failure))
                 }
             };
             conclude(&self.context, &mut reply, start, outcome);
@@ -375,7 +375,7 @@ impl Worker {
         if let Some(changed) = changed {
             connection.client = *changed;
         }
-        self.answer(number, client, &reply);
+        self.answer(number, client, reply);
     }
 
     /// Lets a helper thread execute a request. The connection waits.
@@ -418,8 +418,25 @@ fn what_of_exec(context: &Context, client: &mut Client) -> What {
     }
 }
 
+/// Returns the reply to a request that has no command or the wrong number of words. An EXEC ends its transaction.
+fn reject(context: &Context, client: &mut Client, name: Option<&[u8]>, failure: Failure) -> Failure {
+    if !name.is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) || !client.is_authenticated {
+        return failure;
+    }
+    client.transaction = None;
+    context.watches.release(&mut client.watched);
+    let problem = failure.message();
+    let problem = problem.strip_prefix("ERR ").unwrap_or(problem);
+    Failure::from(format!("EXECABORT Transaction discarded because of: {problem}"))
+}
+
+const REPLY_TOO_LONG: Failure = Failure::new(
+    "ERR the reply would have more bytes than the longest value (256 MiB); ask for less at once",
+);
+
 /// Replaces what a command that failed has written by its error.
 fn conclude(context: &Context, reply: &mut Reply<'_>, start: usize, outcome: Result<(), Failure>) {
+    let outcome = if reply.is_too_long() { Err(REPLY_TOO_LONG) } else { outcome };
     if let Err(failure) = outcome {
         reply.truncate(start);
         reply.error(failure.message());

@@ -190,3 +190,40 @@ fn a_server_that_stops_has_sent_its_replies_and_takes_no_more() {
     assert!(TcpStream::connect(address).is_err());
     siltstone::Database::open(served.directory.path().join("databases/0")).unwrap();
 }
+
+#[test]
+fn a_connection_watches_a_key_once_and_not_too_many() {
+    let served = serve();
+    let mut client = served.client();
+    let keys: Vec<String> = (0..100).map(|number| format!("key:{number}")).collect();
+    let watch = [vec!["WATCH".to_owned()], keys].concat();
+    for _ in 0..1000 {
+        assert_eq!(client.ask(&watch), Answer::ok());
+    }
+    let mut many = vec!["WATCH".to_owned()];
+    many.extend((0..20_000).map(|number| format!("other:{number}")));
+    assert!(matches!(client.ask(&many), Answer::Error(text) if text.contains("watch fewer")));
+    assert_eq!(served.client().line("SET key:99 other"), Answer::ok());
+    assert_eq!(client.line("MULTI"), Answer::ok());
+    assert_eq!(client.line("EXEC"), Answer::Null);
+}
+
+#[test]
+fn a_subcommand_that_does_not_exist_ends_a_transaction_before_it_is_queued() {
+    let served = serve();
+    let mut client = served.client();
+    for wrong in ["OBJECT NOSUCH key:1", "CLIENT SETNAME", "CONFIG GET", "EXPIRE key:1"] {
+        assert_eq!(client.line("MULTI"), Answer::ok());
+        assert!(matches!(client.line(wrong), Answer::Error(_)), "{wrong}");
+        assert!(
+            matches!(client.line("EXEC"), Answer::Error(text) if text.starts_with("EXECABORT")),
+            "{wrong}"
+        );
+    }
+    let requests = ["MULTI", "EXEC extra", "GET key:1", "EXEC"].map(|line| format!("{line}\r\n")).concat();
+    client.send_bytes(requests.as_bytes());
+    assert_eq!(client.answer(), Answer::ok());
+    assert!(matches!(client.answer(), Answer::Error(text) if text.starts_with("EXECABORT")));
+    assert_eq!(client.answer(), Answer::bulk("value:1"), "the transaction has ended");
+    assert!(matches!(client.answer(), Answer::Error(text) if text == "ERR EXEC without MULTI"));
+}

@@ -41,13 +41,7 @@ pub fn put(call: &mut UpdateCall<'_>, value: NewValue) -> Outcome {
         return Err(TOO_LARGE);
     }
     let has_expired = has_expired(value.expires_at_ms, call.now_ms);
-    let state = call.state(0);
-    if has_expired {
-        state.check()?;
-        state.remove();
-        return Ok(());
-    }
-    state.put(value)
+    call.state(0).replace(Some(value).filter(|_| !has_expired))
 }
 
 /// Returns the block of a request without the two bytes that end it.

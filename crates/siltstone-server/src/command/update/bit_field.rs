@@ -25,7 +25,7 @@ enum Overflow {
 #[derive(Debug, Clone, Copy)]
 enum Operation {
     Get,
-    Set(i64),
+    Set(i64, Overflow),
     Add(i64, Overflow),
 }
 
@@ -53,6 +53,11 @@ impl Field {
         check_length(usize::try_from(end).unwrap_or(usize::MAX))
             .map_err(|_| Failure::new("ERR bit offset is not an integer or out of range"))?;
         Ok(at)
+    }
+
+    /// Returns the number that a word of SET means: without a sign it is above all fields instead of below 0.
+    fn number(self, number: i64) -> i128 {
+        if self.is_signed { i128::from(number) } else { i128::from(number as u64) }
     }
 
     fn range(self) -> (i128, i128) {
@@ -83,9 +88,13 @@ impl Field {
         if self.is_signed { (bits << shift) as i64 >> shift } else { bits as i64 }
     }
 
-    fn write(self, value: &mut Vec<u8>, at: u64, number: i64) {
-        let end = (at + u64::from(self.bits)).div_ceil(8) as usize;
-        value.resize(value.len().max(end), 0);
+    /// Returns the number of bytes that a string with a field at a bit has.
+    fn end(self, at: u64) -> usize {
+        (at + u64::from(self.bits)).div_ceil(8) as usize
+    }
+
+    /// Writes a field, which the value has.
+    fn write(self, value: &mut [u8], at: u64, number: i64) {
         for bit in 0..u64::from(self.bits) {
             let (at, is_set) = (at + bit, number >> (u64::from(self.bits) - 1 - bit) & 1 == 1);
             let mask = 1 << (7 - at % 8);
@@ -118,8 +127,11 @@ fn parse(mut words: &[&[u8]], only_reads: bool) -> Result<Vec<(Field, u64, Opera
                 let field = Field::parse(field)?;
                 let at = field.offset(at)?;
                 let number = integer(number)?;
-                let operation =
-                    if is(name, "SET") { Operation::Set(number) } else { Operation::Add(number, overflow) };
+                let operation = if is(name, "SET") {
+                    Operation::Set(number, overflow)
+                } else {
+                    Operation::Add(number, overflow)
+                };
                 operations.push((field, at, operation));
                 rest
             }
@@ -136,14 +148,19 @@ fn parse(mut words: &[&[u8]], only_reads: bool) -> Result<Vec<(Field, u64, Opera
 pub fn bitfield(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let only_reads = is(call.words[0], "BITFIELD_RO");
     let operations = parse(&call.words[2..], only_reads)?;
-    let mut value = call.string(0)?.unwrap_or_default().to_vec();
-    let mut is_changed = false;
+    let before = call.string(0)?;
+    let mut value = before.unwrap_or_default().to_vec();
+    // As in Redis, the string has all fields that are written, also if none of them can be.
+    let written = operations.iter().filter(|(.., operation)| !matches!(operation, Operation::Get));
+    let end = written.map(|(field, at, _)| field.end(*at)).max();
+    value.resize(value.len().max(end.unwrap_or_default()), 0);
+    let mut is_changed = end.is_some() && before.is_none_or(|before| before.len() < value.len());
     reply.array(operations.len());
     for (field, at, operation) in operations {
         let before = field.read(&value, at);
         match operation {
             Operation::Get => reply.integer(before),
-            Operation::Set(number) => match field.fit(i128::from(number), Overflow::Wrap) {
+            Operation::Set(number, overflow) => match field.fit(field.number(number), overflow) {
                 Some(number) => {
                     field.write(&mut value, at, number);
                     is_changed = true;

@@ -2,7 +2,7 @@
 
 use super::{UpdateCall, check_length};
 use crate::command::ReadCall;
-use crate::command::arguments::{byte_range, integer, is};
+use crate::command::arguments::{inclusive_range, integer, is, is_reversed};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 use crate::store::NewValue;
@@ -28,9 +28,12 @@ pub fn setbit(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         b"1" => true,
         _ => return Err(Failure::new("ERR bit is not an integer or out of range")),
     };
-    let mut value = call.string(0)?.unwrap_or_default().to_vec();
+    let stored = call.string(0)?;
+    let mut value = stored.unwrap_or_default().to_vec();
     let before = bit(&value, offset);
     let byte = (offset / 8) as usize;
+    // Otherwise nothing changes, for those who watch the key either.
+    let is_changed = before != is_set || stored.is_none_or(|stored| stored.len() <= byte);
     value.resize(value.len().max(byte + 1), 0);
     let mask = 1 << (7 - offset % 8);
     if is_set {
@@ -38,7 +41,9 @@ pub fn setbit(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     } else {
         value[byte] &= !mask;
     }
-    call.put_string(0, value)?;
+    if is_changed {
+        call.put_string(0, value)?;
+    }
     reply.integer(i64::from(before));
     Ok(())
 }
@@ -49,27 +54,38 @@ pub fn getbit(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the bits that `[start end [BYTE|BIT]]` names in a value.
-fn bit_range(words: &[&[u8]], value: &[u8]) -> Result<Range<u64>, Failure> {
-    let (start, end) = (integer(words[0])?, integer(words[1])?);
-    match words.get(2) {
-        Some(unit) if is(unit, "BIT") => {
-            let bits = byte_range(start, end, value.len() * 8);
-            Ok(bits.start as u64..bits.end as u64)
-        }
+/// Returns whether the unit of a range is a bit and not a byte.
+fn is_in_bits(unit: Option<&&[u8]>) -> Result<bool, Failure> {
+    match unit {
+        Some(unit) if is(unit, "BIT") => Ok(true),
         Some(unit) if !is(unit, "BYTE") => Err(Failure::SYNTAX),
-        _ => {
-            let bytes = byte_range(start, end, value.len());
-            Ok(bytes.start as u64 * 8..bytes.end as u64 * 8)
-        }
+        _ => Ok(false),
     }
 }
 
+/// Returns the bits between two positions of a value, both inclusive.
+fn bit_range(start: i64, end: i64, is_in_bits: bool, value: &[u8]) -> Range<u64> {
+    let bits_per_unit = if is_in_bits { 1 } else { 8 };
+    let units = inclusive_range(start, end, value.len() * 8 / bits_per_unit);
+    (units.start * bits_per_unit) as u64..(units.end * bits_per_unit) as u64
+}
+
 pub fn bitcount(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let value = call.string()?.unwrap_or_default();
-    let bits = match call.words.len() {
-        2 => 0..value.len() as u64 * 8,
-        4 | 5 => bit_range(&call.words[2..], value)?,
+    let Some(value) = call.string()? else {
+        reply.integer(0);
+        return Ok(());
+    };
+    let bits = match call.words {
+        [_, _] => 0..value.len() as u64 * 8,
+        [_, _, start, end, unit @ ..] if unit.len() < 2 => {
+            let (start, end) = (integer(start)?, integer(end)?);
+            // Before the unit is looked at.
+            if is_reversed(start, end) {
+                0..0
+            } else {
+                bit_range(start, end, is_in_bits(unit.first())?, value)
+            }
+        }
         _ => return Err(Failure::SYNTAX),
     };
     reply.integer(count(value, bits) as i64);
@@ -96,30 +112,27 @@ pub fn bitpos(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         1 => true,
         _ => return Err(Failure::new("ERR The bit argument must be 1 or 0.")),
     };
-    let value = call.string()?;
+    let Some(value) = call.string()? else {
+        // Zeros, whatever the range is.
+        reply.integer(if wanted { -1 } else { 0 });
+        return Ok(());
+    };
     let words = &call.words[3..];
-    let value_or_empty = value.unwrap_or_default();
     let bits = match words {
-        [] => 0..value_or_empty.len() as u64 * 8,
-        [start] => bit_range(&[start, b"-1"], value_or_empty)?,
-        [_, _] | [_, _, _] => bit_range(words, value_or_empty)?,
+        [] => 0..value.len() as u64 * 8,
+        [start] => bit_range(integer(start)?, -1, false, value),
+        [start, end, unit @ ..] if unit.len() < 2 => {
+            let (start, is_in_bits) = (integer(start)?, is_in_bits(unit.first())?);
+            bit_range(start, integer(end)?, is_in_bits, value)
+        }
         _ => return Err(Failure::SYNTAX),
     };
     // Without an end, zeros follow the value.
     let ends_nowhere = words.len() < 2;
-    reply.integer(match value {
-        None => {
-            if wanted {
-                -1
-            } else {
-                0
-            }
-        }
-        Some(value) => match position(value, bits.clone(), wanted) {
-            Some(at) => at as i64,
-            None if !wanted && ends_nowhere && !bits.is_empty() => bits.end as i64,
-            None => -1,
-        },
+    reply.integer(match position(value, bits.clone(), wanted) {
+        Some(at) => at as i64,
+        None if !wanted && ends_nowhere && !bits.is_empty() => bits.end as i64,
+        None => -1,
     });
     Ok(())
 }
@@ -139,31 +152,47 @@ fn position(value: &[u8], bits: Range<u64>, wanted: bool) -> Option<u64> {
     None
 }
 
+/// How BITOP combines bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    And,
+    Or,
+    Xor,
+    Not,
+}
+
+impl Operation {
+    fn parse(word: &[u8]) -> Result<Operation, Failure> {
+        let operations = [
+            ("AND", Operation::And),
+            ("OR", Operation::Or),
+            ("XOR", Operation::Xor),
+            ("NOT", Operation::Not),
+        ];
+        let found = operations.into_iter().find(|(name, _)| is(word, name));
+        found.map(|(_, operation)| operation).ok_or(Failure::SYNTAX)
+    }
+}
+
 /// BITOP operation destination sources: the keys are the destination and the sources.
 pub fn bitop(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let operation = call.words[1];
+    let operation = Operation::parse(call.words[1])?;
+    if operation == Operation::Not && call.keys.len() != 2 {
+        return Err(Failure::new("ERR BITOP NOT must be called with a single source key."));
+    }
     let sources = (1..call.keys.len()).map(|key| call.string(key).map(Option::unwrap_or_default));
     let sources: Vec<&[u8]> = sources.collect::<Result<_, _>>()?;
     let length = sources.iter().map(|source| source.len()).max().unwrap_or(0);
     let byte = |source: &&[u8], at: usize| source.get(at).copied().unwrap_or(0);
-    let combine = |combine: fn(u8, u8) -> u8| -> Vec<u8> {
-        let bytes = |at: usize| sources.iter().map(|source| byte(source, at)).reduce(combine);
-        (0..length).map(|at| bytes(at).unwrap_or(0)).collect()
+    let combine = |one, other| match operation {
+        Operation::And => one & other,
+        Operation::Or => one | other,
+        Operation::Xor | Operation::Not => one ^ other,
     };
-    let result = if is(operation, "AND") {
-        combine(|one, other| one & other)
-    } else if is(operation, "OR") {
-        combine(|one, other| one | other)
-    } else if is(operation, "XOR") {
-        combine(|one, other| one ^ other)
-    } else if is(operation, "NOT") {
-        let [source] = sources[..] else {
-            return Err(Failure::new("ERR BITOP NOT must be called with a single source key."));
-        };
-        source.iter().map(|byte| !byte).collect()
-    } else {
-        return Err(Failure::SYNTAX);
-    };
+    // The complement is what differs from ones.
+    let begin = (operation == Operation::Not).then_some(u8::MAX);
+    let bytes = |at: usize| begin.into_iter().chain(sources.iter().map(move |source| byte(source, at)));
+    let result: Vec<u8> = (0..length).map(|at| bytes(at).reduce(combine).unwrap_or(0)).collect();
     if result.is_empty() {
         call.state(0).delete();
     } else {

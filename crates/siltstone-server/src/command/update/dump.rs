@@ -33,10 +33,15 @@ fn checksum(bytes: &[u8]) -> u64 {
 }
 
 pub fn dump(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let Some(Entry { value_type, value, .. }) = call.first() else {
-        reply.null();
-        return Ok(());
-    };
+    match call.first() {
+        None => reply.null(),
+        Some(Entry { value_type, value, .. }) => reply.bulk(&encode(value_type, value)?),
+    }
+    Ok(())
+}
+
+/// Returns the DUMP of a value.
+pub fn encode(value_type: ValueType, value: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut out = Vec::with_capacity(value.len() + 32);
     match value_type {
         ValueType::String => {
@@ -55,8 +60,7 @@ pub fn dump(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     }
     out.extend(VERSION.to_le_bytes());
     out.extend(checksum(&out).to_le_bytes());
-    reply.bulk(&out);
-    Ok(())
+    Ok(out)
 }
 
 fn push_string(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -91,18 +95,24 @@ pub fn restore(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
                 rest
             }
             // Nothing is evicted by its last use.
-            [number, rest @ ..] if is(option, "IDLETIME") || is(option, "FREQ") => {
-                integer(number)?;
-                rest
+            [number, rest @ ..] if is(option, "IDLETIME") => {
+                let is_time = integer(number)? >= 0;
+                is_time.then_some(rest).ok_or(Failure::new("ERR Invalid IDLETIME value, must be >= 0"))?
+            }
+            [number, rest @ ..] if is(option, "FREQ") => {
+                let is_frequency = (0..=255).contains(&integer(number)?);
+                is_frequency
+                    .then_some(rest)
+                    .ok_or(Failure::new("ERR Invalid FREQ value, must be >= 0 and <= 255"))?
             }
             _ => return Err(Failure::SYNTAX),
         };
     }
-    let time = integer(call.words[2])?;
-    let time = u64::try_from(time).map_err(|_| Failure::new("ERR Invalid TTL value, must be >= 0"))?;
     if !replaces && call.entry(0).is_some() {
         return Err(Failure::new("BUSYKEY Target key name already exists."));
     }
+    let time = integer(call.words[2])?;
+    let time = u64::try_from(time).map_err(|_| Failure::new("ERR Invalid TTL value, must be >= 0"))?;
     let value = decode(call.words[3])?;
     let expires_at_ms = match (time, is_absolute) {
         (0, _) => NEVER,
@@ -110,6 +120,7 @@ pub fn restore(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         (time, false) => time.saturating_add(call.now_ms),
     };
     if has_expired(expires_at_ms, call.now_ms) {
+        // No change for those who watch the key, unless there was a value.
         call.state(0).delete();
     } else {
         call.put(0, value.expiring(expires_at_ms))?;
@@ -127,6 +138,11 @@ fn decode(dump: &[u8]) -> Result<NewValue, Failure> {
     if u16::from_le_bytes([low, high]) > VERSION || checksum(covered) != u64::from_le_bytes(crc) {
         return Err(wrong);
     }
+    decode_content(content)
+}
+
+/// Returns the value of a DUMP without what follows the value.
+pub fn decode_content(content: &[u8]) -> Result<NewValue, Failure> {
     let (kind, value) = content.split_first().ok_or(BAD_DATA)?;
     let mut rest = Rest(value);
     let value = match *kind {

@@ -4,7 +4,7 @@ use super::UpdateCall;
 use crate::command::arguments::{integer, is};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
-use crate::store::{NEVER, has_expired};
+use crate::store::NEVER;
 
 /// What a number means as a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,15 +118,13 @@ impl Conditions {
 }
 
 fn set_expiry(call: &mut UpdateCall<'_>, unit: Unit, command: &str, reply: &mut Reply<'_>) -> Outcome {
-    let number = integer(call.words[2])?;
     let conditions = Conditions::parse(&call.words[3..])?;
+    let number = integer(call.words[2])?;
     let at_ms = unit.at(number, call.now_ms).ok_or_else(|| invalid_expiry(command))?;
     let is_set = call.entry(0).is_some_and(|entry| conditions.allow(entry.expires_at_ms, at_ms));
     if is_set {
-        match u64::try_from(at_ms).ok().filter(|at_ms| *at_ms != NEVER && !has_expired(*at_ms, call.now_ms)) {
-            Some(at_ms) => call.state(0).set_expiry(at_ms),
-            None => drop(call.state(0).delete()),
-        }
+        // A time before 1970 has passed as much as its first millisecond, and NEVER is none.
+        call.set_expiry(0, u64::try_from(at_ms).unwrap_or_default().max(1));
     }
     reply.integer(i64::from(is_set));
     Ok(())

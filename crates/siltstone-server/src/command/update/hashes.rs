@@ -3,7 +3,7 @@
 use super::UpdateCall;
 use super::packed::Fields;
 use crate::command::ReadCall;
-use crate::command::arguments::{integer, is, sum_of_floats};
+use crate::command::arguments::{cursor, integer, is, sum_of_floats};
 use crate::command::pattern;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version, number};
@@ -14,24 +14,21 @@ fn fields<'a>(call: &ReadCall<'a>) -> Result<Fields<'a>, Failure> {
     Fields::decode(call.value_of(ValueType::Hash)?.unwrap_or_default())
 }
 
-/// Changes the fields of the key of a command. The key exists as long as it has fields.
+/// Changes the fields of the key of a command, by a function that also returns whether it has changed any; setting the
+/// same value is a change, as in Redis. The key exists as long as it has fields.
 fn change<T>(
     call: &mut UpdateCall<'_>,
-    change: impl for<'f> FnOnce(&mut Fields<'f>, &'f [&'f [u8]]) -> Result<T, Failure>,
+    change: impl for<'f> FnOnce(&mut Fields<'f>, &'f [&'f [u8]]) -> Result<(T, bool), Failure>,
 ) -> Result<T, Failure> {
     let expires_at_ms = call.expires_at_ms(0);
     let stored = call.value_of(0, ValueType::Hash)?.unwrap_or_default().to_vec();
     let mut fields = Fields::decode(&stored)?;
-    let result = change(&mut fields, call.words)?;
-    if fields.len() == 0 {
+    let (result, is_changed) = change(&mut fields, call.words)?;
+    if fields.is_empty() {
         call.state(0).delete();
-    } else {
-        let bytes = fields.encode()?;
-        if bytes != stored {
-            let (value_type, bytes) = (ValueType::Hash, bytes.into());
-            let value = NewValue { value_type, bytes, expires_at_ms, mark: None };
-            call.put(0, value)?;
-        }
+    } else if is_changed {
+        let bytes = fields.encode()?.into();
+        call.put(0, NewValue { value_type: ValueType::Hash, bytes, expires_at_ms, mark: None })?;
     }
     Ok(result)
 }
@@ -54,46 +51,50 @@ fn set_pairs(call: &mut UpdateCall<'_>, command: &str) -> Result<i64, Failure> {
     }
     change(call, |fields, words| {
         let pairs = words[2..].chunks_exact(2);
-        Ok(pairs.map(|pair| i64::from(fields.set(pair[0], pair[1]))).sum())
+        Ok((pairs.map(|pair| i64::from(fields.set(pair[0], pair[1]))).sum(), true))
     })
 }
 
 pub fn hsetnx(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let is_set =
-        change(call, |fields, words| Ok(fields.get(words[2]).is_none() && fields.set(words[2], words[3])))?;
+    let is_set = change(call, |fields, words| {
+        let is_set = fields.get(words[2]).is_none() && fields.set(words[2], words[3]);
+        Ok((is_set, is_set))
+    })?;
     reply.integer(i64::from(is_set));
     Ok(())
 }
 
 pub fn hdel(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let removed =
-        change(call, |fields, words| Ok(words[2..].iter().filter(|field| fields.remove(field)).count()))?;
+    let removed = change(call, |fields, words| {
+        let removed = words[2..].iter().filter(|field| fields.remove(field)).count();
+        Ok((removed, removed > 0))
+    })?;
     reply.integer(removed as i64);
     Ok(())
 }
 
 pub fn hincrby(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let step = integer(call.words[3])?;
     let sum = change(call, |fields, words| {
-        let step = integer(words[3])?;
         let before = fields.get(words[2]).map_or(Some(0), number);
         let before = before.ok_or(Failure::new("ERR hash value is not an integer"))?;
         let sum = before.checked_add(step);
         let sum = sum.ok_or(Failure::new("ERR increment or decrement would overflow"))?;
         fields.set(words[2], sum.to_string().into_bytes());
-        Ok(sum)
+        Ok((sum, true))
     })?;
     reply.integer(sum);
     Ok(())
 }
 
 pub fn hincrbyfloat(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    sum_of_floats(b"0", call.words[3])?;
     let sum = change(call, |fields, words| {
-        sum_of_floats(b"0", words[3])?;
         let before = fields.get(words[2]).unwrap_or(b"0");
         sum_of_floats(before, b"0").map_err(|_| Failure::new("ERR hash value is not a float"))?;
         let sum = sum_of_floats(before, words[3])?;
         fields.set(words[2], sum.clone().into_bytes());
-        Ok(sum)
+        Ok((sum, true))
     })?;
     reply.bulk(sum.as_bytes());
     Ok(())
@@ -152,10 +153,14 @@ pub fn hstrlen(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 
 /// HSCAN returns all fields at once: a hash is one value.
 pub fn hscan(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    std::str::from_utf8(call.words[2])
-        .ok()
-        .and_then(|cursor| cursor.parse::<u64>().ok())
-        .ok_or(Failure::new("ERR invalid cursor"))?;
+    cursor(call.words[2])?;
+    // An absent key has no fields, whatever the options are, and a wrong type is an error before theirs.
+    let Some(stored) = call.value_of(ValueType::Hash)? else {
+        reply.array(2);
+        reply.bulk(b"0");
+        reply.array(0);
+        return Ok(());
+    };
     let mut wanted = None;
     let mut words = call.words[3..].iter();
     while let Some(option) = words.next() {
@@ -166,7 +171,7 @@ pub fn hscan(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             return Err(Failure::SYNTAX);
         }
     }
-    let fields = fields(call)?;
+    let fields = Fields::decode(stored)?;
     let is_wanted = |field: &[u8]| wanted.is_none_or(|wanted| pattern::matches(wanted, field));
     let found: Vec<_> = fields.iter().filter(|(field, _)| is_wanted(field)).collect();
     reply.array(2);

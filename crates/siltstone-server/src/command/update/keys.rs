@@ -66,12 +66,8 @@ pub fn copy(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 pub fn object(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let subcommand = call.words[1];
     let Some(entry) = call.entry(0) else {
-        return if ["ENCODING", "REFCOUNT", "IDLETIME", "FREQ"].iter().any(|name| is(subcommand, name)) {
-            reply.null();
-            Ok(())
-        } else {
-            Err(Failure::subcommand("object", subcommand))
-        };
+        reply.null();
+        return Ok(());
     };
     if is(subcommand, "ENCODING") {
         let encoding = match entry.value_type {
@@ -91,7 +87,7 @@ pub fn object(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     } else {
-        return Err(Failure::subcommand("object", subcommand));
+        return Err(Failure::SYNTAX);
     }
     Ok(())
 }

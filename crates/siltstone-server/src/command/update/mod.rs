@@ -27,9 +27,10 @@ mod packed;
 pub mod strings;
 
 pub use bit_field::bitfield;
+pub use packed::Fields;
 
 use crate::failure::{Failure, Outcome};
-use crate::store::{Entry, KeyState, NEVER, NewValue, ValueType};
+use crate::store::{Entry, KeyState, NEVER, NewValue, ValueType, has_expired};
 use siltstone::{Bytes, VALUE_LENGTH_MAX};
 
 /// A call of such a command.
@@ -83,7 +84,18 @@ impl UpdateCall<'_> {
 
     fn put(&mut self, key: usize, value: NewValue) -> Outcome {
         check_length(value.bytes.len())?;
-        self.state(key).put(value)
+        // Commands after this one must not find a value that has expired already.
+        let value = Some(value).filter(|value| !has_expired(value.expires_at_ms, self.now_ms));
+        self.state(key).replace(value)
+    }
+
+    /// Sets when the value of a key expires, which may be in the past.
+    fn set_expiry(&mut self, key: usize, expires_at_ms: u64) {
+        if has_expired(expires_at_ms, self.now_ms) {
+            self.state(key).delete();
+        } else {
+            self.state(key).set_expiry(expires_at_ms);
+        }
     }
 }
 

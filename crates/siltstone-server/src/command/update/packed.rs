@@ -24,6 +24,9 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Reads the bytes of a hash.
+    ///
+    /// # Errors
+    /// The bytes are not those of a hash.
     pub fn decode(bytes: &'a [u8]) -> Result<Fields<'a>, Failure> {
         let mut fields = Vec::new();
         let mut rest = bytes;
@@ -61,6 +64,11 @@ impl<'a> Fields<'a> {
             bytes.extend_from_slice(value);
         }
         Ok(bytes)
+    }
+
+    /// Returns whether there are no fields.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
     }
 
     /// Returns the number of fields.

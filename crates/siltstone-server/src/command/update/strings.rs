@@ -9,17 +9,17 @@ use crate::store::{NEVER, NewValue};
 
 /// The options of SET.
 #[derive(Default)]
-struct SetOptions {
+struct SetOptions<'a> {
     /// When the value expires, if the command says so.
-    expires_at_ms: Option<u64>,
+    expiry: Option<(Unit, &'a [u8])>,
     keeps_expiry: bool,
     only_absent: bool,
     only_present: bool,
     returns_old: bool,
 }
 
-impl SetOptions {
-    fn parse(words: &[&[u8]], now_ms: u64) -> Result<SetOptions, Failure> {
+impl<'a> SetOptions<'a> {
+    fn parse(words: &[&'a [u8]]) -> Result<SetOptions<'a>, Failure> {
         let mut options = SetOptions::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -29,14 +29,14 @@ impl SetOptions {
                 options.only_present = true;
             } else if is(word, "GET") {
                 options.returns_old = true;
-            } else if is(word, "KEEPTTL") && options.expires_at_ms.is_none() {
+            } else if is(word, "KEEPTTL") && options.expiry.is_none() {
                 options.keeps_expiry = true;
             } else if let Some(unit) = Unit::of_set(word) {
-                if options.keeps_expiry || options.expires_at_ms.is_some() {
+                // The same unit may be repeated.
+                if options.keeps_expiry || options.expiry.is_some_and(|(other, _)| other != unit) {
                     return Err(Failure::SYNTAX);
                 }
-                let time = words.next().ok_or(Failure::SYNTAX)?;
-                options.expires_at_ms = Some(time_of(time, unit, now_ms, "set")?);
+                options.expiry = Some((unit, words.next().copied().ok_or(Failure::SYNTAX)?));
             } else {
                 return Err(Failure::SYNTAX);
             }
@@ -51,7 +51,12 @@ pub fn is_blind_set(words: &mut dyn Iterator<Item = &[u8]>) -> bool {
 }
 
 pub fn set(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let options = SetOptions::parse(&call.words[3..], call.now_ms)?;
+    let options = SetOptions::parse(&call.words[3..])?;
+    // After all words: a word that is no option is the first error.
+    let expires_at_ms = match options.expiry {
+        Some((unit, time)) => Some(time_of(time, unit, call.now_ms, "set")?),
+        None => None,
+    };
     check_length(call.words[2].len())?;
     let old = match options.returns_old {
         true => call.string(0)?.map(<[u8]>::to_vec),
@@ -61,7 +66,7 @@ pub fn set(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let is_set = !(options.only_absent && exists || options.only_present && !exists);
     if is_set {
         let kept = if options.keeps_expiry { call.expires_at_ms(0) } else { NEVER };
-        let expires_at_ms = options.expires_at_ms.unwrap_or(kept);
+        let expires_at_ms = expires_at_ms.unwrap_or(kept);
         let value = NewValue::string(call.words[2].to_vec()).expiring(expires_at_ms);
         call.put(0, value)?;
     }
@@ -111,18 +116,23 @@ pub fn getdel(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub fn getex(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let expires_at_ms = match call.words {
+    let expiry = match call.words {
         [_, _] => None,
-        [_, _, option] if is(option, "PERSIST") => Some(NEVER),
-        [_, _, option, time] => {
-            let unit = Unit::of_set(option).ok_or(Failure::SYNTAX)?;
-            Some(time_of(time, unit, call.now_ms, "getex")?)
-        }
+        [_, _, option] if is(option, "PERSIST") => Some(None),
+        [_, _, option, time] => Some(Some((Unit::of_set(option).ok_or(Failure::SYNTAX)?, *time))),
         _ => return Err(Failure::SYNTAX),
     };
-    reply.optional(call.string(0)?);
-    if let Some(expires_at_ms) = expires_at_ms.filter(|at_ms| *at_ms != call.expires_at_ms(0)) {
-        call.state(0).set_expiry(expires_at_ms);
+    let value = call.string(0)?;
+    // The time of a key that does not exist may be anything.
+    let expires_at_ms = match expiry.filter(|_| value.is_some()) {
+        Some(Some((unit, time))) => Some(time_of(time, unit, call.now_ms, "getex")?),
+        Some(None) => Some(NEVER),
+        None => None,
+    };
+    reply.optional(value);
+    let is_same = expires_at_ms == Some(NEVER) && call.expires_at_ms(0) == NEVER;
+    if let Some(expires_at_ms) = expires_at_ms.filter(|_| !is_same) {
+        call.set_expiry(0, expires_at_ms);
     }
     Ok(())
 }

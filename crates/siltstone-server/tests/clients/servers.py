@@ -1,0 +1,56 @@
+"""Servers as processes: Siltstone with an engine, and a real Redis."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import tempfile
+import time
+
+# The engines that the clients are run with, and how their databases are created.
+ENGINES = {"silt": ["--engine", "silt"], "mica": ["--engine", "mica", "--memory", "512MiB"]}
+
+PATIENCE_S = 60
+
+
+@contextlib.contextmanager
+def siltstone(engine, *options):
+    """Runs `siltstone serve data` in a new directory, and yields its port."""
+    program = os.environ["SILTSTONE"]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, "serve", "data", folder, "--redis", "127.0.0.1:0", "--json", *ENGINES[engine], *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                line = server.stdout.readline()
+                yield int(json.loads(line)["redis"].rpartition(":")[2])
+            finally:
+                server.terminate()
+                code = server.wait(PATIENCE_S)
+        assert code == 0, f"the server has ended with {code}"
+
+
+@contextlib.contextmanager
+def redis():
+    """Runs `redis-server` in a new directory, and yields its port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--loglevel", "warning"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+            try:
+                wait_for(port, server)
+                yield port
+            finally:
+                server.terminate()
+
+
+def wait_for(port, server):
+    while server.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise RuntimeError(f"redis-server has ended with {server.returncode}")
