@@ -26,7 +26,7 @@ const DURATION: Duration = Duration::from_secs(2);
 
 /// The drive.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "device", cost_s: 60, counts: false, rates: true, run };
+    Experiment { name: "device", cost_s: 60, direct: true, counts: false, rates: true, run };
 
 const SEQUENTIAL_WRITES: Quantity<Times> = Quantity::equal("sequential writes per random write");
 const SEQUENTIAL_READS: Quantity<Times> = Quantity::equal("sequential reads per sequential write");

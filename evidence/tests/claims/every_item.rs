@@ -63,6 +63,9 @@ fn every_item_runs_at_a_tiny_size_and_its_points_keep_the_rules() {
     details(&all);
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("`evidence run silt/figure-8`: reproduced"), "{text}");
+    assert!(text.contains("charts/silt-figure-8.svg") && text.contains("## How to refute this"), "{text}");
+    let section_of_not_done = text.find("## Not done").unwrap();
+    assert!(text.find("`silt/table-3`").unwrap() > section_of_not_done, "one table at the end");
     let drawn = std::fs::read_dir(&charts).unwrap().count();
     assert!(drawn > 10 && has_svg(&charts, "bloomstore-figure-6.svg"), "{drawn}");
 }

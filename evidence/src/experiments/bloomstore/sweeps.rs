@@ -35,19 +35,37 @@ const INDEXES: Quantity<BytesPerKey> = Quantity::lower("memory, all but buffers"
 
 /// Figure 6: the memory by the length of chains.
 pub static RAM: Experiment =
-    Experiment { name: "bloomstore-ram", cost_s: 25, counts: true, rates: false, run: ram };
+    Experiment { name: "bloomstore-ram", cost_s: 25, direct: false, counts: true, rates: false, run: ram };
 
 /// The lengths of chains by the bits of filters.
-pub static CHAINS: Experiment =
-    Experiment { name: "bloomstore-chains", cost_s: 35, counts: true, rates: true, run: chains };
+pub static CHAINS: Experiment = Experiment {
+    name: "bloomstore-chains",
+    cost_s: 35,
+    direct: false,
+    counts: true,
+    rates: true,
+    run: chains,
+};
 
 /// Tables II and III: the memory by items.
-pub static BY_ITEMS: Experiment =
-    Experiment { name: "bloomstore-memory", cost_s: 15, counts: true, rates: false, run: by_items };
+pub static BY_ITEMS: Experiment = Experiment {
+    name: "bloomstore-memory",
+    cost_s: 15,
+    direct: false,
+    counts: true,
+    rates: false,
+    run: by_items,
+};
 
 /// Figures 7 and 8: lookups by the bits of the prefilter.
-pub static PREFILTER: Experiment =
-    Experiment { name: "bloomstore-prefilter", cost_s: 40, counts: true, rates: true, run: prefilter };
+pub static PREFILTER: Experiment = Experiment {
+    name: "bloomstore-prefilter",
+    cost_s: 40,
+    direct: false,
+    counts: true,
+    rates: true,
+    run: prefilter,
+};
 
 /// The engine with some values of its settings.
 struct Case {

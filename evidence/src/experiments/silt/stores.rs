@@ -16,7 +16,7 @@ const KEYS: u64 = 100_000;
 
 /// Gets of a SortedStore.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "silt-stores", cost_s: 25, counts: true, rates: true, run };
+    Experiment { name: "silt-stores", cost_s: 25, direct: false, counts: true, rates: true, run };
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let num = conditions.number(KEYS);
