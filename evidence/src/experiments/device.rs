@@ -70,6 +70,17 @@ fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     Ok(conditions.place.clear()?)
 }
 
+/// Returns the random reads of 4 KiB per second of a file, by as many threads with one request each.
+pub(super) fn random_reads_per_s(conditions: &Conditions, threads: usize) -> Result<f64> {
+    let directory = Directory::create_system(conditions.place.directory(), conditions.access)?;
+    let [_, random_reads, ..] = PATTERNS;
+    let file = Blocks::fill(&directory, conditions)?;
+    let rate = file.rate(conditions, random_reads, PAGE_BYTES, threads)?;
+    drop(file);
+    conditions.place.clear()?;
+    Ok(rate)
+}
+
 /// FlashKey's Table I has two drives; these are the values of the faster one, P4610.
 fn table_i(pattern: Pattern, rate: f64, points: &mut Points) {
     let paper: Quoted<MegabytesPerSecond> = Quoted::text(match (pattern.is_random, pattern.writes) {

@@ -140,7 +140,7 @@ fn wrong_uses_are_refused_with_what_is_right() {
 
 #[test]
 fn what_would_end_after_the_budget_does_not_begin() {
-    let all = outcomes(&["silt/section-6.1-memory", "silt/table-2", "--budget", "1s"]);
+    let all = outcomes(&["silt/section-6.1-memory", "silt/table-3", "--budget", "1s"]);
     assert_eq!(all[0]["state"].as_str(), None, "not done: {}", all[0]);
     assert_eq!(all[1]["state"], "over_budget");
 }
@@ -150,5 +150,5 @@ fn the_list_has_a_line_for_each_item() {
     let output = evidence(&["list"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().count(), 84);
-    assert!(text.contains("silt/table-2") && text.contains("(not done: "));
+    assert!(text.contains("silt/table-3") && text.contains("(not done: "));
 }

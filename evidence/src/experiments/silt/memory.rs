@@ -74,7 +74,8 @@ fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     Ok(())
 }
 
-fn of_indexes(ram: &RamAccount) -> u64 {
+/// Returns the memory of indexes and filters, in bytes.
+pub(super) fn of_indexes(ram: &RamAccount) -> u64 {
     let is_one = |name: &&str| OF_INDEXES.contains(name);
     ram.items().iter().filter(|(name, _)| is_one(name)).map(|(_, bytes)| bytes).sum()
 }
