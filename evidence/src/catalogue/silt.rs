@@ -49,7 +49,7 @@ pub(super) static ITEMS: [Item; 13] = [
         OTHER_DRIVE,
         Run::Measured(&silt::mixes::EXPERIMENT),
     )
-    .lacking("new keys during the gets: puts are of existing keys; rates of puts are not limited"),
+    .lacking("new keys during the gets: puts are of existing keys; limits of rates; LogStores on the drive"),
     item(
         "silt/figure-9",
         "Figure 9",

@@ -5,11 +5,11 @@
 //! A get does not say which kind of store had its key, so a database of one partition has all records in one kind:
 //!
 //! ```text
-//! 1. put all            LogStore, which has place for all
-//! 2. compact            SortedStore
-//! 3. put all once more  LogStore again, whose records are newer
-//! 4. open, with place for a mebibyte of log: conversions alone --> HashStores, whose records are newer
-//! 5. compact            merge of HashStores and SortedStore
+//! 1. put all               LogStore, which has place for all
+//! 2. compact               SortedStore
+//! 3. put all again         LogStore, whose records are newer; opened with a short log: conversions alone are timed
+//! 4. compact, put all      HashStores of small LogStores, whose records are newer
+//! 5. compact               merge of HashStores and SortedStore
 //! ```
 //!
 //! One thread puts and does the background work, and 16 get. Missing keys are looked up in the SortedStore as well, so
@@ -50,14 +50,19 @@ const SLOTS_PER_KEY: f64 = 1.016;
 /// A kind of store is measured if it has this share of the records.
 const SHARE_MIN: f64 = 0.9;
 /// The least value of the setting.
-const SLOTS_MIN: f64 = 16.0;
+const SLOTS_MIN: u64 = 16;
+/// LogStores whose setting is this part of the keys become some 30 HashStores, the paper's number.
+const SETTING_PART: u64 = 60;
+/// The least and the usual log that is not converted, in bytes.
+const LOG_BYTES_MIN: u64 = 4096;
+const LOG_BYTES_MAX: u64 = 1 << 30;
 
 const MEMORY: Quantity<BytesPerKey> = Quantity::lower("memory of the index or filter");
 const BY_RAW: Quantity<Times> = Quantity::higher("gets by raw reads of the drive");
 
 /// Single kinds of stores.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "silt-stores", cost_s: 110, direct: true, counts: true, rates: true, run };
+    Experiment { name: "silt-stores", cost_s: 130, direct: true, counts: true, rates: true, run };
 
 /// A kind of store, with the paper's values.
 struct Kind {
@@ -113,8 +118,12 @@ fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
         filled.timed(|_, database| Ok(database.compact()?))?;
         filled.measure(&SORTED, None, points)?;
         filled.timed(|filled, database| filled.put(database))?;
-        filled.limit_log();
+        filled.set("log_bytes_max", LOG_BYTES_MIN);
         let converted = filled.timed(|_, database| Ok(database.settle()?))?;
+        filled.set("log_slots_min", (filled.keys.count() / SETTING_PART).max(SLOTS_MIN));
+        filled.timed(|_, database| Ok(database.compact()?))?;
+        filled.set("log_bytes_max", LOG_BYTES_MAX);
+        filled.timed(|filled, database| filled.put(database))?;
         filled.measure(&HASH, converted, points)?;
         let merged = filled.timed(|_, database| Ok(database.compact()?))?;
         filled.construction(&SORTED, merged, points);
@@ -143,12 +152,14 @@ struct Filled<'a> {
 
 impl Filled<'_> {
     fn new(conditions: &Conditions, preset: Preset, num: u64, raw: f64) -> Result<Filled<'_>> {
-        let slots = (num as f64 * SLOTS_PER_KEY / SLOTS_FACTOR).ceil().max(SLOTS_MIN);
+        let slots = ((num as f64 * SLOTS_PER_KEY / SLOTS_FACTOR).ceil() as u64).max(SLOTS_MIN);
         let mut settings = vec![
             ("log_slots_min", slots.to_string()),
             ("keys_per_log_slot", "1000000".to_owned()),
             // With fewer, conversions would be followed by a merge.
             ("merge_ratio", "10".to_owned()),
+            // The paper's SortedStores have no filter.
+            ("filter_last_store", "0".to_owned()),
         ];
         if preset == Preset::Default {
             // The engine's own index of records of this size is another one.
@@ -159,9 +170,10 @@ impl Filled<'_> {
         Ok(Filled { conditions, preset, raw, settings, keys, values })
     }
 
-    /// Lets conversions begin when a LogStore has the least that they begin with, from the next opening on.
-    fn limit_log(&mut self) {
-        self.settings.push(("log_bytes_max", "4096".to_owned()));
+    /// Changes a setting, from the next opening on.
+    fn set(&mut self, name: &'static str, value: u64) {
+        self.settings.retain(|(other, _)| *other != name);
+        self.settings.push((name, value.to_string()));
     }
 
     fn tuning(&self) -> Tuning {
