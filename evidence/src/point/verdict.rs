@@ -95,7 +95,8 @@ impl Judged {
             return Verdict::NotComparable(Why::Reason(reason));
         }
         let of_points: Vec<_> = points.iter().filter_map(|point| self.of_point(point)).collect();
-        let unjudged = points.iter().find_map(|point| point.unjudged);
+        let reasons = || points.iter().filter_map(|point| point.unjudged);
+        let unjudged = reasons().find(|why| matches!(why, Why::FewerKeys(_))).or(reasons().next());
         let has = |verdict| of_points.contains(&verdict);
         match of_points.is_empty() {
             true => {

@@ -137,8 +137,10 @@ fn synced_writes_are_synced() {
 #[test]
 fn a_mix_has_its_share_of_reads() {
     let mixed = |read_percent| {
-        let settings =
-            Settings { read_percent, ..tiny(&[Benchmark::FillUniqueRandom, Benchmark::ReadRandomWriteRandom]) };
+        let settings = Settings {
+            read_percent,
+            ..tiny(&[Benchmark::FillUniqueRandom, Benchmark::ReadRandomWriteRandom])
+        };
         reports(&settings).unwrap().remove(1)
     };
     let report = mixed(90);

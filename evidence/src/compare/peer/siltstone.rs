@@ -46,19 +46,18 @@ pub const FLASHKEY: Kind = Kind {
     has_direct: true,
     open: |opening| {
         let builder = builder(opening).engine(flashkey(opening));
-        // Next to another store it has as much cache.
-        open(match opening.space {
-            Some(_) => builder.memory_budget(budget_with_cache(opening)),
-            None => builder,
+        open(match opening.record_cache {
+            true => builder.memory_budget(budget_with_cache(opening)),
+            false => builder,
         })
     },
     options: |opening| {
         let FlashKeySettings { space, segment_bytes, ordered, .. } = flashkey(opening);
         let ordered = if ordered { ", ordered" } else { "" };
         let more = format!(", flashkey, space {space:.3}, segments of {segment_bytes} B{ordered}");
-        match opening.space {
-            Some(_) => described(opening, &format!("memory budget {} B", budget_with_cache(opening)), &more),
-            None => options(opening, &more),
+        match opening.record_cache {
+            true => described(opening, &format!("memory budget {} B", budget_with_cache(opening)), &more),
+            false => options(opening, &more),
         }
     },
 };

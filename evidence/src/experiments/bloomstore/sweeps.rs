@@ -26,7 +26,7 @@ const KEYS_MIN: u64 = 2_000_000;
 const CHAIN_LENGTHS: [u32; 6] = [16, 32, 64, 96, 128, 192];
 const CHAIN_LENGTHS_OF_PAPER: [u32; 3] = [64, 96, 128];
 const FILTER_BITS: [u32; 4] = [8, 12, 16, 20];
-const PREFILTER_BITS: [u32; 4] = [0, 2, 4, 8];
+const PREFILTER_BITS: [u32; 4] = [0, 2, 4, 6];
 /// The bits of a prefilter per key in Tables II and III: 495 KB for 2.4 million keys, and 2,880 KB for 5.6 million. The
 /// setting has whole bits.
 const PREFILTER_BITS_OF_PAPER: [u32; 2] = [2, 4];

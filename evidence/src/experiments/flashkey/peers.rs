@@ -123,6 +123,7 @@ fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
         key_size: KEY_BYTES,
         value_size: Some(VALUE_BYTES),
         seconds: conditions.duration(DURATION).as_secs_f64(),
+        record_cache: true,
         peers: STORES.map(str::to_owned).into(),
         dir: place.join("stores"),
         out: place.join("rows.jsonl"),
