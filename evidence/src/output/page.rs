@@ -65,7 +65,7 @@ below.
 1. Reads of flash per get, and memory per key, of FlashKey's hash table: `evidence run flashkey/section-v-a-1`.
 2. Hits and writes of a log that is smaller than its records, next to an exact LRU and the paper's log:
    `evidence run flashstore/section-4.5`.
-3. Formulas: `evidence run silt/figure-8 flashkey/section-vi-c msls/table-4.1`.
+3. Formulas: `evidence run silt/figure-8 flashkey/section-vi-c ect/figure-3.3`.
 
 With another `--seed` keys and orders are others: what is stated then changes in the last digits only.
 

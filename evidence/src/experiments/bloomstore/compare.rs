@@ -53,7 +53,7 @@ const LOST: Quantity<Share> = Quantity::lower("repeated chunks that are lost");
 
 /// BloomStore and other stores.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "bloomstore-compare", cost_s: 400, direct: false, counts: true, rates: true, run };
+    Experiment { name: "bloomstore-compare", cost_s: 440, direct: false, counts: true, rates: true, run };
 
 const IV_B: &str = "bloomstore/section-iv-b-memory";
 const IV_D: &str = "bloomstore/section-iv-d";

@@ -57,7 +57,7 @@ pub static CHAINS: Experiment = Experiment {
 /// Tables II and III: the memory by items.
 pub static BY_ITEMS: Experiment = Experiment {
     name: "bloomstore-memory",
-    cost_s: 15,
+    cost_s: 60,
     direct: false,
     counts: true,
     rates: false,
@@ -67,7 +67,7 @@ pub static BY_ITEMS: Experiment = Experiment {
 /// Figures 7 and 8: lookups by the bits of the prefilter.
 pub static PREFILTER: Experiment = Experiment {
     name: "bloomstore-prefilter",
-    cost_s: 40,
+    cost_s: 130,
     direct: false,
     counts: true,
     rates: true,
