@@ -125,7 +125,7 @@ impl Conditions {
         if self.stop.load(Relaxed) { Err(Error::STOPPED) } else { Ok(()) }
     }
 
-    /// Returns the conditions of an experiment that reads past the page cache where the file system can.
+    /// Returns the conditions of an experiment that uses direct I/O where the file system can.
     #[must_use]
     pub(crate) fn direct(mut self) -> Conditions {
         if !self.access.is_direct() {
@@ -134,8 +134,8 @@ impl Conditions {
         self
     }
 
-    /// Returns what gets are served by: the drive, the page cache or memory. `direct` is whether the experiment reads
-    /// past the page cache.
+    /// Returns what gets are served by: the drive, the page cache or memory. `direct` is whether the experiment
+    /// uses direct I/O.
     pub(crate) fn served_by(&self, direct: bool) -> &'static str {
         match self.place.file_system_in_memory() {
             Some(_) => "memory",

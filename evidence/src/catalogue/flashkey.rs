@@ -10,8 +10,8 @@ const fn item(id: &'static str, place: &'static str, what: &'static str, judged:
 }
 
 const PAPER_KEYS: &str = "the paper's 50 million keys: with fewer keys RocksDB and LevelDB have fewer levels";
-const PAPER_KEYS_AND_LEVELDB: &str = "the paper's 50 million keys, with which RocksDB has more levels; reads of LevelDB, \
-                                      which has no direct I/O: the page cache would serve them";
+const PAPER_KEYS_AND_LEVELDB: &str = "the paper's 50 million keys, with which RocksDB has more levels; reads of \
+                                      LevelDB, which has no direct I/O: the page cache would serve them";
 
 /// The workloads of Table II next to the stores of the paper.
 const PEERS: Run = Run::Peers { needs: &flashkey::peers::STORES, experiment: &flashkey::peers::EXPERIMENT };

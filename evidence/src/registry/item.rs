@@ -70,7 +70,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// The seconds that it takes at scale 1, with all of its runs.
     pub cost_s: u32,
-    /// Whether it reads past the page cache where the file system can, whatever the conditions are.
+    /// Whether it uses direct I/O where the file system can, whatever the conditions are.
     pub direct: bool,
     /// Whether it counts, in one run without background threads, or is calculated.
     pub counts: bool,

@@ -1,8 +1,8 @@
 //! The workloads of Table II on other stores, and after each store on FlashKey, which has to keep to the space that
 //! this store took: Figures 3 to 6, Table V. The paper has quotients of a store and FlashKey.
 //!
-//! Both stores of a pair have caches of one size, a sixteenth of the data. RocksDB and FlashKey read past the page
-//! cache. LevelDB cannot, so only its writes and its space are compared.
+//! Both stores of a pair have caches of one size, a sixteenth of the data. RocksDB and FlashKey use direct I/O.
+//! LevelDB cannot, so only its writes and its space are compared.
 
 use super::{KEY_BYTES, VALUE_BYTES};
 use crate::compare::peer;

@@ -1,8 +1,8 @@
 //! The memory of section 6.1: the most of indexes and filters while records of 64 bytes and of 1 KiB are put. It is
 //! looked at after each of many equal parts of the puts, between which nothing works in the background.
 //!
-//! The paper's preset has four partitions, as in the paper's experiments. Buffers of conversions and merges are not part
-//! of the paper's figure: they are shown next to it.
+//! The paper's preset has four partitions, as in the paper's experiments. Buffers of conversions and merges are not
+//! part of the paper's figure: they are shown next to it.
 
 use crate::Result;
 use crate::conditions::{Conditions, Preset};

@@ -1,7 +1,7 @@
 //! Gets and puts of a full system by 16 threads (section 6.1): gets alone, nine gets per put, as many gets as puts. And
 //! operations and memory over time while conversions and merges are limited as in the paper (Figure 9).
 //!
-//! Keys are random ones of those that exist, so puts are overwrites, whose conversions and merges are those of new keys.
+//! Keys are random ones of those that exist, so puts are overwrites, with the conversions and merges of new keys.
 
 use crate::Result;
 use crate::conditions::{Conditions, Preset};
@@ -16,7 +16,7 @@ use std::time::Duration;
 const MIXES: &str = "silt/section-6.1-throughput";
 const FIGURE_9: &str = "silt/figure-9";
 
-/// So many that LogStores, whose log is read through the page cache, have a small part of them.
+/// LogStores, whose log is read through the page cache, have a small part of them.
 const KEYS_LARGE: u64 = 400_000;
 const KEYS_SMALL: u64 = 600_000;
 const THREADS: usize = 16;

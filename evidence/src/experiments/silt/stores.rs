@@ -1,4 +1,4 @@
-//! Single kinds of stores: their memory (Table 2), the latency of gets that they answer (Figure 11), their construction
+//! Single kinds of stores: their memory (Table 2), the latency of their gets (Figure 11), their construction
 //! (Table 6), and gets of keys that exist and of keys that do not, by 16 threads (Table 7). ECT's Table 3.4 is the
 //! measurement of SortedStores.
 //!
