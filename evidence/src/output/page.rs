@@ -67,8 +67,6 @@ the items below.
    `evidence run flashstore/section-4.5`.
 3. Formulas: `evidence run silt/figure-8 flashkey/section-vi-c ect/figure-3.3`.
 
-With another `--seed` keys and orders are others: what is stated then changes in the last digits only.
-
 ";
 
 fn head(text: &mut String, outcomes: &[Outcome], run: &Run) {
