@@ -36,7 +36,7 @@ pub struct Run {
 pub fn page(outcomes: &[Outcome], run: &Run) -> String {
     let mut text =
         "# Evidence\n\nThe tables and figures of the papers that Siltstone implements, next to what is \
-                    measured here, each value next to the same quantity in the same unit.\n\n"
+                    measured here, each value next to the\nsame quantity in the same unit.\n\n"
             .to_owned();
     head(&mut text, outcomes, run);
     summary(&mut text, outcomes);
@@ -88,13 +88,14 @@ fn head(text: &mut String, outcomes: &[Outcome], run: &Run) {
     kinds.dedup();
     let share = |kind: &str| serving.iter().filter(|other| **other == kind).count();
     let served: Vec<String> =
-        kinds.iter().map(|kind| format!("by {kind} in {} items", share(kind))).collect();
+        kinds.iter().map(|kind| format!("by {kind} in {} of the items with rates", share(kind))).collect();
     if !served.is_empty() {
-        row("gets are served", format!("{}; each item says by which", served.join(", ")));
+        row("gets are served", format!("{}; each item says it", served.join(", ")));
     }
     text.push_str(
         "\nCounts are of a run without background threads, and the same in each run. Memory and space are read when no \
-         background\nwork is left. Rates are medians of three runs, with their range.\n\n",
+         background\nwork is left. Rates are medians of three runs, with their range; those of gets that the page cache \
+         serves are of the code and\nthe processors, not of the drive.\n\n",
     );
 }
 
@@ -121,7 +122,7 @@ fn drive(outcomes: &[Outcome]) -> Option<String> {
         "the drive" => "with direct I/O".to_owned(),
         other => format!("served by {other}"),
     };
-    Some(format!("per second, {direct}: {}", rates.join(", ")))
+    Some(format!("per second, 64 in flight, {direct}: {}", rates.join(", ")))
 }
 
 /// The columns of the table of verdicts.
@@ -142,7 +143,9 @@ fn summary(text: &mut String, outcomes: &[Outcome]) {
         let _ = writeln!(text, "| {title} | {} |", counts.join(" | "));
     };
     for paper in Paper::ALL {
-        row(paper.title(), &|outcome| outcome.item.paper == paper);
+        if outcomes.iter().any(|outcome| outcome.item.paper == paper) {
+            row(paper.title(), &|outcome| outcome.item.paper == paper);
+        }
     }
     row("all", &|_| true);
     text.push('\n');
