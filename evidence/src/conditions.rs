@@ -125,11 +125,21 @@ impl Conditions {
         if self.stop.load(Relaxed) { Err(Error::STOPPED) } else { Ok(()) }
     }
 
-    /// Returns what gets are served by: the drive, the page cache or memory.
-    pub fn served_by(&self) -> &'static str {
+    /// Returns the conditions of an experiment that uses direct I/O where the file system can.
+    #[must_use]
+    pub(crate) fn direct(mut self) -> Conditions {
+        if !self.access.is_direct() {
+            self.access = Access::DirectOrBuffered;
+        }
+        self
+    }
+
+    /// Returns what gets are served by: the drive, the page cache or memory. `direct` is whether the experiment
+    /// uses direct I/O.
+    pub(crate) fn served_by(&self, direct: bool) -> &'static str {
         match self.place.file_system_in_memory() {
             Some(_) => "memory",
-            None if self.access.is_direct() => "the drive",
+            None if direct || self.access.is_direct() => "the drive",
             None => "the page cache",
         }
     }

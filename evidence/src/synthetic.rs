@@ -58,6 +58,16 @@ impl Synthetic {
         (of_paper as f64 * scale).round().max(1.0) as u64
     }
 
+    /// Returns the number of lookups of a trace of this share of the paper's length.
+    pub fn lookups(self, scale: f64) -> u64 {
+        let of_paper = self
+            .chunks()
+            .map_or(XBOX_OPERATIONS as f64 * (1.0 - 1.0 / (1.0 + XBOX_GETS_PER_SET)), |chunks| {
+                chunks.all as f64
+            });
+        (of_paper * scale).round() as u64
+    }
+
     /// Makes the trace at this share of the paper's length. Equal seeds give equal traces.
     ///
     /// # Errors

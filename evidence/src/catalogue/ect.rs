@@ -15,13 +15,14 @@ const fn item(id: &'static str, place: &'static str, what: &'static str, judged:
 }
 
 pub(super) static ITEMS: [Item; 13] = [
-    super::not_done(
-        Paper::Ect,
+    item(
         "ect/figure-3.3",
         "Figure 3.3",
         "expected bits of one trie by its keys, next to its entropy",
-        "an analysis that is not programmed yet; sizes are measured in ect/section-3.3.3",
-    ),
+        SIZES,
+        Run::Model(&ect::single_trie::EXPERIMENT),
+    )
+    .over("keys of the trie"),
     item(
         "ect/figure-3.6",
         "Figure 3.6",

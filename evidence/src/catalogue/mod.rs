@@ -40,7 +40,7 @@ const fn item(
     judged: Judged,
     run: Run,
 ) -> Item {
-    Item { id, paper, place, what, x: "", judged, run, lacks: "" }
+    Item { id, paper, place, what, x: "", judged, run, lacks: "", worse: "" }
 }
 
 /// Returns an item that is not done, for this reason.
@@ -58,6 +58,12 @@ impl Item {
     /// Adds the horizontal axis.
     const fn over(mut self, x: &'static str) -> Item {
         self.x = x;
+        self
+    }
+
+    /// Adds why a value is worse than the paper's.
+    const fn because(mut self, worse: &'static str) -> Item {
+        self.worse = worse;
         self
     }
 

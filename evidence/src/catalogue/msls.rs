@@ -65,10 +65,14 @@ pub(super) static ITEMS: [Item; 14] = [
         judged: Judged::Within(0.03),
         ..item("msls/table-4.1", "Table 4.1", "sources of write amplification", Run::Model(&msls::TABLE))
     },
-    item(
-        "msls/section-4.5",
-        "Sections 4.2 to 4.6",
-        "the numbers of the text: primitives, SILT under skew, the optimizer",
-        Run::Model(&msls::numbers::EXPERIMENT),
-    ),
+    Item {
+        // The times of the optimizer are of another machine.
+        judged: Judged::CountsWithin(0.06),
+        ..item(
+            "msls/section-4.5",
+            "Sections 4.2 to 4.6",
+            "the numbers of the text: primitives, SILT under skew, the optimizer",
+            Run::Model(&msls::numbers::EXPERIMENT),
+        )
+    },
 ];

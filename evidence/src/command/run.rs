@@ -14,6 +14,7 @@ use siltstone_evidence::output;
 use siltstone_evidence::registry::{self, Item, Outcome, Paper, Progress, Settings};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 const LIST_EXAMPLES: &str = "
@@ -128,10 +129,8 @@ pub fn run(args: &RunArgs) -> Result<()> {
     bar.finish_and_clear();
     let outcomes = outcomes?;
     if let Some(path) = &args.page {
-        let command = std::iter::once("evidence".to_owned()).chain(std::env::args().skip(1));
-        let command: Vec<String> = command.collect();
-        let page = output::page(&outcomes, &command.join(" "), &machine());
-        std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+        let text = output::page(&outcomes, &described(args, path));
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }
@@ -145,7 +144,7 @@ fn ended(outcome: &Outcome, args: &RunArgs) -> Result<()> {
         return Ok(());
     }
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-    let name = format!("{}.svg", outcome.item.id.replace('/', "-"));
+    let name = output::chart_name(outcome.item);
     write_charts(&directory.join(name), outcome.item.id, "", &charts)?;
     Ok(stdout().flush()?)
 }
@@ -159,6 +158,30 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
+/// Describes the run for the page at `path`.
+fn described(args: &RunArgs, path: &Path) -> output::Run {
+    let command = std::iter::once("evidence".to_owned()).chain(std::env::args().skip(1));
+    let command: Vec<String> = command.collect();
+    let of = |program: &str, words: &[&str]| {
+        let output =
+            Command::new(program).args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        (output.status.success() && !text.is_empty()).then_some(text)
+    };
+    let date = of("date", &["-u", "+%Y-%m-%d"]);
+    let commit = of("git", &["rev-parse", "--short=12", "HEAD"]).map(|commit| format!("commit {commit}"));
+    let when: Vec<String> = date.into_iter().chain(commit).collect();
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let charts = args.plot.as_ref().map(|plot| plot.strip_prefix(beside).unwrap_or(plot));
+    output::Run {
+        command: command.join(" "),
+        machine: machine(),
+        when: when.join(", "),
+        scale: args.scale,
+        charts: charts.map(|charts| charts.display().to_string()),
+    }
+}
+
 /// Describes the processors and the system.
 fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
@@ -166,5 +189,5 @@ fn machine() -> String {
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("unknown processors", |(_, model)| model);
     let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("on {count} processors ({model}), Linux {}", read("/proc/sys/kernel/osrelease").trim())
+    format!("{count} processors ({model}), Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }

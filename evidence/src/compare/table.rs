@@ -61,6 +61,9 @@ pub struct Choice {
     /// The size of caches, in MB (2^20 bytes), unless the table determines it.
     #[arg(long, default_value_t = 64)]
     pub cache_mb: u64,
+    /// Whether `flashkey`, which has no cache of its own, gets a cache of records of this size.
+    #[arg(long)]
+    pub record_cache: bool,
     /// The memory for the group `device`, page cache included, in MB. Default: a tenth of the data.
     #[arg(long)]
     pub memory_mb: Option<u64>,
@@ -373,6 +376,7 @@ impl Run<'_> {
             ordered: self.table == Table::Scan,
             disk: None,
             small_segments: false,
+            record_cache: self.choice.record_cache,
         }
     }
 

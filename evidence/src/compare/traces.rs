@@ -160,6 +160,7 @@ fn run_here(trace: Synthetic, name: &str, choice: &Choice) -> Result<()> {
         ordered: false,
         disk: choice.disk.as_ref().filter(|_| is_flashstore).map(|disk| (disk.join("disk"), choice.share)),
         small_segments: true,
+        record_cache: false,
     };
     let device = Device::under(&directory)?;
     let empty = Memory::now()?.anonymous_bytes;

@@ -26,7 +26,7 @@ const DURATION: Duration = Duration::from_secs(2);
 
 /// The drive.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "device", cost_s: 60, counts: false, rates: true, run };
+    Experiment { name: "device", cost_s: 60, direct: true, counts: false, rates: true, run };
 
 const SEQUENTIAL_WRITES: Quantity<Times> = Quantity::equal("sequential writes per random write");
 const SEQUENTIAL_READS: Quantity<Times> = Quantity::equal("sequential reads per sequential write");
@@ -68,6 +68,17 @@ fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     section_6(conditions, &file, points)?;
     drop(file);
     Ok(conditions.place.clear()?)
+}
+
+/// Returns the random reads of 4 KiB per second of a file, by as many threads with one request each.
+pub(super) fn random_reads_per_s(conditions: &Conditions, threads: usize) -> Result<f64> {
+    let directory = Directory::create_system(conditions.place.directory(), conditions.access)?;
+    let [_, random_reads, ..] = PATTERNS;
+    let file = Blocks::fill(&directory, conditions)?;
+    let rate = file.rate(conditions, random_reads, PAGE_BYTES, threads)?;
+    drop(file);
+    conditions.place.clear()?;
+    Ok(rate)
 }
 
 /// FlashKey's Table I has two drives; these are the values of the faster one, P4610.

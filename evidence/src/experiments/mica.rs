@@ -26,11 +26,11 @@ const OF_ASSISTED: Quantity<Times> = Quantity::equal("software direction by clie
 
 /// Stores in memory.
 pub static LOCAL: Experiment =
-    Experiment { name: "mica-local", cost_s: 60, counts: true, rates: true, run: local };
+    Experiment { name: "mica-local", cost_s: 60, direct: false, counts: true, rates: true, run: local };
 
 /// Stores over UDP.
 pub static UDP: Experiment =
-    Experiment { name: "mica-udp", cost_s: 50, counts: false, rates: true, run: over_udp };
+    Experiment { name: "mica-udp", cost_s: 50, direct: false, counts: false, rates: true, run: over_udp };
 
 fn local(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let settings = Settings {

@@ -5,8 +5,25 @@ mod page;
 mod text;
 
 pub use charts::charts;
-pub use page::page;
+pub use page::{Run, page};
 pub use text::{lines, list};
+
+use crate::point::Point;
+use crate::registry::Item;
+
+/// Returns the name of the file of an item's charts.
+pub fn chart_name(item: &Item) -> String {
+    format!("{}.svg", item.id.replace('/', "-"))
+}
+
+/// Returns the verdict on a point as words, or why there is none; nothing if the paper states no value.
+fn verdict(item: &Item, point: &Point) -> String {
+    match (item.judged.of_point(point), point.unjudged) {
+        (Some(verdict), _) => verdict.name().to_owned(),
+        (None, Some(why)) if point.paper.is_some() => format!("not compared: {why}"),
+        (None, _) => String::new(),
+    }
+}
 
 /// Formats a number with four significant digits, and large ones without a fraction.
 fn number(value: f64) -> String {

@@ -1,7 +1,7 @@
 //! Outcomes as lines of text.
 
 use super::number;
-use crate::point::Point;
+use crate::point::{Point, Verdict};
 use crate::quantity::Value;
 use crate::registry::{Item, Outcome, Run, State};
 
@@ -21,7 +21,10 @@ pub fn list(item: &Item) -> String {
 pub fn lines(outcome: &Outcome) -> String {
     let Outcome { item, state, verdict, points, .. } = outcome;
     let verdict = match state {
-        State::Done => verdict.map_or("", |verdict| verdict.name()).to_owned(),
+        State::Done => match verdict {
+            Some(Verdict::NotComparable(why)) => format!("not comparable: {why}"),
+            verdict => verdict.map_or("", Verdict::name).to_owned(),
+        },
         State::NotDone(reason) => format!("not done: {reason}"),
         State::NeedsPeers(stores) => {
             format!("needs {stores}: run evidence/setup, and build with the feature peers")
@@ -36,12 +39,12 @@ pub fn lines(outcome: &Outcome) -> String {
             "series", "x", "quantity", "paper", "model", "measured"
         );
     }
-    points.iter().for_each(|point| text += &line(point));
+    points.iter().for_each(|point| text += &line(item, point));
     text
 }
 
-fn line(point: &Point) -> String {
-    let Point { series, x, quantity, paper, model, measured } = point;
+fn line(item: &Item, point: &Point) -> String {
+    let Point { series, x, quantity, paper, model, measured, .. } = point;
     let x = if *x == 0.0 { String::new() } else { number(*x) };
     let quantity = format!("{}, {}", quantity.name, quantity.unit);
     let paper = paper.map_or(String::new(), shown);
@@ -51,7 +54,11 @@ fn line(point: &Point) -> String {
     let range = spread.filter(|spread| spread.n > 1).map_or(String::new(), |spread| {
         format!("  {} to {}, {} runs", number(spread.lowest), number(spread.highest), spread.n)
     });
-    format!("  {series:44} {x:>9} {quantity:40} {paper:>10} {model:>10} {median:>10}{range}\n")
+    let verdict = match super::verdict(item, point) {
+        none if none.is_empty() => none,
+        verdict => format!("  {verdict}"),
+    };
+    format!("  {series:44} {x:>9} {quantity:40} {paper:>10} {model:>10} {median:>10}{range}{verdict}\n")
 }
 
 /// Formats a value of a paper; one that was read off a picture with its error.

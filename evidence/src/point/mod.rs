@@ -6,7 +6,7 @@ mod verdict;
 
 pub use points::{Pass, Points, merged};
 pub use reading::{Footprint, Reading, Settled, Settles, Spread, Taken};
-pub use verdict::{Judged, Verdict};
+pub use verdict::{Judged, Verdict, Why};
 
 use crate::quantity::{Described, Quantity, Quoted, Unit, Value};
 use serde::Serialize;
@@ -24,6 +24,9 @@ pub struct Point {
     /// The paper's value, if it states one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<Value>,
+    /// Why the paper's value is not compared with what was measured, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unjudged: Option<Why>,
     /// The value of a model, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<f64>,
@@ -65,7 +68,7 @@ impl<U: Unit> Quantity<U> {
     /// Begins a point of a series at this place of the horizontal axis.
     pub fn at(&self, series: impl Into<String>, x: f64) -> Draft<U> {
         let (series, quantity) = (series.into(), self.described());
-        let point = Point { series, x, quantity, paper: None, model: None, measured: None };
+        let point = Point { series, x, quantity, paper: None, unjudged: None, model: None, measured: None };
         Draft { point, unit: PhantomData }
     }
 
@@ -80,6 +83,20 @@ impl<U: Unit> Draft<U> {
     #[must_use]
     pub fn paper(mut self, quoted: impl Into<Option<Quoted<U>>>) -> Self {
         self.point.paper = quoted.into().map(Quoted::value);
+        self
+    }
+
+    /// States the least number of keys from which on the value can be compared, and the number that there are.
+    #[must_use]
+    pub fn from_keys(mut self, keys: u64, least: u64) -> Self {
+        self.point.unjudged = (keys < least).then_some(Why::FewerKeys(least));
+        self
+    }
+
+    /// Shows the paper's value, but does not compare it, for this reason.
+    #[must_use]
+    pub fn unjudged(mut self, reason: &'static str) -> Self {
+        self.point.unjudged = Some(Why::Reason(reason));
         self
     }
 

@@ -2,7 +2,8 @@
 
 use super::Point;
 use crate::quantity::Better;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::fmt;
 
 /// How an item is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -16,6 +17,30 @@ pub enum Judged {
     Not(&'static str),
 }
 
+/// Why a value of a paper is not compared with what was measured next to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// For this reason.
+    Reason(&'static str),
+    /// The value depends on the number of keys, and there are fewer than these.
+    FewerKeys(u64),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Reason(reason) => formatter.write_str(reason),
+            Why::FewerKeys(least) => write!(formatter, "fewer than {least} keys"),
+        }
+    }
+}
+
+impl Serialize for Why {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// The verdict on an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,7 +52,7 @@ pub enum Verdict {
     /// At least one value is worse than the paper's.
     Worse,
     /// The paper's values cannot be compared with what was measured.
-    NotComparable(&'static str),
+    NotComparable(Why),
 }
 
 impl Verdict {
@@ -43,9 +68,17 @@ impl Verdict {
 }
 
 impl Judged {
-    /// Returns the verdict on a point; `None` if the paper states no value of it, or it has none here.
-    fn of_point(tolerance: f64, point: &Point) -> Option<Verdict> {
+    /// Returns the verdict on a point; `None` if the paper states no value of it, or it is not judged.
+    pub fn of_point(self, point: &Point) -> Option<Verdict> {
+        let tolerance = match self {
+            Judged::Within(tolerance) => tolerance,
+            Judged::CountsWithin(tolerance) if !point.is_rate() => tolerance,
+            Judged::CountsWithin(_) | Judged::Not(_) => return None,
+        };
         let (paper, ours) = (point.paper?, point.ours()?);
+        if point.unjudged.is_some() {
+            return None;
+        }
         let tolerance = (tolerance + paper.error()) * paper.number().abs();
         let more = ours - paper.number();
         Some(match point.quantity.better {
@@ -58,16 +91,17 @@ impl Judged {
 
     /// Returns the verdict on all points of an item.
     pub fn verdict(self, points: &[Point]) -> Verdict {
-        let (tolerance, with_rates) = match self {
-            Judged::Within(tolerance) => (tolerance, true),
-            Judged::CountsWithin(tolerance) => (tolerance, false),
-            Judged::Not(why) => return Verdict::NotComparable(why),
-        };
-        let judged = points.iter().filter(|point| with_rates || !point.is_rate());
-        let of_points: Vec<_> = judged.filter_map(|point| Judged::of_point(tolerance, point)).collect();
+        if let Judged::Not(reason) = self {
+            return Verdict::NotComparable(Why::Reason(reason));
+        }
+        let of_points: Vec<_> = points.iter().filter_map(|point| self.of_point(point)).collect();
+        let reasons = || points.iter().filter_map(|point| point.unjudged);
+        let unjudged = reasons().find(|why| matches!(why, Why::FewerKeys(_))).or(reasons().next());
         let has = |verdict| of_points.contains(&verdict);
         match of_points.is_empty() {
-            true => Verdict::NotComparable("the paper states no value of it"),
+            true => {
+                Verdict::NotComparable(unjudged.unwrap_or(Why::Reason("the paper states no value of it")))
+            }
             false if has(Verdict::Worse) => Verdict::Worse,
             false if has(Verdict::Better) => Verdict::Better,
             false => Verdict::Reproduced,
@@ -113,10 +147,19 @@ mod tests {
     }
 
     #[test]
+    fn points_of_fewer_keys_than_the_least_are_not_judged() {
+        let of = |keys| RAM.of("a").paper(Quoted::text(1.0)).from_keys(keys, 100).is(Reading::count(9.0));
+        let verdict = |points: &[Point]| Judged::Within(0.05).verdict(points);
+        assert_eq!(verdict(&[of(100)]), Verdict::Worse);
+        assert_eq!(verdict(&[of(99)]), Verdict::NotComparable(Why::FewerKeys(100)));
+        assert_eq!(verdict(&[of(99), ram(1.0, 1.0)]), Verdict::Reproduced);
+    }
+
+    #[test]
     fn without_a_value_of_the_paper_there_is_no_verdict() {
         let point = RAM.of("a").is(Reading::count(1.0));
         assert!(matches!(Judged::Within(0.05).verdict(&[point]), Verdict::NotComparable(_)));
         let other = Judged::Not("another drive").verdict(&[ram(1.0, 1.0)]);
-        assert_eq!(other, Verdict::NotComparable("another drive"));
+        assert_eq!(other, Verdict::NotComparable(Why::Reason("another drive")));
     }
 }

@@ -70,6 +70,8 @@ pub struct Experiment {
     pub name: &'static str,
     /// The seconds that it takes at scale 1, with all of its runs.
     pub cost_s: u32,
+    /// Whether it uses direct I/O where the file system can, whatever the conditions are.
+    pub direct: bool,
     /// Whether it counts, in one run without background threads, or is calculated.
     pub counts: bool,
     /// Whether it has rates, in several runs.
@@ -115,6 +117,8 @@ pub struct Item {
     pub run: Run,
     /// What the paper has in addition, or nothing.
     pub lacks: &'static str,
+    /// Why a value is worse than the paper's, if one is and the reason is known.
+    pub worse: &'static str,
 }
 
 impl Item {

@@ -149,6 +149,7 @@ fn run_experiment(
         let mut points = Points::new(pass);
         let outcome = conditions.of_run(pass, number as u64).and_then(|conditions| {
             conditions.check()?;
+            let conditions = if experiment.direct { conditions.direct() } else { conditions };
             (experiment.run)(&conditions, &mut points)
         });
         match outcome {
@@ -166,7 +167,7 @@ fn run_experiment(
         let points: Vec<Point> =
             all.iter().filter(|(id, _)| *id == item.id).map(|(_, point)| point.clone()).collect();
         let verdict = (state == State::Done).then(|| item.judged.verdict(&points));
-        let served_by = conditions.served_by().to_owned();
+        let served_by = conditions.served_by(experiment.direct).to_owned();
         Outcome { item, state: state.clone(), verdict, points, served_by, seconds }
     };
     Ok(items.iter().map(of_item).collect())

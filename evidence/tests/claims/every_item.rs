@@ -63,6 +63,9 @@ fn every_item_runs_at_a_tiny_size_and_its_points_keep_the_rules() {
     details(&all);
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("`evidence run silt/figure-8`: reproduced"), "{text}");
+    assert!(text.contains("charts/silt-figure-8.svg") && text.contains("## How to refute this"), "{text}");
+    let section_of_not_done = text.find("## Not done").unwrap();
+    assert!(text.find("`silt/table-3`").unwrap() > section_of_not_done, "one table at the end");
     let drawn = std::fs::read_dir(&charts).unwrap().count();
     assert!(drawn > 10 && has_svg(&charts, "bloomstore-figure-6.svg"), "{drawn}");
 }
@@ -137,7 +140,7 @@ fn wrong_uses_are_refused_with_what_is_right() {
 
 #[test]
 fn what_would_end_after_the_budget_does_not_begin() {
-    let all = outcomes(&["silt/section-6.1-memory", "silt/table-2", "--budget", "1s"]);
+    let all = outcomes(&["silt/section-6.1-memory", "silt/table-3", "--budget", "1s"]);
     assert_eq!(all[0]["state"].as_str(), None, "not done: {}", all[0]);
     assert_eq!(all[1]["state"], "over_budget");
 }
@@ -147,5 +150,5 @@ fn the_list_has_a_line_for_each_item() {
     let output = evidence(&["list"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().count(), 84);
-    assert!(text.contains("silt/table-2") && text.contains("(not done: "));
+    assert!(text.contains("silt/table-3") && text.contains("(not done: "));
 }

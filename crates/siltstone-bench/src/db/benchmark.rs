@@ -44,6 +44,7 @@ benchmarks! {
     Queue, "queue", "puts num keys in order, deletes all but the last 1,000, and finds the first key each time";
     MultiReadRandom, "multireadrandom", "reads random keys, batch_size per call";
     ReadWhileWriting, "readwhilewriting", "reads random keys while another thread overwrites random keys";
+    ReadRandomWriteRandom, "readrandomwriterandom", "reads and writes random keys: readwritepercent of them are reads";
     Compact, "compact", "merges all stores into the last store";
     Settle, "settle", "waits until no background work is left";
     WaitForBackground, "waitforbackground", "the same";
@@ -75,19 +76,24 @@ impl Benchmark {
     /// Returns whether it writes. Then it is timed twice: when the last write returns, and when no background work is
     /// left.
     pub fn writes(self) -> bool {
-        self.is_fresh()
-            || matches!(self, Benchmark::Overwrite | Benchmark::UpdateRandom | Benchmark::DeleteRandom)
+        use Benchmark::*;
+        self.is_fresh() || matches!(self, Overwrite | UpdateRandom | DeleteRandom | ReadRandomWriteRandom)
     }
 
     /// Returns whether it looks up keys, so that reads per get are reported.
     pub fn looks_up(self) -> bool {
         use Benchmark::*;
-        matches!(self, ReadRandom | ReadMissing | ReadHot | MultiReadRandom | ReadWhileWriting)
+        matches!(self, ReadRandom | ReadMissing | ReadHot | MultiReadRandom) || self.reads_next_to_writes()
+    }
+
+    /// Returns whether keys are written while others are looked up.
+    pub fn reads_next_to_writes(self) -> bool {
+        matches!(self, Benchmark::ReadWhileWriting | Benchmark::ReadRandomWriteRandom)
     }
 
     /// Returns whether it looks up keys and does not write.
     pub fn only_looks_up(self) -> bool {
-        self.looks_up() && self != Benchmark::ReadWhileWriting
+        self.looks_up() && !self.reads_next_to_writes()
     }
 }
 

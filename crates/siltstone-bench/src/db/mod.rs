@@ -10,11 +10,13 @@ mod disk_peak;
 mod queue;
 mod report;
 mod runner;
+mod series;
 mod worker;
 
 pub use benchmark::Benchmark;
 pub use report::Report;
 pub use runner::run;
+pub use series::{HEADER as SERIES_HEADER, Sample};
 
 use crate::keys::ValueKind;
 use crate::named::{self, by_name};
@@ -28,6 +30,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+/// The shortest interval of a series: a sample takes some microseconds per partition.
+const SERIES_MIN: Duration = Duration::from_millis(1);
 
 /// What to run, and on which database.
 #[derive(Debug, Clone, Parser, Serialize)]
@@ -94,6 +99,15 @@ pub struct Settings {
     #[arg(long, value_name = "BYTES", value_parser = parse_byte_rate)]
     #[serde(skip)]
     pub benchmark_write_rate_limit: Option<f64>,
+    /// Share of reads in readrandomwriterandom, in percent
+    #[arg(long = "readwritepercent", value_name = "PERCENT", default_value_t = 90,
+          value_parser = clap::value_parser!(u8).range(..=100))]
+    #[serde(skip)]
+    pub read_percent: u8,
+    /// Report operations, memory and the device in each interval of this length, such as 1s
+    #[arg(long, value_name = "INTERVAL", value_parser = parse_time)]
+    #[serde(skip)]
+    pub series: Option<Duration>,
     /// Settings of the database.
     #[command(flatten)]
     #[serde(skip)]
@@ -117,6 +131,9 @@ impl Settings {
     pub fn check(&self) -> Result<()> {
         match self.threads == 0 || self.num == 0 || self.batch_size == Some(0) {
             true => Err(Error::settings("threads, num and batch_size are at least 1")),
+            false if self.series.is_some_and(|interval| interval < SERIES_MIN) => {
+                Err(Error::settings("the interval of --series is at least 1ms"))
+            }
             false => Ok(()),
         }
     }

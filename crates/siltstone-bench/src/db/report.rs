@@ -1,6 +1,6 @@
 //! The report of a benchmark: a line like db_bench's, and a JSON object.
 
-use super::{Benchmark, Settings};
+use super::{Benchmark, Sample, Settings};
 use crate::costs::Costs;
 use crate::latencies::Latencies;
 use serde::Serialize;
@@ -43,6 +43,9 @@ pub struct Report {
     /// Operations per second of the time including background work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_ops_per_s: Option<f64>,
+    /// Keys looked up.
+    #[serde(skip)]
+    pub lookups: u64,
     /// Keys found, for benchmarks that look up keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<u64>,
@@ -66,6 +69,9 @@ pub struct Report {
     /// The most bytes of all files per byte of keys and values at the end, while records were written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space_amplification_max: Option<f64>,
+    /// The benchmark over time, if that was wanted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Sample>,
     /// The latencies.
     #[serde(skip)]
     pub latencies: Latencies,
@@ -85,6 +91,7 @@ pub(super) struct Measured {
     pub keys: u64,
     pub heap_bytes: Option<u64>,
     pub disk_bytes_max: Option<u64>,
+    pub series: Vec<Sample>,
 }
 
 impl Report {
@@ -99,9 +106,10 @@ impl Report {
             keys,
             heap_bytes,
             disk_bytes_max,
+            series,
         } = measured;
         let operations = work.operations;
-        let lookups = if benchmark.looks_up() { operations } else { 0 };
+        let lookups = if benchmark.looks_up() { operations - work.puts } else { 0 };
         let data_bytes = keys * (settings.key_size + settings.value_size) as u64;
         let per_s = |seconds: f64| operations as f64 / seconds.max(1e-9);
         let micros_per_op = |time: Duration| time.as_secs_f64() * 1e6 / operations.max(1) as f64;
@@ -119,6 +127,7 @@ impl Report {
             mb_per_s: work.bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9),
             settled_seconds,
             settled_ops_per_s: settled_seconds.map(per_s),
+            lookups,
             found: (lookups > 0).then_some(work.found),
             p50_us: work.latencies.quantile_us(0.5),
             p99_us: work.latencies.quantile_us(0.99),
@@ -128,6 +137,7 @@ impl Report {
             replayed_records: None,
             costs: Costs::new(&before, &after, keys, data_bytes, lookups),
             space_amplification_max: disk_bytes_max.map(|bytes| bytes as f64 / data_bytes.max(1) as f64),
+            series,
             latencies: work.latencies,
             stats: after,
         }
@@ -146,7 +156,7 @@ impl Report {
             let _ = write!(line, " {:6.1} MB/s", self.mb_per_s);
         }
         if let Some(found) = self.found {
-            let _ = write!(line, " ({found} of {} found)", self.operations);
+            let _ = write!(line, " ({found} of {} found)", self.lookups);
         }
         line
     }
@@ -205,6 +215,7 @@ mod tests {
             keys: 10,
             heap_bytes: None,
             disk_bytes_max: Some(1),
+            series: Vec::new(),
         }
     }
 

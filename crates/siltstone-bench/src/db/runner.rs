@@ -2,6 +2,7 @@
 
 use super::disk_peak::with_disk_peak;
 use super::report::Measured;
+use super::series::with_series;
 use super::worker::{Shared, Work, Worker, deadline};
 use super::{Benchmark, Report, Settings};
 use crate::clock::{process_time, spawn_scoped};
@@ -11,7 +12,7 @@ use crate::keys::{Keys, Values};
 use crate::place::Place;
 use crate::{Error, Result};
 use siltstone::{Database, Stats};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Runs the benchmarks of `settings` and passes each report to `on_report` as soon as it is complete.
@@ -38,6 +39,7 @@ pub fn run(
         written: false,
         heap_before: settings.heap_bytes.map_or(0, |heap_bytes| heap_bytes()),
         database: None,
+        operations: AtomicU64::new(0),
         settings,
     };
     if settings.use_existing_db {
@@ -66,6 +68,8 @@ struct Runner<'a> {
     written: bool,
     heap_before: u64,
     database: Option<Database>,
+    /// The operations until now, if a series is wanted.
+    operations: AtomicU64,
 }
 
 impl Runner<'_> {
@@ -103,10 +107,15 @@ impl Runner<'_> {
             database.settle()?;
             Ok((work, seconds, Some(started.elapsed().as_secs_f64())))
         };
-        let (outcome, disk_bytes_max) = match benchmark.writes() {
-            true => with_disk_peak(&database, work)?,
-            false => (work(), None),
+        let with_peak = || match benchmark.writes() {
+            true => with_disk_peak(&database, work),
+            false => Ok((work(), None)),
         };
+        let (watched, series) = match self.settings.series {
+            Some(interval) => with_series(&database, interval, &self.operations, with_peak)?,
+            None => (with_peak(), Vec::new()),
+        };
+        let (outcome, disk_bytes_max) = watched?;
         let (work, seconds, settled_seconds) = outcome?;
         self.written |= benchmark.writes() || benchmark == Benchmark::ReadWhileWriting;
         let process_cpu = process_time() - cpu;
@@ -124,6 +133,7 @@ impl Runner<'_> {
                 keys: self.present.len() + self.foreign,
                 heap_bytes,
                 disk_bytes_max,
+                series,
             },
         ))
     }
@@ -149,6 +159,7 @@ impl Runner<'_> {
             keys: self.present.len() + self.foreign,
             heap_bytes: None,
             disk_bytes_max: None,
+            series: Vec::new(),
         };
         Ok(Report { skipped: Some(reason), ..self.report(benchmark, measured) })
     }
@@ -208,6 +219,7 @@ impl Runner<'_> {
             keys: self.present.len() + self.foreign,
             heap_bytes: self.heap_bytes(),
             disk_bytes_max: None,
+            series: Vec::new(),
         };
         Ok(Report { replayed_records, ..self.report(benchmark, measured) })
     }
@@ -266,6 +278,7 @@ impl Runner<'_> {
             values: &self.values,
             present: &self.present,
             finished: &finished,
+            counter: self.settings.series.map(|_| &self.operations),
             stream,
             deadline: deadline(self.settings.duration),
         };

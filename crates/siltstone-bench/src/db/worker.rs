@@ -8,7 +8,7 @@ use crate::latencies::Latencies;
 use crate::random::{self, Permutation, Rng};
 use crate::{Error, Result};
 use siltstone::{Batch, Bytes, Change, Database, Durability, WriteOptions};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What all threads of a benchmark share.
@@ -21,6 +21,8 @@ pub struct Shared<'a> {
     pub present: &'a KeySet,
     /// Ends the threads that only run alongside the others.
     pub finished: &'a AtomicBool,
+    /// Counts the operations of all threads while they run, if a series is wanted.
+    pub counter: Option<&'a AtomicU64>,
     /// The number of the benchmark in the run. It selects a different sequence of random numbers.
     pub stream: u64,
     pub deadline: Option<Instant>,
@@ -30,6 +32,8 @@ pub struct Shared<'a> {
 #[derive(Default)]
 pub struct Work {
     pub operations: u64,
+    /// The puts among the operations of a benchmark that looks up keys.
+    pub puts: u64,
     pub found: u64,
     pub bytes: u64,
     /// The CPU time of the thread, including the kernel's and that of the benchmark itself.
@@ -41,6 +45,7 @@ impl Work {
     /// Adds the results of another thread.
     pub fn merge(&mut self, other: &Work) {
         self.operations += other.operations;
+        self.puts += other.puts;
         self.found += other.found;
         self.bytes += other.bytes;
         self.cpu += other.cpu;
@@ -85,6 +90,7 @@ impl<'a> Worker<'a> {
             }
             UpdateRandom => self.each(num, Self::update),
             ReadRandom | ReadHot | ReadWhileWriting | ReadMissing => self.each(reads, Self::read),
+            ReadRandomWriteRandom => self.each(reads, Self::read_or_write),
             MultiReadRandom => self.read_many(reads, batch_size.unwrap_or(32)),
             Queue => self.queue(num),
             ReadSeq => self.read_all(reads),
@@ -126,6 +132,9 @@ impl<'a> Worker<'a> {
     pub(super) fn done(&mut self, started: Instant, operations: u64) {
         self.work.latencies.record(started.elapsed());
         self.work.operations += operations;
+        if let Some(counter) = self.shared.counter {
+            counter.fetch_add(operations, Relaxed);
+        }
     }
 
     /// Returns the key of the next write.
@@ -264,6 +273,15 @@ impl<'a> Worker<'a> {
         self.check(number, expected, value.as_ref())
     }
 
+    fn read_or_write(&mut self) -> Result<()> {
+        if self.random.u8(..100) < self.shared.settings.read_percent {
+            return self.read();
+        }
+        self.work.puts += 1;
+        let number = self.random.u64(..self.shared.keys.count());
+        self.put(number)
+    }
+
     fn read_missing(&mut self) -> Result<()> {
         let number = self.random.u64(..self.shared.keys.count());
         self.shared.keys.write_missing(number, &mut self.key);
@@ -324,7 +342,7 @@ impl<'a> Worker<'a> {
             None if expected && !self.shared.database.capabilities().lossy => {
                 return Err(Error::Lost { benchmark: benchmark.name(), number });
             }
-            Some(_) if !expected && benchmark != Benchmark::ReadWhileWriting => {
+            Some(_) if !expected && !benchmark.reads_next_to_writes() => {
                 return Err(Error::Surplus { benchmark: benchmark.name(), number });
             }
             Some(value) => {

@@ -8,6 +8,7 @@ use siltstone_bench::place::Place;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn tiny(benchmarks: &[Benchmark]) -> Settings {
     Settings {
@@ -131,4 +132,40 @@ fn synced_writes_are_synced() {
     let report = reports(&settings).unwrap().remove(0);
     assert_eq!(serde_json::to_value(&report).unwrap()["durability"], "synced");
     assert!(report.stats.io.total().syncs > 0);
+}
+
+#[test]
+fn a_mix_has_its_share_of_reads() {
+    let mixed = |read_percent| {
+        let settings = Settings {
+            read_percent,
+            ..tiny(&[Benchmark::FillUniqueRandom, Benchmark::ReadRandomWriteRandom])
+        };
+        reports(&settings).unwrap().remove(1)
+    };
+    let report = mixed(90);
+    let share = report.lookups as f64 / report.operations as f64;
+    assert!((share - 0.9).abs() < 0.05 && report.found == Some(report.lookups), "{share}");
+    assert!(report.costs.write_amplification.is_some() && report.settled_ops_per_s.is_some());
+    let puts = mixed(0);
+    assert_eq!((puts.lookups, puts.found, puts.costs.reads_per_get), (0, None, None));
+}
+
+#[test]
+fn a_series_has_all_operations_of_the_threads() {
+    let interval = Some(Duration::from_millis(1));
+    let benchmarks = [Benchmark::FillUniqueRandom, Benchmark::ReadRandom];
+    for report in reports(&Settings { series: interval, threads: 2, ..tiny(&benchmarks) }).unwrap() {
+        let mut from = 0.0;
+        let of_interval = report.series.iter().map(|sample| {
+            let seconds = sample.seconds - from;
+            from = sample.seconds;
+            sample.ops_per_s * seconds
+        });
+        let operations: f64 = of_interval.sum();
+        let share = operations / report.operations as f64;
+        assert!((share - 1.0).abs() < 0.05, "{}: {share}", report.benchmark);
+        assert!(serde_json::to_value(&report).unwrap()["series"][0]["ram_bytes"].is_number());
+    }
+    assert!(reports(&Settings { series: Some(Duration::ZERO), ..tiny(&benchmarks) }).is_err());
 }

@@ -11,6 +11,7 @@ use siltstone_bench::place::Place;
 const EXAMPLES: &str = "
   siltstone bench db --num 1000000 --key-size 20 --value-size 44 --fixed
   siltstone bench db --benchmarks fillrandom,compact,readrandom --value-size 1000 --json
+  siltstone bench db --benchmarks fillrandom,readrandomwriterandom --threads 16 --series 1s
   siltstone bench db --db DIR --benchmarks fillrandom,abort
   siltstone bench db --db DIR --use-existing-db --benchmarks readrandom --threads 16";
 
@@ -67,6 +68,10 @@ fn text(report: &Report, histogram: bool, statistics: bool) -> String {
     }
     if report.operations > 0 {
         text += &format!("{:15}{}\n", "", report.remarks());
+    }
+    if !report.series.is_empty() {
+        text += &format!("{}\n", db::SERIES_HEADER);
+        report.series.iter().for_each(|sample| text += &format!("{}\n", sample.line()));
     }
     if histogram && report.latencies.count() > 0 {
         text += &report.latencies.describe();

@@ -44,6 +44,8 @@ pub struct Opening {
     /// Whether the open segments of logs have to be a small part of the records, if the store has segments: they are in
     /// the page cache.
     pub small_segments: bool,
+    /// Whether a store without a cache of its own gets a cache of records of `cache_bytes`, if it supports that.
+    pub record_cache: bool,
 }
 
 /// A record of a batch.
@@ -164,6 +166,7 @@ pub fn list() -> String {
         ordered: false,
         disk: None,
         small_segments: false,
+        record_cache: false,
     };
     let line = |kind: &Kind| format!("{:>16}  {}: {}\n", kind.name, kind.title, (kind.options)(&opening));
     KINDS.iter().map(line).collect()

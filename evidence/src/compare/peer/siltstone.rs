@@ -44,11 +44,21 @@ pub const FLASHKEY: Kind = Kind {
     name: "flashkey",
     title: "Siltstone, FlashKey",
     has_direct: true,
-    open: |opening| open(builder(opening).engine(flashkey(opening))),
+    open: |opening| {
+        let builder = builder(opening).engine(flashkey(opening));
+        open(match opening.record_cache {
+            true => builder.memory_budget(budget_with_cache(opening)),
+            false => builder,
+        })
+    },
     options: |opening| {
         let FlashKeySettings { space, segment_bytes, ordered, .. } = flashkey(opening);
         let ordered = if ordered { ", ordered" } else { "" };
-        options(opening, &format!(", flashkey, space {space:.3}, segments of {segment_bytes} B{ordered}"))
+        let more = format!(", flashkey, space {space:.3}, segments of {segment_bytes} B{ordered}");
+        match opening.record_cache {
+            true => described(opening, &format!("memory budget {} B", budget_with_cache(opening)), &more),
+            false => options(opening, &more),
+        }
     },
 };
 
@@ -59,7 +69,7 @@ pub const FLASHSTORE: Kind = Kind {
     title: "Siltstone, FlashStore",
     has_direct: true,
     open: |opening| {
-        let builder = builder(opening).memory_budget(flashstore_budget(opening));
+        let builder = builder(opening).memory_budget(budget_with_cache(opening));
         let builder = match &opening.disk {
             Some((disk, share)) => builder.engine(flashstore(opening, disk, *share)),
             None => {
@@ -72,7 +82,7 @@ pub const FLASHSTORE: Kind = Kind {
         open(builder.fixed(opening.key_size, opening.value_size))
     },
     options: |opening| {
-        let cache = format!("memory budget {} B", flashstore_budget(opening));
+        let cache = format!("memory budget {} B", budget_with_cache(opening));
         described(opening, &cache, if opening.disk.is_some() { ", flashstore" } else { ", flashkey" })
     },
 };
@@ -80,8 +90,8 @@ pub const FLASHSTORE: Kind = Kind {
 /// The memory of the index and of what a database takes besides its cache, in bytes per key.
 const BESIDES_CACHE_BYTES: u64 = 16;
 
-/// Returns the memory budget of `flashstore`: the cache that the others have, in addition to its index.
-fn flashstore_budget(opening: &Opening) -> u64 {
+/// Returns the memory budget with which a store has the cache that the others have, in addition to its index.
+fn budget_with_cache(opening: &Opening) -> u64 {
     opening.cache_bytes + BESIDES_CACHE_BYTES * opening.keys
 }
 

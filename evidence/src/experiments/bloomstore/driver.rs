@@ -27,7 +27,8 @@ pub(super) struct Engine {
 /// What a trace has cost.
 pub(super) struct Costs {
     pub lookups: u64,
-    pub found: u64,
+    /// The lookups of chunks that were inserted before and are not there.
+    pub lost: u64,
     pub lookup_time: Duration,
     pub lookup_reads: u64,
     pub inserts: u64,
@@ -91,31 +92,42 @@ fn value_of(operation: &Operation) -> Vec<u8> {
     value
 }
 
-/// Sends a trace of as many new chunks.
+/// Sends a trace of as many new chunks, with all of its inserts, and with about as many of its lookups, at equal
+/// distances.
 ///
 /// # Errors
-/// A wrong value. A chunk that is missing is not one: stores may drop their oldest records.
+/// A wrong value, or one of a chunk that was not inserted. A chunk that is missing is not one: stores may drop their
+/// oldest records.
 pub(super) fn send(
     conditions: &Conditions,
     (trace, keys): (Synthetic, u64),
+    lookups_max: u64,
     peer: &mut dyn Peer,
 ) -> Result<Costs> {
     let scale = keys as f64 / trace.keys(1.0) as f64;
-    let (mut lookups, mut found, mut inserts) = (0, 0, 0);
+    // Without lookups the distance is longer than the trace.
+    let distance = trace.lookups(scale).checked_div(lookups_max).map_or(u64::MAX, |distance| distance.max(1));
+    let (mut asked, mut lookups, mut lost, mut inserts) = (0, 0, 0, 0);
     let (mut lookup_time, mut insert_time) = (Duration::ZERO, Duration::ZERO);
     let mut key = Vec::new();
     let before = peer.io();
-    for operation in trace.open(scale, conditions.seed)? {
+    let mut operations = trace.open(scale, conditions.seed)?.peekable();
+    while let Some(operation) = operations.next().transpose()? {
         conditions.check()?;
-        let operation = operation?;
         operation.write_key(&mut key);
         if operation.kind == Kind::Get {
+            asked += 1;
+            if asked % distance != 0 {
+                continue;
+            }
+            // A chunk that is inserted next is new.
+            let is_new = matches!(operations.peek(), Some(Ok(next)) if next.kind != Kind::Get);
             let begun = Instant::now();
             let value = peer.lookup(&key)?;
             lookup_time += begun.elapsed();
             lookups += 1;
-            found += u64::from(value.is_some());
-            if value.is_some_and(|value| value != value_of(&operation)) {
+            lost += u64::from(!is_new && value.is_none());
+            if value.is_some_and(|value| is_new || value != value_of(&operation)) {
                 let wrong = siltstone_bench::Error::WrongValue { benchmark: trace.name(), number: lookups };
                 return Err(wrong.into());
             }
@@ -130,5 +142,5 @@ pub(super) fn send(
     let io = peer.io() - before;
     let (lookup_reads, written_bytes) = (io.of(Purpose::Get).reads, io.total().write_bytes);
     let settled = Settled::of(peer)?;
-    Ok(Costs { lookups, found, lookup_time, lookup_reads, inserts, insert_time, written_bytes, settled })
+    Ok(Costs { lookups, lost, lookup_time, lookup_reads, inserts, insert_time, written_bytes, settled })
 }

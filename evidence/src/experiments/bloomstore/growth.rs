@@ -38,7 +38,7 @@ const AT_THE_END: Quantity<BytesPerKey> = Quantity::lower("memory at the end, wi
 
 /// Growth in each case.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "bloomstore-growth", cost_s: 30, counts: true, rates: true, run };
+    Experiment { name: "bloomstore-growth", cost_s: 30, direct: false, counts: true, rates: true, run };
 
 /// Returns a key of 20 bytes: 64 of its bits are a permutation of the numbers.
 fn key_of(number: u64, seed: u64) -> [u8; 20] {

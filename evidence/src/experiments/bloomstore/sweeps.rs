@@ -12,17 +12,24 @@ use crate::synthetic::Synthetic;
 use siltstone::{EngineKind, RamAccount};
 use siltstone_model::BloomStoreLayout;
 
-/// The keys at scale 1: where memory is read, and where lookups are counted and timed.
-const KEYS_OF_MEMORY: u64 = 300_000;
-const KEYS_OF_LOOKUPS: u64 = 100_000;
+/// The keys at scale 1. Where only memory is read, no lookups are sent: all keys of the traces `linux` and `vx`.
+const KEYS_OF_MEMORY: [u64; 2] = [2_427_697, 5_628_873];
+const KEYS_OF_CHAINS: u64 = 100_000;
+const KEYS_OF_PREFILTER: u64 = 600_000;
+/// About as many lookups of a trace are sent, at scale 1.
+const LOOKUPS: u64 = 200_000;
+/// From as many keys on, memory is compared: with fewer, the LogStores, which have a least size, are a larger part of
+/// it, and chains are shorter than the paper's.
+const KEYS_MIN: u64 = 2_000_000;
 
 /// The lengths of chains: the paper's, and some around them (Figure 6).
 const CHAIN_LENGTHS: [u32; 6] = [16, 32, 64, 96, 128, 192];
 const CHAIN_LENGTHS_OF_PAPER: [u32; 3] = [64, 96, 128];
 const FILTER_BITS: [u32; 4] = [8, 12, 16, 20];
-const PREFILTER_BITS: [u32; 5] = [0, 2, 4, 6, 8];
-/// Without a prefilter, with the paper's, and with it instead of most filters of chains.
-const MEMORY_CASES: [(u32, u32); 3] = [(0, 8), (4, 8), (4, 1)];
+const PREFILTER_BITS: [u32; 4] = [0, 2, 4, 6];
+/// The bits of a prefilter per key in Tables II and III: 495 KB for 2.4 million keys, and 2,880 KB for 5.6 million. The
+/// setting has whole bits.
+const PREFILTER_BITS_OF_PAPER: [u32; 2] = [2, 4];
 /// A write buffer of the paper is a page of this many bytes, for as many records of 64 bytes (IV-B).
 const PAGE_BYTES: f64 = 4096.0;
 const PAGE_RECORDS: f64 = 64.0;
@@ -35,25 +42,44 @@ const INDEXES: Quantity<BytesPerKey> = Quantity::lower("memory, all but buffers"
 
 /// Figure 6: the memory by the length of chains.
 pub static RAM: Experiment =
-    Experiment { name: "bloomstore-ram", cost_s: 25, counts: true, rates: false, run: ram };
+    Experiment { name: "bloomstore-ram", cost_s: 70, direct: false, counts: true, rates: false, run: ram };
 
 /// The lengths of chains by the bits of filters.
-pub static CHAINS: Experiment =
-    Experiment { name: "bloomstore-chains", cost_s: 35, counts: true, rates: true, run: chains };
+pub static CHAINS: Experiment = Experiment {
+    name: "bloomstore-chains",
+    cost_s: 35,
+    direct: false,
+    counts: true,
+    rates: true,
+    run: chains,
+};
 
 /// Tables II and III: the memory by items.
-pub static BY_ITEMS: Experiment =
-    Experiment { name: "bloomstore-memory", cost_s: 15, counts: true, rates: false, run: by_items };
+pub static BY_ITEMS: Experiment = Experiment {
+    name: "bloomstore-memory",
+    cost_s: 60,
+    direct: false,
+    counts: true,
+    rates: false,
+    run: by_items,
+};
 
 /// Figures 7 and 8: lookups by the bits of the prefilter.
-pub static PREFILTER: Experiment =
-    Experiment { name: "bloomstore-prefilter", cost_s: 40, counts: true, rates: true, run: prefilter };
+pub static PREFILTER: Experiment = Experiment {
+    name: "bloomstore-prefilter",
+    cost_s: 130,
+    direct: false,
+    counts: true,
+    rates: true,
+    run: prefilter,
+};
 
 /// The engine with some values of its settings.
 struct Case {
     preset: Preset,
     trace: Synthetic,
     keys: u64,
+    lookups_max: u64,
     values: Vec<(&'static str, u32)>,
 }
 
@@ -64,7 +90,7 @@ impl Case {
         let settings: Vec<_> = values.chain([("expected_keys", self.keys.to_string())]).collect();
         let of = (self.trace, self.keys);
         let mut engine = Engine::create(conditions, self.preset, of, EngineKind::BloomStore, &settings)?;
-        let costs = send(conditions, of, &mut engine)?;
+        let costs = send(conditions, of, self.lookups_max, &mut engine)?;
         let ram = engine.ram();
         drop(engine);
         conditions.place.clear()?;
@@ -85,8 +111,7 @@ impl Case {
             let place = match name {
                 "chain_length" => &mut layout.chain_length,
                 "filter_bits" => &mut layout.filter_bits,
-                "prefilter_bits" => &mut layout.prefilter_bits,
-                _ => &mut layout.buffered_filters,
+                _ => &mut layout.prefilter_bits,
             };
             *place = value.into();
         }
@@ -95,28 +120,29 @@ impl Case {
 }
 
 fn ram(conditions: &Conditions, points: &mut Points) -> Result<()> {
-    let keys = conditions.number(KEYS_OF_MEMORY);
+    let keys = conditions.number(KEYS_OF_MEMORY[0]).min(KEYS_OF_MEMORY[0]);
     for preset in Preset::ALL {
         for length in CHAIN_LENGTHS {
             let values = vec![("chain_length", length)];
-            let case = Case { preset, trace: Synthetic::Linux, keys, values };
+            let case = Case { preset, trace: Synthetic::Linux, keys, lookups_max: 0, values };
             let (costs, ram) = case.send(conditions)?;
             let paper = Quoted::text(PAGE_BYTES / (PAGE_RECORDS * f64::from(length)));
             let bytes = costs.settled.part_of_memory(bytes_of(&ram, &[]), costs.inserts);
             let point = INDEXES.at(preset.name(), length.into()).paper(paper).model(case.model()?);
-            points.add("bloomstore/figure-6", point.is(bytes));
+            points.add("bloomstore/figure-6", point.from_keys(keys, KEYS_MIN).is(bytes));
         }
     }
     Ok(())
 }
 
 fn chains(conditions: &Conditions, points: &mut Points) -> Result<()> {
-    let keys = conditions.number(KEYS_OF_LOOKUPS);
+    let (keys, lookups_max) = (conditions.number(KEYS_OF_CHAINS), conditions.number(LOOKUPS));
     for trace in [Synthetic::Linux, Synthetic::Vx] {
         for length in CHAIN_LENGTHS_OF_PAPER {
             for bits in FILTER_BITS {
                 let values = vec![("filter_bits", bits), ("chain_length", length)];
-                let (costs, _) = Case { preset: Preset::Default, trace, keys, values }.send(conditions)?;
+                let case = Case { preset: Preset::Default, trace, keys, lookups_max, values };
+                let (costs, _) = case.send(conditions)?;
                 let series = format!("{}, chain_length {length}", trace.name());
                 add_lookups("bloomstore/section-iv-b-chains", &series, bits.into(), &costs, points);
             }
@@ -126,38 +152,40 @@ fn chains(conditions: &Conditions, points: &mut Points) -> Result<()> {
 }
 
 fn by_items(conditions: &Conditions, points: &mut Points) -> Result<()> {
-    let keys = conditions.number(KEYS_OF_MEMORY);
     let tables = [
         ("bloomstore/table-ii", Synthetic::Linux, TABLE_II),
         ("bloomstore/table-iii", Synthetic::Vx, TABLE_III),
     ];
-    for (item, trace, table) in tables {
-        for (prefilter_bits, buffered_filters) in MEMORY_CASES {
-            let values = vec![("prefilter_bits", prefilter_bits), ("buffered_filters", buffered_filters)];
-            let case = Case { preset: Preset::Default, trace, keys, values };
+    for (((item, trace, table), keys_of_paper), bits) in
+        tables.into_iter().zip(KEYS_OF_MEMORY).zip(PREFILTER_BITS_OF_PAPER)
+    {
+        let keys = conditions.number(keys_of_paper).min(keys_of_paper);
+        for (prefilter_bits, row) in [0, bits].into_iter().zip(table) {
+            let values = vec![("prefilter_bits", prefilter_bits)];
+            let case = Case { preset: Preset::Default, trace, keys, lookups_max: 0, values };
             let (costs, ram) = case.send(conditions)?;
-            let per_key = |kilobytes: f64| kilobytes * 1024.0 / trace.keys(1.0) as f64;
-            let paper = table[usize::from(prefilter_bits > 0)].map(per_key);
-            let series = format!("prefilter_bits {prefilter_bits}, buffered_filters {buffered_filters}");
+            let paper = row.map(|kilobytes| kilobytes * 1024.0 / keys_of_paper as f64);
+            let series = format!("prefilter_bits {prefilter_bits}");
             for ((quantity, items), paper) in ITEMS.iter().zip(paper) {
                 let bytes = costs.settled.part_of_memory(bytes_of(&ram, items), costs.inserts);
-                points.add(item, quantity.of(&series).paper(Quoted::text(paper)).is(bytes));
+                let point = quantity.of(&series).paper(Quoted::text(paper)).unjudged("a part of the sum");
+                points.add(item, point.is(bytes));
             }
             let bytes = costs.settled.part_of_memory(bytes_of(&ram, &[]), costs.inserts);
             let point = INDEXES.of(&series).paper(Quoted::text(paper.iter().sum())).model(case.model()?);
-            points.add(item, point.is(bytes));
+            points.add(item, point.from_keys(keys, KEYS_MIN).is(bytes));
         }
     }
     Ok(())
 }
 
 fn prefilter(conditions: &Conditions, points: &mut Points) -> Result<()> {
-    let keys = conditions.number(KEYS_OF_LOOKUPS);
+    let (keys, lookups_max) = (conditions.number(KEYS_OF_PREFILTER), conditions.number(LOOKUPS));
     for (item, trace) in [("bloomstore/figure-7", Synthetic::Linux), ("bloomstore/figure-8", Synthetic::Vx)] {
         for preset in Preset::ALL {
             for bits in PREFILTER_BITS {
                 let values = vec![("prefilter_bits", bits)];
-                let (costs, _) = Case { preset, trace, keys, values }.send(conditions)?;
+                let (costs, _) = Case { preset, trace, keys, lookups_max, values }.send(conditions)?;
                 add_lookups(item, preset.name(), bits.into(), &costs, points);
             }
         }

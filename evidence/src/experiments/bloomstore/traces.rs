@@ -17,7 +17,7 @@ const OPERATIONS: Quantity<Keys> = Quantity::equal("lookups and inserts of the w
 
 /// The statistics of the traces.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "bloomstore-traces", cost_s: 2, counts: true, rates: false, run };
+    Experiment { name: "bloomstore-traces", cost_s: 2, direct: false, counts: true, rates: false, run };
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     for (trace, ratio, operations) in

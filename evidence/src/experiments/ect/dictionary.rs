@@ -24,7 +24,7 @@ const FASTER: Quantity<Times> = Quantity::higher("time of a build from scratch b
 
 /// Dictionaries of large and of small items.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "ect-dictionary", cost_s: 120, counts: false, rates: true, run };
+    Experiment { name: "ect-dictionary", cost_s: 120, direct: false, counts: false, rates: true, run };
 
 /// The length of items, and what the paper has of one core.
 struct Items {

@@ -24,7 +24,7 @@ const LOOKUP: Quantity<Microseconds> = Quantity::lower("time of a lookup");
 
 /// The trie by its settings.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "ect-index", cost_s: 120, counts: true, rates: true, run };
+    Experiment { name: "ect-index", cost_s: 120, direct: false, counts: true, rates: true, run };
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let sample = Sample::new(conditions.number(KEYS), conditions.seed);

@@ -42,7 +42,7 @@ const LEAST: Quantity<PerPut> = Quantity::equal("appends, least");
 
 /// Cleaning by rules, skews and spaces.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashkey-cleaning", cost_s: 250, counts: true, rates: false, run };
+    Experiment { name: "flashkey-cleaning", cost_s: 250, direct: false, counts: true, rates: false, run };
 
 /// One combination.
 struct Case {

@@ -17,7 +17,7 @@ const KEYS: Quantity<Keys> = Quantity::equal("keys on a drive of 4 TB");
 
 /// The example of VI-C.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashkey-formulas", cost_s: 1, counts: true, rates: false, run };
+    Experiment { name: "flashkey-formulas", cost_s: 1, direct: false, counts: true, rates: false, run };
 
 fn run(_: &Conditions, points: &mut Points) -> Result<()> {
     let flashkey = FlashKey::paper(4e9, 20.0, 800.0, 0.18);

@@ -14,7 +14,7 @@ const SPACE: f64 = 1.25;
 
 /// Reads per get and per miss by the bits of a hash.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashkey-index", cost_s: 15, counts: true, rates: false, run };
+    Experiment { name: "flashkey-index", cost_s: 15, direct: false, counts: true, rates: false, run };
 
 /// The bits of a hash: few, and those of both presets.
 const HASH_BITS: [Option<&str>; 2] = [None, Some("28")];

@@ -17,7 +17,7 @@ const SPACE_OF_KEYS: Quantity<Share> = Quantity::lower("space of the keys in ord
 
 /// The space of the keys in order.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashkey-ordered-keys", cost_s: 10, counts: true, rates: false, run };
+    Experiment { name: "flashkey-ordered-keys", cost_s: 10, direct: false, counts: true, rates: false, run };
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     for preset in Preset::ALL {

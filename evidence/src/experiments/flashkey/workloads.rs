@@ -21,7 +21,7 @@ const SPACE: f64 = 1.7;
 
 /// The workloads of Table II.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashkey-workloads", cost_s: 80, counts: true, rates: true, run };
+    Experiment { name: "flashkey-workloads", cost_s: 80, direct: false, counts: true, rates: true, run };
 
 /// The values of Table VI of a workload.
 #[derive(Clone, Copy)]

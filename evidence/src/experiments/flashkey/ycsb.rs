@@ -22,7 +22,7 @@ const WORKLOADS: [Workload; 6] =
 
 /// The workloads of YCSB.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashkey-ycsb", cost_s: 50, counts: false, rates: true, run };
+    Experiment { name: "flashkey-ycsb", cost_s: 50, direct: false, counts: false, rates: true, run };
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     for preset in Preset::ALL {

@@ -19,7 +19,7 @@ const RECORDS: Quantity<Keys> = Quantity::higher("records in 4 GiB of index");
 
 /// The example of 4.4.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashstore-formulas", cost_s: 1, counts: true, rates: false, run };
+    Experiment { name: "flashstore-formulas", cost_s: 1, direct: false, counts: true, rates: false, run };
 
 fn run(_: &Conditions, points: &mut Points) -> Result<()> {
     let paper = FlashStore::paper(RECORD_BYTES, 160e9).index_items_max(RAM_BYTES);

@@ -29,7 +29,7 @@ const DISK_WRITES: Quantity<PerPut> = Quantity::lower("records written to the di
 
 /// Recycling over a disk, and a cache.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashstore-recycling", cost_s: 40, counts: true, rates: false, run };
+    Experiment { name: "flashstore-recycling", cost_s: 40, direct: false, counts: true, rates: false, run };
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     for gets_per_put in GETS_PER_PUT {

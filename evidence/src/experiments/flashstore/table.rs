@@ -17,7 +17,7 @@ const RELOCATIONS: Quantity<PerPut> = Quantity::lower("keys relocated");
 
 /// The paper's table and the engine's.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashstore-table", cost_s: 10, counts: true, rates: false, run };
+    Experiment { name: "flashstore-table", cost_s: 10, direct: false, counts: true, rates: false, run };
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let sample = Sample::new(conditions.number(KEYS), conditions.seed);

@@ -42,11 +42,17 @@ const READS_PER_HIT: Quantity<PerGet> = Quantity::lower("reads of a key that exi
 
 /// The traces with all records on flash.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "flashstore-traces", cost_s: 60, counts: true, rates: true, run };
+    Experiment { name: "flashstore-traces", cost_s: 60, direct: false, counts: true, rates: true, run };
 
 /// The traces with less flash over a disk.
-pub static SHARES_EXPERIMENT: Experiment =
-    Experiment { name: "flashstore-shares", cost_s: 120, counts: true, rates: true, run: run_shares };
+pub static SHARES_EXPERIMENT: Experiment = Experiment {
+    name: "flashstore-shares",
+    cost_s: 120,
+    direct: false,
+    counts: true,
+    rates: true,
+    run: run_shares,
+};
 
 /// A trace, and what the paper has of it with all records on flash.
 struct OfPaper {

@@ -27,7 +27,7 @@ const TIME: Quantity<Seconds> = Quantity::lower("time of the optimizer");
 
 /// The numbers of the text.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "msls-numbers", cost_s: 5, counts: true, rates: true, run };
+    Experiment { name: "msls-numbers", cost_s: 5, direct: false, counts: true, rates: true, run };
 
 fn run(_: &Conditions, points: &mut Points) -> Result<()> {
     primitives(points)?;

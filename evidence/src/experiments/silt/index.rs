@@ -16,7 +16,7 @@ const LOOKUPS: Quantity<KeysPerSecond> = Quantity::higher("lookups");
 
 /// The index structures of SILT.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "silt-index", cost_s: 10, counts: false, rates: true, run };
+    Experiment { name: "silt-index", cost_s: 10, direct: false, counts: false, rates: true, run };
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let sample = Sample::new(conditions.number(KEYS), conditions.seed);

@@ -3,9 +3,11 @@
 //! - [`trade_off`] has Figure 8, and the example of section 5.
 //! - [`index`] has Table 5.
 //! - [`memory`] has the memory of section 6.1.
-//! - [`stores`] has Table 7.
+//! - [`mixes`] has the rates of section 6.1, and Figure 9.
+//! - [`stores`] has single kinds of stores: Tables 2, 6 and 7, Figure 11.
 
 pub mod index;
 pub mod memory;
+pub mod mixes;
 pub mod stores;
 pub mod trade_off;

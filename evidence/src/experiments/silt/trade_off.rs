@@ -18,7 +18,7 @@ const LIFETIME: Quantity<Years> = Quantity::equal("lifetime of the flash");
 
 /// Figure 8 and the example.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "silt-trade-off", cost_s: 1, counts: true, rates: false, run };
+    Experiment { name: "silt-trade-off", cost_s: 1, direct: false, counts: true, rates: false, run };
 
 fn run(_: &Conditions, points: &mut Points) -> Result<()> {
     let mut add = |point| points.add(ITEM, point);
