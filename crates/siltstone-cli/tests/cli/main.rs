@@ -1,6 +1,7 @@
 //! `siltstone` as a process: what it prints, on which stream, with which exit code, and which files it leaves.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::print_stderr, reason = "tests of floods print their figures")]
 
 mod commands;
 mod dedup;

@@ -37,7 +37,7 @@ fn cost_of(server: &Process, what: &str, act: impl Fn(&mut Client)) -> Vec<Clien
     clients.iter_mut().for_each(act);
     let after = server.resident_bytes();
     let each = after.saturating_sub(before) / clients.len() as u64;
-    writeln!(std::io::stderr(), "{what}: {} connections, {each} bytes each", clients.len()).unwrap();
+    eprintln!("{what}: {} connections, {each} bytes each", clients.len());
     let most = clients.len() as u64 * CONNECTION_BYTES_MAX + SLACK_BYTES;
     assert!(after < before + most, "{what}: {before} bytes before, {after} with {} clients", clients.len());
     clients
@@ -136,7 +136,7 @@ fn a_client_that_asks_for_200_gb_and_reads_none_costs_little() {
         ("GETEX", "*2\r\n$5\r\nGETEX\r\n$5\r\nlarge\r\n"),
     ] {
         let (bytes, mut client) = cost_of_unread(&server, request.repeat(200_000).as_bytes());
-        writeln!(std::io::stderr(), "{what}: 200 GB that nobody reads: {bytes} bytes").unwrap();
+        eprintln!("{what}: 200 GB that nobody reads: {bytes} bytes");
         assert!(bytes < UNREAD_BYTES_MAX, "{what}: {bytes}");
         // A slow reader gets its replies.
         let mut start = [0; 10 + (1 << 20)];
