@@ -1,6 +1,6 @@
 //! Metrics over HTTP, in the text format of Prometheus: counters of the server, and the statistics of each database.
 //!
-//! One thread serves one request at a time, because a scraper asks every few seconds. A client that is slow is given up.
+//! One thread serves one request at a time, because a scraper asks every few seconds. A slow client is given up.
 
 use crate::command::Context;
 use crate::store::DATABASES;
