@@ -1,7 +1,7 @@
 //! `siltstone bench serve`: the server next to a real Redis, with Redis's own load generator.
 //!
-//! Each round starts every server on an empty directory, loads it, reads it and ends it, in turn, so that all sides have
-//! the same minutes of the machine. The figures are medians of the rounds; what counts is the ratio to Redis.
+//! Each round starts every server on an empty directory, loads it, reads it and ends it, in turn, so that all sides
+//! have the same minutes of the machine. The figures are medians of the rounds; what counts is the ratio to Redis.
 
 use super::Session;
 use crate::outcome::{Outcome, Result, help, wrong_usage};
