@@ -32,9 +32,8 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// Put exported records, lines of JSON, rows of CSV, TSV or Parquet, or lines that are keys
 ///
-/// Creates the database if it does not exist. Replaces the values of existing keys, unless --skip-existing is given. In a
-/// database of `siltstone serve data` all values become strings.
-/// Detects the format, and gzip and zstd. Lines of JSON have the form {"key":"k","value":"v"}; key_hex, key_base64,
+/// Creates the database if it does not exist. Replaces the values of existing keys, unless --skip-existing is given.
+/// In a database of `siltstone serve data` all values become strings. Detects the format, and gzip and zstd. Lines of JSON have the form {"key":"k","value":"v"}; key_hex, key_base64,
 /// value_hex and value_base64 are for other bytes. The field or column expires_at_ms is an expiry time, in milliseconds
 /// since 1970. Text is UTF-8, or any bytes without a mark of another encoding.
 ///

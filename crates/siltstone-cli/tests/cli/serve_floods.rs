@@ -1,7 +1,9 @@
-//! `siltstone serve data` under floods: what clients claim, begin, ask for and never read costs the server little memory.
+//! `siltstone serve data` under floods: what clients claim, begin, ask for and never read costs little memory.
 //!
-//! `SILTSTONE_CONNECTIONS` is the number of connections (200): 9,500 need `ulimit -n 20000`. The figures are printed with
-//! `--nocapture`.
+//! `SILTSTONE_CONNECTIONS` is the number of connections (200): 9,500 need `ulimit -n 20000`. The figures are printed
+//! with `--nocapture`.
+
+#![expect(clippy::print_stdout, reason = "the figures of a run at full size")]
 
 use crate::server_process::{Client, Process};
 use std::io::{ErrorKind, Read, Write};
@@ -85,7 +87,7 @@ fn a_claimed_length_costs_nothing() {
 }
 
 #[test]
-fn requests_are_answered_that_arrive_a_byte_at_a_time() {
+fn requests_that_arrive_a_byte_at_a_time_get_their_replies() {
     let (_directory, server) = server();
     let mut client = server.client();
     for byte in b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n".repeat(50) {
@@ -112,7 +114,7 @@ fn cost_of_unread(server: &Process, requests: &[u8]) -> (u64, Client) {
     let before = server.resident_bytes();
     let client = server.client();
     pour(&client.socket, requests);
-    // Another client is answered meanwhile.
+    // Another client gets its replies meanwhile.
     let mut other = server.client();
     let mut most = 0;
     for _ in 0..200 {
@@ -136,7 +138,7 @@ fn a_client_that_asks_for_200_gb_and_reads_none_costs_little() {
         ("GETEX", "*2\r\n$5\r\nGETEX\r\n$5\r\nlarge\r\n"),
     ] {
         let (bytes, mut client) = cost_of_unread(&server, request.repeat(200_000).as_bytes());
-        println!("{what}: 200 GB that nobody reads: {bytes} bytes");
+        println!("{what}: 200 GB that are not read: {bytes} bytes");
         assert!(bytes < UNREAD_BYTES_MAX, "{what}: {bytes}");
         // A slow reader gets its replies.
         let mut start = [0; 10 + (1 << 20)];

@@ -103,7 +103,7 @@ impl Lookup {
                     places[first + number] = found.map(|Entry { value_type, value, expires_at_ms }| {
                         hits += 1;
                         let start = values.len();
-                        // Nobody is shown more: it ends in an error below.
+                        // With more, the lookup ends in an error below.
                         if start <= REPLY_BYTES_MAX {
                             values.extend_from_slice(value);
                         }
