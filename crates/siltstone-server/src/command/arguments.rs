@@ -1,7 +1,7 @@
 //! Numbers and options of the words of a command.
 
 use super::extended::Extended;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::protocol::number;
 use std::ops::Range;
 
@@ -23,6 +23,15 @@ pub fn cursor(word: &[u8]) -> Result<u64, Failure> {
 }
 
 const NOT_A_CURSOR: Failure = Failure::new("ERR invalid cursor");
+
+/// Checks the timeout of a command that would wait.
+pub fn check_timeout(word: &[u8]) -> Outcome {
+    match integer(word) {
+        Ok(0..) => Ok(()),
+        Ok(_) => Err(Failure::new("ERR timeout is negative")),
+        Err(_) => Err(Failure::new("ERR timeout is not an integer or out of range")),
+    }
+}
 
 /// Returns whether a word is this option, whatever its case.
 pub fn is(word: &[u8], option: &str) -> bool {

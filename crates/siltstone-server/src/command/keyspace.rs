@@ -1,9 +1,8 @@
 //! Commands that may read the whole store, or load one. A helper thread executes them; only their connection waits.
 
-use super::arguments::{cursor, integer, is};
+use super::arguments::{check_timeout, cursor, integer, is};
 use super::call::{Context, SlowCall};
 use super::pattern;
-use super::session::check_timeout;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 use crate::store::{DATABASES, Store, ValueType};

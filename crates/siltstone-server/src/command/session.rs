@@ -1,6 +1,6 @@
 //! Commands about the connection, and about the server.
 
-use super::arguments::{integer, is};
+use super::arguments::{check_timeout, integer, is};
 use super::call::SessionCall;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version};
@@ -156,15 +156,6 @@ pub(super) fn check_name(name: &[u8]) -> Outcome {
     match name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         true => Ok(()),
         false => Err(Failure::new("ERR Client names cannot contain spaces, newlines or special characters.")),
-    }
-}
-
-/// Checks the timeout of a command that would wait.
-pub(super) fn check_timeout(word: &[u8]) -> Outcome {
-    match integer(word) {
-        Ok(0..) => Ok(()),
-        Ok(_) => Err(Failure::new("ERR timeout is negative")),
-        Err(_) => Err(Failure::new("ERR timeout is not an integer or out of range")),
     }
 }
 

@@ -108,7 +108,7 @@ impl Lookup {
                     places[first + number] = found.map(|Entry { value_type, value, expires_at_ms, mark }| {
                         hits += 1;
                         let start = values.len();
-                        // No more is shown: it ends in an error below.
+                        // With more, the lookup ends in an error below.
                         if start <= REPLY_BYTES_MAX {
                             values.extend_from_slice(value);
                         }

@@ -4,8 +4,8 @@
     compare.py [--commands 20000] [--seed 1] [--engine silt]
 
 The keys are few, so commands meet values of any type, with and without a time of expiry. The replies must have the same
-bytes, but for what Redis leaves open: the order of fields, of keys, and the milliseconds that have passed. A difference is
-printed with the commands before it that have one of its keys.
+bytes, but for what Redis leaves open: the order of fields, of keys, and the milliseconds that have passed. A difference
+is printed with the commands before it that have one of its keys.
 """
 
 import argparse
