@@ -15,7 +15,8 @@ const SAMPLED: &str = "most of the lookups: some, at equal distances, are sent";
 pub(super) static ITEMS: [Item; 12] = [
     item("bloomstore/table-i", "Table I", "the traces", FORMULA, Run::Model(&traces::EXPERIMENT))
         .lacking("the traces themselves, which are not public: a generator has their statistics"),
-    item("bloomstore/section-iv-b-memory", "Section IV-B", "memory of the other stores", COUNTED, COMPARE),
+    item("bloomstore/section-iv-b-memory", "Section IV-B", "memory of the other stores", COUNTED, COMPARE)
+        .because("BufferHash has place for a tenth more keys, since its partitions do not have equally many"),
     item(
         "bloomstore/figure-6",
         "Figure 6",

@@ -83,7 +83,7 @@ pub(super) static ITEMS: [Item; 13] = [
         OTHER_DRIVE,
         Run::Measured(&silt::stores::EXPERIMENT),
     )
-    .lacking("all kinds in one database: each is measured where it has the keys"),
+    .lacking("all kinds in one database; LogStores on the drive: the page cache has the log"),
     item(
         "silt/table-5",
         "Table 5",
@@ -105,5 +105,5 @@ pub(super) static ITEMS: [Item; 13] = [
         OTHER_DRIVE,
         Run::Measured(&silt::stores::EXPERIMENT),
     )
-    .lacking("misses of HashStores: missing keys are looked up in SortedStores too; LogStores on the drive"),
+    .lacking("misses of HashStores, which SortedStores see too; LogStores on the drive: the page cache has the log"),
 ];

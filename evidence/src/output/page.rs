@@ -95,7 +95,7 @@ fn head(text: &mut String, outcomes: &[Outcome], run: &Run) {
     text.push_str(
         "\nCounts are of a run without background threads, and the same in each run. Memory and space are read when no \
          background\nwork is left. Rates are medians of three runs, with their range; those of gets that the page \
-         cache serves are of the code and\nthe processors, not of the drive.\n\n",
+         cache serves are of the\ncode and the processors, not of the drive.\n\n",
     );
 }
 
