@@ -15,6 +15,7 @@
 //! present during the whole scan. Keys of equal positions are never divided between two pages.
 
 use super::Record;
+use bytes::Bytes;
 use std::ops::RangeInclusive;
 
 /// How much one page of a scan holds.
@@ -70,7 +71,11 @@ impl PageBuilder {
             self.page.next = self.last_position.checked_add(1);
             return false;
         }
-        let record = record();
+        let mut record = record();
+        if self.limit.keys_only {
+            // An engine that has copied the value need not think of it.
+            record.value = Bytes::new();
+        }
         self.last_position = position;
         self.bytes += record.key.len() + record.value.len();
         self.page.records.push(record);
@@ -108,7 +113,6 @@ pub(crate) fn by_partition(
 mod tests {
     use super::*;
     use crate::batch::NEVER;
-    use bytes::Bytes;
 
     fn pushed(builder: &mut PageBuilder, position: u64) -> bool {
         let key = Bytes::copy_from_slice(&position.to_le_bytes());
