@@ -24,7 +24,7 @@ const DURATION: Duration = Duration::from_secs(4);
 const SERIES_DURATION: Duration = Duration::from_secs(15);
 /// The intervals of the series at scale 1.
 const INTERVALS: u32 = 30;
-/// The paper's limits of conversions and of merges, in bytes per second.
+/// The paper's limits of conversions and of merges, 10,000 and 20,000 entries of 1,000 bytes per second, in bytes.
 const LIMITS: [(&str, u64); 2] = [("convert_bytes_per_s", 10_000_000), ("merge_bytes_per_s", 20_000_000)];
 
 const PUTS: Quantity<OperationsPerSecond> = Quantity::higher("puts");
