@@ -19,6 +19,7 @@ const SUBCOMMANDS: &[(&str, Subcommands)] = &[
     ),
     ("command", &[("count", 2), ("docs", -2), ("getkeys", -4), ("info", -2), ("list", -2)]),
     ("config", &[("get", -3), ("resetstat", 2), ("set", -4)]),
+    ("function", &[("flush", -2)]),
     ("object", &[("encoding", 3), ("freq", 3), ("idletime", 3), ("refcount", 3)]),
     ("siltstone", &[("reload", 2)]),
 ];

@@ -59,6 +59,7 @@ pub const COMMANDS: &[Command] = commands! {
     "expiretime" 2 ONE FAST "generic" Read(read::expiretime) "Returns when a key expires, in seconds since 1970.";
     "flushall" -1 NONE FLUSH "server" Slow(keyspace::flushall) "Removes all keys of all databases.";
     "flushdb" -1 NONE FLUSH "server" Slow(keyspace::flushdb) "Removes all keys of the database.";
+    "function" -2 NONE FLUSH "scripting" Session(session::function) "FLUSH removes all functions: there are none.";
     "get" 2 ONE FAST "string" Read(read::get) "Returns the value of a key.";
     "getbit" 3 ONE FAST "bitmap" Read(bits::getbit) "Returns a bit.";
     "getdel" 2 ONE WRITE "string" Update(strings::getdel) "Returns the value of a key, and deletes it.";
