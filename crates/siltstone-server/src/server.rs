@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+/// The number of threads for commands that may take long, such as KEYS.
+const SLOW_THREADS: usize = 2;
+
 /// The most threads of a kind.
 const THREADS_MAX: usize = 256;
 
@@ -29,7 +32,7 @@ pub struct ServerSettings {
     pub metrics: Option<SocketAddr>,
     /// The number of threads that execute commands, 1 to 256.
     pub workers: usize,
-    /// The number of threads for commands that may take long, 1 to 256.
+    /// The number of threads for what may wait for the device, 1 to 256.
     pub helpers: usize,
     /// The password that connections need, if any.
     pub password: Option<String>,
@@ -49,7 +52,8 @@ pub struct Server {
     context: Arc<Context>,
     acceptor: StopAcceptor,
     workers: Vec<Arc<Mailbox>>,
-    helpers: Arc<Helpers>,
+    /// Those for what may wait for the device, and those for commands that may take long.
+    helpers: [Arc<Helpers>; 2],
     threads: Vec<JoinHandle<io::Result<()>>>,
     helper_threads: Vec<JoinHandle<()>>,
     metrics: Option<(SocketAddr, StopMetrics)>,
@@ -125,11 +129,14 @@ impl Server {
         helpers: usize,
     ) -> Result<Server, ServerError> {
         let failed = ServerError::of_system;
-        let (helpers, helper_threads) =
-            Helpers::start(context.clone(), helpers).map_err(failed("cannot start a thread"))?;
+        let start =
+            |threads| Helpers::start(context.clone(), threads).map_err(failed("cannot start a thread"));
+        let (helpers, mut helper_threads) = start(helpers)?;
+        let (slow_helpers, slow_threads) = start(SLOW_THREADS)?;
+        helper_threads.extend(slow_threads);
         let (mut workers, mut threads) = (Vec::new(), Vec::new());
         for number in 0..context.workers {
-            let (worker, mailbox) = Worker::new(context.clone(), helpers.clone())
+            let (worker, mailbox) = Worker::new(context.clone(), helpers.clone(), slow_helpers.clone())
                 .map_err(failed("cannot make a queue of events"))?;
             let thread = thread::Builder::new().name(format!("worker {number}"));
             threads.push(thread.spawn(move || worker.run()).map_err(failed("cannot start a thread"))?);
@@ -139,6 +146,7 @@ impl Server {
             .map_err(failed("cannot make a queue of events"))?;
         let thread = thread::Builder::new().name("acceptor".to_owned());
         threads.push(thread.spawn(move || acceptor.run()).map_err(failed("cannot start a thread"))?);
+        let helpers = [helpers, slow_helpers];
         Ok(Server { context, acceptor: stop, workers, helpers, threads, helper_threads, metrics: None })
     }
 
@@ -173,7 +181,7 @@ impl Server {
     pub fn stop(mut self) -> Result<(), ServerError> {
         self.acceptor.stop();
         self.metrics.iter().for_each(|(_, stop)| stop.stop());
-        self.helpers.cancel();
+        self.helpers.iter().for_each(|helpers| helpers.cancel());
         self.workers.iter().for_each(|worker| worker.send(Message::Stop));
         let mut outcome = Ok(());
         for thread in std::mem::take(&mut self.threads) {
@@ -181,7 +189,7 @@ impl Server {
             outcome = outcome.and(ended.map_err(ServerError::of_system("a worker failed")));
         }
         // After the workers, which may have given them more until then.
-        self.helpers.stop();
+        self.helpers.iter().for_each(|helpers| helpers.stop());
         for thread in std::mem::take(&mut self.helper_threads) {
             // A panic of a helper thread has lost a reply, and nothing else.
             let _ = thread.join();
@@ -210,6 +218,6 @@ impl Drop for Server {
         self.acceptor.stop();
         self.metrics.iter().for_each(|(_, stop)| stop.stop());
         self.workers.iter().for_each(|worker| worker.send(Message::Stop));
-        self.helpers.stop();
+        self.helpers.iter().for_each(|helpers| helpers.stop());
     }
 }

@@ -66,7 +66,7 @@ pub struct DataArgs {
     /// Threads that execute commands [default: one per processor, at most 8]
     #[arg(long, value_parser = parse_whole::<usize>)]
     workers: Option<usize>,
-    /// Threads for commands that may wait for the device, and for those that may take long, such as KEYS
+    /// Threads for what may wait for the device
     #[arg(long, default_value_t = 4, value_parser = parse_whole::<usize>)]
     helpers: usize,
     /// Threads for background work of all databases

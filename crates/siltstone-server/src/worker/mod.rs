@@ -64,7 +64,10 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 pub struct Worker {
     poll: Poll,
     mailbox: Arc<Mailbox>,
+    /// Threads for what may wait for the device.
     helpers: Arc<Helpers>,
+    /// Threads for commands that may take long, which must not keep the others waiting.
+    slow_helpers: Arc<Helpers>,
     context: Arc<Context>,
     connections: Slab<Connection>,
     /// The connections that may have work.
@@ -84,13 +87,18 @@ pub struct Worker {
 
 impl Worker {
     /// Makes a worker that gets its connections from the mailbox.
-    pub fn new(context: Arc<Context>, helpers: Arc<Helpers>) -> io::Result<(Worker, Arc<Mailbox>)> {
+    pub fn new(
+        context: Arc<Context>,
+        helpers: Arc<Helpers>,
+        slow_helpers: Arc<Helpers>,
+    ) -> io::Result<(Worker, Arc<Mailbox>)> {
         let poll = Poll::new()?;
         let mailbox = Arc::new(Mailbox::new(mio::Waker::new(poll.registry(), MAILBOX)?));
         let worker = Worker {
             poll,
             mailbox: mailbox.clone(),
             helpers,
+            slow_helpers,
             context,
             connections: Slab::new(),
             queue: VecDeque::new(),
@@ -373,7 +381,9 @@ impl Worker {
         let Some(connection) = connection.filter(|connection| connection.client.id == client) else { return };
         connection.note_replies(requests, reply.len());
         if let Some(changed) = changed {
-            connection.client = *changed;
+            // The server may have begun to stop meanwhile.
+            let is_closing = connection.client.is_closing || changed.is_closing;
+            connection.client = Client { is_closing, ..*changed };
         }
         self.answer(number, client, reply);
     }
@@ -386,7 +396,7 @@ impl Worker {
         if let Ok(command) = asked.command {
             connection.is_waiting = true;
             let client = &connection.client;
-            self.helpers.add(Job::Slow(SlowJob {
+            self.slow_helpers.add(Job::Slow(SlowJob {
                 command,
                 words,
                 database: client.database,

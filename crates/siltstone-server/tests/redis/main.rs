@@ -9,3 +9,4 @@ mod metrics;
 mod reading;
 mod recorded;
 mod served;
+mod slow;
