@@ -55,6 +55,12 @@ pub fn parse_bytes(text: &str) -> Result<f64, String> {
         .map_err(|_| format!("{text:?} is not a number of bytes; use one such as 4096, 64kB, 2GB or 512MiB"))
 }
 
+/// Parses a share in percent: a whole number up to 100.
+pub fn parse_percent(text: &str) -> Result<u8, String> {
+    let percent = parse_whole::<u8>(text).ok().filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| format!("expected a whole number from 0 to 100, not {text}"))
+}
+
 /// Parses a whole number of things or bytes, like [`parse_bytes`], within the range of the type.
 pub fn parse_whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     // Digits alone are parsed exactly, however large.

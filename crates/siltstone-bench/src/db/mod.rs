@@ -20,7 +20,7 @@ pub use series::{HEADER as SERIES_HEADER, Sample};
 
 use crate::keys::ValueKind;
 use crate::named::{self, by_name};
-use crate::quantity::{parse_byte_rate, parse_time, parse_whole};
+use crate::quantity::{parse_byte_rate, parse_percent, parse_time, parse_whole};
 use crate::tuning::Tuning;
 use crate::{Error, Result};
 use clap::Parser;
@@ -100,8 +100,7 @@ pub struct Settings {
     #[serde(skip)]
     pub benchmark_write_rate_limit: Option<f64>,
     /// Share of reads in readrandomwriterandom, in percent
-    #[arg(long = "readwritepercent", value_name = "PERCENT", default_value_t = 90,
-          value_parser = clap::value_parser!(u8).range(..=100))]
+    #[arg(long = "readwritepercent", value_name = "PERCENT", default_value_t = 90, value_parser = parse_percent)]
     #[serde(skip)]
     pub read_percent: u8,
     /// Report operations, memory and the device in each interval of this length, such as 1s
