@@ -11,8 +11,8 @@ use std::time::Duration;
 /// The memory of a connection, in bytes.
 const CONNECTION_BYTES_MAX: u64 = 4 << 10;
 
-/// The memory that a server may take besides, for its own work: each arena of the allocator keeps what it had. Four times
-/// the buffers of a busy connection in each of some ten threads are about 16 MB; those of 200 are 47 MB.
+/// The memory that a server may take besides, for its own work: each arena of the allocator keeps what it had. With busy
+/// connections it is about 16 MB; the buffers of 200 of them have 47 MB.
 const SLACK_BYTES: u64 = 24 << 20;
 
 /// The length of a value that the buffers of a busy connection have.
@@ -34,8 +34,8 @@ fn server() -> (tempfile::TempDir, Process) {
 
 /// Opens connections, lets each do something, and checks what they cost.
 fn cost_of(server: &Process, what: &str, act: impl Fn(&mut Client)) -> Vec<Client> {
-    // The first ones make the threads and buffers of the server, and its allocator keeps what they had. One after another:
-    // with all at once it would also keep what a connection must not keep.
+    // The first ones make the threads and buffers of the server, and its allocator keeps what they had. One after
+    // another: with all at once it would also keep what a connection must not keep.
     (0..connections()).for_each(|_| act(&mut server.client()));
     let before = server.resident_bytes();
     let mut clients: Vec<Client> = (0..connections()).map(|_| server.client()).collect();
