@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The memory of a connection, in bytes.
 const CONNECTION_BYTES_MAX: u64 = 4 << 10;
 
-/// The memory that a server may take besides, for its own work: each arena of the allocator keeps what it had. With busy
+/// The memory that a server may take besides, for its own work: arenas of the allocator keep what they had. With busy
 /// connections it is about 16 MB; the buffers of 200 of them have 47 MB.
 const SLACK_BYTES: u64 = 24 << 20;
 
