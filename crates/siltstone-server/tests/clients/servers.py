@@ -17,7 +17,7 @@ PATIENCE_S = 60
 @contextlib.contextmanager
 def siltstone(engine, *options):
     """Runs `siltstone serve data` in a new directory, and yields its port."""
-    program = os.environ["SILTSTONE"]
+    program = os.environ["SERVED_PROGRAM"]
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "serve", "data", folder, "--redis", "127.0.0.1:0", "--json", *ENGINES[engine], *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
