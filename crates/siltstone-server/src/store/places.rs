@@ -53,12 +53,19 @@ impl Places {
     ///
     /// # Errors
     /// Those of opening a database or a dictionary; [`siltstone::Error::Setting`] for a number that is too large or
-    /// stated twice.
+    /// stated twice, and for a directory that is a database.
     pub fn open(settings: PlacesSettings) -> siltstone::Result<Places> {
         let refuse = |problem: String| siltstone::Error::Setting { name: "mount", problem };
         if !(1..=DATABASES).contains(&settings.databases) {
             let problem = format!("{} is not 1 to {DATABASES}", settings.databases);
             return Err(siltstone::Error::Setting { name: "databases", problem });
+        }
+        if let Some(directory) = settings.directory.as_ref().filter(|path| path.join(MANIFEST_NAME).exists())
+        {
+            let path = directory.display();
+            let problem =
+                format!("{path} is a database, and not a directory of databases; mount it: 0={path}");
+            return Err(siltstone::Error::Setting { name: "directory", problem });
         }
         for (at, Mount { number, .. }) in settings.mounts.iter().enumerate() {
             if *number >= DATABASES {
@@ -115,8 +122,8 @@ impl Places {
     /// removed in the background.
     ///
     /// # Errors
-    /// Those of closing and of opening a database; [`siltstone::Error::ReadOnly`] for a dictionary. After an error the
-    /// database may be closed.
+    /// Those of closing, renaming and opening a database; [`siltstone::Error::ReadOnly`] for a dictionary. If it cannot
+    /// be renamed, the old database is served as before.
     pub fn flush(&self, number: usize) -> siltstone::Result<()> {
         let Some(store) = self.get(number) else { return Ok(()) };
         if store.about().is_read_only {
@@ -126,12 +133,13 @@ impl Places {
         let Some(path) = self.path(number) else { return Ok(()) };
         let form = ValueForm::of_database(&path)?;
         store.close()?;
-        let removed = set_aside(&path)?;
-        if form == ValueForm::Typed {
+        let removed = set_aside(&path);
+        if removed.is_ok() && form == ValueForm::Typed {
             ValueForm::declare_typed(&path)?;
         }
+        // Also where the old database is still there: it is served as before.
         self.set(number, (self.settings.open)(&path, form)?);
-        if let Some(removed) = removed {
+        if let Some(removed) = removed? {
             remove_in_background(removed);
         }
         Ok(())
@@ -184,6 +192,11 @@ impl Places {
             return Ok(Some(store));
         }
         let Some(path) = self.path(number) else { return Ok(None) };
+        let is_missing = !path.is_file() && !path.join(MANIFEST_NAME).exists();
+        if is_missing && self.mount(number).is_some() {
+            // A mistake in its name must not make an empty database.
+            return Err(siltstone::Error::NotFound { path });
+        }
         let store: Arc<dyn Store> = if path.is_file() {
             Arc::new(DictionaryStore::new(self.open_dictionary(&path)?))
         } else {
@@ -232,10 +245,18 @@ fn set_aside(path: &Path) -> siltstone::Result<Option<PathBuf>> {
     // An earlier removal may still run.
     remove(&removed).map_err(failed("remove", &removed))?;
     match fs::rename(path, &removed) {
-        Ok(()) => Ok(Some(removed)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("rename", path)(error)),
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("rename", path)(error)),
     }
+    // Without it the old records could be back after a power loss.
+    let synced = path.parent().map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all());
+    if let Err(error) = synced {
+        // Nothing has changed after an error.
+        fs::rename(&removed, path).map_err(failed("rename", &removed))?;
+        return Err(failed("sync", path)(error));
+    }
+    Ok(Some(removed))
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Connections: pipelines, limits, passwords, and clients that behave badly.
 
 use crate::client::{Answer, Client, encode};
-use crate::served::{fill, serve, serve_with};
+use crate::served::{Served, fill, serve, serve_with};
 use siltstone::EngineKind;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -124,6 +124,47 @@ fn an_address_that_others_reach_needs_a_password() {
     settings.redis = Some("0.0.0.0:0".parse().unwrap());
     settings.unprotected = true;
     siltstone_server::Server::start(settings).unwrap().stop().unwrap();
+}
+
+#[test]
+fn a_mount_that_does_not_exist_is_refused_and_makes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let empty = directory.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    for path in [directory.path().join("missing.dict"), empty.clone()] {
+        let mut settings = crate::served::settings(directory.path());
+        settings.places.mounts = vec![siltstone_server::Mount { number: 3, path: path.clone() }];
+        let refused = siltstone_server::Server::start(settings).err().unwrap().to_string();
+        assert!(refused.contains("no database here"), "{refused}");
+    }
+    assert!(!directory.path().join("missing.dict").exists());
+    assert_eq!(std::fs::read_dir(&empty).unwrap().count(), 0);
+}
+
+#[test]
+fn a_database_in_place_of_a_directory_of_databases_is_refused() {
+    let Served { server, directory } = serve();
+    server.stop().unwrap();
+    let mut settings = crate::served::settings(directory.path());
+    settings.places.directory = Some(directory.path().join("databases/0"));
+    let refused = siltstone_server::Server::start(settings).err().unwrap().to_string();
+    assert!(refused.contains("mount it: 0="), "{refused}");
+    assert!(!directory.path().join("databases/0/0").exists());
+}
+
+#[test]
+fn a_database_that_cannot_be_flushed_is_served_as_before() {
+    let served = serve();
+    let mut client = served.client();
+    // In the place of the directory that is set aside.
+    let obstacle = served.directory.path().join("databases/0.removed");
+    std::fs::write(&obstacle, "a file").unwrap();
+    assert!(matches!(client.line("FLUSHDB"), Answer::Error(text) if text.contains("0.removed")));
+    assert_eq!(client.line("GET key:1"), Answer::bulk("value:1"));
+    std::fs::remove_file(&obstacle).unwrap();
+    assert_eq!(client.line("FLUSHDB"), Answer::ok());
+    assert_eq!(client.line("GET key:1"), Answer::Null);
+    assert_eq!(client.line("SET key:1 new"), Answer::ok());
 }
 
 #[test]
