@@ -7,6 +7,7 @@ use super::session::REDIS_VERSION;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 use crate::store::DATABASES;
+use siltstone::Durability;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -129,7 +130,7 @@ fn keyspace(context: &Context, lines: &mut Lines) {
 fn settings(context: &Context) -> Vec<(&'static str, String)> {
     let limits = &context.limits;
     vec![
-        ("appendfsync", "no".to_owned()),
+        ("appendfsync", if context.durability == Durability::Synced { "always" } else { "no" }.to_owned()),
         ("appendonly", "no".to_owned()),
         ("databases", DATABASES.to_string()),
         ("maxclients", limits.connections_max.to_string()),
