@@ -1,6 +1,7 @@
 //! `siltstone import`: puts the records of files.
 
 use crate::delete::delete_found;
+use crate::import_redis;
 use crate::interrupt::Interrupt;
 use crate::open::{Creation, Location, check_lengths};
 use crate::outcome::{Outcome, Result, complain, help};
@@ -24,6 +25,7 @@ const EXAMPLES: &str = "
   siltstone import --db DIR --format lines words.txt.gz
   siltstone import --db DIR --delimiter ';' --skip-bad 10 rows.csv
   siltstone import --db NEW --bulk all.export
+  siltstone import --db NEW/0 --redis localhost:6379
   siltstone export --db OLD | siltstone import --db NEW --fixed 32,44 --hashed-keys";
 
 /// The number of records or bytes at which a batch is written.
@@ -58,12 +60,21 @@ pub struct ImportArgs {
     /// few records. After an error or an interruption, nothing or only whole partitions are imported
     #[arg(long, conflicts_with_all = ["skip_existing", "delete"])]
     bulk: bool,
+    /// Copy the strings and hashes of a running Redis, with their expiry times: HOST:PORT, or a URL such as
+    /// redis://USER:PASSWORD@HOST:PORT/DATABASE. A new database has values with types, as `siltstone serve data` needs
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["skip_existing", "delete", "bulk", "inputs"])]
+    redis: Option<String>,
     #[command(flatten)]
     creation: Creation,
 }
 
 pub fn run(args: ImportArgs) -> Result {
     let interrupt = Interrupt::listen()?;
+    if let Some(address) = &args.redis {
+        let source = import_redis::Source::connect(address)?;
+        let database = args.location.open_or_create_typed("import", &args.creation)?;
+        return source.copy(&database, args.location.values()?, &interrupt);
+    }
     let wanted = if args.delete { Wanted::Keys } else { Wanted::Records };
     args.source.check(wanted, &interrupt)?;
     let values = args.location.values()?;

@@ -11,6 +11,7 @@ mod engines;
 mod export;
 mod get;
 mod import;
+mod import_redis;
 mod input;
 mod list;
 mod lookup;
@@ -74,6 +75,7 @@ enum Command {
     Model(model::ModelArgs),
     Dict(dict::DictArgs),
     Serve(serve::ServeArgs),
+    Follow(Box<serve::FollowArgs>),
     Bench(bench::BenchArgs),
     Engines(engines::EnginesArgs),
     Completions(shell::CompletionsArgs),
@@ -92,11 +94,42 @@ fn command() -> clap::Command {
         };
         command.mut_args(spelled).mut_subcommands(with_underscores)
     }
-    with_underscores(Cli::command())
+    with_underscores(with_servers(Cli::command(), &mut serve::with_environment))
+}
+
+/// Changes the commands that run a server of databases, whose settings come from several places.
+fn with_servers(
+    command: clap::Command,
+    change: &mut dyn FnMut(clap::Command) -> clap::Command,
+) -> clap::Command {
+    let command = command.mut_subcommand("serve", |serve| serve.mut_subcommand("data", &mut *change));
+    command.mut_subcommand("follow", change)
+}
+
+/// Returns the command line with what a file of settings has.
+fn command_with_file() -> anyhow::Result<clap::Command> {
+    let words: Vec<_> = std::env::args_os().skip(1).take(2).collect();
+    let is_server = words.first().is_some_and(|word| word == "follow") || words == ["serve", "data"];
+    let mut outcome = Ok(());
+    let mut with_file = |command: clap::Command| {
+        serve::with_file_of(command.clone(), std::env::args_os()).unwrap_or_else(|error| {
+            outcome = Err(error);
+            command
+        })
+    };
+    let command = match is_server {
+        true => with_servers(command(), &mut with_file),
+        false => command(),
+    };
+    outcome.map(|()| command)
 }
 
 fn main() -> ExitCode {
-    let cli: Cli = match outcome::parse(command()) {
+    let command_line = match command_with_file() {
+        Ok(command_line) => command_line,
+        Err(error) => return outcome::finish(Err(outcome::wrong_usage(format_args!("{error:#}")))),
+    };
+    let cli: Cli = match outcome::parse(command_line) {
         Ok(cli) => cli,
         Err(code) => return code,
     };
@@ -118,6 +151,7 @@ fn main() -> ExitCode {
         Command::Model(args) => model::run(args),
         Command::Dict(args) => dict::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Follow(args) => serve::follow(*args),
         Command::Bench(args) => bench::run(args),
         Command::Engines(args) => engines::run(&args),
         Command::Completions(args) => shell::completions(&args, command()),

@@ -6,10 +6,12 @@ use crate::values::Values;
 use clap::Args;
 use siltstone::key::{check_key, check_value};
 use siltstone::key::{check_key_length, check_value_length};
+use siltstone::names::MANIFEST_NAME;
 use siltstone::{Builder, Compression, Database, EngineKind, Error};
 use siltstone_bench::named::by_name;
 use siltstone_bench::tuning::{SettingArgs, parse_compression};
 use siltstone_command::database::open;
+use siltstone_server::ValueForm;
 use std::path::{Path, PathBuf};
 
 /// The database of a command.
@@ -158,6 +160,16 @@ impl Location {
     /// Opens the database that `command` writes to, or creates it.
     pub fn open_or_create(&self, command: &str, creation: &Creation) -> anyhow::Result<Database> {
         open(creation.apply(self.builder(place::single(&self.db, command)?)))
+    }
+
+    /// Like [`open_or_create`](Self::open_or_create), but the values of a new database have types, unless they have
+    /// fixed lengths.
+    pub fn open_or_create_typed(&self, command: &str, creation: &Creation) -> anyhow::Result<Database> {
+        let directory = place::single(&self.db, command)?;
+        if creation.fixed.is_none() && !directory.join(MANIFEST_NAME).exists() {
+            ValueForm::declare_typed(&directory)?;
+        }
+        self.open_or_create(command, creation)
     }
 }
 

@@ -65,6 +65,11 @@ impl Values {
         Ok(Record { value, ..record })
     }
 
+    /// Returns a value of this type as it is stored; `None` for one that the database cannot have.
+    pub fn encode(self, value_type: ValueType, value: &[u8]) -> Option<Bytes> {
+        self.0.encode(value_type, value)
+    }
+
     /// Returns a value that is put as it is stored: as a string.
     pub fn stored(self, value: Bytes) -> Bytes {
         match self.0 {

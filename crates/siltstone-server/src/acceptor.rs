@@ -121,6 +121,9 @@ impl Acceptor {
             since: SystemTime::now(),
             transaction: None,
             watched: Vec::new(),
+            cluster: self.context.cluster.clone(),
+            reads_others: false,
+            is_reader: self.context.follow.is_some(),
         };
         let worker = &self.workers[self.accepted as usize % self.workers.len()];
         worker.send(Message::Connected(Box::new(socket), Box::new(client)));

@@ -19,6 +19,8 @@ impl Failure {
     pub const READ_ONLY: Failure = Failure::new(
         "READONLY You can't write against a read only dictionary; build a new file, and reload it",
     );
+    /// The server follows another one.
+    pub const FOLLOWS: Failure = Failure::new("READONLY You can't write against a read only replica.");
     /// No password was given yet.
     pub const NO_AUTHENTICATION: Failure = Failure::new("NOAUTH Authentication required.");
 
@@ -70,6 +72,7 @@ impl From<siltstone::Error> for Failure {
     fn from(error: siltstone::Error) -> Failure {
         match error {
             siltstone::Error::ReadOnly => Failure::READ_ONLY,
+            error @ siltstone::Error::ChangesLost { .. } => Failure::from(format!("CHANGESLOST {error}")),
             error => Failure::from(format!("ERR {error}")),
         }
     }

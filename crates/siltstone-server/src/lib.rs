@@ -21,11 +21,15 @@
 //!     unprotected: false,
 //!     durability: Durability::Written,
 //!     limits: Limits::default(),
+//!     memory: None,
+//!     cluster: None,
+//!     follow: None,
 //!     places: PlacesSettings {
 //!         directory: None,
 //!         databases: 16,
 //!         mounts: vec![Mount { number: 0, path }],
-//!         open: Box::new(|path, form| Ok(Arc::new(DatabaseStore::new(Database::open(path)?, form)))),
+//!         are_shares_fixed: false,
+//!         open: Box::new(|path, form, _memory| Ok(Arc::new(DatabaseStore::new(Database::open(path)?, form)))),
 //!         dictionary: Dictionary::options(),
 //!         are_values_typed: true,
 //!     },
@@ -83,12 +87,12 @@ pub mod fuzzing {
     }
 }
 
-pub use command::{Fields, Limits};
+pub use command::{ClusterSettings, Fields, FollowStatus, Limits};
 pub use error::ServerError;
 pub use failure::Failure;
 pub use metrics::joined as joined_metrics;
 pub use server::{Server, ServerSettings};
 pub use store::{
-    Act, DATABASES, DatabaseStore, DictionaryStore, Entry, KeyCount, KeyPage, KeyState, MapStore, Mark,
-    Mount, NewValue, OpenStore, PlacesSettings, Show, Store, StoreInfo, ValueForm, ValueType,
+    Act, ChangePage, DATABASES, DatabaseStore, DictionaryStore, Entry, KeyCount, KeyPage, KeyState, MapStore,
+    Mark, Mount, NewValue, OpenStore, PlacesSettings, Show, Store, StoreInfo, ValueForm, ValueType,
 };

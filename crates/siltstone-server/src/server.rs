@@ -1,11 +1,11 @@
 //! A server: its threads and its sockets.
 
 use crate::acceptor::{Acceptor, Listener, StopAcceptor};
-use crate::command::{COMMANDS, Context, Counters, Limits, Watches};
+use crate::command::{COMMANDS, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Watches};
 use crate::error::ServerError;
 use crate::metrics::{MetricsServer, StopMetrics};
 use crate::protocol::Version;
-use crate::store::{Places, PlacesSettings};
+use crate::store::{Places, PlacesSettings, Store};
 use crate::worker::{Helpers, Mailbox, Message, Worker};
 use mio::net::TcpListener;
 use siltstone::Durability;
@@ -18,6 +18,9 @@ use std::time::Instant;
 
 /// The number of threads for commands that may take long, such as KEYS.
 const SLOW_THREADS: usize = 2;
+
+/// The part of the memory that the buffers of connections have: one of so many.
+const BUFFERS_PART: u64 = 8;
 
 /// The most threads of a kind.
 const THREADS_MAX: usize = 256;
@@ -42,6 +45,14 @@ pub struct ServerSettings {
     pub durability: Durability,
     /// The limits of connections.
     pub limits: Limits,
+    /// The memory of databases, dictionaries, and the buffers of connections together, if it is limited: the buffers
+    /// have an eighth of it.
+    pub memory: Option<u64>,
+    /// The cluster that the server is a node of, if any.
+    pub cluster: Option<ClusterSettings>,
+    /// The server that this one is to copy, if any: clients only read then. The program copies, by
+    /// [`Server::store`].
+    pub follow: Option<Arc<FollowStatus>>,
     /// The databases.
     pub places: PlacesSettings,
 }
@@ -91,10 +102,17 @@ impl Server {
             return Err(ServerError::Setting { name: "redis", problem });
         }
         let metrics = settings.metrics.map(bind).transpose()?;
+        let mut limits = settings.limits;
+        let buffers = settings.memory.map(|memory| memory / BUFFERS_PART);
+        limits.share_buffers(buffers);
+        let of_places = settings.memory.zip(buffers).map(|(all, buffers)| all - buffers);
         let context = Arc::new(Context {
             commands: COMMANDS,
-            places: Places::open(settings.places)?,
-            limits: settings.limits,
+            places: Places::open(settings.places, of_places)?,
+            limits,
+            memory: settings.memory,
+            follow: settings.follow,
+            cluster: settings.cluster.map(Cluster::open).transpose()?.map(Arc::new),
             password: settings.password,
             workers: settings.workers,
             redis: address_of(&listeners, Version::Resp2),
@@ -165,12 +183,21 @@ impl Server {
         self.metrics.as_ref().map(|(address, _)| *address)
     }
 
-    /// Opens the files of all dictionaries again. Requests that run keep the old ones. Returns their number.
+    /// Returns a database, which is created if it does not exist; `None` if the server has no such number.
     ///
     /// # Errors
-    /// Those of opening a dictionary. That one and the following ones are as they were.
+    /// Those of creating it.
+    pub fn store(&self, number: usize) -> Result<Option<Arc<dyn Store>>, ServerError> {
+        Ok(self.context.places.get_or_create(number)?)
+    }
+
+    /// Opens the files of all dictionaries again, and reads the map of the cluster. Requests that run keep the old ones.
+    /// Returns the number of dictionaries.
+    ///
+    /// # Errors
+    /// Those of the map, and of opening a dictionary. What has the error, and what follows it, is as it was.
     pub fn reload(&self) -> Result<usize, ServerError> {
-        Ok(self.context.places.reload()?)
+        Ok(self.context.reload()?)
     }
 
     /// Accepts no more connections and no more requests, sends the replies of those that were executed, and makes

@@ -1,19 +1,21 @@
 //! `siltstone serve data`: databases and dictionaries for the clients of Redis and of memcached.
 
+use super::follow::{Copying, Follower};
 use crate::interrupt::Interrupt;
 use crate::open::Creation;
 use crate::outcome::{Outcome, Result, help, wrong_usage};
 use crate::quantity::{parse_bytes, parse_time, parse_whole};
 use anyhow::{Context, anyhow};
 use clap::Args;
+use sd_notify::NotifyState;
 use serde_json::json;
-use siltstone::{Access, Builder, Database, Dictionary, Durability, Resources};
+use siltstone::{Access, Builder, Database, Dictionary, Durability, EngineKind, Resources};
 use siltstone_bench::named::by_name;
 use siltstone_bench::tuning::SettingArgs;
 use siltstone_command::outcome::complain;
 use siltstone_server::{
-    DATABASES, DatabaseStore, Limits, Mount, OpenStore, PlacesSettings, Server, ServerSettings, Store,
-    ValueForm,
+    ClusterSettings, DATABASES, DatabaseStore, Limits, Mount, OpenStore, PlacesSettings, Server,
+    ServerSettings, Store, ValueForm,
 };
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
@@ -26,6 +28,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "
   siltstone serve data /var/lib/siltstone
   siltstone serve data --mount 0=features.dict --redis 127.0.0.1:6380
+  siltstone serve data --config /etc/siltstone/siltstone.toml
   siltstone serve data /var/lib/siltstone --memcached 127.0.0.1:11211
   siltstone serve data cache --engine mica --memory 4GiB --databases 1 --redis 0.0.0.0:6379 --password-file secret";
 
@@ -39,12 +42,18 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// SIGHUP opens the files of dictionaries again: rename a new file over the old one first. docs/SERVER.md lists the
 /// commands.
-#[derive(Args)]
+///
+/// Each option can be set in the environment too, as SILTSTONE_SERVE_IDLE_MAX, and in a file of TOML, as idle_max. The
+/// command line overrides the environment, and the environment the file.
+#[derive(Args, Debug)]
 #[command(after_help = help(EXAMPLES))]
 pub struct DataArgs {
     /// Directory of the databases, which are created when they are first written to
-    #[arg(value_name = "DIR", required_unless_present = "mounts")]
+    #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
+    /// File of settings, in TOML: the options by their names
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// A database or a dictionary file at a number from 0 to 15 (repeatable)
     #[arg(long = "mount", value_name = "NUMBER=PATH", value_parser = parse_mount)]
     mounts: Vec<Mount>,
@@ -57,8 +66,14 @@ pub struct DataArgs {
     /// Address at which metrics are served over HTTP, in the text format of Prometheus
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
+    /// File with the slots of a cluster's nodes, a line HOST:PORT FIRST-LAST for each: keys of other nodes get MOVED
+    #[arg(long, value_name = "FILE")]
+    cluster: Option<PathBuf>,
+    /// This node's HOST:PORT in that file [default: the address of Redis's protocol]
+    #[arg(long, value_name = "HOST:PORT")]
+    cluster_node: Option<String>,
     /// File whose first line is the password that clients need
-    #[arg(long, value_name = "FILE", env = "SILTSTONE_PASSWORD_FILE")]
+    #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// Allow an address that other machines reach, without a password
     #[arg(long)]
@@ -72,10 +87,11 @@ pub struct DataArgs {
     /// Threads for background work of all databases
     #[arg(long, default_value_t = 2, value_parser = parse_whole::<usize>)]
     background_threads: usize,
-    /// The number of databases, 1 to 16. Each has an equal share of the memory
+    /// The number of databases, 1 to 16
     #[arg(long, default_value_t = DATABASES, value_parser = parse_whole::<usize>)]
     databases: usize,
-    /// Memory of all databases together
+    /// Memory of databases, dictionaries and buffers of connections together. The open databases have equal shares of it;
+    /// with mica, all --databases
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<f64>,
     /// What an acknowledged write survives: buffered nothing, written the end of the process, synced a power loss
@@ -111,6 +127,12 @@ fn parse_mount(text: &str) -> std::result::Result<Mount, String> {
 
 impl DataArgs {
     fn settings(&self) -> anyhow::Result<ServerSettings> {
+        if self.directory.is_none() && self.mounts.is_empty() {
+            return Err(wrong_usage("state the directory of the databases, or --mount"));
+        }
+        if self.cluster.is_none() && self.cluster_node.is_some() {
+            return Err(wrong_usage("--cluster-node is for a node of --cluster; state that file too"));
+        }
         let password = self.password_file.as_deref().map(read_password).transpose()?;
         let workers = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
         let dictionary = Dictionary::options().access(self.access);
@@ -128,10 +150,17 @@ impl DataArgs {
                 idle_max: self.idle_max,
                 ..Limits::default()
             },
+            memory: self.memory.map(|bytes| bytes as u64),
+            follow: None,
+            cluster: self.cluster.clone().map(|file| {
+                let address = || self.redis.unwrap_or(REDIS_ADDRESS).to_string();
+                ClusterSettings { file, node: self.cluster_node.clone().unwrap_or_else(address) }
+            }),
             places: PlacesSettings {
                 directory: self.directory.clone(),
                 databases: self.databases,
                 mounts: self.mounts.clone(),
+                are_shares_fixed: self.creation.engine == Some(EngineKind::Mica),
                 open: self.opener()?,
                 dictionary,
                 // A byte for the type would be one more than the fixed length.
@@ -140,16 +169,17 @@ impl DataArgs {
         })
     }
 
-    /// Returns what opens a database: all of them share threads and memory.
+    /// Returns what opens a database: all of them share threads.
     fn opener(&self) -> siltstone::Result<Box<OpenStore>> {
-        let mut resources = Resources::new(self.databases.max(1), self.background_threads)?;
-        if let Some(bytes) = self.memory {
-            resources = resources.memory_budget(bytes as u64);
-        }
+        // Mounts may be at numbers above those of the databases.
+        let resources = Resources::new(DATABASES, self.background_threads)?;
         let (creation, settings) = (self.creation.clone(), self.settings.clone());
         let (access, durability) = (self.access, self.durability);
-        Ok(Box::new(move |path: &Path, form: ValueForm| {
-            let builder: Builder = settings.apply(Database::builder(path)).access(access);
+        Ok(Box::new(move |path: &Path, form: ValueForm, memory: Option<u64>| {
+            let mut builder: Builder = settings.apply(Database::builder(path)).access(access);
+            if let Some(bytes) = memory {
+                builder = builder.memory_budget(bytes);
+            }
             // The server syncs itself, once for all connections that wait.
             let builder = builder.durability(durability.min(Durability::Written));
             let database = creation.apply(builder).resources(&resources).open()?;
@@ -171,8 +201,17 @@ fn read_password(path: &Path) -> anyhow::Result<String> {
 }
 
 pub fn run(args: &DataArgs) -> Result {
+    serve(args, None)
+}
+
+/// Serves until it is interrupted. With a source, the database 0 is a copy of it, and clients only read.
+pub fn serve(args: &DataArgs, source: Option<&str>) -> Result {
     let (interrupt, hangup) = Interrupt::listen_besides_hangup()?;
-    let server = Server::start(args.settings()?).map_err(|error| anyhow!(error))?;
+    let mut settings = args.settings()?;
+    let follower = source.map(|source| Follower::new(source, args.directory.as_deref())).transpose()?;
+    settings.follow = follower.as_ref().map(Follower::status);
+    let server = Server::start(settings).map_err(|error| anyhow!(error))?;
+    let copying = follower.map(|follower| follower.start(&server)).transpose()?;
     let mut out = stdout().lock();
     let addresses = [
         ("redis", server.redis_address()),
@@ -190,6 +229,8 @@ pub fn run(args: &DataArgs) -> Result {
         }
     }
     out.flush()?;
+    // A service manager waits for this, if there is one.
+    notify(NotifyState::Ready);
     while !interrupt.is_raised() {
         std::thread::park_timeout(LOOK_INTERVAL);
         if hangup.swap(false, Relaxed) {
@@ -200,6 +241,15 @@ pub fn run(args: &DataArgs) -> Result {
             }
         }
     }
+    notify(NotifyState::Stopping);
+    copying.into_iter().for_each(Copying::stop);
     server.stop().map_err(|error| anyhow!(error))?;
     Ok(Outcome::Done)
+}
+
+/// Informs systemd about the state, if it has started the process.
+fn notify(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        complain(format_args!("systemd is not informed: {error}"));
+    }
 }

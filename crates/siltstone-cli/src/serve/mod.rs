@@ -1,6 +1,8 @@
 //! `siltstone serve`: servers, one file for each protocol.
 
 mod data;
+mod follow;
+mod layers;
 mod mica;
 
 use crate::outcome::{Result, help};
@@ -23,6 +25,9 @@ enum What {
     Data(Box<data::DataArgs>),
     Mica(mica::MicaArgs),
 }
+
+pub use follow::{FollowArgs, run as follow};
+pub use layers::{with_environment, with_file_of};
 
 pub fn run(args: ServeArgs) -> Result {
     match args.what {

@@ -16,8 +16,14 @@ pub struct Process {
 
 impl Process {
     pub fn start(directory: &Path, options: &[&str]) -> Process {
+        Process::start_at("127.0.0.1:0", directory, &["serve", "data"], options)
+    }
+
+    /// Starts a command that serves a directory at an address.
+    pub fn start_at(address: &str, directory: &Path, command: &[&str], options: &[&str]) -> Process {
         let mut child = program()
-            .args(["serve", "data", directory.to_str().unwrap(), "--redis", "127.0.0.1:0", "--json"])
+            .args(command)
+            .args([directory.to_str().unwrap(), "--redis", address, "--json"])
             .args(options)
             .stdout(Stdio::piped())
             .spawn()
@@ -29,10 +35,7 @@ impl Process {
     }
 
     pub fn client(&self) -> Client {
-        let socket = TcpStream::connect(&self.address).unwrap();
-        socket.set_nodelay(true).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        Client { input: BufReader::new(socket.try_clone().unwrap()), socket }
+        Client::connect(&self.address).unwrap()
     }
 }
 
@@ -67,6 +70,13 @@ pub struct Client {
 }
 
 impl Client {
+    pub fn connect(address: &str) -> std::io::Result<Client> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(Duration::from_secs(60)))?;
+        Ok(Client { input: BufReader::new(socket.try_clone()?), socket })
+    }
+
     pub fn send(&mut self, requests: &[String]) -> std::io::Result<()> {
         let mut bytes = String::new();
         for request in requests {

@@ -3,6 +3,8 @@
 //! connection.
 
 use super::arguments::is;
+use super::cluster::Cluster;
+use super::follow::FollowStatus;
 use super::limits::{Counters, Limits};
 use super::read::ReadCall;
 use super::subcommands;
@@ -13,6 +15,7 @@ use crate::protocol::{Reply, Version};
 use crate::store::{Places, Store};
 use siltstone::Durability;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// A command of the server.
@@ -138,6 +141,14 @@ impl Command {
         }
     }
 
+    /// Returns whether these words may change a value.
+    pub fn may_write<'a>(&self, words: &mut dyn Iterator<Item = &'a [u8]>) -> bool {
+        match self.action {
+            Action::ReadIf(.., is_read) => !is_read(words),
+            _ => self.flags.contains(&"write"),
+        }
+    }
+
     /// Returns whether a client may use it before it has given the password.
     pub fn is_open(&self) -> bool {
         self.flags.contains(&"no_auth")
@@ -180,6 +191,12 @@ pub struct Context {
     pub commands: &'static [Command],
     /// The databases.
     pub places: Places,
+    /// The cluster that the server is a node of, if any.
+    pub cluster: Option<Arc<Cluster>>,
+    /// The server that this one copies, if any. Clients only read then.
+    pub follow: Option<Arc<FollowStatus>>,
+    /// The memory of databases, dictionaries and buffers together, if it is limited.
+    pub memory: Option<u64>,
     /// The limits.
     pub limits: Limits,
     /// The password that connections need, if any.
@@ -200,6 +217,23 @@ pub struct Context {
     pub started: Instant,
     /// A random number of this start.
     pub run: u64,
+}
+
+impl Context {
+    /// Returns how the server works together with others, in Redis's words.
+    pub fn mode(&self) -> &'static str {
+        if self.cluster.is_some() { "cluster" } else { "standalone" }
+    }
+
+    /// Reads the files that may have changed: the map of the cluster, and the dictionaries. Returns the number of
+    /// dictionaries.
+    ///
+    /// # Errors
+    /// Those of the map, and of opening a dictionary. What has the error, and what follows it, is as it was.
+    pub fn reload(&self) -> siltstone::Result<usize> {
+        self.cluster.iter().try_for_each(|cluster| cluster.reload())?;
+        self.places.reload()
+    }
 }
 
 /// A connection, as commands see it.
@@ -227,6 +261,12 @@ pub struct Client {
     pub transaction: Option<Box<Transaction>>,
     /// The keys that it watches.
     pub watched: Vec<Watched>,
+    /// The cluster that the server is a node of, if any.
+    pub cluster: Option<Arc<Cluster>>,
+    /// Whether it may read keys of other nodes of the cluster.
+    pub reads_others: bool,
+    /// Whether it only reads, because the server follows another one.
+    pub is_reader: bool,
 }
 
 /// The most bytes of the words that a connection may queue.

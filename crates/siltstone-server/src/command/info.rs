@@ -56,7 +56,7 @@ fn server(context: &Context, lines: &mut Lines) {
     let uptime_s = context.started.elapsed().as_secs();
     lines.add("redis_version", REDIS_VERSION);
     lines.add("siltstone_version", env!("CARGO_PKG_VERSION"));
-    lines.add("redis_mode", "standalone");
+    lines.add("redis_mode", context.mode());
     lines.add("os", std::env::consts::OS);
     lines.add("arch_bits", usize::BITS);
     lines.add("process_id", std::process::id());
@@ -74,10 +74,17 @@ fn clients(context: &Context, lines: &mut Lines) {
 }
 
 fn memory(context: &Context, lines: &mut Lines) {
-    let stores = (0..DATABASES).filter_map(|number| context.places.get(number));
-    let bytes: u64 = stores.map(|store| store.about().memory_bytes).sum();
+    let of_stores: u64 = context.places.opened().iter().map(|store| store.about().memory_bytes).sum();
+    let of_clients = context.counters.buffer_bytes.load(Relaxed);
+    let (bytes, limit) = (of_stores + of_clients, context.memory.unwrap_or(0));
+    let as_text = |bytes: u64| format!("{:.2}M", bytes as f64 / f64::from(1 << 20));
     lines.add("used_memory", bytes);
-    lines.add("used_memory_human", format_args!("{:.2}M", bytes as f64 / f64::from(1 << 20)));
+    lines.add("used_memory_human", as_text(bytes));
+    lines.add("used_memory_dataset", of_stores);
+    lines.add("mem_clients_normal", of_clients);
+    lines.add("maxmemory", limit);
+    lines.add("maxmemory_human", as_text(limit));
+    lines.add("maxmemory_policy", "noeviction");
     lines.add("mem_allocator", "system");
 }
 
@@ -100,6 +107,7 @@ fn stats(context: &Context, lines: &mut Lines) {
         ("total_net_input_bytes", &counters.input_bytes),
         ("total_net_output_bytes", &counters.output_bytes),
         ("rejected_connections", &counters.rejected_connections),
+        ("evicted_clients", &counters.evicted_connections),
         ("keyspace_hits", &counters.hits),
         ("keyspace_misses", &counters.misses),
         ("total_error_replies", &counters.errors),
@@ -108,13 +116,24 @@ fn stats(context: &Context, lines: &mut Lines) {
     }
 }
 
-fn replication(_: &Context, lines: &mut Lines) {
-    lines.add("role", "master");
+fn replication(context: &Context, lines: &mut Lines) {
+    if let Some(follow) = &context.follow {
+        lines.add("role", "slave");
+        lines.add("master_host", &follow.source.0);
+        lines.add("master_port", follow.source.1);
+        lines.add("master_link_status", if follow.is_connected() { "up" } else { "down" });
+        lines.add("master_sync_in_progress", u8::from(follow.lag_ms().is_none()));
+        lines.add("slave_read_only", 1);
+        lines.add("follow_copied_keys", follow.keys());
+        lines.add("follow_lag_ms", follow.lag_ms().map_or(-1, |lag_ms| lag_ms as i64));
+    } else {
+        lines.add("role", "master");
+    }
     lines.add("connected_slaves", 0);
 }
 
-fn cluster(_: &Context, lines: &mut Lines) {
-    lines.add("cluster_enabled", 0);
+fn cluster(context: &Context, lines: &mut Lines) {
+    lines.add("cluster_enabled", u8::from(context.cluster.is_some()));
 }
 
 fn keyspace(context: &Context, lines: &mut Lines) {
@@ -134,7 +153,7 @@ fn settings(context: &Context) -> Vec<(&'static str, String)> {
         ("appendonly", "no".to_owned()),
         ("databases", DATABASES.to_string()),
         ("maxclients", limits.connections_max.to_string()),
-        ("maxmemory", "0".to_owned()),
+        ("maxmemory", context.memory.unwrap_or(0).to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
         ("port", context.redis.map_or(0, |address| address.port()).to_string()),
         ("proto-max-bulk-len", limits.word_bytes_max.to_string()),

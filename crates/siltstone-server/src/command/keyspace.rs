@@ -95,15 +95,68 @@ fn keys_of_type(store: &dyn Store, keys: Vec<Vec<u8>>, wanted: &[u8]) -> Result<
     Ok(keys.into_iter().zip(are_wanted).filter(|(_, is_wanted)| *is_wanted).map(|(key, _)| key).collect())
 }
 
-/// SILTSTONE RELOAD opens the files of dictionaries again.
+/// The number of keys that SILTSTONE CHANGES returns at most.
+const CHANGES_MAX: usize = 100_000;
+
+/// SILTSTONE RELOAD opens the files of dictionaries again. SILTSTONE CHANGES returns the position of the change feed, or
+/// the keys since one, with the position after them. SILTSTONE RETAIN removes the keys of other nodes of the cluster.
 pub fn siltstone(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     match call.words {
+        [_, subcommand] if is(subcommand, "RETAIN") => {
+            reply.integer(retain(call)? as i64);
+            Ok(())
+        }
+        [_, subcommand, stated @ ..] if is(subcommand, "CHANGES") => {
+            let (since, keys_max) = match stated {
+                [] => (None, 0),
+                [since] => (Some(since), 1000),
+                [since, option, count] if is(option, "COUNT") => {
+                    let count = usize::try_from(integer(count)?).ok().filter(|count| *count > 0);
+                    (Some(since), count.ok_or(Failure::SYNTAX)?.min(CHANGES_MAX))
+                }
+                _ => return Err(Failure::SYNTAX),
+            };
+            let since = since.map(|since| String::from_utf8_lossy(since));
+            let store = call.store.ok_or(Failure::new("ERR the database does not exist yet"))?;
+            let page = store.changes(since.as_deref(), keys_max)?;
+            reply.array(2);
+            reply.bulk(page.next.as_bytes());
+            reply.array(page.keys.len());
+            page.keys.iter().for_each(|key| reply.bulk(key));
+            Ok(())
+        }
         [_, subcommand] if is(subcommand, "RELOAD") => {
-            reply.integer(call.context.places.reload()? as i64);
+            reply.integer(call.context.reload()? as i64);
             Ok(())
         }
         _ => Err(Failure::SYNTAX),
     }
+}
+
+/// Removes the keys of other nodes. Returns their number.
+fn retain(call: &SlowCall<'_>) -> Result<u64, Failure> {
+    let context = call.context;
+    let cluster = context.cluster.as_ref().ok_or(Failure::new("ERR this server is no node of a cluster"))?;
+    if context.follow.is_some() {
+        return Err(Failure::FOLLOWS);
+    }
+    let (mut position, mut removed) = (call.store.map(|_| 0), 0);
+    while let Some((from, store)) = position.zip(call.store) {
+        call.check_cancelled()?;
+        let page = store.keys(from, KEYS_PER_PAGE)?;
+        let mut others: Vec<&[u8]> = page.keys.iter().map(Vec::as_slice).collect();
+        others.retain(|key| !cluster.is_own(key));
+        context.watches.note(call.database, others.iter().copied());
+        let mut outcome = Ok(());
+        store.write(&others, &mut |states| {
+            outcome = states.iter_mut().try_for_each(|state| state.replace(None));
+        })?;
+        outcome?;
+        context.watches.note(call.database, others.iter().copied());
+        removed += others.len() as u64;
+        position = page.next;
+    }
+    Ok(removed)
 }
 
 fn check_flush(call: &SlowCall<'_>) -> Outcome {

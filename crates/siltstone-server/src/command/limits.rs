@@ -16,6 +16,8 @@ pub struct Limits {
     pub input_bytes_max: usize,
     /// The bytes of replies that a client has not taken, above which its requests wait.
     pub output_bytes_max: usize,
+    /// The bytes of the buffers of all connections, above which those with the most are closed; `None` for no limit.
+    pub buffer_bytes_max: Option<u64>,
     /// The largest reply of KEYS, in bytes.
     pub keys_bytes_max: usize,
     /// The time without a request after which a connection is closed; `None` for never.
@@ -30,9 +32,23 @@ impl Default for Limits {
             word_bytes_max: siltstone::VALUE_LENGTH_MAX,
             input_bytes_max: 1 << 20,
             output_bytes_max: 1 << 20,
+            buffer_bytes_max: None,
             keys_bytes_max: 64 << 20,
             idle_max: None,
         }
+    }
+}
+
+impl Limits {
+    /// Limits the bytes of the buffers of all connections.
+    pub fn share_buffers(&mut self, bytes: Option<u64>) {
+        let Some(bytes) = bytes else { return };
+        // Connections below their fair share are never closed, and may have half as much together.
+        let max = bytes / 3 * 2;
+        self.buffer_bytes_max = Some(max);
+        // One request must not fill the buffers of all.
+        let word_bytes_max = usize::try_from(max / 2).unwrap_or(usize::MAX);
+        self.word_bytes_max = self.word_bytes_max.min(word_bytes_max);
     }
 }
 
@@ -45,6 +61,10 @@ pub struct Counters {
     pub open_connections: AtomicU64,
     /// Connections that were refused because there were too many.
     pub rejected_connections: AtomicU64,
+    /// Connections that were closed because the buffers of all had too many bytes.
+    pub evicted_connections: AtomicU64,
+    /// The bytes of the buffers of all connections now.
+    pub buffer_bytes: AtomicU64,
     /// Commands that were executed.
     pub commands: AtomicU64,
     /// Replies that are errors.
@@ -65,11 +85,12 @@ impl Counters {
         counter.fetch_add(number, Relaxed);
     }
 
-    /// Sets all counters to 0, but that of the connections that are open.
+    /// Sets all counters to 0, but those of what is there now.
     pub fn reset(&self) {
         for counter in [
             &self.connections,
             &self.rejected_connections,
+            &self.evicted_connections,
             &self.commands,
             &self.errors,
             &self.hits,

@@ -25,6 +25,8 @@
 //! | `introspection` | COMMAND |
 //! | `info` | INFO and CONFIG |
 //! | `arguments` | numbers and options of the words |
+//! | `cluster` | Redis Cluster's protocol, with a map of slots from a file |
+//! | `follow` | what a server knows of the one that it copies |
 //! | `extended` | numbers with fractions, as INCRBYFLOAT adds them |
 //! | `pattern` | patterns of keys |
 //! | `memcached` | the commands of memcached |
@@ -32,7 +34,9 @@
 mod arguments;
 mod call;
 mod client;
+mod cluster;
 mod extended;
+mod follow;
 mod info;
 mod introspection;
 mod keyspace;
@@ -48,6 +52,8 @@ mod update;
 mod watches;
 
 pub use call::{Action, Client, Command, Context, Queued, SessionCall, SlowCall};
+pub use cluster::{Cluster, ClusterSettings};
+pub use follow::FollowStatus;
 pub use limits::{Counters, Limits};
 pub use read::ReadCall;
 pub use table::COMMANDS;

@@ -43,6 +43,9 @@ pub fn reset(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 
 pub fn select(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let number = integer(call.words[1])?;
+    if number != 0 && call.context.cluster.is_some() {
+        return Err(Failure::new("ERR SELECT is not allowed in cluster mode"));
+    }
     let number = usize::try_from(number).ok().filter(|number| call.context.places.has(*number));
     call.client.database = number.ok_or(Failure::new("ERR DB index is out of range"))?;
     reply.ok();
@@ -142,7 +145,8 @@ pub fn hello(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         reply.bulk(field.as_bytes());
         reply.integer(value);
     }
-    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+    let role = if call.context.follow.is_some() { "replica" } else { "master" };
+    for (field, value) in [("mode", call.context.mode()), ("role", role)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

@@ -17,11 +17,12 @@ const SUBCOMMANDS: &[(&str, Subcommands)] = &[
             ("setname", 3),
         ],
     ),
+    ("cluster", &[("info", 2), ("keyslot", 3), ("myid", 2), ("nodes", 2), ("shards", 2), ("slots", 2)]),
     ("command", &[("count", 2), ("docs", -2), ("getkeys", -4), ("info", -2), ("list", -2)]),
     ("config", &[("get", -3), ("resetstat", 2), ("set", -4)]),
     ("function", &[("flush", -2)]),
     ("object", &[("encoding", 3), ("freq", 3), ("idletime", 3), ("refcount", 3)]),
-    ("siltstone", &[("reload", 2)]),
+    ("siltstone", &[("changes", -2), ("reload", 2), ("retain", 2)]),
 ];
 
 /// Returns the subcommands of a command, if it has some.

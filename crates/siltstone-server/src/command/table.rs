@@ -2,7 +2,7 @@
 
 use super::call::Command;
 use super::update::{bits, dump, expiry, hashes, keys, numbers, strings};
-use super::{client, info, introspection, keyspace, read, session, transaction, update};
+use super::{client, cluster, info, introspection, keyspace, read, session, transaction, update};
 
 const FAST: &[&str] = &["readonly", "fast"];
 const SLOW: &[&str] = &["readonly"];
@@ -38,10 +38,11 @@ pub const COMMANDS: &[Command] = commands! {
     "auth" -2 NONE OPEN "connection" Session(session::auth) "Authenticates the connection.";
     "bitcount" -2 ONE SLOW "bitmap" Read(bits::bitcount) "Counts the bits that are 1.";
     "bitfield" -2 ONE WRITE "bitmap" Update(update::bitfield) "Reads and changes numbers of any width within a string.";
-    "bitfield_ro" -2 ONE WRITE "bitmap" Update(update::bitfield) "Reads numbers of any width within a string.";
+    "bitfield_ro" -2 ONE FAST "bitmap" Update(update::bitfield) "Reads numbers of any width within a string.";
     "bitop" -4 REST WRITE "bitmap" Update(bits::bitop) "Combines the bits of strings.";
     "bitpos" -3 ONE SLOW "bitmap" Read(bits::bitpos) "Finds the first bit that is 0 or 1.";
     "client" -2 NONE SESSION "connection" Session(client::client) "Names the connection, and describes it.";
+    "cluster" -2 NONE SESSION "cluster" Session(cluster::cluster) "Describes the map of a cluster.";
     "command" -1 NONE SESSION "server" Session(introspection::command) "Describes the commands.";
     "config" -2 NONE ADMIN "server" Session(info::config) "Returns settings.";
     "copy" -3 TWO WRITE "generic" Update(keys::copy) "Copies the value of a key to another key.";
@@ -102,6 +103,8 @@ pub const COMMANDS: &[Command] = commands! {
     "pttl" 2 ONE FAST "generic" Read(read::pttl) "Returns the milliseconds until a key expires.";
     "quit" -1 NONE OPEN "connection" Session(session::quit) "Ends the connection.";
     "randomkey" 1 NONE SLOW "generic" Slow(keyspace::random_key) "Returns a key chosen at random.";
+    "readonly" 1 NONE SESSION "cluster" Session(cluster::read_others) "Lets the connection read keys of other nodes that this one has.";
+    "readwrite" 1 NONE SESSION "cluster" Session(cluster::read_others) "Ends READONLY.";
     "rename" 3 TWO WRITE "generic" Update(keys::rename) "Renames a key.";
     "renamenx" 3 TWO WRITE "generic" Update(keys::renamenx) "Renames a key, if the new name is free.";
     "reset" 1 NONE OPEN "connection" Session(session::reset) "Resets the connection.";
@@ -113,7 +116,7 @@ pub const COMMANDS: &[Command] = commands! {
     "setex" 4 ONE WRITE "string" Blind(strings::setex) "Sets the value of a key, and when it expires in seconds.";
     "setnx" 3 ONE WRITE "string" Update(strings::setnx) "Sets the value of a key that does not exist.";
     "setrange" 4 ONE WRITE "string" Update(strings::setrange) "Overwrites a part of the value of a key.";
-    "siltstone" -2 NONE ADMIN "server" Slow(keyspace::siltstone) "RELOAD opens the files of dictionaries again.";
+    "siltstone" -2 NONE ADMIN "server" Slow(keyspace::siltstone) "RELOAD opens the files of dictionaries again, CHANGES returns what was written.";
     "strlen" 2 ONE FAST "string" Read(read::strlen) "Returns the length of the value of a key.";
     "substr" 4 ONE SLOW "string" Read(read::getrange) "Returns a part of the value of a key.";
     "time" 1 NONE SESSION "server" Session(session::time) "Returns the time of the server.";

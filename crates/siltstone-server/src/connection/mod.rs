@@ -88,6 +88,8 @@ pub struct Connection {
     pub is_half_closed: bool,
     /// The socket takes output.
     pub is_writable: bool,
+    /// The bytes of its buffers that the server has counted.
+    pub counted_bytes: usize,
     /// It is in the queue of the worker.
     pub is_queued: bool,
     /// A helper thread executes its command.
@@ -131,6 +133,7 @@ impl Connection {
             is_readable: true,
             is_half_closed: false,
             is_writable: true,
+            counted_bytes: 0,
             is_queued: false,
             is_waiting: false,
             is_input_ended: false,
@@ -174,6 +177,11 @@ impl Connection {
     /// Returns the bytes of replies that are not sent.
     pub fn unsent_bytes(&self) -> usize {
         self.output.len() - self.sent
+    }
+
+    /// Returns the bytes of its buffers.
+    pub fn buffer_bytes(&self) -> usize {
+        self.input.capacity() + self.output.capacity()
     }
 
     /// Returns whether everything is done: nothing is left to execute or to send, and nothing more comes.
@@ -303,7 +311,8 @@ impl Connection {
 
     fn command_of(&self, request: &Request) -> Result<&'static Command, Failure> {
         if self.client.version == Version::Memcached {
-            return memcached::find(&request.words(&self.input), self.client.is_authenticated);
+            let command = memcached::find(&request.words(&self.input), self.client.is_authenticated)?;
+            return self.permitted(command, request);
         }
         let name = request.words.first().map(|name| &self.input[name.clone()]);
         let command = Command::find(COMMANDS, name.unwrap_or_default());
@@ -311,8 +320,24 @@ impl Connection {
             return Err(Failure::NO_AUTHENTICATION);
         }
         let command = command.ok_or_else(|| Failure::unknown(&request.words(&self.input)))?;
-        command.check_words(request.words.len(), |at| &self.input[request.words[at].clone()])?;
-        Ok(command)
+        let word = |at: usize| &self.input[request.words[at].clone()];
+        command.check_words(request.words.len(), word)?;
+        let may_write = || command.may_write(&mut (0..request.words.len()).map(word));
+        if let Some(cluster) =
+            self.client.cluster.as_ref().filter(|_| !self.client.reads_others || may_write())
+        {
+            cluster.check(command.keys.positions(request.words.len()).map(word))?;
+        }
+        self.permitted(command, request)
+    }
+
+    /// Returns the command, unless it writes and the server follows another one.
+    fn permitted(&self, command: &'static Command, request: &Request) -> Result<&'static Command, Failure> {
+        let mut words = request.words.iter().map(|word| &self.input[word.clone()]);
+        match self.client.is_reader && command.may_write(&mut words) {
+            true => Err(Failure::FOLLOWS),
+            false => Ok(command),
+        }
     }
 
     /// Notes the length of the replies of some requests, from which the number of requests of the next run follows.

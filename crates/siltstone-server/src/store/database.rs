@@ -1,6 +1,8 @@
 //! A database of the library as a store.
 
-use super::{Act, Entry, KeyCount, KeyPage, KeyState, NewValue, Show, Store, StoreInfo, ValueForm};
+use super::{
+    Act, ChangePage, Entry, KeyCount, KeyPage, KeyState, NewValue, Show, Store, StoreInfo, ValueForm,
+};
 use crate::failure::{Failure, Outcome};
 use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
 use siltstone::{Batch, Bytes, Change, Database, Error, Found, NEVER, Shape};
@@ -177,6 +179,15 @@ impl Store for DatabaseStore {
         Ok(self.database.write(&batch)?)
     }
 
+    fn changes(&self, since: Option<&str>, keys_max: usize) -> Result<ChangePage, Failure> {
+        let Some(since) = since else {
+            return Ok(ChangePage { keys: Vec::new(), next: self.database.change_position()?.to_string() });
+        };
+        let changes = self.database.changes(since.parse()?, keys_max)?;
+        let keys = changes.keys.into_iter().map(Vec::from).collect();
+        Ok(ChangePage { keys, next: changes.next.to_string() })
+    }
+
     fn sync(&self) -> Result<(), Failure> {
         Ok(self.database.sync()?)
     }
@@ -191,6 +202,14 @@ impl Store for DatabaseStore {
 
     fn metrics(&self, labels: &[(&str, &str)]) -> String {
         self.database.stats().to_prometheus(labels)
+    }
+
+    fn set_memory_budget(&self, bytes: u64) -> Result<(), Error> {
+        match self.is_persistent {
+            true => self.database.set_memory_budget(Some(bytes)),
+            // The tables of MICA have the size with which they were made.
+            false => Ok(()),
+        }
     }
 
     fn about(&self) -> StoreInfo {

@@ -8,6 +8,7 @@
 //! | `mark` | what memcached's commands store besides a value |
 //! | `state` | a key in a transaction: what was found, and what it becomes |
 //! | `typed` | values with their types as bytes |
+//! | `shares` | one limit for the memory of all databases |
 //! | `places` | the databases 0 to 15 of a server, and what is mounted at their numbers |
 
 mod database;
@@ -15,6 +16,7 @@ mod dictionary;
 mod map;
 mod mark;
 mod places;
+mod shares;
 mod state;
 mod typed;
 
@@ -27,6 +29,7 @@ pub use state::{Act, KeyState, NewValue};
 pub use typed::{MARKED_BYTES, ValueForm};
 
 use crate::failure::Failure;
+use shares::SharedMemory;
 use siltstone::ScanLimit;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -82,6 +85,15 @@ impl From<siltstone::ScanPage> for KeyPage {
         let keys = page.records.into_iter().map(|record| Vec::from(record.key)).collect();
         KeyPage { keys, next: page.next }
     }
+}
+
+/// Keys that were written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChangePage {
+    /// The keys, each once.
+    pub keys: Vec<Vec<u8>>,
+    /// The position after them.
+    pub next: String,
 }
 
 /// The bytes of the keys of a page, whatever their number is.
@@ -153,6 +165,13 @@ pub trait Store: Send + Sync {
     /// them.
     fn write(&self, keys: &[&[u8]], act: &mut Act<'_>) -> Result<(), Failure>;
 
+    /// Returns keys that were written since a position, about `keys_max` of them, or the present position without keys.
+    /// Default: an error, for a store that keeps no change feed.
+    fn changes(&self, since: Option<&str>, keys_max: usize) -> Result<ChangePage, Failure> {
+        let _ = (since, keys_max);
+        Err(Failure::new("ERR this store has no change feed"))
+    }
+
     /// Returns when all that was changed survives a power loss.
     fn sync(&self) -> Result<(), Failure>;
 
@@ -166,6 +185,15 @@ pub trait Store: Send + Sync {
     fn metrics(&self, labels: &[(&str, &str)]) -> String {
         let _ = labels;
         String::new()
+    }
+
+    /// Limits the memory of the store, in bytes. Default: it is what it was when the store was opened.
+    ///
+    /// # Errors
+    /// The store cannot work with so little; nothing has changed then.
+    fn set_memory_budget(&self, bytes: u64) -> siltstone::Result<()> {
+        let _ = bytes;
+        Ok(())
     }
 
     /// Returns what INFO shows of the store.

@@ -1,6 +1,6 @@
 //! The databases of a server by number: those below its directory, and what is mounted in place of them.
 
-use super::{DictionaryStore, Store, ValueForm};
+use super::{DictionaryStore, SharedMemory, Store, ValueForm};
 use siltstone::names::MANIFEST_NAME;
 use siltstone::{Dictionary, DictionaryOptions};
 use std::fs;
@@ -20,8 +20,9 @@ pub struct Mount {
     pub path: PathBuf,
 }
 
-/// Opens the database in a directory, whose values have this form, and creates it there if it does not exist.
-pub type OpenStore = dyn Fn(&Path, ValueForm) -> siltstone::Result<Arc<dyn Store>> + Send + Sync;
+/// Opens the database in a directory, whose values have this form, and creates it there if it does not exist. The
+/// number is its memory budget in bytes, if there is a limit.
+pub type OpenStore = dyn Fn(&Path, ValueForm, Option<u64>) -> siltstone::Result<Arc<dyn Store>> + Send + Sync;
 
 /// Where the databases of a server are.
 pub struct PlacesSettings {
@@ -32,6 +33,9 @@ pub struct PlacesSettings {
     pub databases: usize,
     /// What is in place of them.
     pub mounts: Vec<Mount>,
+    /// The databases keep the memory that they have when they are created, as those of `mica`: a limit is divided by
+    /// the number of databases, and not by that of the open ones.
+    pub are_shares_fixed: bool,
     /// Opens a database.
     pub open: Box<OpenStore>,
     /// Opens a dictionary.
@@ -43,6 +47,7 @@ pub struct PlacesSettings {
 /// The databases of a server.
 pub struct Places {
     settings: PlacesSettings,
+    memory: Option<SharedMemory>,
     stores: Vec<RwLock<Option<Arc<dyn Store>>>>,
     /// Held while a database is opened, or replaced.
     opening: Mutex<()>,
@@ -50,11 +55,12 @@ pub struct Places {
 
 impl Places {
     /// Opens what is mounted, what exists, and the database 0. The others are created when they are first written to.
+    /// `memory` limits the bytes of all of them together.
     ///
     /// # Errors
     /// Those of opening a database or a dictionary; [`siltstone::Error::Setting`] for a number that is too large or
-    /// stated twice, and for a directory that is a database.
-    pub fn open(settings: PlacesSettings) -> siltstone::Result<Places> {
+    /// stated twice, for a directory that is a database, and for too little memory.
+    pub fn open(settings: PlacesSettings, memory: Option<u64>) -> siltstone::Result<Places> {
         let refuse = |problem: String| siltstone::Error::Setting { name: "mount", problem };
         if !(1..=DATABASES).contains(&settings.databases) {
             let problem = format!("{} is not 1 to {DATABASES}", settings.databases);
@@ -76,7 +82,9 @@ impl Places {
             }
         }
         let stores = (0..DATABASES).map(|_| RwLock::default()).collect();
-        let places = Places { settings, stores, opening: Mutex::default() };
+        let fixed_shares = settings.are_shares_fixed.then_some(settings.databases);
+        let memory = memory.map(|bytes| SharedMemory { bytes, fixed_shares });
+        let places = Places { settings, memory, stores, opening: Mutex::default() };
         for number in 0..DATABASES {
             if let Some(removed) =
                 places.path(number).map(|path| removed_name(&path)).filter(|path| path.exists())
@@ -88,6 +96,9 @@ impl Places {
             if exists || number == 0 || places.mount(number).is_some() {
                 places.open_at(number)?;
             }
+        }
+        if let Some(memory) = places.memory {
+            memory.check(&places.opened())?;
         }
         Ok(places)
     }
@@ -138,7 +149,9 @@ impl Places {
             ValueForm::declare_typed(&path)?;
         }
         // Also where the old database is still there: it is served as before.
-        self.set(number, (self.settings.open)(&path, form)?);
+        // The old database is one of those that are open.
+        let share = self.memory.map(|memory| memory.share(&self.opened(), 0));
+        self.set(number, (self.settings.open)(&path, form, share)?);
         if let Some(removed) = removed? {
             remove_in_background(removed);
         }
@@ -156,7 +169,16 @@ impl Places {
             self.set(*number, Arc::new(DictionaryStore::new(dictionary)));
             reloaded += 1;
         }
+        // The new files may need more memory, or less.
+        if let Some(memory) = self.memory {
+            memory.divide(&self.opened(), 0)?;
+        }
         Ok(reloaded)
+    }
+
+    /// Returns the stores that are open.
+    pub fn opened(&self) -> Vec<Arc<dyn Store>> {
+        (0..DATABASES).filter_map(|number| self.get(number)).collect()
     }
 
     /// Makes everything durable, and closes the databases.
@@ -164,8 +186,7 @@ impl Places {
     /// # Errors
     /// That of the first database that cannot be closed; the others are closed too.
     pub fn close(&self) -> siltstone::Result<()> {
-        let stores = (0..DATABASES).filter_map(|number| self.get(number));
-        stores.map(|store| store.close()).fold(Ok(()), siltstone::Result::and)
+        self.opened().iter().map(|store| store.close()).fold(Ok(()), siltstone::Result::and)
     }
 
     fn mount(&self, number: usize) -> Option<&Path> {
@@ -218,7 +239,18 @@ impl Places {
             // First: a database whose creation was interrupted must not pass for one of plain values.
             ValueForm::declare_typed(path)?;
         }
-        (self.settings.open)(path, ValueForm::of_database(path)?)
+        let Some(memory) = self.memory else {
+            return (self.settings.open)(path, ValueForm::of_database(path)?, None);
+        };
+        // Before it is opened: both together must not have more than the limit at any moment.
+        let stores = self.opened();
+        let share = memory.divide(&stores, 1)?;
+        let opened =
+            ValueForm::of_database(path).and_then(|form| (self.settings.open)(path, form, Some(share)));
+        if opened.is_err() {
+            memory.divide(&stores, 0)?;
+        }
+        opened.map_err(|error| memory.explained(error))
     }
 
     fn open_dictionary(&self, path: &Path) -> siltstone::Result<Dictionary> {

@@ -15,10 +15,12 @@
 //! |---|---|
 //! | `mailbox` | messages of other threads to a worker |
 //! | `helpers` | threads for commands that may take long |
+//! | `buffers` | the memory of the connections' buffers under the limit of the server |
 //! | `lookup` | the keys of all reads of a turn, and what was found |
 //! | `pace` | whether lookups wait for the device |
 //! | `updates` | updates, as one transaction, and reads that wait |
 
+mod buffers;
 mod helpers;
 mod lookup;
 mod mailbox;
@@ -245,6 +247,7 @@ impl Worker {
         }
         self.execute_collected();
         served.into_iter().for_each(|number| self.finish_turn(number));
+        self.evict();
     }
 
     /// Sends the replies of a connection, and queues it again if it may have more work.
@@ -252,6 +255,7 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let Ok(bytes) = connection.flush() else { return self.close(number) };
         connection.used_at = Instant::now();
+        buffers::count(&self.context.counters, connection);
         Counters::add(&self.context.counters.output_bytes, bytes as u64);
         if connection.is_finished() {
             self.close(number);
@@ -279,6 +283,7 @@ impl Worker {
     fn close(&mut self, number: usize) {
         if let Some(mut connection) = self.connections.try_remove(number) {
             self.context.watches.release(&mut connection.client.watched);
+            buffers::forget(&self.context.counters, &connection);
             // A socket that cannot be removed from the poll is removed when it is closed.
             let _ = self.poll.registry().deregister(connection.socket());
             self.context.counters.open_connections.fetch_sub(1, Relaxed);

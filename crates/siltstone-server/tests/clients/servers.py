@@ -31,13 +31,13 @@ def siltstone(engine, *options):
 
 
 @contextlib.contextmanager
-def redis():
+def redis(*options):
     """Runs `redis-server` in a new directory, and yields its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        command = ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--loglevel", "warning"]
+        command = ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--loglevel", "warning", *options]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
             try:
                 wait_for(port, server)

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod client;
+mod cluster;
 mod connections;
 mod memcached;
+mod memory;
 mod metrics;
 mod reading;
 mod recorded;

@@ -1,7 +1,8 @@
 //! Metrics over HTTP.
 
 use crate::client::Answer;
-use crate::served::serve;
+use crate::served::{serve, serve_with};
+use siltstone::EngineKind;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -35,7 +36,31 @@ fn metrics_have_the_counters_of_the_server_and_the_statistics_of_each_database()
         assert!(response.contains(line), "{line} in {response}");
     }
     assert_eq!(response.matches("# TYPE siltstone_puts_total").count(), 1, "each metric is declared once");
-    assert!(respond(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(respond(address, "GET /no HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     assert!(respond(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 400"));
     assert!(respond(address, "nonsense\r\n\r\n").starts_with("HTTP/1.1 400"));
+}
+
+#[test]
+fn the_page_and_the_dashboard_draw_metrics_that_exist_and_the_page_needs_no_other_host() {
+    let served = serve_with(|_| {}, EngineKind::Silt, |settings| settings.memory = Some(64 << 20));
+    let mut client = served.client();
+    assert_eq!(client.line("SET a 1"), Answer::ok());
+    let address = served.server.metrics_address().unwrap();
+    let page = respond(address, "GET / HTTP/1.1\r\n\r\n");
+    assert!(page.contains("Content-Type: text/html"), "{page}");
+    let metrics = respond(address, "GET /metrics HTTP/1.1\r\n\r\n");
+    for drawn in [&page, include_str!("../../../../docs/grafana.json")] {
+        let names = drawn.split(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+        let names = names.filter(|word| word.starts_with("siltstone_"));
+        let names: Vec<&str> = names.map(|name| name.strip_suffix("_bucket").unwrap_or(name)).collect();
+        assert!(names.len() > 15, "{names:?}");
+        for name in names {
+            assert!(metrics.contains(&format!("# TYPE {name} ")), "{name} is drawn");
+        }
+    }
+    for outside in ["http://", "https://", "src="] {
+        let of_page = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!of_page.contains(outside), "{outside}");
+    }
 }

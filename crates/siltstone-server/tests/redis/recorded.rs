@@ -97,7 +97,7 @@ fn check(open: impl Fn() -> Box<OpenStore>) {
 
 fn check_engine(engine: EngineKind) {
     check(|| {
-        Box::new(move |path, form| {
+        Box::new(move |path, form, _| {
             let database = Database::builder(path).engine(engine).background_threads(1).open()?;
             Ok(Arc::new(DatabaseStore::new(database, form)))
         })
@@ -106,7 +106,7 @@ fn check_engine(engine: EngineKind) {
 
 #[test]
 fn a_map_in_memory_replies_as_redis_does() {
-    check(|| Box::new(|_, _| Ok(Arc::new(MapStore::default()))));
+    check(|| Box::new(|_, _, _| Ok(Arc::new(MapStore::default()))));
 }
 
 #[test]

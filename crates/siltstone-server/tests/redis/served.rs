@@ -32,12 +32,20 @@ pub fn settings(directory: &Path) -> ServerSettings {
         unprotected: false,
         durability: Durability::Written,
         limits: Limits::default(),
+        memory: None,
+        cluster: None,
+        follow: None,
         places: PlacesSettings {
             directory: Some(directory.join("databases")),
             databases: 16,
             mounts: Vec::new(),
-            open: Box::new(|path, form| {
-                let database = Database::builder(path).background_threads(1).open()?;
+            are_shares_fixed: false,
+            open: Box::new(|path, form, memory| {
+                let mut builder = Database::builder(path).background_threads(1);
+                if let Some(bytes) = memory {
+                    builder = builder.memory_budget(bytes);
+                }
+                let database = builder.open()?;
                 Ok(Arc::new(DatabaseStore::new(database, form)))
             }),
             dictionary: Dictionary::options(),
@@ -67,7 +75,7 @@ pub fn serve_with(
     if engine == EngineKind::Mica {
         // Its records are in memory, so it cannot be opened again.
         settings.places.open =
-            Box::new(move |_, form| Ok(Arc::new(DatabaseStore::new(database.clone(), form))));
+            Box::new(move |_, form, _| Ok(Arc::new(DatabaseStore::new(database.clone(), form))));
         settings.places.are_values_typed = false;
     } else {
         database.close().unwrap();

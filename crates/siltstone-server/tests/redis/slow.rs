@@ -75,7 +75,7 @@ fn commands_that_take_long_keep_only_their_connections_waiting() {
     let served = serve_with(
         |_| {},
         EngineKind::Silt,
-        |settings| settings.places.open = Box::new(move |_, _| Ok(Arc::new(Shared(store.clone())))),
+        |settings| settings.places.open = Box::new(move |_, _, _| Ok(Arc::new(Shared(store.clone())))),
     );
     let mut waiting: Vec<_> = (0..5).map(|_| served.client()).collect();
     waiting.iter_mut().for_each(|client| client.send(&["KEYS", "*"]));

@@ -23,6 +23,11 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Makes a hash of fields of which no two are equal.
+    pub fn of_distinct(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Fields<'a> {
+        Fields { fields: fields.map(|(field, value)| (field, value.into())).collect() }
+    }
+
     /// Reads the bytes of a hash.
     ///
     /// # Errors

@@ -1,4 +1,9 @@
-//! Metrics over HTTP, in the text format of Prometheus: counters of the server, and the statistics of each database.
+//! Metrics over HTTP, and a page that draws them.
+//!
+//! | path | contents |
+//! |---|---|
+//! | `/metrics` | counters of the server and the statistics of each database, in the text format of Prometheus |
+//! | `/` | `page.html`, which reads `/metrics` every two seconds and needs no other host |
 //!
 //! One thread serves one request at a time, because a scraper asks every few seconds. A slow client is given up.
 
@@ -6,12 +11,18 @@ use crate::command::Context;
 use crate::store::DATABASES;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+
+/// The kinds of responses.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const PAGE: &str = "text/html; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
 
 const LISTENER: Token = Token(0);
 const STOP: Token = Token(1);
@@ -79,15 +90,19 @@ impl MetricsServer {
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        let (status, body) = match read_path(&mut socket)?.as_deref() {
-            Some("/metrics") => ("200 OK", self.context.metrics()),
-            Some(_) => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
-            None => ("400 Bad Request", "this is no request of HTTP\n".to_owned()),
+        let (status, kind, body): (_, _, Cow<'_, str>) = match read_path(&mut socket)?.as_deref() {
+            Some("/metrics") => ("200 OK", METRICS, self.context.metrics().into()),
+            Some("/") => ("200 OK", PAGE, include_str!("page.html").into()),
+            Some(_) => ("404 Not Found", TEXT, "the metrics are at /metrics, and a page at /\n".into()),
+            None => ("400 Bad Request", TEXT, "this is no request of HTTP\n".into()),
         };
-        let kind = "text/plain; version=0.0.4; charset=utf-8";
         let length = body.len();
+        // The page runs its own script, and reads from this server only.
+        let policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      img-src data:; connect-src 'self'";
         let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+             Content-Security-Policy: {policy}\r\nConnection: close\r\n\r\n"
         );
         socket.write_all(head.as_bytes())?;
         socket.write_all(body.as_bytes())
@@ -129,6 +144,13 @@ impl Context {
                 "Connections above the limit",
                 &counters.rejected_connections,
             ),
+            (
+                "evicted_connections_total",
+                "counter",
+                "Connections that were closed because buffers had too many bytes",
+                &counters.evicted_connections,
+            ),
+            ("buffer_bytes", "gauge", "Bytes of the buffers of connections", &counters.buffer_bytes),
             ("commands_total", "counter", "Commands that were executed", &counters.commands),
             ("error_replies_total", "counter", "Replies that are errors", &counters.errors),
             ("hits_total", "counter", "Keys that lookups found", &counters.hits),
@@ -136,17 +158,23 @@ impl Context {
             ("input_bytes_total", "counter", "Bytes of requests", &counters.input_bytes),
             ("output_bytes_total", "counter", "Bytes of replies", &counters.output_bytes),
         ] {
-            let value = counter.load(Relaxed);
-            // Writing to a string does not fail.
-            let _ = write!(
-                text,
-                "# HELP siltstone_server_{name} {help}\n# TYPE siltstone_server_{name} {kind}\nsiltstone_server_{name} {value}\n"
-            );
+            add(&mut text, name, kind, help, counter.load(Relaxed));
+        }
+        if let Some(limit) = self.memory {
+            let help = "Memory of databases, dictionaries and buffers together";
+            add(&mut text, "memory_limit_bytes", "gauge", help, limit);
         }
         let stores = (0..DATABASES).filter_map(|number| Some((number.to_string(), self.places.get(number)?)));
         let of_stores = stores.map(|(number, store)| store.metrics(&[("database", &number)]));
         text + &joined(&of_stores.collect::<Vec<_>>())
     }
+}
+
+/// Adds a metric of the server.
+fn add(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+    let name = format_args!("siltstone_server_{name}");
+    // Writing to a string does not fail.
+    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
 }
 
 /// Joins texts of metrics: each metric is declared once, with the samples of all texts.

@@ -1,0 +1,247 @@
+//! `siltstone follow`: a copy of a database that another server has, for reads and for a start elsewhere.
+//!
+//! 1. The position of the source's change feed is taken, and all records are copied; what the source does not have is
+//!    deleted.
+//! 2. The keys that were written since the position are read again and again, and their records copied.
+//! 3. About each second the copy is synced and then the position saved, so a copy that is started again goes on there.
+//!    If the feed has lost it, everything is copied again.
+//!
+//! A key of the copy never becomes older than it was. Keys of one transaction may arrive one after the other.
+
+use super::data::{self, DataArgs};
+use crate::import_redis::{Copied, Page, Source};
+use crate::outcome::{Result, help, wrong_usage};
+use anyhow::{Context, anyhow};
+use clap::Args;
+use siltstone_command::database::expiry_after;
+use siltstone_command::outcome::complain;
+use siltstone_server::{FollowStatus, KeyState, NewValue, Server, Store};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "
+  siltstone serve data /var/lib/siltstone --set change_feed=64MiB       # on the other machine
+  siltstone follow 10.0.0.1:6379 /var/lib/copy --redis 127.0.0.1:6380
+  redis-cli -p 6380 INFO replication";
+
+/// The keys of a page of changes.
+const PAGE_KEYS: usize = 4096;
+
+/// The time between two questions for changes, if there were none.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The time between two attempts to reach the source.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The time between two positions that are saved.
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Copy a database that another server has, and serve the copy for reads, until Ctrl-C or SIGTERM
+///
+/// The source is `siltstone serve data` with a change feed: --set change_feed=64MiB. The copy is the database 0 in DIR, and
+/// its clients get an error for writes. INFO replication shows how far it is behind. If the source fails, `siltstone serve
+/// data DIR` serves the copy for writes too; what the source had and the copy had not is lost.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub struct FollowArgs {
+    /// The other server: HOST:PORT, or redis://USER:PASSWORD@HOST:PORT/DATABASE
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+pub fn run(args: FollowArgs) -> Result {
+    data::serve(&args.data, Some(&args.source))
+}
+
+/// What copies a database.
+pub struct Follower {
+    address: String,
+    status: Arc<FollowStatus>,
+    /// The file of the position.
+    file: PathBuf,
+}
+
+/// A thread that copies.
+pub struct Copying {
+    is_stopping: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Copying {
+    /// Ends the thread, and waits for it.
+    pub fn stop(self) {
+        self.is_stopping.store(true, Relaxed);
+        self.thread.thread().unpark();
+        // A panic has been printed. What was copied is in the database.
+        let _ = self.thread.join();
+    }
+}
+
+impl Follower {
+    /// Makes a follower of the source, whose copy is below a directory.
+    ///
+    /// # Errors
+    /// The source cannot be reached, or there is no directory.
+    pub fn new(address: &str, directory: Option<&Path>) -> anyhow::Result<Follower> {
+        let directory = directory.ok_or_else(|| wrong_usage("state the directory of the copy"))?;
+        // A wrong address is seen at once.
+        let (host, port) = Source::connect(address)?.host();
+        let status = Arc::new(FollowStatus::new(host, port));
+        Ok(Follower { address: address.to_owned(), status, file: directory.join("0.position") })
+    }
+
+    /// Returns what the server says of the source.
+    pub fn status(&self) -> Arc<FollowStatus> {
+        self.status.clone()
+    }
+
+    /// Starts to copy into the database 0 of a server.
+    pub fn start(self, server: &Server) -> anyhow::Result<Copying> {
+        let store = server.store(0).map_err(|error| anyhow!(error))?;
+        let store = store.ok_or_else(|| anyhow!("the server has no database 0"))?;
+        let is_stopping = Arc::<AtomicBool>::default();
+        let stopping = is_stopping.clone();
+        let thread = thread::Builder::new().name("follower".to_owned());
+        let thread = thread.spawn(move || self.run(&*store, &stopping))?;
+        Ok(Copying { is_stopping, thread })
+    }
+
+    fn run(&self, store: &dyn Store, is_stopping: &AtomicBool) {
+        let mut last = String::new();
+        while !is_stopping.load(Relaxed) {
+            if let Err(error) = self.follow(store, is_stopping) {
+                self.status.set_connected(false);
+                let problem = format!("{error:#}");
+                // Said once, and not each second.
+                if problem != last {
+                    complain(format_args!("{}: {problem}; trying again", self.address));
+                }
+                last = problem;
+                thread::park_timeout(RETRY);
+            }
+        }
+    }
+
+    /// Copies until there is an error or the server stops.
+    fn follow(&self, store: &dyn Store, is_stopping: &AtomicBool) -> anyhow::Result<()> {
+        let mut source = Source::connect(&self.address)?;
+        self.status.set_connected(true);
+        let mut position = match self.saved()? {
+            Some(position) => position,
+            None => self.copy_all(&mut source, store, is_stopping)?,
+        };
+        let (mut saved, mut saved_at) = (position.clone(), Instant::now());
+        while !is_stopping.load(Relaxed) {
+            let asked_at_ms = expiry_after(Duration::ZERO)?;
+            let Some((keys, next)) = source.changes(&position, PAGE_KEYS)? else {
+                position = self.copy_all(&mut source, store, is_stopping)?;
+                continue;
+            };
+            if keys.is_empty() {
+                self.status.set_complete(asked_at_ms);
+                thread::park_timeout(PAUSE);
+            } else {
+                self.copy(&mut source, store, &keys)?;
+            }
+            position = next;
+            if position != saved && saved_at.elapsed() >= SAVE_INTERVAL {
+                self.save(store, &position)?;
+                (saved, saved_at) = (position.clone(), Instant::now());
+            }
+        }
+        self.save(store, &position)
+    }
+
+    /// Copies all records, deletes what the source does not have, and returns the position before that.
+    fn copy_all(
+        &self,
+        source: &mut Source,
+        store: &dyn Store,
+        is_stopping: &AtomicBool,
+    ) -> anyhow::Result<String> {
+        let check = || match is_stopping.load(Relaxed) {
+            true => Err(anyhow!("the copy is not complete")),
+            false => Ok(()),
+        };
+        let position = source.position()?;
+        let mut next = 0;
+        loop {
+            check()?;
+            let (page, after) = source.page(next)?;
+            self.write(store, page)?;
+            next = after;
+            if next == 0 {
+                break;
+            }
+        }
+        let mut own = Some(0);
+        while let Some(from) = own {
+            check()?;
+            let page = store.keys(from, PAGE_KEYS).map_err(|failure| anyhow!("{failure}"))?;
+            let mut found = Page::default();
+            if !page.keys.is_empty() {
+                source.read(&page.keys, &mut found)?;
+            }
+            // What exists was copied, or is among the changes.
+            found.records.clear();
+            self.write(store, found)?;
+            own = page.next;
+        }
+        self.save(store, &position)?;
+        Ok(position)
+    }
+
+    /// Copies the present records of keys.
+    fn copy(&self, source: &mut Source, store: &dyn Store, keys: &[Vec<u8>]) -> anyhow::Result<()> {
+        let mut page = Page::default();
+        source.read(keys, &mut page)?;
+        self.write(store, page)
+    }
+
+    fn write(&self, store: &dyn Store, page: Page) -> anyhow::Result<()> {
+        let Page { records, absent, .. } = page;
+        let (keys, values): (Vec<Vec<u8>>, Vec<NewValue>) = records.into_iter().map(value).unzip();
+        let all: Vec<&[u8]> = keys.iter().chain(&absent).map(Vec::as_slice).collect();
+        let mut outcome = Ok(());
+        let mut act = |states: &mut [KeyState]| {
+            let values = values.iter().cloned().map(Some).chain(absent.iter().map(|_| None));
+            outcome = states.iter_mut().zip(values).try_for_each(|(state, value)| state.replace(value));
+        };
+        store.write(&all, &mut act).and(outcome).map_err(|failure| anyhow!("{failure}"))?;
+        self.status.add_keys(all.len() as u64);
+        Ok(())
+    }
+
+    /// Returns the saved position, if there is one.
+    fn saved(&self) -> anyhow::Result<Option<String>> {
+        match fs::read_to_string(&self.file) {
+            Ok(text) => Ok(Some(text.trim_end().to_owned())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", self.file.display())),
+        }
+    }
+
+    /// Saves a position. What is before it survives a power loss then.
+    fn save(&self, store: &dyn Store, position: &str) -> anyhow::Result<()> {
+        store.sync().map_err(|failure| anyhow!("{failure}"))?;
+        let new = self.file.with_extension("position.new");
+        let write = || {
+            fs::write(&new, format!("{position}\n"))?;
+            fs::File::open(&new)?.sync_all()?;
+            fs::rename(&new, &self.file)
+        };
+        write().with_context(|| format!("cannot write {}", self.file.display()))
+    }
+}
+
+/// Returns the key and the value of a record, as a store has them.
+fn value(record: Copied) -> (Vec<u8>, NewValue) {
+    let Copied { key, value_type, value, expires_at_ms } = record;
+    (key, NewValue { value_type, bytes: value.into(), expires_at_ms, mark: None })
+}

@@ -1,0 +1,71 @@
+//! `siltstone import --redis`, from a server of this program.
+
+use crate::runner::{fails, ok};
+use crate::server_process::Process;
+
+#[test]
+fn all_strings_and_hashes_of_a_running_server_are_copied_with_their_expiry_times() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut source = Process::start(&directory.path().join("source"), &[]);
+    let mut client = source.client();
+    // More than one page.
+    let sets: Vec<String> = (0..3000).map(|number| format!("SET key:{number} value:{number}")).collect();
+    client.send(&sets).unwrap();
+    sets.iter().for_each(|_| assert_eq!(client.reply().unwrap(), "+OK"));
+    for request in [
+        "PEXPIREAT key:7 4000000000123",
+        "HSET hash city Lima name Ada",
+        "PEXPIREAT hash 4000000000999",
+        "SET empty ",
+    ] {
+        client.ask(request);
+    }
+    client.ask("SELECT 2");
+    client.ask("SET of-two 2");
+
+    let address = source.address.clone();
+    ok(directory.path(), &["import", "--db", "copy/0", "--redis", &address]);
+    ok(directory.path(), &["import", "--db", "copy/2", "--redis", &format!("redis://{address}/2")]);
+    // Again: what is there is overwritten.
+    ok(directory.path(), &["import", "--db", "copy/0", "--redis", &address]);
+    let mut copy = Process::start(&directory.path().join("copy"), &[]);
+    let mut of_copy = copy.client();
+    for request in [
+        "DBSIZE",
+        "MGET key:0 key:1 key:1500 key:2999 empty",
+        "PEXPIRETIME key:7",
+        "PEXPIRETIME key:8",
+        "HGETALL hash",
+        "PEXPIRETIME hash",
+        "TYPE hash",
+    ] {
+        let mut of_source = source.client();
+        assert_eq!(of_copy.ask(request), of_source.ask(request), "{request}");
+    }
+    of_copy.ask("SELECT 2");
+    assert_eq!(of_copy.ask("GET of-two"), "2");
+    copy.stop();
+    source.stop();
+}
+
+#[test]
+fn a_redis_that_is_not_there_and_a_database_without_types_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = fails(directory.path(), &["import", "--db", "new", "--redis", "127.0.0.1:1"]);
+    assert!(error.contains("127.0.0.1:1"), "{error}");
+    assert!(!directory.path().join("new").exists(), "nothing is created");
+    let error = fails(directory.path(), &["import", "--db", "new", "--redis", "no address"]);
+    assert!(error.contains("HOST:PORT"), "{error}");
+
+    let mut source = Process::start(&directory.path().join("source"), &[]);
+    let mut client = source.client();
+    client.ask("SET a 1");
+    client.ask("HSET hash f v");
+    ok(directory.path(), &["put", "--db", "plain", "b", "2"]);
+    let output =
+        crate::runner::run(directory.path(), &["import", "--db", "plain", "--redis", &source.address]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("left out: 1 hashes"), "{said}");
+    assert_eq!(ok(directory.path(), &["get", "--db", "plain", "a"]), "1\n");
+    source.stop();
+}

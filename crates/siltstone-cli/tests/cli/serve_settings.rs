@@ -1,0 +1,78 @@
+//! The settings of `siltstone serve data` from the command line, the environment and a file.
+
+use crate::runner::{path, program};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Starts a server, and returns what it prints and how it ends after SIGTERM.
+fn start(directory: &Path, options: &[&str], variables: &[(&str, &str)]) -> Value {
+    let mut command = program();
+    command.current_dir(directory).args(["serve", "data", "--json"]).args(options);
+    let mut server = command.envs(variables.iter().copied()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+    assert!(server.wait().unwrap().success());
+    serde_json::from_str(&line).unwrap()
+}
+
+#[test]
+fn the_command_line_overrides_the_environment_and_that_overrides_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = path(directory.path(), "settings.toml");
+    fs::write(&file, "directory = \"of-file\"\nredis = \"127.0.0.1:0\"\nmemcached = \"127.0.0.2:0\"\n")
+        .unwrap();
+    let has = |name: &str| directory.path().join(name).exists();
+    let started = start(directory.path(), &["--config", &file], &[]);
+    assert!(has("of-file") && started["memcached"].as_str().unwrap().starts_with("127.0.0.2:"), "{started}");
+    let variables = [
+        ("SILTSTONE_SERVE_CONFIG", &file[..]),
+        ("SILTSTONE_SERVE_DIRECTORY", "of-environment"),
+        ("SILTSTONE_SERVE_MEMCACHED", "127.0.0.3:0"),
+    ];
+    let started = start(directory.path(), &["--memcached", "127.0.0.1:0"], &variables);
+    assert!(
+        has("of-environment") && started["memcached"].as_str().unwrap().starts_with("127.0.0.1:"),
+        "{started}"
+    );
+}
+
+#[test]
+fn a_setting_that_does_not_exist_is_named_with_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = path(directory.path(), "settings.toml");
+    let refused = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let output = program().args(["serve", "data", "--config", &file]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let error = refused("memroy = \"1GiB\"\n");
+    assert!(error.contains("no setting `memroy`") && error.contains("settings.toml"), "{error}");
+    assert!(refused("redis = \"127.0.0.1:0\"\n").contains("state the directory"));
+    assert!(refused("directory = \"d\"\nworkers = \"no\"\n").contains("--workers"));
+}
+
+#[test]
+fn systemd_is_informed_when_clients_can_connect_and_when_the_server_stops() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("notify");
+    let systemd = UnixDatagram::bind(&socket).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    start(
+        directory.path(),
+        &["db", "--redis", "127.0.0.1:0"],
+        &[("NOTIFY_SOCKET", socket.to_str().unwrap())],
+    );
+    let message = || {
+        let mut bytes = [0; 100];
+        let length = systemd.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    };
+    assert_eq!([message().trim(), message().trim()], ["READY=1", "STOPPING=1"]);
+}

@@ -1,0 +1,82 @@
+//! A node of a cluster: which keys it serves, and what it says of the others.
+
+use crate::client::Answer;
+use crate::served::serve_with;
+use siltstone::EngineKind;
+use siltstone_server::ClusterSettings;
+use std::fs;
+
+fn error(text: &str) -> Answer {
+    Answer::Error(text.to_owned())
+}
+
+#[test]
+fn a_node_serves_its_slots_and_names_the_nodes_of_others_also_after_the_map_has_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cluster");
+    // foo has slot 12,182, bar 5,061.
+    fs::write(&file, "here:1 0-9999\nthere:2 10000-16382\n").unwrap();
+    let served = serve_with(
+        |_| {},
+        EngineKind::Silt,
+        |settings| {
+            settings.cluster = Some(ClusterSettings { file: file.clone(), node: "here:1".to_owned() });
+        },
+    );
+    let mut client = served.client();
+    assert_eq!(client.line("SET bar 1"), Answer::ok());
+    assert_eq!(client.line("SET {bar}foo 2"), Answer::ok());
+    assert_eq!(client.line("MGET bar {bar}foo"), Answer::Array(vec![Answer::bulk("1"), Answer::bulk("2")]));
+    assert_eq!(client.line("GET foo"), error("MOVED 12182 there:2"));
+    assert_eq!(client.line("SET foo 1"), error("MOVED 12182 there:2"));
+    let other_slot = error("CROSSSLOT Keys in request don't hash to the same slot");
+    assert_eq!(client.line("MSET bar 1 foo 1"), other_slot);
+    assert_eq!(client.line("CLUSTER KEYSLOT foo"), Answer::Integer(12_182));
+    // No node has the last slot.
+    let keys = (0..200_000).map(|number| format!("key:{number}"));
+    let mut slots = keys.map(|key| (client.line(&format!("CLUSTER KEYSLOT {key}")), key));
+    let (_, key) = slots.find(|(slot, _)| *slot == Answer::Integer(16_383)).unwrap();
+    assert_eq!(client.line(&format!("GET {key}")), error("CLUSTERDOWN Hash slot not served"));
+
+    assert_eq!(client.line("READONLY"), Answer::ok());
+    assert_eq!(client.line("GET foo"), Answer::Null);
+    assert_eq!(client.line("SET foo 1"), error("MOVED 12182 there:2"));
+    assert_eq!(client.line("READWRITE"), Answer::ok());
+    assert_eq!(client.line("GET foo"), error("MOVED 12182 there:2"));
+
+    assert_eq!(client.line("MULTI"), Answer::ok());
+    assert_eq!(client.line("SET foo 1"), error("MOVED 12182 there:2"));
+    assert!(client.line("EXEC").text().starts_with("EXECABORT"));
+    assert_eq!(client.line("SELECT 1"), error("ERR SELECT is not allowed in cluster mode"));
+    assert!(client.line("INFO cluster").text().contains("cluster_enabled:1"));
+    assert!(
+        client.line("CLUSTER INFO").text().contains("cluster_state:fail\r\ncluster_slots_assigned:16383")
+    );
+    let nodes = client.line("CLUSTER NODES").text();
+    assert!(nodes.contains("here:1@0 myself,master - 0 0 1 connected 0-9999\n"), "{nodes}");
+    let slots = client.line("CLUSTER SLOTS");
+    let [Answer::Integer(10_000), Answer::Integer(16_382), node] = slots.items()[1].items() else {
+        panic!("{slots:?}");
+    };
+    assert_eq!(node.items()[..2], [Answer::bulk("there"), Answer::Integer(2)]);
+    let own = client.line("CLUSTER MYID").text();
+    assert!(nodes.starts_with(&own) && own.len() == 40, "{own}");
+    assert_eq!(client.line("CLUSTER SHARDS").items().len(), 2);
+
+    fs::write(&file, "here:1 0-16383\nhere:1 5\n").unwrap();
+    let refused = client.line("SILTSTONE RELOAD").text();
+    assert!(refused.contains("line 2: here:1 has a line already"), "{refused}");
+    assert_eq!(client.line("GET foo"), error("MOVED 12182 there:2"));
+    fs::write(&file, "here:1 0-16383\nthere:2\n").unwrap();
+    assert_eq!(client.line("SILTSTONE RELOAD"), Answer::Integer(0));
+    assert_eq!(client.line("SET foo 1"), Answer::ok());
+    assert!(client.line("CLUSTER INFO").text().contains("cluster_state:ok"));
+}
+
+#[test]
+fn a_server_alone_has_no_cluster() {
+    let served = serve_with(|_| {}, EngineKind::Silt, |_| {});
+    let mut client = served.client();
+    assert_eq!(client.line("CLUSTER INFO"), error("ERR This instance has cluster support disabled"));
+    assert_eq!(client.line("CLUSTER MEET a"), error("ERR unknown subcommand 'MEET'. Try CLUSTER HELP."));
+}

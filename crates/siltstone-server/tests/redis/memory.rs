@@ -1,0 +1,93 @@
+//! One limit for the memory of databases and connections.
+
+use crate::client::{Answer, Client};
+use crate::served::{serve_with, settings};
+use siltstone::{Database, EngineKind};
+use siltstone_server::{DatabaseStore, Server, ServerSettings};
+use std::sync::{Arc, Mutex};
+
+/// Returns settings whose databases have two partitions, and the shares with which they are opened.
+fn noted(directory: &std::path::Path, memory: u64) -> (ServerSettings, Arc<Mutex<Vec<u64>>>) {
+    let shares = Arc::<Mutex<Vec<u64>>>::default();
+    let mut settings = settings(directory);
+    settings.memory = Some(memory);
+    let noted = shares.clone();
+    settings.places.open = Box::new(move |path, form, share| {
+        noted.lock().unwrap().push(share.unwrap());
+        let builder = Database::builder(path).background_threads(1).partitions(2);
+        Ok(Arc::new(DatabaseStore::new(builder.memory_budget(share.unwrap()).open()?, form)))
+    });
+    (settings, shares)
+}
+
+fn field(client: &mut Client, name: &str) -> u64 {
+    let info = client.line("INFO").text();
+    let prefix = format!("{name}:");
+    let value = info.lines().find_map(|line| line.strip_prefix(&prefix));
+    value.unwrap_or_else(|| panic!("no {name} in {info}")).parse().unwrap()
+}
+
+#[test]
+fn open_databases_have_equal_shares_of_what_connections_leave() {
+    let directory = tempfile::tempdir().unwrap();
+    let (settings, shares) = noted(directory.path(), 16 << 20);
+    let server = Server::start(settings).unwrap();
+    let mut client = Client::connect(server.redis_address().unwrap());
+    for database in 0..3 {
+        client.line(&format!("SELECT {database}"));
+        assert_eq!(client.line("SET a 1"), Answer::ok());
+    }
+    // A flush opens the database again, in its share.
+    assert_eq!(client.line("FLUSHDB"), Answer::ok());
+    assert_eq!(*shares.lock().unwrap(), [14 << 20, 7 << 20, (14 << 20) / 3, (14 << 20) / 3]);
+    assert_eq!(client.line("CONFIG GET maxmemory").items()[1], Answer::bulk((16 << 20).to_string()));
+    assert_eq!(field(&mut client, "maxmemory"), 16 << 20);
+    assert!((1..16 << 20).contains(&field(&mut client, "used_memory")));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_database_for_which_memory_does_not_suffice_is_refused_and_the_others_keep_theirs() {
+    let directory = tempfile::tempdir().unwrap();
+    let (settings, shares) = noted(directory.path(), 1 << 20);
+    let server = Server::start(settings).unwrap();
+    let mut client = Client::connect(server.redis_address().unwrap());
+    assert_eq!(client.line("SET a 1"), Answer::ok());
+    assert_eq!(client.line("SELECT 1"), Answer::ok());
+    let refused = client.line("SET a 2").text();
+    assert!(refused.contains("memory") && refused.contains("use fewer databases"), "{refused}");
+    assert_eq!(client.line("SELECT 0"), Answer::ok());
+    assert_eq!(client.line("GET a"), Answer::bulk("1"));
+    assert_eq!(client.line("SET b 1"), Answer::ok());
+    assert_eq!(*shares.lock().unwrap(), [7 << 17], "the second database was not opened");
+    server.stop().unwrap();
+}
+
+#[test]
+fn connections_with_the_most_bytes_are_closed_before_buffers_exceed_their_part() {
+    let served = serve_with(
+        |_| {},
+        EngineKind::Silt,
+        |settings| {
+            (settings.workers, settings.memory) = (1, Some(8 << 20));
+        },
+    );
+    let mut watcher = served.client();
+    // An eighth of 8 MiB, and two thirds of it: 0.7 MB. Each request claims less, and misses its end.
+    let mut clients: Vec<Client> = (0..4).map(|_| served.client()).collect();
+    for client in &mut clients {
+        client.send_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$300000\r\n");
+        client.send_bytes(&[b'x'; 290_000]);
+    }
+    while field(&mut watcher, "evicted_clients") == 0 {}
+    assert!(field(&mut watcher, "mem_clients_normal") <= 1 << 20);
+    // Those that were not closed can end their requests.
+    let evicted = field(&mut watcher, "evicted_clients");
+    drop(clients);
+    assert!(evicted < 4, "{evicted} of 4 were closed");
+    let refused = watcher.line("SET a 1");
+    assert_eq!(refused, Answer::ok());
+    let mut client = served.client();
+    client.send_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$400000\r\n");
+    assert_eq!(client.answer(), Answer::Error("ERR Protocol error: invalid bulk length".to_owned()));
+}
