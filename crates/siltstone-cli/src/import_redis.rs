@@ -13,11 +13,13 @@ use crate::progress::{Stopwatch, item_bar};
 use crate::quantity::counted;
 use crate::values::Values;
 use anyhow::{Context, anyhow, bail};
-use redis::{Connection, RedisResult, Value};
+use redis::io::tcp::TcpSettings;
+use redis::{Connection, IntoConnectionInfo, RedisResult, Value};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Batch, Database, NEVER};
 use siltstone_command::database::expiry_after;
 use siltstone_server::{Fields, ValueType};
+use socket2::TcpKeepalive;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
@@ -30,7 +32,7 @@ const PAGE_BYTES: usize = 8 << 20;
 /// The pages that are read ahead.
 const PAGES_AHEAD: usize = 2;
 
-/// How long the server may take to accept the connection, and for a reply.
+/// How long the server may take to accept the connection, and about how long a machine that has gone is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The replies of PEXPIRETIME and PTTL for a key that does not expire, and for one that does not exist.
@@ -92,15 +94,17 @@ impl Source {
             true => address.to_owned(),
             false => format!("redis://{address}"),
         };
-        let client = redis::Client::open(url).map_err(|error| {
+        // No time limit of reads: the system interrupts those, also for the completions of other I/O of the thread.
+        let keepalive = TcpKeepalive::new().with_time(PATIENCE).with_interval(PATIENCE / 6);
+        let settings = TcpSettings::default().set_keepalive(keepalive);
+        let parsed = url.into_connection_info().map(|info| info.set_tcp_settings(settings));
+        let client = parsed.and_then(redis::Client::open).map_err(|error| {
             wrong_usage(format_args!(
                 "{address}: {error}; expected HOST:PORT, or redis://USER:PASSWORD@HOST:PORT/DATABASE"
             ))
         })?;
         let unreachable = || format!("cannot connect to {address}");
         let mut connection = client.get_connection_with_timeout(PATIENCE).with_context(unreachable)?;
-        connection.set_read_timeout(Some(PATIENCE))?;
-        connection.set_write_timeout(Some(PATIENCE))?;
         // A node of a cluster then shows what it has, and others refuse.
         let _: RedisResult<()> = redis::cmd("READONLY").query(&mut connection);
         // An absent command is an error that does not depend on the key.

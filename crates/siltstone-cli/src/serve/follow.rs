@@ -37,6 +37,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The time between two attempts to reach the source.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// How long a thread that copies may take to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The time between two positions that are saved.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -74,12 +77,15 @@ pub struct Copying {
 }
 
 impl Copying {
-    /// Ends the thread, and waits for it.
+    /// Ends the thread, and waits for it for some seconds.
     pub fn stop(self) {
         self.is_stopping.store(true, Relaxed);
         self.thread.thread().unpark();
-        // A panic has been printed. What was copied is in the database.
-        let _ = self.thread.join();
+        let end = Instant::now() + STOP_PATIENCE;
+        // One that waits for a machine that has gone ends with the process.
+        while !self.thread.is_finished() && Instant::now() < end {
+            thread::park_timeout(PAUSE);
+        }
     }
 }
 

@@ -4,19 +4,16 @@ use crate::runner::fails;
 use crate::server_process::{Client, Process};
 use std::time::{Duration, Instant};
 
-/// Asks until the copy has the value of a key, which it has after some time.
-fn wait_for(client: &mut Client, key: &str, value: &str) {
+/// Asks until the copy has the reply of the source, which it has after some time.
+fn wait_for(client: &mut Client, request: &str, expected: &str) {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        let found = client.ask(&format!("GET {key}"));
-        if found == value {
+        let reply = client.ask(request);
+        if reply == expected {
             return;
         }
-        assert!(
-            Instant::now() < end,
-            "{key} is {found}, and not {value}: {}",
-            client.ask("INFO replication")
-        );
+        let status = client.ask("INFO replication");
+        assert!(Instant::now() < end, "{request}: {reply}, and not {expected}: {status}");
     }
 }
 
@@ -38,10 +35,10 @@ fn a_copy_gets_all_writes_over_kills_of_both_servers_and_serves_reads_only() {
     let mut follower = follow();
     let mut reader = follower.client();
     writer.ask("SET last 1");
-    wait_for(&mut reader, "last", "1");
-    assert_eq!(reader.ask("DBSIZE"), ":2002");
-    assert_eq!(reader.ask("HGETALL hash"), "city Lima");
-    assert_eq!(reader.ask("PEXPIRETIME key:7"), ":4000000000123");
+    wait_for(&mut reader, "GET last", "1");
+    wait_for(&mut reader, "DBSIZE", ":2002");
+    wait_for(&mut reader, "HGETALL hash", "city Lima");
+    wait_for(&mut reader, "PEXPIRETIME key:7", ":4000000000123");
     assert_eq!(reader.ask("SET a 1"), "-READONLY You can't write against a read only replica.");
     let info = reader.ask("INFO replication");
     assert!(info.contains("role:slave") && info.contains("master_link_status:up"), "{info}");
@@ -53,8 +50,8 @@ fn a_copy_gets_all_writes_over_kills_of_both_servers_and_serves_reads_only() {
     writer.ask("SET last 2");
     let mut follower = follow();
     let mut reader = follower.client();
-    wait_for(&mut reader, "last", "2");
-    assert_eq!(reader.ask("EXISTS key:3"), ":0");
+    wait_for(&mut reader, "GET last", "2");
+    wait_for(&mut reader, "EXISTS key:3", ":0");
 
     // The source is killed, and comes back at its address.
     source.child.kill().unwrap();
@@ -63,13 +60,13 @@ fn a_copy_gets_all_writes_over_kills_of_both_servers_and_serves_reads_only() {
     let mut source = Process::start_at(&address, &data, &["serve", "data"], &FEED);
     let mut writer = source.client();
     writer.ask("SET last 3");
-    wait_for(&mut reader, "last", "3");
+    wait_for(&mut reader, "GET last", "3");
 
     // Its feed is lost: a new database is in place of the old one.
     writer.ask("FLUSHALL");
     writer.ask("SET last 4");
-    wait_for(&mut reader, "last", "4");
-    assert_eq!(reader.ask("DBSIZE"), ":1");
+    wait_for(&mut reader, "GET last", "4");
+    wait_for(&mut reader, "DBSIZE", ":1");
 
     follower.stop();
     source.stop();

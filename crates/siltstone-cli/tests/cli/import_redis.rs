@@ -1,6 +1,6 @@
 //! `siltstone import --redis`, from a server of this program.
 
-use crate::runner::{fails, ok};
+use crate::runner::{ends_with, fails, ok};
 use crate::server_process::Process;
 
 #[test]
@@ -54,7 +54,7 @@ fn a_redis_that_is_not_there_and_a_database_without_types_are_named() {
     let error = fails(directory.path(), &["import", "--db", "new", "--redis", "127.0.0.1:1"]);
     assert!(error.contains("127.0.0.1:1"), "{error}");
     assert!(!directory.path().join("new").exists(), "nothing is created");
-    let error = fails(directory.path(), &["import", "--db", "new", "--redis", "no address"]);
+    let error = ends_with(2, directory.path(), &["import", "--db", "new", "--redis", "no address"]);
     assert!(error.contains("HOST:PORT"), "{error}");
 
     let mut source = Process::start(&directory.path().join("source"), &[]);
