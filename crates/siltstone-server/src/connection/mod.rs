@@ -25,6 +25,9 @@ const KEPT_BYTES: usize = 1 << 10;
 const RUN_REQUESTS_MAX: usize = 1024;
 const RUN_BYTES_MAX: usize = 1 << 20;
 
+/// The bytes of the output that was sent, from which on they are removed although others are not sent.
+const SENT_BYTES_KEPT: usize = 64 << 10;
+
 /// The number of reads that the first run of a connection has, as long as the length of its replies is unknown.
 const FIRST_READS: usize = 4;
 
@@ -350,6 +353,10 @@ impl Connection {
         if self.sent == self.output.len() {
             self.output.clear();
             release(&mut self.output);
+            self.sent = 0;
+        } else if self.sent >= SENT_BYTES_KEPT && 2 * self.sent >= self.output.len() {
+            // A client that is never quite done must not keep all that it got. Fewer bytes are moved than were sent.
+            self.output.drain(..self.sent);
             self.sent = 0;
         }
         Ok(bytes)
