@@ -124,6 +124,16 @@ impl Updates {
 
     /// Executes the requests, and returns the replies.
     pub fn execute(mut self, context: &Context) -> Vec<Answer> {
+        let answers = self.execute_all(context);
+        for request in &mut self.requests {
+            if let What::Exec(exec) = &mut request.what {
+                context.watches.release(&mut exec.watched);
+            }
+        }
+        answers
+    }
+
+    fn execute_all(&mut self, context: &Context) -> Vec<Answer> {
         let mut answers = std::mem::take(&mut self.answers);
         let opened = match self.kind {
             RunKind::Read => Ok(context.places.get(self.database)),
@@ -143,11 +153,6 @@ impl Updates {
             }
             for number in all {
                 self.run_alone(context, &*store, number, &mut answers);
-            }
-        }
-        for request in &mut self.requests {
-            if let What::Exec(exec) = &mut request.what {
-                context.watches.release(&mut exec.watched);
             }
         }
         let is_synced = context.durability == Durability::Synced && self.kind != RunKind::Read;
