@@ -159,6 +159,11 @@ impl Places {
         Ok(reloaded)
     }
 
+    /// Makes the writes of all databases durable. One that fails to accepts no writes any more.
+    pub fn sync_all(&self) {
+        (0..DATABASES).filter_map(|number| self.get(number)).for_each(|store| _ = store.sync());
+    }
+
     /// Makes everything durable, and closes the databases.
     ///
     /// # Errors

@@ -2,10 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod administration;
 mod client;
 mod connections;
 mod memcached;
+mod messages;
 mod metrics;
+mod monitors;
 mod reading;
 mod recorded;
 mod served;
