@@ -190,7 +190,7 @@ pub fn run(args: &DataArgs) -> Result {
         }
     }
     out.flush()?;
-    while !interrupt.is_raised() {
+    while !interrupt.is_raised() && !server.is_shutdown_requested() {
         std::thread::park_timeout(LOOK_INTERVAL);
         if hangup.swap(false, Relaxed) {
             // What cannot be opened stays as it is, and is served as before.
