@@ -51,7 +51,7 @@ pub fn client(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         [_, subcommand, ..] if is(subcommand, "PAUSE") || is(subcommand, "UNPAUSE") => {
             return Err(Failure::new("ERR this server does not pause; stop the clients in place of it"));
         }
-        // No client is told of changes.
+        // Clients get no messages about changes of keys.
         [_, subcommand] if is(subcommand, "GETREDIR") => reply.integer(-1),
         [_, subcommand] if is(subcommand, "TRACKINGINFO") => tracking_info(reply),
         [_, subcommand] if is(subcommand, "HELP") => help(reply, "CLIENT", HELP),
@@ -225,22 +225,24 @@ fn kill_filter(pairs: &[&[u8]], own: u64) -> Result<ClientFilter, Failure> {
 
 /// Returns the line of a connection, as CLIENT LIST has it. What the server does not have is 0 or empty.
 fn describe(context: &Context, entry: &ClientEntry) -> String {
-    let Activity { database, resp, subscriptions: [channels, patterns], queued, .. } = entry.activity();
-    let Activity { input_bytes, output_bytes, memory_bytes, .. } = entry.activity();
+    let activity = entry.activity();
+    let Activity { database, resp, subscriptions: [channels, patterns], queued, .. } = activity;
+    let Activity { input_bytes, output_bytes, memory_bytes, .. } = activity;
     let ((age, idle), names) = (entry.ages(), entry.names());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let command = entry.command().and_then(|code| Command::name_of(context.commands, code));
     format!(
-        "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={database} sub={channels} psub={patterns} ssub=0 \
-         multi={queued} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={output_bytes} oll=0 omem=0 \
-         tot-mem={memory_bytes} events={} cmd={} user=default redir=-1 resp={resp} lib-name={} lib-ver={}",
+        "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={database} sub={channels} \
+         psub={patterns} ssub=0 multi={queued} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 \
+         rbp=0 obl={output_bytes} oll=0 omem=0 tot-mem={memory_bytes} events={} cmd={} user=default redir=-1 \
+         resp={resp} lib-name={} lib-ver={}",
         entry.id,
         shown_address(entry.peer),
         shown_address(entry.local),
         text(&names.name),
         age.as_secs(),
         idle.as_secs(),
-        flags(&entry.activity()),
+        flags(&activity),
         if output_bytes > 0 { "rw" } else { "r" },
         command.unwrap_or_else(|| "NULL".to_owned()),
         text(&names.library),

@@ -56,8 +56,8 @@ impl Value {
 /// Sets all settings of pairs of names and values, or none.
 ///
 /// # Errors
-/// Redis's errors for a name that does not exist, for one that is not changed while the server runs (these are `known`),
-/// and for a value that is not allowed.
+/// Redis's errors for a name that does not exist, for one that is not changed while the server runs (these are
+/// `known`), and for a value that is not allowed.
 pub fn set(runtime: &Runtime, pairs: &[&[u8]], known: &[&str]) -> Outcome {
     if !pairs.len().is_multiple_of(2) {
         return Err(Failure::SYNTAX);

@@ -169,8 +169,8 @@ pub(super) fn check_name(name: &[u8]) -> Outcome {
     }
 }
 
-/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: the program that runs the server stops it, which makes everything durable. So there is
-/// no reply, and the connection ends.
+/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: the program that runs the server stops it, which makes everything durable.
+/// There is no reply, and the connection ends.
 pub fn shutdown(call: &mut SessionCall<'_>, _: &mut Reply<'_>) -> Outcome {
     for option in &call.words[1..] {
         if is(option, "ABORT") {

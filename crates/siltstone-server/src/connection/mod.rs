@@ -185,8 +185,8 @@ impl Connection {
         }
     }
 
-    /// Appends a message of a channel, or lines of a monitor, which are the same in all versions. Returns whether it has:
-    /// with more than the limit, or anything besides a message that is longer, the client takes too little.
+    /// Appends a message of a channel, or lines of a monitor, which are the same in all versions. Returns `false` and
+    /// appends nothing if there would be more than the limit, and not this message alone: the client takes too little.
     pub fn push(&mut self, bytes: &[u8], is_line: bool, limits: &Limits) -> bool {
         let unsent_bytes = self.unsent_bytes();
         if unsent_bytes > 0 && unsent_bytes + bytes.len() > limits.push_bytes_max {

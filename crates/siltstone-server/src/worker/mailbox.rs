@@ -65,7 +65,7 @@ impl Mailbox {
         let _ = self.waker.wake();
     }
 
-    /// Adds parcels. Returns whether the worker has so many that senders have to wait.
+    /// Adds parcels. Returns whether the worker has too many, so that senders have to wait.
     pub fn send_parcels(&self, parcels: Vec<Parcel>) -> bool {
         let bytes = parcels.iter().map(Parcel::bytes).sum();
         let before = self.undelivered_bytes.fetch_add(bytes, Relaxed);

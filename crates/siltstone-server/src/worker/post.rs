@@ -169,8 +169,8 @@ fn find(connections: &mut slab::Slab<Connection>, place: Place) -> Option<&mut C
     connections.get_mut(place.connection).filter(|connection| connection.client.id == place.client)
 }
 
-/// Returns the lines of a run for monitors. Those of a transaction come with EXEC. Requests of memcached's protocol have
-/// none.
+/// Returns the lines of a run for monitors. Those of a transaction come with EXEC. Requests of memcached's protocol
+/// have none.
 fn lines_of(connection: &Connection, run: &Run) -> Vec<u8> {
     let client = &connection.client;
     let mut lines = Vec::new();
