@@ -1,6 +1,6 @@
 //! The thread that accepts connections, and gives them to the workers in turn.
 
-use crate::command::{Client, Context, Counters};
+use crate::command::{Client, ClientEntry, Context, Counters};
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
 use crate::worker::{Mailbox, Message};
@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// The token of the waker. The others are the numbers of listeners.
 const STOP: Token = Token(usize::MAX);
@@ -95,7 +95,7 @@ impl Acceptor {
 
     fn take(&mut self, mut socket: TcpStream, peer: SocketAddr, version: Version) {
         let counters = &self.context.counters;
-        if counters.open_connections.load(Relaxed) >= self.context.limits.connections_max as u64 {
+        if counters.open_connections.load(Relaxed) >= self.context.runtime.connections_max() as u64 {
             Counters::add(&counters.rejected_connections, 1);
             let mut out = Vec::new();
             let failure = Failure::new("ERR max number of clients reached");
@@ -109,23 +109,11 @@ impl Acceptor {
         Counters::add(&counters.connections, 1);
         Counters::add(&counters.open_connections, 1);
         self.accepted += 1;
-        let client = Client {
-            id: self.accepted,
-            database: 0,
-            version,
-            name: Vec::new(),
-            library: Default::default(),
-            is_authenticated: self.context.password.is_none(),
-            is_closing: false,
-            peer: Some(peer),
-            since: SystemTime::now(),
-            transaction: None,
-            watched: Vec::new(),
-            cluster: self.context.cluster.clone(),
-            reads_others: false,
-            is_reader: self.context.follow.is_some(),
-        };
-        let worker = &self.workers[self.accepted as usize % self.workers.len()];
+        let number = self.accepted as usize % self.workers.len();
+        let entry = ClientEntry::new(self.accepted, number, Some(peer), socket.local_addr().ok());
+        let entry = self.context.clients.add(entry);
+        let client = Client::new(entry, version, &self.context);
+        let worker = &self.workers[number];
         worker.send(Message::Connected(Box::new(socket), Box::new(client)));
     }
 }

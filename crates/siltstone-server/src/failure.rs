@@ -40,6 +40,14 @@ impl Failure {
         Failure::from(format!("ERR unknown subcommand '{shown}'. Try {} HELP.", command.to_uppercase()))
     }
 
+    /// The subcommand exists, and its words are not those of its grammar.
+    pub fn subcommand_words(command: &str, subcommand: &[u8]) -> Failure {
+        let shown = String::from_utf8_lossy(&subcommand[..subcommand.len().min(128)]).into_owned();
+        Failure::from(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{shown}'. Try {command} HELP."
+        ))
+    }
+
     /// The command does not exist. Shows the first words.
     pub fn unknown(words: &[&[u8]]) -> Failure {
         let shown = |word: &[u8]| String::from_utf8_lossy(&word[..word.len().min(128)]).into_owned();

@@ -1,12 +1,15 @@
 //! A server: its threads and its sockets.
 
 use crate::acceptor::{Acceptor, Listener, StopAcceptor};
-use crate::command::{COMMANDS, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Watches};
+use crate::command::{
+    COMMANDS, Channels, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures,
+    Runtime, SlowLog, Watches, all_commands,
+};
 use crate::error::ServerError;
 use crate::metrics::{MetricsServer, StopMetrics};
 use crate::protocol::Version;
 use crate::store::{Places, PlacesSettings, Store};
-use crate::worker::{Helpers, Mailbox, Message, Worker};
+use crate::worker::{Helpers, Mailbox, Message, Worker, open_mailbox};
 use mio::net::TcpListener;
 use siltstone::Durability;
 use std::hash::{BuildHasher, RandomState};
@@ -119,7 +122,11 @@ impl Server {
             memcached: address_of(&listeners, Version::Memcached),
             counters: Counters::default(),
             watches: Watches::default(),
-            durability: settings.durability,
+            clients: Clients::default(),
+            channels: Channels::default(),
+            measures: Measures::new(settings.workers, all_commands().count()),
+            slow_log: SlowLog::default(),
+            runtime: Runtime::new(&settings.limits, settings.durability),
             started: Instant::now(),
             run: RandomState::new().hash_one(0),
         });
@@ -152,14 +159,20 @@ impl Server {
         let (helpers, mut helper_threads) = start(helpers)?;
         let (slow_helpers, slow_threads) = start(SLOW_THREADS)?;
         helper_threads.extend(slow_threads);
-        let (mut workers, mut threads) = (Vec::new(), Vec::new());
-        for number in 0..context.workers {
-            let (worker, mailbox) = Worker::new(context.clone(), helpers.clone(), slow_helpers.clone())
-                .map_err(failed("cannot make a queue of events"))?;
+        let opened = (0..context.workers).map(|_| open_mailbox()).collect::<io::Result<Vec<_>>>();
+        let (polls, workers): (Vec<_>, Vec<_>) =
+            opened.map_err(failed("cannot make a queue of events"))?.into_iter().unzip();
+        let mailboxes: Arc<[Arc<Mailbox>]> = workers.clone().into();
+        let mut threads = Vec::new();
+        for (number, poll) in polls.into_iter().enumerate() {
+            let (helpers, slow_helpers) = (helpers.clone(), slow_helpers.clone());
+            let worker = Worker::new(number, poll, mailboxes.clone(), context.clone(), helpers, slow_helpers);
             let thread = thread::Builder::new().name(format!("worker {number}"));
             threads.push(thread.spawn(move || worker.run()).map_err(failed("cannot start a thread"))?);
-            workers.push(mailbox);
         }
+        let syncing = context.clone();
+        let thread = thread::Builder::new().name("syncer".to_owned());
+        threads.push(thread.spawn(move || sync_when_due(&syncing)).map_err(failed("cannot start a thread"))?);
         let (acceptor, stop) = Acceptor::new(listeners, context.clone(), workers.clone())
             .map_err(failed("cannot make a queue of events"))?;
         let thread = thread::Builder::new().name("acceptor".to_owned());
@@ -200,6 +213,11 @@ impl Server {
         Ok(self.context.reload()?)
     }
 
+    /// Returns whether a client has asked for the end of the server, by SHUTDOWN. The server runs until it is stopped.
+    pub fn is_shutdown_requested(&self) -> bool {
+        self.context.runtime.is_shutdown()
+    }
+
     /// Accepts no more connections and no more requests, sends the replies of those that were executed, and makes
     /// everything durable.
     ///
@@ -207,6 +225,7 @@ impl Server {
     /// Errors of closing a database, and of a thread that failed.
     pub fn stop(mut self) -> Result<(), ServerError> {
         self.acceptor.stop();
+        self.context.runtime.stop_syncs();
         self.metrics.iter().for_each(|(_, stop)| stop.stop());
         self.helpers.iter().for_each(|helpers| helpers.cancel());
         self.workers.iter().for_each(|worker| worker.send(Message::Stop));
@@ -226,6 +245,15 @@ impl Server {
     }
 }
 
+/// Syncs all databases each second while this is set.
+fn sync_when_due(context: &Context) -> io::Result<()> {
+    while context.runtime.wait_for_sync() {
+        // A database whose sync fails acknowledges nothing more, and says why to those who write.
+        context.places.sync_all();
+    }
+    Ok(())
+}
+
 /// Begins to listen at an address.
 fn listen((address, version): (SocketAddr, Version)) -> Result<Listener, ServerError> {
     Ok((bind(address)?, version))
@@ -243,6 +271,7 @@ fn address_of(listeners: &[Listener], version: Version) -> Option<SocketAddr> {
 impl Drop for Server {
     fn drop(&mut self) {
         self.acceptor.stop();
+        self.context.runtime.stop_syncs();
         self.metrics.iter().for_each(|(_, stop)| stop.stop());
         self.workers.iter().for_each(|worker| worker.send(Message::Stop));
         self.helpers.iter().for_each(|helpers| helpers.stop());

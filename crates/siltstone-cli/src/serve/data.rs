@@ -231,7 +231,7 @@ pub fn serve(args: &DataArgs, source: Option<&str>) -> Result {
     out.flush()?;
     // A service manager waits for this, if there is one.
     notify(NotifyState::Ready);
-    while !interrupt.is_raised() {
+    while !interrupt.is_raised() && !server.is_shutdown_requested() {
         std::thread::park_timeout(LOOK_INTERVAL);
         if hangup.swap(false, Relaxed) {
             // What cannot be opened stays as it is, and is served as before.

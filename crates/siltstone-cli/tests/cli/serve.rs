@@ -1,6 +1,7 @@
 //! `siltstone serve` as a process: it prints its addresses, serves clients, and stops cleanly.
 
 use crate::runner::program;
+use crate::server_process::Process;
 use serde_json::Value;
 use siltstone_network::{Client, ClientSettings};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -71,6 +72,19 @@ fn both_protocols_serve_the_same_data_and_one_of_them_is_enough() {
     assert!(addresses["redis"].is_null());
     ask(&addresses["memcached"], "get key\r\n", "VALUE key 9 5\r\nvalue\r\nEND\r\n");
     stop(server);
+}
+
+#[test]
+fn shutdown_ends_the_process_and_the_writes_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Process::start(directory.path(), &[]);
+    let mut client = server.client();
+    assert_eq!(client.ask("SET key value"), "+OK");
+    client.send(&["SHUTDOWN NOSAVE".to_owned()]).unwrap();
+    assert!(client.reply().is_err(), "the connection ends without a reply");
+    assert!(server.child.wait().unwrap().success());
+    let server = Process::start(directory.path(), &[]);
+    assert_eq!(server.client().ask("GET key"), "value");
 }
 
 #[test]

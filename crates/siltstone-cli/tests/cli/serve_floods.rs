@@ -21,6 +21,9 @@ const BUSY_BYTES: usize = 200_000;
 /// The memory that a client may cost which takes no replies.
 const UNREAD_BYTES_MAX: u64 = 16 << 20;
 
+/// The memory that a client may cost which takes no messages: the limit of 32 MiB, and a buffer that grows twofold.
+const UNREAD_PUSH_BYTES_MAX: u64 = 96 << 20;
+
 fn connections() -> usize {
     std::env::var("SILTSTONE_CONNECTIONS").map_or(200, |text| text.parse().unwrap())
 }
@@ -175,4 +178,25 @@ fn one_request_for_200_gb_is_refused() {
     let replies = client.reply().unwrap();
     assert!(replies.len() < 300 << 20 && replies.contains("ask for less") && replies.ends_with("+OK"));
     assert_eq!(client.ask("GET key"), "other");
+}
+
+#[test]
+fn a_client_that_reads_no_messages_costs_little_until_it_is_disconnected() {
+    let (_directory, server) = server();
+    let text = "v".repeat(100_000);
+    for (number, request) in ["SUBSCRIBE channel", "MONITOR"].into_iter().enumerate() {
+        let mut slow = server.client();
+        slow.ask(request);
+        let mut other = server.client();
+        let (before, mut most) = (server.resident_bytes(), 0);
+        // 200 MB.
+        for _ in 0..2000 {
+            other.ask(&format!("PUBLISH channel {text}"));
+            most = most.max(server.resident_bytes().saturating_sub(before));
+        }
+        eprintln!("{request}: 200 MB that are not read: {most} bytes");
+        assert!(most < UNREAD_PUSH_BYTES_MAX, "{request}: {most}");
+        let disconnected = format!("client_output_buffer_limit_disconnections:{}\r\n", number + 1);
+        assert!(other.ask("INFO stats").contains(&disconnected), "{request}");
+    }
 }

@@ -3,24 +3,30 @@
 //! connection.
 
 use super::arguments::is;
+use super::channels::{Channels, Outbox, Subscriptions};
+use super::clients::{ClientEntry, Clients};
 use super::cluster::Cluster;
 use super::follow::FollowStatus;
 use super::limits::{Counters, Limits};
+use super::measures::Measures;
 use super::read::ReadCall;
+use super::runtime::Runtime;
+use super::slow_log::SlowLog;
 use super::subcommands;
 use super::update::UpdateCall;
 use super::watches::{Watched, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version};
 use crate::store::{Places, Store};
-use siltstone::Durability;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 /// A command of the server.
 #[derive(Debug)]
 pub struct Command {
+    /// Its number among the commands of all protocols.
+    pub number: usize,
     /// The name, in lower case.
     pub name: &'static str,
     /// The number of words with the name; if negative, the least number.
@@ -35,6 +41,16 @@ pub struct Command {
     pub summary: &'static str,
     /// How it is executed.
     pub action: Action,
+}
+
+/// Gives commands the numbers from the first one on.
+pub(super) const fn numbered<const N: usize>(first: usize, mut commands: [Command; N]) -> [Command; N] {
+    let mut at = 0;
+    while at < N {
+        commands[at].number = first + at;
+        at += 1;
+    }
+    commands
 }
 
 /// How a command is executed.
@@ -99,6 +115,9 @@ impl Keys {
     }
 }
 
+/// The bits of the number of a command in a code.
+const CODE_BITS: u32 = 16;
+
 impl Command {
     /// Returns the command of this name, whatever its case, in a table in the order of the names.
     pub fn find(commands: &'static [Command], name: &[u8]) -> Option<&'static Command> {
@@ -130,6 +149,33 @@ impl Command {
             true => Ok(()),
             false => Err(Failure::arity(&format!("{}|{name}", self.name))),
         }
+    }
+
+    /// Returns the place of the subcommand that the second word names.
+    fn subcommand(&self, second: Option<&[u8]>) -> Option<usize> {
+        let (word, all) = (second?, subcommands::of(self.name)?);
+        all.iter().position(|(name, _)| is(word, name))
+    }
+
+    fn with_subcommand(&self, at: Option<usize>) -> String {
+        let subcommand = at.and_then(|at| subcommands::of(self.name)?.get(at));
+        subcommand.map_or_else(|| self.name.to_owned(), |(name, _)| format!("{}|{name}", self.name))
+    }
+
+    /// Returns the name with that of the subcommand, such as `client|list`.
+    pub fn full_name(&self, second: Option<&[u8]>) -> String {
+        self.with_subcommand(self.subcommand(second))
+    }
+
+    /// Returns a number from which [`name_of`](Command::name_of) returns the full name.
+    pub fn code(&self, second: Option<&[u8]>) -> usize {
+        self.number | self.subcommand(second).map_or(0, |at| (at + 1) << CODE_BITS)
+    }
+
+    /// Returns the full name of a command.
+    pub fn name_of(commands: &[Command], code: usize) -> Option<String> {
+        let command = commands.get(code & ((1 << CODE_BITS) - 1))?;
+        Some(command.with_subcommand((code >> CODE_BITS).checked_sub(1)))
     }
 
     /// Returns whether these words change no value.
@@ -211,8 +257,16 @@ pub struct Context {
     pub counters: Counters,
     /// The keys that connections watch.
     pub watches: Watches,
-    /// What a write survives when it is acknowledged.
-    pub durability: Durability,
+    /// The connections.
+    pub clients: Clients,
+    /// The channels with their subscribers, and the monitors.
+    pub channels: Channels,
+    /// How long commands take.
+    pub measures: Measures,
+    /// The last executions that took long.
+    pub slow_log: SlowLog,
+    /// The settings that change while the server runs.
+    pub runtime: Runtime,
     /// When the server started.
     pub started: Instant,
     /// A random number of this start.
@@ -236,37 +290,83 @@ impl Context {
     }
 }
 
+/// Which replies a client wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Replies {
+    /// All.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// All but the next one.
+    SkipsNext,
+}
+
 /// A connection, as commands see it.
 #[derive(Debug, Clone)]
 pub struct Client {
     /// Its number, which no other connection has.
     pub id: u64,
+    /// Its entry among all connections.
+    pub entry: Arc<ClientEntry>,
     /// The number of the selected database.
     pub database: usize,
     /// The protocol with its version.
     pub version: Version,
-    /// The name that the client has given itself.
-    pub name: Vec<u8>,
-    /// The name and the version of the client's library.
-    pub library: (Vec<u8>, Vec<u8>),
+    /// Which replies the client wants.
+    pub replies: Replies,
     /// Whether the client has given the password, or needs none.
     pub is_authenticated: bool,
     /// The connection ends when its replies are sent.
     pub is_closing: bool,
-    /// The other end.
-    pub peer: Option<SocketAddr>,
-    /// When it connected.
-    pub since: SystemTime,
     /// The commands since MULTI.
     pub transaction: Option<Box<Transaction>>,
     /// The keys that it watches.
     pub watched: Vec<Watched>,
+    /// What it gets without a request.
+    pub subscriptions: Subscriptions,
+    /// What its commands have for other connections. The worker sends it after them.
+    pub outbox: Outbox,
     /// The cluster that the server is a node of, if any.
     pub cluster: Option<Arc<Cluster>>,
     /// Whether it may read keys of other nodes of the cluster.
     pub reads_others: bool,
     /// Whether it only reads, because the server follows another one.
     pub is_reader: bool,
+}
+
+impl Client {
+    /// Makes the client of a connection that begins.
+    pub fn new(entry: Arc<ClientEntry>, version: Version, context: &Context) -> Client {
+        Client {
+            id: entry.id,
+            entry,
+            database: 0,
+            version,
+            replies: Replies::On,
+            is_authenticated: context.password.is_none(),
+            is_closing: false,
+            transaction: None,
+            watched: Vec::new(),
+            subscriptions: Subscriptions::default(),
+            outbox: Outbox::new(),
+            cluster: context.cluster.clone(),
+            reads_others: false,
+            is_reader: context.follow.is_some(),
+        }
+    }
+
+    /// Returns whether the client does not want the reply of the next request, which begins.
+    pub fn skips_reply(&mut self) -> bool {
+        match self.replies {
+            Replies::On => false,
+            Replies::Off => true,
+            Replies::SkipsNext => {
+                self.replies = Replies::On;
+                true
+            }
+        }
+    }
 }
 
 /// The most bytes of the words that a connection may queue.
@@ -316,8 +416,10 @@ impl Transaction {
             )));
         }
         match command.action {
-            // It would read the whole store while the keys of the transaction wait, or change the database.
+            // It would read the whole store while the keys of the transaction wait, or change the database, or what the
+            // connection gets.
             Action::Slow(_) => Err(NOT_ALLOWED),
+            _ if command.flags.contains(&"no_multi") => Err(NOT_ALLOWED),
             _ if ["select", "watch"].contains(&command.name) => Err(NOT_ALLOWED),
             _ => Ok(()),
         }

@@ -2,12 +2,12 @@
 
 use super::arguments::is;
 use super::call::{Context, SessionCall};
-use super::pattern;
+use super::channels::Parcel;
 use super::session::REDIS_VERSION;
+use super::{config_set, pattern};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 use crate::store::DATABASES;
-use siltstone::Durability;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,13 +15,14 @@ use std::sync::atomic::Ordering::Relaxed;
 type Section = fn(&Context, &mut Lines);
 
 /// The sections, in their order.
-const SECTIONS: [(&str, Section); 8] = [
+const SECTIONS: [(&str, Section); 9] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
     ("Replication", replication),
+    ("Commandstats", command_stats),
     ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
@@ -39,8 +40,14 @@ impl Lines {
 
 pub fn info(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let asked = &call.words[1..];
-    let is_all = |word: &&[u8]| ["all", "default", "everything"].iter().any(|all| is(word, all));
-    let is_wanted = |name: &str| asked.is_empty() || asked.iter().any(|word| is_all(word) || is(word, name));
+    let is_all = |word: &&[u8]| ["all", "everything"].iter().any(|all| is(word, all));
+    let is_default = |name: &str| name != "Commandstats";
+    let is_wanted = |name: &str| match asked.is_empty() {
+        true => is_default(name),
+        false => asked
+            .iter()
+            .any(|word| is(word, name) || is_all(word) || (is(word, "default") && is_default(name))),
+    };
     let mut text = String::new();
     for (name, lines) in SECTIONS.iter().filter(|(name, _)| is_wanted(name)) {
         let mut section = Lines::default();
@@ -69,8 +76,11 @@ fn server(context: &Context, lines: &mut Lines) {
 
 fn clients(context: &Context, lines: &mut Lines) {
     lines.add("connected_clients", context.counters.open_connections.load(Relaxed));
-    lines.add("maxclients", context.limits.connections_max);
+    lines.add("maxclients", context.runtime.connections_max());
     lines.add("blocked_clients", 0);
+    let subscribers =
+        context.clients.all().iter().filter(|entry| entry.activity().subscriptions != [0, 0]).count();
+    lines.add("pubsub_clients", subscribers);
 }
 
 fn memory(context: &Context, lines: &mut Lines) {
@@ -111,9 +121,14 @@ fn stats(context: &Context, lines: &mut Lines) {
         ("keyspace_hits", &counters.hits),
         ("keyspace_misses", &counters.misses),
         ("total_error_replies", &counters.errors),
+        ("client_output_buffer_limit_disconnections", &counters.slow_receivers),
+        ("total_pushed_messages", &counters.pushes),
     ] {
         lines.add(name, counter.load(Relaxed));
     }
+    let [channels, patterns] = context.channels.counts();
+    lines.add("pubsub_channels", channels);
+    lines.add("pubsub_patterns", patterns);
 }
 
 fn replication(context: &Context, lines: &mut Lines) {
@@ -132,6 +147,19 @@ fn replication(context: &Context, lines: &mut Lines) {
     lines.add("connected_slaves", 0);
 }
 
+/// The calls of each command, and the times of the executions that they were part of.
+fn command_stats(context: &Context, lines: &mut Lines) {
+    for command in context.commands {
+        let times = context.measures.times_ns(command.number);
+        if times.count > 0 {
+            let (calls, time_us) = (times.count, times.sum / 1000);
+            let each_us = times.sum as f64 / 1000.0 / calls as f64;
+            let line = format_args!("calls={calls},usec={time_us},usec_per_call={each_us:.2}");
+            lines.add(&format!("cmdstat_{}", command.name), line);
+        }
+    }
+}
+
 fn cluster(context: &Context, lines: &mut Lines) {
     lines.add("cluster_enabled", u8::from(context.cluster.is_some()));
 }
@@ -147,18 +175,24 @@ fn keyspace(context: &Context, lines: &mut Lines) {
 
 /// Returns the settings that clients and tools ask for, in Redis's names.
 fn settings(context: &Context) -> Vec<(&'static str, String)> {
-    let limits = &context.limits;
+    let (limits, runtime) = (&context.limits, &context.runtime);
     vec![
-        ("appendfsync", if context.durability == Durability::Synced { "always" } else { "no" }.to_owned()),
+        ("appendfsync", runtime.syncs().name().to_owned()),
         ("appendonly", "no".to_owned()),
+        (
+            "client-output-buffer-limit",
+            format!("normal 0 0 0 slave 0 0 0 pubsub {} 0 0", limits.push_bytes_max),
+        ),
         ("databases", DATABASES.to_string()),
-        ("maxclients", limits.connections_max.to_string()),
+        ("maxclients", runtime.connections_max().to_string()),
         ("maxmemory", context.memory.unwrap_or(0).to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
         ("port", context.redis.map_or(0, |address| address.port()).to_string()),
         ("proto-max-bulk-len", limits.word_bytes_max.to_string()),
         ("save", String::new()),
-        ("timeout", limits.idle_max.map_or(0, |idle| idle.as_secs()).to_string()),
+        ("slowlog-log-slower-than", runtime.slow_us().to_string()),
+        ("slowlog-max-len", runtime.slow_entries_max().to_string()),
+        ("timeout", runtime.idle_max().map_or(0, |idle| idle.as_secs()).to_string()),
     ]
 }
 
@@ -175,14 +209,19 @@ pub fn config(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             }
             Ok(())
         }
-        [_, subcommand, name, ..] if is(subcommand, "SET") => {
-            let name = String::from_utf8_lossy(name);
-            Err(Failure::from(format!(
-                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'; this server takes its settings when it starts"
-            )))
+        [_, subcommand, pairs @ ..] if is(subcommand, "SET") => {
+            let known: Vec<&str> = settings(call.context).into_iter().map(|(name, _)| name).collect();
+            config_set::set(&call.context.runtime, pairs, &known)?;
+            call.client.outbox.extend((0..call.context.workers).map(|worker| (worker, Parcel::Wake)));
+            reply.ok();
+            Ok(())
         }
+        [_, subcommand] if is(subcommand, "REWRITE") => Err(Failure::new(
+            "ERR The server is running without a config file; state the setting where the server is started",
+        )),
         [_, subcommand] if is(subcommand, "RESETSTAT") => {
             call.context.counters.reset();
+            call.context.measures.reset();
             reply.ok();
             Ok(())
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The number of connections.
+    /// The number of connections, which CONFIG SET changes.
     pub connections_max: usize,
     /// The number of words of a request.
     pub words_max: usize,
@@ -18,9 +18,12 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// The bytes of the buffers of all connections, above which those with the most are closed; `None` for no limit.
     pub buffer_bytes_max: Option<u64>,
+    /// The bytes of messages that a subscriber or a monitor has not taken, besides one message that is longer. With
+    /// more it is disconnected.
+    pub push_bytes_max: usize,
     /// The largest reply of KEYS, in bytes.
     pub keys_bytes_max: usize,
-    /// The time without a request after which a connection is closed; `None` for never.
+    /// The time without a request after which a connection is closed; `None` for never. CONFIG SET changes it.
     pub idle_max: Option<Duration>,
 }
 
@@ -33,6 +36,7 @@ impl Default for Limits {
             input_bytes_max: 1 << 20,
             output_bytes_max: 1 << 20,
             buffer_bytes_max: None,
+            push_bytes_max: 32 << 20,
             keys_bytes_max: 64 << 20,
             idle_max: None,
         }
@@ -77,6 +81,10 @@ pub struct Counters {
     pub input_bytes: AtomicU64,
     /// Bytes of replies.
     pub output_bytes: AtomicU64,
+    /// Messages and lines of monitors, each as often as it has receivers.
+    pub pushes: AtomicU64,
+    /// Subscribers and monitors that were disconnected because they did not take what they got.
+    pub slow_receivers: AtomicU64,
 }
 
 impl Counters {
@@ -97,6 +105,8 @@ impl Counters {
             &self.misses,
             &self.input_bytes,
             &self.output_bytes,
+            &self.pushes,
+            &self.slow_receivers,
         ] {
             counter.store(0, Relaxed);
         }

@@ -22,8 +22,18 @@
 //! | `keyspace` | commands that may take long, which helper threads execute |
 //! | `session` | commands about the connection |
 //! | `client` | the subcommands of CLIENT |
+//! | `clients` | the connections of a server, as CLIENT LIST shows them |
+//! | `channels` | who gets which messages |
+//! | `pubsub` | PUBLISH, SUBSCRIBE and their relatives |
+//! | `monitoring` | SLOWLOG, LATENCY, MONITOR |
+//! | `measures` | how long commands take |
+//! | `slow_log` | the last executions that took long |
+//! | `shown` | words of commands, without passwords |
 //! | `introspection` | COMMAND |
+//! | `help` | the subcommand HELP |
 //! | `info` | INFO and CONFIG |
+//! | `config_set` | CONFIG SET |
+//! | `runtime` | the settings that change while the server runs |
 //! | `arguments` | numbers and options of the words |
 //! | `cluster` | Redis Cluster's protocol, with a map of slots from a file |
 //! | `follow` | what a server knows of the one that it copies |
@@ -33,29 +43,51 @@
 
 mod arguments;
 mod call;
+mod channels;
 mod client;
+mod clients;
 mod cluster;
+mod config_set;
 mod extended;
 mod follow;
+mod help;
 mod info;
 mod introspection;
 mod keyspace;
 mod limits;
+mod measures;
 pub mod memcached;
+mod monitoring;
 pub mod pattern;
+mod pubsub;
 mod read;
+mod runtime;
 mod session;
+mod shown;
+mod slow_log;
 mod subcommands;
 mod table;
 mod transaction;
 mod update;
 mod watches;
 
-pub use call::{Action, Client, Command, Context, Queued, SessionCall, SlowCall};
+pub use call::{Action, Client, Command, Context, Queued, Replies, SessionCall, SlowCall};
+pub use channels::{Channels, Parcel, Place, Source};
+pub use clients::{Activity, ClientEntry, Clients, shown_address};
 pub use cluster::{Cluster, ClusterSettings};
 pub use follow::FollowStatus;
 pub use limits::{Counters, Limits};
+pub use measures::{Distribution, Measures, Tally};
+pub use pubsub::{are_replies_pushed, check_context};
 pub use read::ReadCall;
+pub use runtime::{Runtime, Syncs};
+pub use shown::push_monitor_line;
+pub use slow_log::SlowLog;
 pub use table::COMMANDS;
 pub use update::{Fields, UpdateCall, dump};
 pub use watches::{Watched, Watches};
+
+/// Returns the commands of all protocols, in the order of their numbers.
+pub fn all_commands() -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().chain(memcached::COMMANDS).chain(memcached::AUTHENTICATE)
+}

@@ -1,9 +1,10 @@
 //! Commands that read the values of keys.
 
-use super::arguments::{byte_range, integer};
+use super::arguments::{byte_range, integer, is};
+use super::help::help;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
-use crate::store::{Entry, NEVER, ValueType};
+use crate::store::{Entry, MARKED_BYTES, NEVER, ValueType};
 
 /// A call of such a command.
 pub struct ReadCall<'a> {
@@ -81,6 +82,37 @@ pub fn getrange(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 
 pub fn value_type(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.status(call.first().map_or("none", |entry| entry.value_type.name()));
+    Ok(())
+}
+
+/// MEMORY USAGE key [SAMPLES count]: the bytes of the key and of the value with its type, before compression. What an
+/// engine stores besides is not known here.
+pub fn memory(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    match call.words {
+        [_, subcommand] if is(subcommand, "HELP") => help(
+            reply,
+            "MEMORY",
+            &[
+                "USAGE <key> [SAMPLES <count>]",
+                "    Return the bytes of <key> and its value, before compression.",
+            ],
+        ),
+        [_, _, key, options @ ..] => {
+            match options {
+                [] => {}
+                [option, count] if is(option, "SAMPLES") && integer(count)? >= 0 => {}
+                _ => return Err(Failure::SYNTAX),
+            }
+            match call.first() {
+                None => reply.null(),
+                Some(Entry { value, mark, .. }) => {
+                    let before_value = if mark.is_some() { MARKED_BYTES } else { 1 };
+                    reply.integer((key.len() + before_value + value.len()) as i64);
+                }
+            }
+        }
+        _ => return Err(Failure::SYNTAX),
+    }
     Ok(())
 }
 

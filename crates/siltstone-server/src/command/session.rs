@@ -1,7 +1,7 @@
 //! Commands about the connection, and about the server.
 
 use super::arguments::{check_timeout, integer, is};
-use super::call::SessionCall;
+use super::call::{Replies, SessionCall};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const REDIS_VERSION: &str = "7.0.15";
 
 pub fn ping(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let is_subscriber = call.client.version == Version::Resp2 && call.client.subscriptions.count() > 0;
     match call.words {
+        // Like a message, since the client reads messages.
+        [_, text @ ..] if is_subscriber && text.len() < 2 => {
+            reply.array(2);
+            reply.bulk(b"pong");
+            reply.bulk(text.first().copied().unwrap_or_default());
+        }
         [_] => reply.status("PONG"),
         [_, text] => reply.bulk(text),
         _ => return Err(Failure::arity("ping")),
@@ -32,8 +39,11 @@ pub fn quit(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 pub fn reset(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let client = &mut *call.client;
     (client.database, client.version) = (0, Version::Resp2);
-    client.name.clear();
+    client.entry.rename(|names| names.name.clear());
+    client.replies = Replies::On;
     client.transaction = None;
+    let entry = &client.entry;
+    call.context.channels.release(&mut client.subscriptions, entry.worker, entry.place());
     call.context.watches.release(&mut client.watched);
     client.is_authenticated = call.context.password.is_none();
     reply.set_version(Version::Resp2);
@@ -131,7 +141,7 @@ pub fn hello(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         ));
     }
     if let Some(name) = name {
-        call.client.name = name;
+        call.client.entry.rename(|names| names.name = name);
     }
     call.client.version = version;
     reply.set_version(version);
@@ -161,6 +171,22 @@ pub(super) fn check_name(name: &[u8]) -> Outcome {
         true => Ok(()),
         false => Err(Failure::new("ERR Client names cannot contain spaces, newlines or special characters.")),
     }
+}
+
+/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: the program that runs the server stops it, which makes everything durable.
+/// There is no reply, and the connection ends.
+pub fn shutdown(call: &mut SessionCall<'_>, _: &mut Reply<'_>) -> Outcome {
+    for option in &call.words[1..] {
+        if is(option, "ABORT") {
+            return Err(Failure::new("ERR No shutdown in progress."));
+        }
+        if !["NOSAVE", "SAVE", "NOW", "FORCE"].iter().any(|known| is(option, known)) {
+            return Err(Failure::SYNTAX);
+        }
+    }
+    call.context.runtime.shut_down();
+    call.client.is_closing = true;
+    Ok(())
 }
 
 /// WAIT for replicas, of which there are none.

@@ -7,11 +7,12 @@
 //! A turn takes one *run* of a connection: the longest sequence of requests that are executed in the same way. So the
 //! order of a connection is kept whatever the worker does with a run. Nothing more is read from a socket while the
 //! client does not take its replies, or while a helper thread executes its command: the memory of a connection is that
-//! of a run, one request, and the replies of a run.
+//! of a run, one request, and the replies of a run. Messages of channels come between the replies, whenever there are
+//! some. A client that does not take them is disconnected at a limit.
 
-use crate::command::{Action, COMMANDS, Client, Command, Limits, memcached};
+use crate::command::{Action, Activity, COMMANDS, Client, Command, Limits, check_context, memcached};
 use crate::failure::Failure;
-use crate::protocol::{self, Parser, Request, Version};
+use crate::protocol::{self, Parser, Request, Version, push};
 use mio::net::TcpStream;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -25,11 +26,18 @@ const KEPT_BYTES: usize = 1 << 10;
 const RUN_REQUESTS_MAX: usize = 1024;
 const RUN_BYTES_MAX: usize = 1 << 20;
 
+/// The bytes of the output that was sent, from which on they are removed although others are not sent.
+const SENT_BYTES_KEPT: usize = 64 << 10;
+
 /// The number of reads that the first run of a connection has, as long as the length of its replies is unknown.
 const FIRST_READS: usize = 4;
 
 /// The bytes of replies that a run of reads is meant to have.
 const RUN_REPLY_BYTES: usize = 1 << 20;
+
+/// Commands that decide how those after them are executed. CLIENT REPLY is one too.
+const CHANGES_THE_REST: [&str; 9] =
+    ["multi", "exec", "discard", "reset", "hello", "subscribe", "psubscribe", "unsubscribe", "punsubscribe"];
 
 /// How the requests of a run are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +102,10 @@ pub struct Connection {
     pub is_queued: bool,
     /// A helper thread executes its command.
     pub is_waiting: bool,
+    /// Other workers have too many messages of it and of others, so it executes nothing more until they have sent some.
+    pub is_held_back: bool,
+    /// It got messages that the worker has not tried to send.
+    pub is_pushed: bool,
     /// Nothing more is read: the client has ended its requests, or one of them was not of the protocol.
     is_input_ended: bool,
     /// The input has no complete request.
@@ -136,6 +148,8 @@ impl Connection {
             counted_bytes: 0,
             is_queued: false,
             is_waiting: false,
+            is_held_back: false,
+            is_pushed: false,
             is_input_ended: false,
             wants_input: true,
             is_broken: false,
@@ -174,6 +188,45 @@ impl Connection {
         }
     }
 
+    /// Appends a message of a channel, or lines of a monitor, which are the same in all versions. Returns `false` and
+    /// appends nothing if there would be more than the limit, and not this message alone: the client takes too little.
+    pub fn push(&mut self, bytes: &[u8], is_line: bool, limits: &Limits) -> bool {
+        let unsent_bytes = self.unsent_bytes();
+        if unsent_bytes > 0 && unsent_bytes + bytes.len() > limits.push_bytes_max {
+            return false;
+        }
+        let version = if is_line { Version::Resp2 } else { self.client.version };
+        push::append(&mut self.output, bytes, version);
+        true
+    }
+
+    /// Returns what the connection does.
+    pub fn activity(&self) -> Activity {
+        let client = &self.client;
+        let queued = client.transaction.as_ref().map_or(-1, |transaction| transaction.queued.len() as i64);
+        let buffers = self.input.capacity() + self.output.capacity();
+        Activity {
+            database: client.database,
+            resp: match client.version {
+                Version::Memcached => 0,
+                Version::Resp2 => 2,
+                Version::Resp3 => 3,
+            },
+            subscriptions: client.subscriptions.counts(),
+            is_monitor: client.subscriptions.is_monitor(),
+            is_closing: client.is_closing,
+            queued,
+            input_bytes: self.input.len(),
+            output_bytes: self.unsent_bytes(),
+            memory_bytes: size_of::<Connection>() + buffers + client.subscriptions.bytes(),
+        }
+    }
+
+    /// Returns whether the client waits for messages, and not only for replies.
+    pub fn is_receiver(&self) -> bool {
+        self.client.subscriptions.count() > 0 || self.client.subscriptions.is_monitor()
+    }
+
     /// Returns the bytes of replies that are not sent.
     pub fn unsent_bytes(&self) -> usize {
         self.output.len() - self.sent
@@ -194,7 +247,8 @@ impl Connection {
     /// Returns whether the next turn may have work for it.
     pub fn may_work(&self, limits: &Limits) -> bool {
         let may_have_input = self.is_readable || self.held.is_some() || !self.wants_input;
-        !self.is_waiting && !self.client.is_closing && may_have_input && self.takes_replies(limits)
+        let may_execute = !self.is_waiting && !self.is_held_back && !self.client.is_closing;
+        may_execute && may_have_input && self.takes_replies(limits)
     }
 
     fn takes_replies(&self, limits: &Limits) -> bool {
@@ -251,7 +305,7 @@ impl Connection {
             bytes += of_request;
             // What follows may be allowed, and longer, or is queued, once this one was executed.
             let may_end = self.client.transaction.is_some() && asked.command.is_err();
-            let is_alone = !self.client.is_authenticated || may_end || changes_the_rest(&asked);
+            let is_alone = !self.client.is_authenticated || may_end || self.changes_the_rest(&asked);
             let run = run.get_or_insert_with(|| Run { kind, asked: Vec::new() });
             run.kind = kind;
             run.asked.push(asked);
@@ -276,8 +330,9 @@ impl Connection {
             false => protocol::Limits::UNAUTHENTICATED,
         };
         match self.parser.next(&mut self.input, of_protocol) {
-            Ok(Some(request)) => {
+            Ok(Some(mut request)) => {
                 let command = self.command_of(&request);
+                request.is_silent |= self.client.skips_reply();
                 Some(Asked { request, command, is_last: false })
             }
             Ok(None) => {
@@ -328,6 +383,8 @@ impl Connection {
         {
             cluster.check(command.keys.positions(request.words.len()).map(word))?;
         }
+        let second = request.words.get(1).map(|word| &self.input[word.clone()]);
+        check_context(command, second, self.client.version, self.client.subscriptions.count())?;
         self.permitted(command, request)
     }
 
@@ -338,6 +395,16 @@ impl Connection {
             true => Err(Failure::FOLLOWS),
             false => Ok(command),
         }
+    }
+
+    /// Returns whether the command decides how those after it are executed, or which replies they have.
+    fn changes_the_rest(&self, asked: &Asked) -> bool {
+        let Ok(Command { name, action: Action::Session(_) | Action::Exec, .. }) = asked.command else {
+            return false;
+        };
+        CHANGES_THE_REST.contains(name)
+            || (*name == "client"
+                && self.words(asked).nth(1).is_some_and(|word| word.eq_ignore_ascii_case(b"reply")))
     }
 
     /// Notes the length of the replies of some requests, from which the number of requests of the next run follows.
@@ -376,6 +443,10 @@ impl Connection {
             self.output.clear();
             release(&mut self.output);
             self.sent = 0;
+        } else if self.sent >= SENT_BYTES_KEPT && 2 * self.sent >= self.output.len() {
+            // A client that is never quite done must not keep all that it got. Fewer bytes are moved than were sent.
+            self.output.drain(..self.sent);
+            self.sent = 0;
         }
         Ok(bytes)
     }
@@ -394,9 +465,4 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.is_gone.store(true, Relaxed);
     }
-}
-
-/// Returns whether the command decides how those after it are executed.
-fn changes_the_rest(asked: &Asked) -> bool {
-    asked.command.as_ref().is_ok_and(|command| ["multi", "exec", "discard", "reset"].contains(&command.name))
 }

@@ -7,7 +7,7 @@
 //!
 //! One thread serves one request at a time, because a scraper asks every few seconds. A slow client is given up.
 
-use crate::command::Context;
+use crate::command::{Context, Distribution, all_commands, memcached};
 use crate::store::DATABASES;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -157,6 +157,18 @@ impl Context {
             ("lookup_misses_total", "counter", "Keys that lookups did not find", &counters.misses),
             ("input_bytes_total", "counter", "Bytes of requests", &counters.input_bytes),
             ("output_bytes_total", "counter", "Bytes of replies", &counters.output_bytes),
+            (
+                "pushes_total",
+                "counter",
+                "Messages of channels and lines of monitors, by receivers",
+                &counters.pushes,
+            ),
+            (
+                "slow_receivers_total",
+                "counter",
+                "Subscribers and monitors that were disconnected because they took too little",
+                &counters.slow_receivers,
+            ),
         ] {
             add(&mut text, name, kind, help, counter.load(Relaxed));
         }
@@ -164,10 +176,49 @@ impl Context {
             let help = "Memory of databases, dictionaries and buffers together";
             add(&mut text, "memory_limit_bytes", "gauge", help, limit);
         }
+        self.measures_of_executions(&mut text);
         let stores = (0..DATABASES).filter_map(|number| Some((number.to_string(), self.places.get(number)?)));
         let of_stores = stores.map(|(number, store)| store.metrics(&[("database", &number)]));
         text + &joined(&of_stores.collect::<Vec<_>>())
     }
+
+    /// Appends how long commands take, and how many requests turns have.
+    fn measures_of_executions(&self, text: &mut String) {
+        declare(text, TIMES, "Times of the executions that commands were part of");
+        for command in all_commands() {
+            let times = self.measures.times_ns(command.number);
+            if times.count > 0 {
+                let is_of_memcached = command.number >= memcached::COMMANDS[0].number;
+                let protocol = if is_of_memcached { "memcached" } else { "redis" };
+                let labels = format!("command=\"{}\",protocol=\"{protocol}\"", command.name);
+                push_histogram(text, TIMES, &labels, &times, 1e9);
+            }
+        }
+        declare(text, TURNS, "Requests that a worker executes in a turn");
+        push_histogram(text, TURNS, "", &self.measures.turns(), 1.0);
+    }
+}
+
+const TIMES: &str = "siltstone_server_command_seconds";
+const TURNS: &str = "siltstone_server_turn_requests";
+
+fn declare(text: &mut String, name: &str, help: &str) {
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram");
+}
+
+/// Appends a histogram, with its values divided by this number.
+fn push_histogram(text: &mut String, name: &str, labels: &str, values: &Distribution, divisor: f64) {
+    let separator = if labels.is_empty() { "" } else { "," };
+    let with_labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+    // Writing to a string does not fail.
+    for (bound, count) in &values.cumulative {
+        let bound = *bound as f64 / divisor;
+        let _ = writeln!(text, "{name}_bucket{{{labels}{separator}le=\"{bound:?}\"}} {count}");
+    }
+    let _ = writeln!(text, "{name}_bucket{{{labels}{separator}le=\"+Inf\"}} {}", values.count);
+    let _ = writeln!(text, "{name}_sum{with_labels} {:?}", values.sum as f64 / divisor);
+    let _ = writeln!(text, "{name}_count{with_labels} {}", values.count);
 }
 
 /// Adds a metric of the server.
@@ -213,5 +264,15 @@ mod tests {
                         # TYPE b gauge\nb{database=\"x\"} 2\nb{database=\"y\"} 2\n";
         assert_eq!(joined(&[of("x"), of("y")]), expected);
         assert_eq!(joined(&[]), "");
+    }
+
+    #[test]
+    fn a_histogram_has_cumulative_buckets_a_sum_and_a_count() {
+        let values = Distribution { cumulative: vec![(1024, 2), (2048, 3)], count: 4, sum: 10_000 };
+        let mut text = String::new();
+        push_histogram(&mut text, "a", "b=\"c\"", &values, 1e3);
+        let expected = "a_bucket{b=\"c\",le=\"1.024\"} 2\na_bucket{b=\"c\",le=\"2.048\"} 3\n\
+                        a_bucket{b=\"c\",le=\"+Inf\"} 4\na_sum{b=\"c\"} 10.0\na_count{b=\"c\"} 4\n";
+        assert_eq!(text, expected);
     }
 }

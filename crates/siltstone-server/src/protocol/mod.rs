@@ -4,6 +4,7 @@
 pub mod base64;
 mod inline;
 mod memcached;
+pub mod push;
 mod reply;
 mod request;
 

@@ -156,6 +156,14 @@ impl<'a> Reply<'a> {
         self.number(b'*', length as i64);
     }
 
+    /// The beginning of a push of N replies, which no request asks for.
+    pub fn push(&mut self, length: usize) {
+        match self.version {
+            Version::Resp2 | Version::Memcached => self.array(length),
+            Version::Resp3 => self.number(b'>', length as i64),
+        }
+    }
+
     /// The beginning of a map of N pairs of replies.
     pub fn map(&mut self, pairs: usize) {
         match self.version {

@@ -176,6 +176,11 @@ impl Places {
         Ok(reloaded)
     }
 
+    /// Makes the writes of all databases durable. One that fails to accepts no writes any more.
+    pub fn sync_all(&self) {
+        self.opened().iter().for_each(|store| _ = store.sync());
+    }
+
     /// Returns the stores that are open.
     pub fn opened(&self) -> Vec<Arc<dyn Store>> {
         (0..DATABASES).filter_map(|number| self.get(number)).collect()

@@ -1,9 +1,10 @@
 //! Threads for commands that may take long.
 
+use super::account;
 use super::mailbox::{Mailbox, Message};
 use super::pace::Pace;
 use super::updates::Updates;
-use crate::command::{Action, Command, Context, SlowCall};
+use crate::command::{Action, Command, Context, SlowCall, Tally};
 use crate::connection::RunKind;
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
@@ -12,6 +13,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 /// What a helper thread does for a worker.
 pub enum Job {
@@ -34,6 +36,8 @@ pub struct SlowJob {
     pub is_silent: bool,
     /// The client has gone: the reply is not needed.
     pub is_gone: Arc<AtomicBool>,
+    /// The number of the worker.
+    pub worker: usize,
     pub mailbox: Arc<Mailbox>,
 }
 
@@ -122,6 +126,8 @@ impl Helpers {
 
     fn execute(&self, job: &SlowJob) -> Vec<u8> {
         let words: Vec<&[u8]> = job.words.iter().map(Vec::as_slice).collect();
+        let (begin, mut tally) = (Instant::now(), Tally::default());
+        tally.add(job.command.number);
         let store = self.context.places.get(job.database);
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, job.version);
@@ -140,6 +146,8 @@ impl Helpers {
         if job.is_silent {
             reply.truncate(0);
         }
+        let longest = || Some((job.client, words.clone()));
+        account::note(&self.context, job.worker, &tally, begin.elapsed(), longest);
         out
     }
 }

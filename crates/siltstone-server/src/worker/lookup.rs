@@ -2,14 +2,15 @@
 //! its keys.
 
 use super::pace::{Pace, Paces};
-use super::{REPLY_TOO_LONG, conclude, updates};
-use crate::command::{Action, Context, Counters, ReadCall};
+use super::{REPLY_TOO_LONG, account, conclude, longest_of, updates};
+use crate::command::{Action, Context, Counters, ReadCall, Tally};
 use crate::connection::{Asked, Connection, Run};
 use crate::failure::Failure;
 use crate::protocol::{REPLY_BYTES_MAX, Reply};
 use crate::store::{Entry, Mark, Store, ValueType, now_ms};
 use slab::Slab;
 use std::ops::Range;
+use std::time::Instant;
 
 /// The memory for values that is kept between two turns, in bytes.
 const KEPT_BYTES: usize = 1 << 20;
@@ -37,6 +38,7 @@ impl Lookup {
     pub fn execute(
         &mut self,
         context: &Context,
+        worker: usize,
         connections: &mut Slab<Connection>,
         mut runs: Vec<(usize, Run)>,
         paces: &mut Paces,
@@ -51,7 +53,7 @@ impl Lookup {
             let (runs, others) =
                 rest.split_at(rest.partition_point(|run| database(connections, run) == number));
             let store = context.places.get(number);
-            let pace = self.execute_on(context, store.as_deref(), connections, runs);
+            let pace = self.execute_on(context, worker, store.as_deref(), connections, runs);
             paces.note(number, pace);
             rest = others;
         }
@@ -63,10 +65,12 @@ impl Lookup {
     fn execute_on(
         &mut self,
         context: &Context,
+        worker: usize,
         store: Option<&dyn Store>,
         connections: &mut Slab<Connection>,
         runs: &[(usize, Run)],
     ) -> Pace {
+        let (begin, mut tally) = (Instant::now(), Tally::default());
         let mut keys: Vec<&[u8]> = Vec::new();
         for (number, run) in runs {
             run.asked.iter().for_each(|asked| keys.extend(connections[*number].keys(asked)));
@@ -90,8 +94,11 @@ impl Lookup {
             }
             let reply_bytes = connection.unsent_bytes() - before;
             connection.note_replies(run.asked.len(), reply_bytes);
-            connection.end_run();
+            run.asked.iter().flat_map(|asked| &asked.command).for_each(|command| tally.add(command.number));
         }
+        let longest = || longest_of(runs.iter().map(|(number, run)| (&connections[*number], run)));
+        account::note(context, worker, &tally, begin.elapsed(), longest);
+        runs.iter().for_each(|(number, _)| connections[*number].end_run());
         pace
     }
 
@@ -158,6 +165,9 @@ impl Lookup {
             Err(failure) => Err(failure.clone()),
         });
         conclude(context, &mut reply, start, outcome);
+        if asked.request.is_silent {
+            reply.truncate(start);
+        }
     }
 
     fn entry(&self, place: Option<&Place>) -> Option<Entry<'_>> {

@@ -19,26 +19,32 @@
 //! | `lookup` | the keys of all reads of a turn, and what was found |
 //! | `pace` | whether lookups wait for the device |
 //! | `updates` | updates, as one transaction, and reads that wait |
+//! | `post` | messages between connections, of this worker and of others |
+//! | `account` | how long executions took |
 
+mod account;
 mod buffers;
 mod helpers;
 mod lookup;
 mod mailbox;
 mod pace;
+mod post;
 mod updates;
 
 pub use helpers::Helpers;
 pub use mailbox::{Mailbox, Message};
 
-use crate::command::{Action, Client, Command, Context, Counters, SessionCall};
+use crate::command::{
+    Action, Client, Command, Context, Counters, Replies, SessionCall, Syncs, Tally, are_replies_pushed,
+};
 use crate::connection::{Asked, Connection, Run, RunKind};
 use crate::failure::Failure;
-use crate::protocol::Reply;
+use crate::protocol::{Reply, Version};
 use helpers::{Job, SlowJob};
 use lookup::Lookup;
 use mio::{Events, Interest, Poll, Token};
 use pace::Paces;
-use siltstone::Durability;
+use post::Post;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::io;
@@ -81,24 +87,36 @@ pub struct Worker {
     /// The number of jobs with requests that helper threads have.
     in_flight: usize,
     read_buffer: Vec<u8>,
+    /// What goes to other connections.
+    post: Post,
+    /// When the last events came.
+    now: Instant,
     /// When connections without requests were last looked for.
     looked_at: Instant,
     /// Set when the server stops: when the worker ends at the latest.
     ends_at: Option<Instant>,
 }
 
+/// Makes a queue of events, and the mailbox of the worker that waits for them.
+pub fn open_mailbox() -> io::Result<(Poll, Arc<Mailbox>)> {
+    let poll = Poll::new()?;
+    let mailbox = Arc::new(Mailbox::new(mio::Waker::new(poll.registry(), MAILBOX)?));
+    Ok((poll, mailbox))
+}
+
 impl Worker {
-    /// Makes a worker that gets its connections from the mailbox.
+    /// Makes the worker of a number among all workers, which have these mailboxes, with the queue of events of its own.
     pub fn new(
+        number: usize,
+        poll: Poll,
+        mailboxes: Arc<[Arc<Mailbox>]>,
         context: Arc<Context>,
         helpers: Arc<Helpers>,
         slow_helpers: Arc<Helpers>,
-    ) -> io::Result<(Worker, Arc<Mailbox>)> {
-        let poll = Poll::new()?;
-        let mailbox = Arc::new(Mailbox::new(mio::Waker::new(poll.registry(), MAILBOX)?));
-        let worker = Worker {
+    ) -> Worker {
+        Worker {
             poll,
-            mailbox: mailbox.clone(),
+            mailbox: mailboxes[number].clone(),
             helpers,
             slow_helpers,
             context,
@@ -109,10 +127,11 @@ impl Worker {
             collected: VecDeque::new(),
             in_flight: 0,
             read_buffer: vec![0; READ_BYTES],
+            post: Post::new(number, mailboxes),
+            now: Instant::now(),
             looked_at: Instant::now(),
             ends_at: None,
-        };
-        Ok((worker, mailbox))
+        }
     }
 
     /// Serves until the server stops.
@@ -122,12 +141,13 @@ impl Worker {
             let patience = match (self.queue.is_empty(), self.ends_at) {
                 (false, _) => Some(Duration::ZERO),
                 (true, Some(at)) => Some(at.saturating_duration_since(Instant::now())),
-                (true, None) => self.context.limits.idle_max.map(|idle| idle.min(IDLE_INTERVAL)),
+                (true, None) => self.context.runtime.idle_max().map(|idle| idle.min(IDLE_INTERVAL)),
             };
             match self.poll.poll(&mut events, patience) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 outcome => outcome?,
             }
+            self.now = Instant::now();
             for event in &events {
                 let number = event.token().0;
                 if let Some(connection) = self.connections.get_mut(number) {
@@ -169,6 +189,8 @@ impl Worker {
                     }
                     answers.into_iter().for_each(|answer| self.take_answer(answer));
                 }
+                Message::Parcels { parcels, bytes } => self.take_parcels(parcels, bytes),
+                Message::Relieved => self.release_senders(),
                 Message::Stop => self.stop(),
             }
         }
@@ -177,6 +199,8 @@ impl Worker {
     fn connect(&mut self, socket: mio::net::TcpStream, client: Client) {
         let entry = self.connections.vacant_entry();
         let number = entry.key();
+        client.entry.set_connection(number);
+        let id = client.id;
         let mut connection = Connection::new(socket, client);
         let interest = Interest::READABLE | Interest::WRITABLE;
         let counters = &self.context.counters;
@@ -188,6 +212,7 @@ impl Worker {
             // The client sees that the connection is closed.
             _ => {
                 counters.open_connections.fetch_sub(1, Relaxed);
+                self.context.clients.remove(id);
             }
         }
     }
@@ -216,7 +241,7 @@ impl Worker {
     /// Serves each connection of the queue once.
     fn turn(&mut self) {
         let numbers = std::mem::take(&mut self.queue);
-        let mut reads = Vec::new();
+        let (mut reads, mut requests) = (Vec::new(), 0);
         let mut served = Vec::with_capacity(numbers.len());
         for number in numbers {
             let Some(connection) = self.connections.get_mut(number) else { continue };
@@ -233,8 +258,10 @@ impl Worker {
                 }
             }
             let Some(run) = connection.take_run(&self.context.limits) else { continue };
-            Counters::add(&self.context.counters.commands, run.asked.len() as u64);
+            begin(connection, &run, self.now);
+            requests += run.asked.len();
             let database = connection.client.database;
+            self.show_to_monitors(number, &run);
             match run.kind {
                 RunKind::Read if !self.may_wait(database, run.kind) => reads.push((number, run)),
                 RunKind::Read | RunKind::Update | RunKind::Blind => self.collect(number, run),
@@ -243,9 +270,13 @@ impl Worker {
             }
         }
         if !reads.is_empty() {
-            self.lookup.execute(&self.context, &mut self.connections, reads, &mut self.paces);
+            let worker = self.post.worker;
+            self.lookup.execute(&self.context, worker, &mut self.connections, reads, &mut self.paces);
         }
         self.execute_collected();
+        Counters::add(&self.context.counters.commands, requests as u64);
+        self.context.measures.note_turn(self.post.worker, requests);
+        self.send_parcels();
         served.into_iter().for_each(|number| self.finish_turn(number));
         self.evict();
     }
@@ -253,8 +284,11 @@ impl Worker {
     /// Sends the replies of a connection, and queues it again if it may have more work.
     fn finish_turn(&mut self, number: usize) {
         let Some(connection) = self.connections.get_mut(number) else { return };
+        // Before its client can know that the turn has ended, and list it.
+        connection.client.entry.update(&connection.activity());
         let Ok(bytes) = connection.flush() else { return self.close(number) };
-        connection.used_at = Instant::now();
+        connection.used_at = self.now;
+        connection.client.entry.note_sent(connection.unsent_bytes(), self.now);
         buffers::count(&self.context.counters, connection);
         Counters::add(&self.context.counters.output_bytes, bytes as u64);
         if connection.is_finished() {
@@ -266,14 +300,15 @@ impl Worker {
 
     /// Closes the connections without a request for too long, now and then.
     fn close_idle(&mut self) {
-        let Some(idle_max) = self.context.limits.idle_max else { return };
+        let Some(idle_max) = self.context.runtime.idle_max() else { return };
         let now = Instant::now();
         if now.duration_since(self.looked_at) < idle_max.min(IDLE_INTERVAL) {
             return;
         }
         self.looked_at = now;
         let is_idle = |connection: &Connection| {
-            !connection.is_waiting && now.saturating_duration_since(connection.used_at) >= idle_max
+            let waits = connection.is_waiting || connection.is_receiver();
+            !waits && now.saturating_duration_since(connection.used_at) >= idle_max
         };
         let idle = self.connections.iter().filter(|(_, connection)| is_idle(connection));
         let idle: Vec<usize> = idle.map(|(number, _)| number).collect();
@@ -282,8 +317,11 @@ impl Worker {
 
     fn close(&mut self, number: usize) {
         if let Some(mut connection) = self.connections.try_remove(number) {
-            self.context.watches.release(&mut connection.client.watched);
             buffers::forget(&self.context.counters, &connection);
+            let Client { id, entry, watched, subscriptions, .. } = &mut connection.client;
+            self.context.watches.release(watched);
+            self.context.channels.release(subscriptions, entry.worker, entry.place());
+            self.context.clients.remove(*id);
             // A socket that cannot be removed from the poll is removed when it is closed.
             let _ = self.poll.registry().deregister(connection.socket());
             self.context.counters.open_connections.fetch_sub(1, Relaxed);
@@ -294,27 +332,31 @@ impl Worker {
     fn execute_session(&mut self, number: usize, run: Run) {
         let connection = &mut self.connections[number];
         let (input, output, client) = connection.parts();
-        for Asked { request, command, is_last } in run.asked {
+        let (begin, mut tally) = (Instant::now(), Tally::default());
+        for Asked { request, command, is_last } in &run.asked {
             let words = request.words(input);
             let mut reply = Reply::new(output, client.version);
-            let start = reply.length();
-            // A request that is none has a reply, as in memcached.
-            let is_silent = request.is_silent && command.is_ok();
+            let (start, replies) = (reply.length(), client.replies);
             let outcome = match (command, &mut client.transaction) {
                 (Ok(command), Some(transaction)) if !command.is_never_queued() => {
                     transaction.add(command, &words).map(|()| reply.status("QUEUED"))
                 }
-                (Ok(Command { action: Action::Session(execute), .. }), _) => {
+                (Ok(Command { action: Action::Session(execute), number, .. }), _) => {
+                    tally.add(*number);
                     execute(&mut SessionCall { words: &words, client, context: &self.context }, &mut reply)
                 }
                 (Ok(_), _) => Err(Failure::SYNTAX),
                 (Err(failure), transaction) => {
                     transaction.iter_mut().for_each(|transaction| transaction.is_failed = true);
-                    Err(reject(&self.context, client, words.first().copied(), failure))
+                    Err(reject(&self.context, client, words.first().copied(), failure.clone()))
                 }
             };
             conclude(&self.context, &mut reply, start, outcome);
-            if is_silent {
+            // A request that is none has a reply, as in memcached.
+            let is_refused = command.is_err() && client.version == Version::Memcached;
+            let is_shown = is_refused || command.as_ref().is_ok_and(|command| are_replies_pushed(command));
+            let turns_replies_on = replies == Replies::Off && client.replies == Replies::On;
+            if request.is_silent && !is_shown && !turns_replies_on {
                 reply.truncate(start);
             }
             client.is_closing |= is_last;
@@ -322,7 +364,10 @@ impl Worker {
                 break;
             }
         }
+        let longest = || longest_of(std::iter::once((&*connection, &run)));
+        account::note(&self.context, self.post.worker, &tally, begin.elapsed(), longest);
         connection.end_run();
+        self.post.collect(number, &mut connection.client);
     }
 
     /// Returns whether requests of this kind may wait for the device.
@@ -332,7 +377,7 @@ impl Worker {
             // A worker with one connection has nothing else to do.
             RunKind::Read => self.paces.is_slow(database) && self.connections.len() > 1,
             // A write that reads nothing and is not synced is a copy into the page cache.
-            RunKind::Blind => self.context.durability == Durability::Synced && !is_in_memory(),
+            RunKind::Blind => self.context.runtime.syncs() == Syncs::Always && !is_in_memory(),
             _ => !is_in_memory(),
         }
     }
@@ -342,7 +387,7 @@ impl Worker {
         let connection = &mut self.connections[number];
         let (kind, all) = ((connection.client.database, run.kind), &mut self.collected);
         let at = all.iter().position(|updates| updates.kind() == kind).unwrap_or_else(|| {
-            all.push_back(Updates::new(kind.0, kind.1));
+            all.push_back(Updates::new(kind.0, kind.1, self.post.worker));
             all.len() - 1
         });
         let updates = &mut all[at];
@@ -381,7 +426,9 @@ impl Worker {
 
     /// Takes the replies of updates.
     fn take_answer(&mut self, answer: Answer) {
-        let Answer { connection: number, client, reply, changed, requests, .. } = answer;
+        let Answer { connection: number, client, reply, mut changed, requests, .. } = answer;
+        // Also what a connection has sent that is gone.
+        changed.iter_mut().for_each(|changed| self.post.collect(number, changed));
         let connection = self.connections.get_mut(number);
         let Some(connection) = connection.filter(|connection| connection.client.id == client) else { return };
         connection.note_replies(requests, reply.len());
@@ -410,11 +457,30 @@ impl Worker {
                 client: client.id,
                 is_silent: asked.request.is_silent,
                 is_gone: connection.is_gone.clone(),
+                worker: self.post.worker,
                 mailbox: self.mailbox.clone(),
             }));
         }
         connection.end_run();
     }
+}
+
+/// Notes which requests of a connection begin.
+fn begin(connection: &Connection, run: &Run, now: Instant) {
+    let Some(asked) = run.asked.last() else { return };
+    if let Ok(command) = &asked.command {
+        let may_have_subcommand = matches!(run.kind, RunKind::Session | RunKind::Slow);
+        let second = may_have_subcommand.then(|| connection.words(asked).nth(1)).flatten();
+        connection.client.entry.begin(command.code(second), now);
+    }
+}
+
+/// Returns the request of some runs whose words have the most bytes, with the number of its client.
+fn longest_of<'a>(runs: impl Iterator<Item = (&'a Connection, &'a Run)>) -> Option<(u64, Vec<&'a [u8]>)> {
+    let requests = runs.flat_map(|(connection, run)| run.asked.iter().map(move |asked| (connection, asked)));
+    let with_command = requests.filter(|(_, asked)| asked.command.is_ok());
+    let longest = with_command.max_by_key(|(connection, asked)| account::length(connection.words(asked)));
+    longest.map(|(connection, asked)| (connection.client.id, connection.words(asked).collect()))
 }
 
 /// Returns what EXEC executes. The transaction of the connection has ended then.

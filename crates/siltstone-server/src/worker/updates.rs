@@ -9,17 +9,18 @@
 //!
 //! If the transaction fails, the requests are executed one by one, so that a failure is that of its request alone.
 
-use super::conclude;
+use super::{account, conclude};
 use crate::command::{
-    Action, Client, Command, Context, Counters, Queued, ReadCall, SessionCall, UpdateCall, Watched,
+    Action, Client, Command, Context, Counters, Queued, ReadCall, SessionCall, Syncs, Tally, UpdateCall,
+    Watched,
 };
 use crate::connection::{Asked, RunKind};
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
 use crate::store::{Entry, KeyState, Store, now_ms};
-use siltstone::Durability;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::time::Instant;
 
 /// What a request asks for.
 pub enum What {
@@ -67,11 +68,25 @@ pub struct Answer {
     pub requests: usize,
 }
 
+impl Answer {
+    /// Removes what failed commands have done, also what they have sent.
+    fn clear(&mut self) {
+        self.reply.clear();
+        self.changed = None;
+    }
+}
+
+fn as_slices(words: &[Vec<u8>]) -> Vec<&[u8]> {
+    words.iter().map(Vec::as_slice).collect()
+}
+
 /// Requests on one database, which a worker or a helper thread executes.
 pub struct Updates {
     database: usize,
     /// How the keys are accessed: they are only read, only written, or both.
     kind: RunKind,
+    /// The number of the worker whose connections they are of.
+    worker: usize,
     /// The bytes of all words, and where each of them is.
     bytes: Vec<u8>,
     words: Vec<Range<usize>>,
@@ -81,9 +96,9 @@ pub struct Updates {
 
 impl Updates {
     /// Makes a job without requests.
-    pub fn new(database: usize, kind: RunKind) -> Updates {
+    pub fn new(database: usize, kind: RunKind, worker: usize) -> Updates {
         let (bytes, words, requests, answers) = Default::default();
-        Updates { database, kind, bytes, words, requests, answers }
+        Updates { database, kind, worker, bytes, words, requests, answers }
     }
 
     /// Returns the number of the database, and how its keys are accessed.
@@ -124,6 +139,36 @@ impl Updates {
 
     /// Executes the requests, and returns the replies.
     pub fn execute(mut self, context: &Context) -> Vec<Answer> {
+        let (begin, mut tally) = (Instant::now(), Tally::default());
+        let answers = self.execute_all(context);
+        for request in &mut self.requests {
+            match &mut request.what {
+                What::Command(command) => tally.add(command.number),
+                What::Exec(exec) => {
+                    exec.queued.iter().for_each(|queued| tally.add(queued.command.number));
+                    context.watches.release(&mut exec.watched);
+                }
+                What::Failed(_) => {}
+            }
+        }
+        account::note(context, self.worker, &tally, begin.elapsed(), || self.longest(&answers));
+        answers
+    }
+
+    /// Returns the words with the most bytes, and the number of their client.
+    fn longest(&self, answers: &[Answer]) -> Option<(u64, Vec<&[u8]>)> {
+        let words = self.requests.iter().flat_map(|request| {
+            let queued = match &request.what {
+                What::Command(_) => vec![self.words(request)],
+                What::Exec(exec) => exec.queued.iter().map(|queued| as_slices(&queued.words)).collect(),
+                What::Failed(_) => Vec::new(),
+            };
+            queued.into_iter().map(|words| (answers[request.connection].client, words))
+        });
+        words.max_by_key(|(_, words)| account::length(words.iter().copied()))
+    }
+
+    fn execute_all(&mut self, context: &Context) -> Vec<Answer> {
         let mut answers = std::mem::take(&mut self.answers);
         let opened = match self.kind {
             RunKind::Read => Ok(context.places.get(self.database)),
@@ -137,7 +182,7 @@ impl Updates {
         let all = 0..self.requests.len();
         let outcome = self.run(context, &*store, all.clone(), &mut answers);
         if let Err(failure) = outcome {
-            answers.iter_mut().for_each(|answer| answer.reply.clear());
+            answers.iter_mut().for_each(Answer::clear);
             if let [_] = &self.requests[..] {
                 return self.fail(context, answers, &failure);
             }
@@ -145,14 +190,9 @@ impl Updates {
                 self.run_alone(context, &*store, number, &mut answers);
             }
         }
-        for request in &mut self.requests {
-            if let What::Exec(exec) = &mut request.what {
-                context.watches.release(&mut exec.watched);
-            }
-        }
-        let is_synced = context.durability == Durability::Synced && self.kind != RunKind::Read;
+        let is_synced = context.runtime.syncs() == Syncs::Always && self.kind != RunKind::Read;
         if let Some(failure) = is_synced.then(|| store.sync().err()).flatten() {
-            answers.iter_mut().for_each(|answer| answer.reply.clear());
+            answers.iter_mut().for_each(Answer::clear);
             return self.fail(context, answers, &failure);
         }
         answers
@@ -279,14 +319,15 @@ impl Updates {
 
 /// Executes a request of a connection alone, and returns the reply.
 pub fn execute_alone(context: &Context, client: &Client, asked: &Asked, words: &[&[u8]]) -> Vec<u8> {
-    let mut updates = Updates::new(client.database, RunKind::Update);
+    let mut updates = Updates::new(client.database, RunKind::Update, client.entry.worker);
     updates.add_connection(0, client);
     let what = match &asked.command {
         Ok(command) => What::Command(command),
         Err(failure) => What::Failed(failure.clone()),
     };
     updates.add(words.iter().copied(), what, asked.request.is_silent);
-    updates.execute(context).into_iter().flat_map(|answer| answer.reply).collect()
+    // Its time is a part of that of the lookup.
+    updates.execute_all(context).into_iter().flat_map(|answer| answer.reply).collect()
 }
 
 const NO_DATABASE: Failure = Failure::new("ERR DB index is out of range");

@@ -88,6 +88,30 @@ def about(client):
     assert lock.acquire(blocking=False) and not client.lock("lock").acquire(blocking=False)
 
 
+def messages(client):
+    with client.pubsub() as subscriber:
+        subscriber.subscribe("news")
+        subscriber.psubscribe("n*")
+        assert [subscriber.get_message(timeout=10)["type"] for _ in range(2)] == ["subscribe", "psubscribe"]
+        assert client.publish("news", "text") == 2 and client.pubsub_channels() == [b"news"]
+        found = [subscriber.get_message(timeout=10) for _ in range(2)]
+        assert [(message["type"], message["data"]) for message in found] == [("message", b"text"), ("pmessage", b"text")]
+        subscriber.unsubscribe()
+        subscriber.punsubscribe()
+        assert [subscriber.get_message(timeout=10)["data"] for _ in range(2)] == [1, 0]
+        assert client.publish("news", "text") == 0
+
+
+def administration(client):
+    assert any(entry["cmd"] == "client|list" for entry in client.client_list())
+    assert client.config_set("slowlog-max-len", 64) and client.config_get("slowlog-max-len") == {"slowlog-max-len": "64"}
+    assert client.slowlog_reset() and client.slowlog_get() == [] and client.slowlog_len() == 0
+    assert client.memory_usage("absent") is None and client.info("commandstats")["cmdstat_ping"]["calls"] > 0
+    with client.monitor() as monitor:
+        client.get("absent")
+        assert monitor.next_command()["command"] == "GET absent"
+
+
 def run(module, name, port):
     for options in ({}, {"protocol": 3}, {"db": 5}):
         client = getattr(module, name)(port=port, **options)
@@ -96,6 +120,8 @@ def run(module, name, port):
         pipelines(client, module)
         failures(client, module)
         about(client)
+        messages(client)
+        administration(client)
         assert client.dbsize() > 1000 and client.flushdb() and client.dbsize() == 0
         client.close()
 

@@ -19,6 +19,7 @@ pub enum Answer {
     Array(Vec<Answer>),
     Set(Vec<Answer>),
     Map(Vec<(Answer, Answer)>),
+    Push(Vec<Answer>),
 }
 
 impl Answer {
@@ -41,7 +42,7 @@ impl Answer {
 
     pub fn items(&self) -> &[Answer] {
         match self {
-            Answer::Array(items) | Answer::Set(items) => items,
+            Answer::Array(items) | Answer::Set(items) | Answer::Push(items) => items,
             other => panic!("{other:?} is no array"),
         }
     }
@@ -98,6 +99,13 @@ impl Client {
         }
     }
 
+    /// Takes some bytes of replies, and returns their number.
+    pub fn skip(&mut self) -> usize {
+        let bytes = self.input.buffer().len();
+        self.input.consume(bytes);
+        bytes
+    }
+
     /// Returns the next reply.
     pub fn answer(&mut self) -> Answer {
         let mut line = String::new();
@@ -114,6 +122,7 @@ impl Client {
             "$" => Answer::Bulk(self.bytes(number())),
             "=" => Answer::Text(String::from_utf8(self.bytes(number())[4..].to_vec()).unwrap()),
             "*" => Answer::Array((0..number()).map(|_| self.answer()).collect()),
+            ">" => Answer::Push((0..number()).map(|_| self.answer()).collect()),
             "~" => Answer::Set((0..number()).map(|_| self.answer()).collect()),
             "%" => Answer::Map((0..number()).map(|_| (self.answer(), self.answer())).collect()),
             _ => panic!("{line} is no reply"),

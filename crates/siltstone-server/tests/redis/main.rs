@@ -2,12 +2,15 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod administration;
 mod client;
 mod cluster;
 mod connections;
 mod memcached;
 mod memory;
+mod messages;
 mod metrics;
+mod monitors;
 mod reading;
 mod recorded;
 mod served;

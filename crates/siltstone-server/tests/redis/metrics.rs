@@ -30,6 +30,11 @@ fn metrics_have_the_counters_of_the_server_and_the_statistics_of_each_database()
         "siltstone_server_commands_total 4\n",
         "siltstone_server_hits_total 1\n",
         "siltstone_server_lookup_misses_total 1\n",
+        "siltstone_server_command_seconds_count{command=\"get\",protocol=\"redis\"} 2\n",
+        "siltstone_server_command_seconds_bucket{command=\"set\",protocol=\"redis\",le=\"+Inf\"} 1\n",
+        "siltstone_server_turn_requests_bucket{le=\"1.0\"} 4\n",
+        "siltstone_server_turn_requests_sum 4.0\n",
+        "siltstone_server_slow_receivers_total 0\n",
         "siltstone_gets_total{database=\"0\",engine=\"silt\"} 2\n",
         "siltstone_puts_total{database=\"2\",engine=\"silt\"} 1\n",
     ] {

@@ -21,7 +21,7 @@ fn read_reply(input: &mut BufReader<TcpStream>, reply: &mut Vec<u8>) {
             reply.resize(start + length + 2, 0);
             input.read_exact(&mut reply[start..]).unwrap();
         }
-        ("*" | "~", Ok(count)) => (0..count).for_each(|_| read_reply(input, reply)),
+        ("*" | "~" | ">", Ok(count)) => (0..count).for_each(|_| read_reply(input, reply)),
         ("%", Ok(count)) => (0..2 * count).for_each(|_| read_reply(input, reply)),
         _ => {}
     }

@@ -102,7 +102,7 @@ fn general(context: &Context, database: usize) -> Vec<Line> {
         ("pid", std::process::id().into()),
         ("uptime", context.started.elapsed().as_secs()),
         ("time", crate::store::now_ms() / 1000),
-        ("max_connections", context.limits.connections_max as u64),
+        ("max_connections", context.runtime.connections_max() as u64),
         ("curr_connections", counters.open_connections.load(Relaxed)),
         ("total_connections", counters.connections.load(Relaxed)),
         ("rejected_connections", counters.rejected_connections.load(Relaxed)),
@@ -123,7 +123,7 @@ fn general(context: &Context, database: usize) -> Vec<Line> {
 fn settings(context: &Context) -> Vec<Line> {
     let switch = |is_on| if is_on { "yes" } else { "no" }.to_owned();
     vec![
-        ("maxconns", context.limits.connections_max.to_string()),
+        ("maxconns", context.runtime.connections_max().to_string()),
         ("tcpport", context.memcached.map_or(0, |address| address.port()).to_string()),
         ("num_threads", context.workers.to_string()),
         ("item_size_max", context.limits.word_bytes_max.to_string()),
