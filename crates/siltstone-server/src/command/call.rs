@@ -2,6 +2,7 @@
 //! because they need each other: a connection has commands that wait for EXEC, and a command is called with a
 //! connection.
 
+use super::access::{User, Users};
 use super::arguments::is;
 use super::limits::{Counters, Limits};
 use super::read::ReadCall;
@@ -9,10 +10,12 @@ use super::subcommands;
 use super::update::UpdateCall;
 use super::watches::{Watched, Watches};
 use crate::failure::{Failure, Outcome};
+use crate::listen::{Listen, Protocol};
 use crate::protocol::{Reply, Version};
 use crate::store::{Places, Store};
 use siltstone::Durability;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// A command of the server.
@@ -182,14 +185,12 @@ pub struct Context {
     pub places: Places,
     /// The limits.
     pub limits: Limits,
-    /// The password that connections need, if any.
-    pub password: Option<String>,
+    /// Who may connect, and what they may do.
+    pub users: Users,
     /// The number of threads that execute commands.
     pub workers: usize,
-    /// The address of Redis's protocol.
-    pub redis: Option<SocketAddr>,
-    /// The address of memcached's protocol.
-    pub memcached: Option<SocketAddr>,
+    /// Where it listens.
+    pub listeners: Vec<Listen>,
     /// The counters.
     pub counters: Counters,
     /// The keys that connections watch.
@@ -200,6 +201,16 @@ pub struct Context {
     pub started: Instant,
     /// A random number of this start.
     pub run: u64,
+}
+
+impl Context {
+    /// Returns the first port of a protocol, with TLS or without; 0 if there is none.
+    pub fn port(&self, protocol: Protocol, is_tls: bool) -> u16 {
+        let listeners = self.listeners.iter();
+        let mut wanted =
+            listeners.filter(|listen| listen.protocol == protocol && listen.address.is_tls() == is_tls);
+        wanted.find_map(|listen| listen.address.socket_address()).map_or(0, |address| address.port())
+    }
 }
 
 /// A connection, as commands see it.
@@ -215,11 +226,15 @@ pub struct Client {
     pub name: Vec<u8>,
     /// The name and the version of the client's library.
     pub library: (Vec<u8>, Vec<u8>),
-    /// Whether the client has given the password, or needs none.
+    /// Whether the client has given a password, or needs none.
     pub is_authenticated: bool,
+    /// Who it is: the user `default` before it has authenticated as another one.
+    pub user: Arc<User>,
+    /// The [generation](Users::generation) of the users that `user` is from.
+    pub users_seen: u64,
     /// The connection ends when its replies are sent.
     pub is_closing: bool,
-    /// The other end.
+    /// The other end; `None` for a Unix socket.
     pub peer: Option<SocketAddr>,
     /// When it connected.
     pub since: SystemTime,

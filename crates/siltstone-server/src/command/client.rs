@@ -1,8 +1,7 @@
 //! CLIENT: what a connection says of itself.
 
-use super::arguments::is;
+use super::arguments::{check_name, is};
 use super::call::{Client, SessionCall};
-use super::session::check_name;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version};
 use std::time::SystemTime;
@@ -50,7 +49,7 @@ pub fn client(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 /// Returns the line of a connection, as CLIENT LIST has it.
-fn describe(client: &Client) -> String {
+pub(super) fn describe(client: &Client) -> String {
     let age = SystemTime::now().duration_since(client.since).unwrap_or_default().as_secs();
     let peer = client.peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
     let resp = if client.version == Version::Resp2 { 2 } else { 3 };

@@ -5,6 +5,7 @@ use super::call::{Context, SessionCall};
 use super::pattern;
 use super::session::REDIS_VERSION;
 use crate::failure::{Failure, Outcome};
+use crate::listen::Protocol;
 use crate::protocol::Reply;
 use crate::store::DATABASES;
 use siltstone::Durability;
@@ -61,7 +62,7 @@ fn server(context: &Context, lines: &mut Lines) {
     lines.add("arch_bits", usize::BITS);
     lines.add("process_id", std::process::id());
     lines.add("run_id", format_args!("{:040x}", context.run));
-    lines.add("tcp_port", context.redis.map_or(0, |address| address.port()));
+    lines.add("tcp_port", context.port(Protocol::Redis, false));
     lines.add("uptime_in_seconds", uptime_s);
     lines.add("uptime_in_days", uptime_s / 86_400);
     lines.add("io_threads_active", context.workers);
@@ -103,6 +104,15 @@ fn stats(context: &Context, lines: &mut Lines) {
         ("keyspace_hits", &counters.hits),
         ("keyspace_misses", &counters.misses),
         ("total_error_replies", &counters.errors),
+        ("idle_connections_closed", &counters.idle_connections),
+        ("connections_held_back", &counters.held_back_connections),
+        ("protocol_errors", &counters.protocol_errors),
+        ("tls_handshakes_failed", &counters.failed_handshakes),
+        ("tls_handshakes_late", &counters.late_handshakes),
+        ("acl_access_denied_auth", &counters.denied_authentications),
+        ("acl_access_denied_cmd", &counters.denied_commands),
+        ("acl_access_denied_key", &counters.denied_keys),
+        ("acl_access_denied_channel", &counters.denied_channels),
     ] {
         lines.add(name, counter.load(Relaxed));
     }
@@ -136,10 +146,11 @@ fn settings(context: &Context) -> Vec<(&'static str, String)> {
         ("maxclients", limits.connections_max.to_string()),
         ("maxmemory", "0".to_owned()),
         ("maxmemory-policy", "noeviction".to_owned()),
-        ("port", context.redis.map_or(0, |address| address.port()).to_string()),
+        ("port", context.port(Protocol::Redis, false).to_string()),
         ("proto-max-bulk-len", limits.word_bytes_max.to_string()),
         ("save", String::new()),
         ("timeout", limits.idle_max.map_or(0, |idle| idle.as_secs()).to_string()),
+        ("tls-port", context.port(Protocol::Redis, true).to_string()),
     ]
 }
 

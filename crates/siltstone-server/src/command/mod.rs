@@ -20,6 +20,9 @@
 //! | `watches` | the table of watched keys |
 //! | `limits` | limits and counters of a server |
 //! | `keyspace` | commands that may take long, which helper threads execute |
+//! | `access` | users, their passwords and rights |
+//! | `permission` | whether a user may execute a request |
+//! | `acl` | the subcommands of ACL |
 //! | `session` | commands about the connection |
 //! | `client` | the subcommands of CLIENT |
 //! | `introspection` | COMMAND |
@@ -29,6 +32,8 @@
 //! | `pattern` | patterns of keys |
 //! | `memcached` | the commands of memcached |
 
+pub mod access;
+mod acl;
 mod arguments;
 mod call;
 mod client;
@@ -39,6 +44,7 @@ mod keyspace;
 mod limits;
 pub mod memcached;
 pub mod pattern;
+pub mod permission;
 mod read;
 mod session;
 mod subcommands;
@@ -47,8 +53,10 @@ mod transaction;
 mod update;
 mod watches;
 
+pub use access::{Users, UsersError};
 pub use call::{Action, Client, Command, Context, Queued, SessionCall, SlowCall};
 pub use limits::{Counters, Limits};
+pub use permission::Denied;
 pub use read::ReadCall;
 pub use table::COMMANDS;
 pub use update::{Fields, UpdateCall, dump};

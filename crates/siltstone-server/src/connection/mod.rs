@@ -1,7 +1,7 @@
 //! A connection: bytes of requests in, bytes of replies out.
 //!
 //! ```text
-//! socket --read--> input --parse--> run of requests --(worker)--> output --write--> socket
+//! Socket --read--> input --parse--> run of requests --(worker)--> output --write--> Socket
 //! ```
 //!
 //! A turn takes one *run* of a connection: the longest sequence of requests that are executed in the same way. So the
@@ -9,11 +9,14 @@
 //! client does not take its replies, or while a helper thread executes its command: the memory of a connection is that
 //! of a run, one request, and the replies of a run.
 
-use crate::command::{Action, COMMANDS, Client, Command, Limits, memcached};
+mod socket;
+
+pub use socket::Socket;
+
+use crate::command::{Action, COMMANDS, Client, Command, Denied, Limits, memcached, permission};
 use crate::failure::Failure;
 use crate::protocol::{self, Parser, Request, Version};
-use mio::net::TcpStream;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -52,6 +55,8 @@ pub struct Asked {
     pub request: Request,
     /// Its command, or why it has none.
     pub command: Result<&'static Command, Failure>,
+    /// What the user may not, if that is why it has no command.
+    pub denied: Option<Denied>,
     /// It is no request of the protocol, so the next one cannot be found.
     pub is_last: bool,
 }
@@ -66,7 +71,7 @@ pub struct Run {
 
 /// An open connection.
 pub struct Connection {
-    socket: TcpStream,
+    socket: Socket,
     /// What was read and is not executed.
     input: Vec<u8>,
     parser: Parser,
@@ -92,6 +97,8 @@ pub struct Connection {
     pub is_queued: bool,
     /// A helper thread executes its command.
     pub is_waiting: bool,
+    /// Its requests wait until the client takes replies.
+    is_held_back: bool,
     /// Nothing more is read: the client has ended its requests, or one of them was not of the protocol.
     is_input_ended: bool,
     /// The input has no complete request.
@@ -117,7 +124,7 @@ impl RunKind {
 
 impl Connection {
     /// Takes over a socket.
-    pub fn new(socket: TcpStream, client: Client) -> Connection {
+    pub fn new(socket: Socket, client: Client) -> Connection {
         Connection {
             socket,
             input: Vec::new(),
@@ -133,6 +140,7 @@ impl Connection {
             is_writable: true,
             is_queued: false,
             is_waiting: false,
+            is_held_back: false,
             is_input_ended: false,
             wants_input: true,
             is_broken: false,
@@ -141,8 +149,13 @@ impl Connection {
     }
 
     /// Returns the socket, to register it.
-    pub fn socket(&mut self) -> &mut TcpStream {
+    pub fn socket(&mut self) -> &mut Socket {
         &mut self.socket
+    }
+
+    /// Returns whether the client cannot send requests yet.
+    pub fn is_handshaking(&self) -> bool {
+        self.socket.is_handshaking()
     }
 
     /// Returns the words of a request of a run.
@@ -180,7 +193,7 @@ impl Connection {
     pub fn is_finished(&self) -> bool {
         let is_empty = self.held.is_none() && (self.wants_input || self.is_broken);
         let ends = self.client.is_closing || (self.is_input_ended && is_empty);
-        ends && self.unsent_bytes() == 0 && !self.is_waiting
+        ends && self.unsent_bytes() == 0 && !self.socket.has_unsent() && !self.is_waiting
     }
 
     /// Returns whether the next turn may have work for it.
@@ -189,26 +202,34 @@ impl Connection {
         !self.is_waiting && !self.client.is_closing && may_have_input && self.takes_replies(limits)
     }
 
+    /// Returns whether requests are executed: the replies that wait to be sent are below the limit.
     fn takes_replies(&self, limits: &Limits) -> bool {
         self.unsent_bytes() < limits.output_bytes_max
     }
 
+    /// Notes whether its requests wait until the client takes replies. Returns whether they begin to.
+    pub fn note_held_back(&mut self, limits: &Limits) -> bool {
+        let before = self.is_held_back;
+        self.is_held_back = !self.takes_replies(limits);
+        self.is_held_back && !before
+    }
+
     /// Reads what the socket has, through `buffer`. Stops at the limit, unless no request is complete. Returns the
-    /// number of bytes.
+    /// number of bytes of requests.
     pub fn fill(&mut self, buffer: &mut [u8], limits: &Limits) -> io::Result<usize> {
-        let mut filled = 0;
+        let (mut filled, before) = (0, self.input.len());
         while self.is_readable && !self.is_input_ended && filled < limits.input_bytes_max {
             if self.input.len() >= limits.input_bytes_max && !self.wants_input {
                 break;
             }
-            match self.socket.read(buffer) {
+            match self.socket.read(buffer, &mut self.input) {
                 Ok(0) => {
                     self.is_input_ended = true;
                     self.is_readable = false;
                 }
                 Ok(bytes) => {
-                    self.input.extend_from_slice(&buffer[..bytes]);
                     filled += bytes;
+                    self.is_input_ended |= self.socket.has_ended();
                     // A short read has emptied the socket; what comes later is announced. The end was.
                     self.is_readable = bytes == buffer.len() || self.is_half_closed;
                 }
@@ -217,8 +238,9 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        self.wants_input &= filled == 0;
-        Ok(filled)
+        let bytes = self.input.len() - before;
+        self.wants_input &= bytes == 0;
+        Ok(bytes)
     }
 
     /// Takes the next run, if a request is complete.
@@ -269,8 +291,15 @@ impl Connection {
         };
         match self.parser.next(&mut self.input, of_protocol) {
             Ok(Some(request)) => {
-                let command = self.command_of(&request);
-                Some(Asked { request, command, is_last: false })
+                let mut command = self.command_of(&request);
+                let check = |command| {
+                    permission::check_request(&self.client, command, || request.words(&self.input)).err()
+                };
+                let denied = command.as_ref().ok().and_then(|command| check(command));
+                if let Some(denied) = &denied {
+                    command = Err(denied.failure(self.client.version));
+                }
+                Some(Asked { request, command, denied, is_last: false })
             }
             Ok(None) => {
                 self.wants_input = true;
@@ -279,7 +308,7 @@ impl Connection {
             Err(error) => {
                 (self.is_broken, self.is_input_ended, self.is_readable) = (true, true, false);
                 let command = Err(Failure::from(error));
-                Some(Asked { request: Request::default(), command, is_last: true })
+                Some(Asked { request: Request::default(), command, denied: None, is_last: true })
             }
         }
     }
@@ -337,9 +366,9 @@ impl Connection {
     /// Sends replies, as many as the socket takes. Returns the number of bytes.
     pub fn flush(&mut self) -> io::Result<usize> {
         let before = self.sent;
-        while self.is_writable && self.sent < self.output.len() {
+        while self.is_writable && (self.sent < self.output.len() || self.socket.has_unsent()) {
             match self.socket.write(&self.output[self.sent..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(0) if self.sent < self.output.len() => return Err(ErrorKind::WriteZero.into()),
                 Ok(bytes) => self.sent += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -371,7 +400,8 @@ impl Drop for Connection {
     }
 }
 
-/// Returns whether the command decides how those after it are executed.
+/// Returns whether the command decides how those after it are executed, or whether they are allowed.
 fn changes_the_rest(asked: &Asked) -> bool {
-    asked.command.as_ref().is_ok_and(|command| ["multi", "exec", "discard", "reset"].contains(&command.name))
+    const ALL: [&str; 6] = ["multi", "exec", "discard", "reset", "auth", "hello"];
+    asked.command.as_ref().is_ok_and(|command| ALL.contains(&command.name))
 }

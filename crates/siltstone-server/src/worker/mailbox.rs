@@ -3,14 +3,14 @@
 use super::pace::Pace;
 use super::updates::Answer;
 use crate::command::Client;
+use crate::connection::Socket;
 use mio::Waker;
-use mio::net::TcpStream;
 use std::sync::{Mutex, PoisonError};
 
 /// A message to a worker.
 pub enum Message {
     /// A new connection.
-    Connected(Box<TcpStream>, Box<Client>),
+    Connected(Box<Socket>, Box<Client>),
     /// A helper thread has executed a command.
     Answered {
         /// The number of the connection in the worker.

@@ -28,8 +28,8 @@ mod updates;
 pub use helpers::Helpers;
 pub use mailbox::{Mailbox, Message};
 
-use crate::command::{Action, Client, Command, Context, Counters, SessionCall};
-use crate::connection::{Asked, Connection, Run, RunKind};
+use crate::command::{Action, Client, Command, Context, Counters, SessionCall, permission};
+use crate::connection::{Asked, Connection, Run, RunKind, Socket};
 use crate::failure::Failure;
 use crate::protocol::Reply;
 use helpers::{Job, SlowJob};
@@ -120,7 +120,7 @@ impl Worker {
             let patience = match (self.queue.is_empty(), self.ends_at) {
                 (false, _) => Some(Duration::ZERO),
                 (true, Some(at)) => Some(at.saturating_duration_since(Instant::now())),
-                (true, None) => self.context.limits.idle_max.map(|idle| idle.min(IDLE_INTERVAL)),
+                (true, None) => self.look_interval(),
             };
             match self.poll.poll(&mut events, patience) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -137,7 +137,7 @@ impl Worker {
             }
             self.take_messages();
             self.turn();
-            self.close_idle();
+            self.close_late();
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Worker {
         }
     }
 
-    fn connect(&mut self, socket: mio::net::TcpStream, client: Client) {
+    fn connect(&mut self, socket: Socket, client: Client) {
         let entry = self.connections.vacant_entry();
         let number = entry.key();
         let mut connection = Connection::new(socket, client);
@@ -220,6 +220,7 @@ impl Worker {
             let Some(connection) = self.connections.get_mut(number) else { continue };
             connection.is_queued = false;
             served.push(number);
+            connection.client.take_over(&self.context.users);
             if !connection.may_work(&self.context.limits) {
                 continue;
             }
@@ -251,8 +252,14 @@ impl Worker {
     fn finish_turn(&mut self, number: usize) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let Ok(bytes) = connection.flush() else { return self.close(number) };
-        connection.used_at = Instant::now();
+        // The time limit is one of the whole handshake.
+        if !connection.is_handshaking() {
+            connection.used_at = Instant::now();
+        }
         Counters::add(&self.context.counters.output_bytes, bytes as u64);
+        if connection.note_held_back(&self.context.limits) {
+            Counters::add(&self.context.counters.held_back_connections, 1);
+        }
         if connection.is_finished() {
             self.close(number);
         } else if connection.may_work(&self.context.limits) {
@@ -260,20 +267,36 @@ impl Worker {
         }
     }
 
-    /// Closes the connections without a request for too long, now and then.
-    fn close_idle(&mut self) {
-        let Some(idle_max) = self.context.limits.idle_max else { return };
+    /// Returns how often connections are looked for that are to be closed; `None` if none ever is.
+    fn look_interval(&self) -> Option<Duration> {
+        let limits = &self.context.limits;
+        let has_handshakes = self.context.listeners.iter().any(|listen| listen.address.is_tls());
+        let shortest =
+            limits.idle_max.into_iter().chain(has_handshakes.then_some(limits.handshake_max)).min();
+        shortest.map(|time| time.min(IDLE_INTERVAL))
+    }
+
+    /// Closes the connections without a request for too long, and those whose handshake takes too long, now and then.
+    fn close_late(&mut self) {
+        let Some(interval) = self.look_interval() else { return };
         let now = Instant::now();
-        if now.duration_since(self.looked_at) < idle_max.min(IDLE_INTERVAL) {
+        if now.duration_since(self.looked_at) < interval {
             return;
         }
         self.looked_at = now;
-        let is_idle = |connection: &Connection| {
-            !connection.is_waiting && now.saturating_duration_since(connection.used_at) >= idle_max
-        };
-        let idle = self.connections.iter().filter(|(_, connection)| is_idle(connection));
-        let idle: Vec<usize> = idle.map(|(number, _)| number).collect();
-        idle.into_iter().for_each(|number| self.close(number));
+        let Context { limits, counters, .. } = &*self.context;
+        let mut late = Vec::new();
+        for (number, connection) in self.connections.iter().filter(|(_, connection)| !connection.is_waiting) {
+            let (time_max, counter) = match connection.is_handshaking() {
+                true => (Some(limits.handshake_max), &counters.late_handshakes),
+                false => (limits.idle_max, &counters.idle_connections),
+            };
+            if time_max.is_some_and(|most| now.saturating_duration_since(connection.used_at) >= most) {
+                Counters::add(counter, 1);
+                late.push(number);
+            }
+        }
+        late.into_iter().for_each(|number| self.close(number));
     }
 
     fn close(&mut self, number: usize) {
@@ -282,6 +305,9 @@ impl Worker {
             // A socket that cannot be removed from the poll is removed when it is closed.
             let _ = self.poll.registry().deregister(connection.socket());
             self.context.counters.open_connections.fetch_sub(1, Relaxed);
+            if connection.is_handshaking() {
+                Counters::add(&self.context.counters.failed_handshakes, 1);
+            }
         }
     }
 
@@ -289,7 +315,7 @@ impl Worker {
     fn execute_session(&mut self, number: usize, run: Run) {
         let connection = &mut self.connections[number];
         let (input, output, client) = connection.parts();
-        for Asked { request, command, is_last } in run.asked {
+        for Asked { request, command, denied, is_last } in run.asked {
             let words = request.words(input);
             let mut reply = Reply::new(output, client.version);
             let start = reply.length();
@@ -305,6 +331,10 @@ impl Worker {
                 (Ok(_), _) => Err(Failure::SYNTAX),
                 (Err(failure), transaction) => {
                     transaction.iter_mut().for_each(|transaction| transaction.is_failed = true);
+                    if let Some(denied) = denied {
+                        permission::note_denied(&self.context, client, denied, &words);
+                    }
+                    Counters::add(&self.context.counters.protocol_errors, u64::from(is_last));
                     Err(reject(&self.context, client, words.first().copied(), failure))
                 }
             };
@@ -422,6 +452,10 @@ fn what_of_exec(context: &Context, client: &mut Client) -> What {
             What::Failed(Failure::new("EXECABORT Transaction discarded because of previous errors."))
         }
         Some(transaction) => {
+            if let Err(failure) = permission::check_queued(client, &transaction) {
+                context.watches.release(&mut client.watched);
+                return What::Failed(failure);
+            }
             let watched = std::mem::take(&mut client.watched);
             What::Exec(Box::new(Exec { queued: transaction.queued, watched, client: client.clone() }))
         }
