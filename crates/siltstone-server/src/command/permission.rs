@@ -1,7 +1,7 @@
 //! Whether a user may execute a request: one check of the command, of each key and of each channel.
 //!
-//! A user that may do everything is not checked. A request of memcached's protocol needs the right to a command of Redis
-//! that does the same.
+//! A user that may do everything is not checked. A request of memcached's protocol needs the right to a command of
+//! Redis that does the same.
 
 use super::access::{Catalogue, DEFAULT, Described, Entry, KeyUse, User, Users};
 use super::arguments::is;
@@ -34,8 +34,8 @@ pub fn catalogue(commands: &'static [Command]) -> Catalogue {
     }))
 }
 
-/// Checks whether a user may execute a command of Redis with these words, of which the first is its name. The words have
-/// the number that the command takes.
+/// Checks whether a user may execute a command of Redis with these words, of which the first is its name. The words
+/// have the number that the command takes.
 ///
 /// # Errors
 /// What the user may not.

@@ -14,8 +14,8 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Reads from the socket through `buffer`, and appends the bytes of requests to `input`. Returns the number of bytes
-    /// of the socket, of which a part may be none of requests; 0 at its end.
+    /// Reads from the socket through `buffer`, and appends the bytes of requests to `input`. Returns the number of
+    /// bytes of the socket, of which a part may be none of requests; 0 at its end.
     pub fn read(&mut self, buffer: &mut [u8], input: &mut Vec<u8>) -> io::Result<usize> {
         let bytes = match self {
             Socket::Tcp(socket) => socket.read(buffer)?,
@@ -35,7 +35,8 @@ impl Socket {
         }
     }
 
-    /// Returns whether the socket has taken bytes that it has not sent: a [`write`](Self::write) without bytes sends them.
+    /// Returns whether the socket has taken bytes that it has not sent: a [`write`](Self::write) without bytes sends
+    /// them.
     pub fn has_unsent(&self) -> bool {
         matches!(self, Socket::Tls(socket) if socket.has_unsent())
     }

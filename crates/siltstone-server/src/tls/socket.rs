@@ -1,7 +1,7 @@
 //! A socket with TLS over TCP that never waits.
 //!
-//! What the socket receives is decrypted at once, so the session keeps no bytes of requests, and at most one record that
-//! is incomplete. What it sends waits in the session only up to [`UNSENT_BYTES_MAX`].
+//! What the socket receives is decrypted at once, so the session keeps no bytes of requests, and at most one record
+//! that is incomplete. What it sends waits in the session only up to [`UNSENT_BYTES_MAX`].
 
 use mio::event::Source;
 use mio::net::TcpStream;
@@ -27,8 +27,8 @@ impl TlsSocket {
         Ok(TlsSocket { tcp, session, has_ended: false })
     }
 
-    /// Reads from the socket through `buffer`, and appends what it has decrypted to `input`. Returns the number of bytes
-    /// of the socket; 0 at its end.
+    /// Reads from the socket through `buffer`, and appends what it has decrypted to `input`. Returns the number of
+    /// bytes of the socket; 0 at its end.
     ///
     /// # Errors
     /// `WouldBlock` if the socket has nothing, its errors, and `InvalidData` for what is not of TLS. The client gets an
@@ -61,8 +61,8 @@ impl TlsSocket {
     /// waits. Returns how many bytes were taken.
     ///
     /// # Errors
-    /// `WouldBlock` if it takes nothing until the socket is writable, or the handshake is complete, and the errors of the
-    /// socket.
+    /// `WouldBlock` if it takes nothing until the socket is writable, or the handshake is complete, and the errors of
+    /// the socket.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() || self.session.is_handshaking() {
             self.send()?;

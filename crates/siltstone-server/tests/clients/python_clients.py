@@ -117,11 +117,11 @@ def run_with_password(module, name):
                 pass
 
 
-def make_certificate(folder):
-    """Makes a certificate that is its own authority, and its key."""
-    certificate, key = folder / "server.crt", folder / "server.key"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                    "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate],
+def make_certificate(folder, name, *options):
+    """Makes a certificate and its key, as docs/SERVER.md does."""
+    certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", f"/CN={name}", *options, "-keyout", key, "-out", certificate],
                    check=True, capture_output=True)
     return certificate, key
 
@@ -134,9 +134,13 @@ def run_with_tls():
     """Runs the Python clients, redis-cli and openssl s_client with TLS, with certificates of clients and with users."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        certificate, key = make_certificate(folder)
+        leaf = ["-addext", "basicConstraints=critical,CA:FALSE"]
+        names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        certificate, key = make_certificate(folder, "localhost", *names, *leaf)
+        authority, authority_key = make_certificate(folder, "clients")
+        identity = make_certificate(folder, "app", *leaf, "-CA", authority, "-CAkey", authority_key)
         users = folder / "users.acl"
-        users.write_text("user alice on >secret ~* -@all +@read +@connection\n")
+        users.write_text("user alice on >secret ~* -@all +@read +@connection +acl|whoami\n")
         files = ["--tls-cert", certificate, "--tls-key", key]
         with servers.siltstone("silt", *files, listen="tls:127.0.0.1:0") as port:
             for module, client in ((redis, "Redis"), (valkey, "Valkey")):
@@ -148,11 +152,10 @@ def run_with_tls():
             for version in ("-tls1_2", "-tls1_3"):
                 reply = ask(*session, version, "-connect", f"localhost:{port}", text="PING\r\nQUIT\r\n")
                 assert reply == "+PONG\n+OK\n", reply
-        with servers.siltstone("silt", *files, "--tls-ca", certificate, "--users", users, listen="tls:0.0.0.0:0") as port:
-            options = {"port": port, "ssl": True, "ssl_ca_certs": certificate}
-            identity = {"ssl_certfile": certificate, "ssl_keyfile": key}
-            client = redis.Redis(**options, **identity, username="alice", password="secret")
-            assert client.ping() and client.get("key") is None and client.acl_whoami() == "alice"
+        with servers.siltstone("silt", *files, "--tls-ca", authority, "--users", users, listen="tls:0.0.0.0:0") as port:
+            options = {"port": port, "ssl": True, "ssl_ca_certs": certificate, "username": "alice", "password": "secret"}
+            client = redis.Redis(**options, ssl_certfile=identity[0], ssl_keyfile=identity[1])
+            assert client.ping() and client.get("key") is None and client.acl_whoami() in ("alice", b"alice")
             try:
                 client.set("key", "value")
                 raise AssertionError("a command was executed that is not allowed")

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! 1. A rule about commands becomes a bit per command and subcommand, so a check is a lookup of one bit.
-//! 2. A change makes new users and a new *generation*. A connection compares the generation at each turn, and takes over
-//!    its user when it has changed.
+//! 2. A change makes new users and a new *generation*. A connection compares the generation at each turn, and takes
+//!    over its user when it has changed.
 //!
 //! These files know commands by their names only: what the names are is in the [`Catalogue`].
 //!

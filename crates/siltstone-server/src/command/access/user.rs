@@ -130,8 +130,8 @@ impl User {
         keys.iter().any(|of| of.allowed.includes(wanted) && matches(of.pattern.as_bytes(), key))
     }
 
-    /// Returns whether the user may send to a channel or receive from it. Of a pattern of channels the same pattern must
-    /// be allowed.
+    /// Returns whether the user may send to a channel or receive from it. Of a pattern of channels the same pattern
+    /// must be allowed.
     pub fn may_use_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         let Some(channels) = &self.channels else { return true };
         channels.iter().map(String::as_bytes).any(|allowed| match is_pattern {

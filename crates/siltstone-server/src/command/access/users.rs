@@ -48,7 +48,8 @@ impl Users {
     /// define it turns it off: all clients need a name then.
     ///
     /// # Errors
-    /// A file that cannot be read, a line that cannot be used, and a file that defines `default` if there is a password.
+    /// A file that cannot be read, a line that cannot be used, and a file that defines `default` if there is a
+    /// password.
     pub fn open(
         catalogue: Catalogue,
         file: Option<PathBuf>,
