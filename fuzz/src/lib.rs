@@ -71,6 +71,7 @@ pub const TARGETS: &[Target] = &[
     reads("resp", &[], targets::resp::run),
     reads("typed_value", &["typed_value"], targets::typed_value::run),
     reads("dump", &[], targets::typed_value::dump),
+    reads("users", &[], targets::users::run),
     reads("trace", &["trace"], targets::trace::binary),
     reads("trace_csv", &[], targets::trace::csv),
 ];

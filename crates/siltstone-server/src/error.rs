@@ -1,7 +1,9 @@
 //! Why a server does not start, or fails.
 
+use crate::command::UsersError;
+use crate::listen::ListenAddress;
+use crate::tls::TlsError;
 use std::io;
-use std::net::SocketAddr;
 
 /// An error of a server.
 #[derive(Debug, thiserror::Error)]
@@ -15,13 +17,13 @@ pub enum ServerError {
         /// The problem and the remedy.
         problem: String,
     },
-    /// The address is not that of this machine alone, and there is no password.
+    /// The address is not that of this machine alone, and clients need not authenticate.
     #[error(
         "{address} can be reached from other machines, and there is no password; set one, listen at 127.0.0.1, or allow it with `unprotected`"
     )]
     Unprotected {
         /// The address.
-        address: SocketAddr,
+        address: ListenAddress,
     },
     /// A socket could not be bound.
     #[error(
@@ -29,7 +31,7 @@ pub enum ServerError {
     )]
     Listen {
         /// The address.
-        address: SocketAddr,
+        address: ListenAddress,
         /// The error of the system.
         source: io::Error,
     },
@@ -41,6 +43,12 @@ pub enum ServerError {
         /// The error of the system.
         source: io::Error,
     },
+    /// A certificate or a key could not be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The file of users could not be used.
+    #[error(transparent)]
+    Users(#[from] UsersError),
     /// A database or a dictionary could not be opened or closed.
     #[error(transparent)]
     Store(#[from] siltstone::Error),

@@ -1,20 +1,22 @@
 //! A server: its threads and its sockets.
 
-use crate::acceptor::{Acceptor, Listener, StopAcceptor};
+use crate::acceptor::{Acceptor, Binding, Listener, StopAcceptor};
 use crate::command::{
     COMMANDS, Channels, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures,
-    Runtime, SlowLog, Watches, all_commands,
+    Runtime, SlowLog, Users, Watches, all_commands, permission,
 };
 use crate::error::ServerError;
+use crate::listen::{Listen, ListenAddress, Protocol};
 use crate::metrics::{MetricsServer, StopMetrics};
-use crate::protocol::Version;
 use crate::store::{Places, PlacesSettings, Store};
+use crate::tls::{Certificates, TlsSettings};
 use crate::worker::{Helpers, Mailbox, Message, Worker, open_mailbox};
 use mio::net::TcpListener;
 use siltstone::Durability;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -30,18 +32,23 @@ const THREADS_MAX: usize = 256;
 
 /// The settings of a server.
 pub struct ServerSettings {
-    /// The address of Redis's protocol, if it is served. With port 0 the system chooses one.
-    pub redis: Option<SocketAddr>,
-    /// The address of memcached's protocol, if it is served. Its clients see database 0.
-    pub memcached: Option<SocketAddr>,
+    /// Where it listens. There is at least one.
+    pub listeners: Vec<Listen>,
+    /// The permissions of the files of Unix sockets, such as `0o770`; `None` for those that the process gives to new
+    /// files.
+    pub unix_permissions: Option<u32>,
+    /// The certificates, if an address has TLS.
+    pub tls: Option<TlsSettings>,
     /// The address at which metrics are served over HTTP, if they are.
     pub metrics: Option<SocketAddr>,
     /// The number of threads that execute commands, 1 to 256.
     pub workers: usize,
     /// The number of threads for what may wait for the device, 1 to 256.
     pub helpers: usize,
-    /// The password that connections need, if any.
+    /// The password of the user `default`, if any.
     pub password: Option<String>,
+    /// The file of users, if any. Without a password it also says what `default` is, which is off otherwise.
+    pub users: Option<PathBuf>,
     /// Allows an address that other machines reach, without a password.
     pub unprotected: bool,
     /// What a write survives when it is acknowledged.
@@ -71,39 +78,33 @@ pub struct Server {
     threads: Vec<JoinHandle<io::Result<()>>>,
     helper_threads: Vec<JoinHandle<()>>,
     metrics: Option<(SocketAddr, StopMetrics)>,
+    certificates: Option<Arc<Certificates>>,
 }
 
 impl Server {
     /// Opens the databases, and starts to listen.
     ///
     /// # Errors
-    /// [`ServerError::Setting`] for numbers of threads outside of their limits and without an address,
-    /// [`ServerError::Unprotected`],
+    /// [`ServerError::Setting`] for numbers of threads outside of their limits, without an address, and for what has no
+    /// effect at these addresses; [`ServerError::Tls`], [`ServerError::Users`], [`ServerError::Unprotected`],
     /// [`ServerError::Listen`], errors of opening a database, and of the system.
     pub fn start(settings: ServerSettings) -> Result<Server, ServerError> {
-        for (name, threads) in [("workers", settings.workers), ("helpers", settings.helpers)] {
-            if !(1..=THREADS_MAX).contains(&threads) {
-                let problem = format!("{threads} is not 1 to {THREADS_MAX}; use about one per processor");
-                return Err(ServerError::Setting { name, problem });
-            }
-        }
-        let addresses = [(settings.redis, Version::Resp2), (settings.memcached, Version::Memcached)];
-        let addresses = addresses.into_iter().filter_map(|(address, version)| Some((address?, version)));
-        let is_open = settings.password.is_none() && !settings.unprotected;
-        // The password is one of connections that execute commands, so it does not protect the metrics.
-        let unprotected = addresses.clone().map(|(address, _)| address).filter(|_| is_open);
-        let metrics = settings.metrics.filter(|_| !settings.unprotected);
-        if let Some(address) = unprotected.chain(metrics).find(|address| !address.ip().is_loopback()) {
-            return Err(ServerError::Unprotected { address });
-        }
+        check(&settings)?;
+        let users = Users::open(
+            permission::catalogue(COMMANDS),
+            settings.users.clone(),
+            settings.password.as_deref(),
+        )?;
+        check_protection(&settings, &users)?;
+        let certificates = settings.tls.map(Certificates::load).transpose()?.map(Arc::new);
+        let binding = Binding { permissions: settings.unix_permissions, certificates: certificates.as_ref() };
         // Before the databases are opened, which may take long: an address that is in use is seen at once. Clients
         // that connect meanwhile wait.
-        let listeners = addresses.map(listen).collect::<Result<Vec<_>, _>>()?;
-        if listeners.is_empty() {
-            let problem =
-                "there is no address to listen at; state that of redis, of memcached, or both".to_owned();
-            return Err(ServerError::Setting { name: "redis", problem });
-        }
+        let listen = |listen: Listen| {
+            let address = listen.address.clone();
+            Listener::bind(listen, &binding).map_err(|source| ServerError::Listen { address, source })
+        };
+        let listeners = settings.listeners.into_iter().map(listen).collect::<Result<Vec<_>, _>>()?;
         let metrics = settings.metrics.map(bind).transpose()?;
         let mut limits = settings.limits;
         let buffers = settings.memory.map(|memory| memory / BUFFERS_PART);
@@ -116,10 +117,9 @@ impl Server {
             memory: settings.memory,
             follow: settings.follow,
             cluster: settings.cluster.map(Cluster::open).transpose()?.map(Arc::new),
-            password: settings.password,
+            users,
             workers: settings.workers,
-            redis: address_of(&listeners, Version::Resp2),
-            memcached: address_of(&listeners, Version::Memcached),
+            listeners: listeners.iter().map(|listener| listener.listen.clone()).collect(),
             counters: Counters::default(),
             watches: Watches::default(),
             clients: Clients::default(),
@@ -131,6 +131,7 @@ impl Server {
             run: RandomState::new().hash_one(0),
         });
         let mut server = Server::start_threads(context, listeners, settings.helpers)?;
+        server.certificates = certificates;
         if let Some(listener) = metrics {
             server.start_metrics(listener)?;
         }
@@ -178,17 +179,37 @@ impl Server {
         let thread = thread::Builder::new().name("acceptor".to_owned());
         threads.push(thread.spawn(move || acceptor.run()).map_err(failed("cannot start a thread"))?);
         let helpers = [helpers, slow_helpers];
-        Ok(Server { context, acceptor: stop, workers, helpers, threads, helper_threads, metrics: None })
+        let (metrics, certificates) = (None, None);
+        Ok(Server {
+            context,
+            acceptor: stop,
+            workers,
+            helpers,
+            threads,
+            helper_threads,
+            metrics,
+            certificates,
+        })
     }
 
-    /// Returns the address that the clients of Redis connect to.
+    /// Returns where it listens, with the ports that the system has chosen.
+    pub fn listeners(&self) -> &[Listen] {
+        &self.context.listeners
+    }
+
+    /// Returns the first address with TCP alone that the clients of Redis connect to.
     pub fn redis_address(&self) -> Option<SocketAddr> {
-        self.context.redis
+        self.tcp_address(Protocol::Redis)
     }
 
-    /// Returns the address that the clients of memcached connect to.
+    /// Returns the first address with TCP alone that the clients of memcached connect to.
     pub fn memcached_address(&self) -> Option<SocketAddr> {
-        self.context.memcached
+        self.tcp_address(Protocol::Memcached)
+    }
+
+    fn tcp_address(&self, protocol: Protocol) -> Option<SocketAddr> {
+        let mut listeners = self.listeners().iter().filter(|listen| listen.protocol == protocol);
+        listeners.find(|listen| !listen.address.is_tls())?.address.socket_address()
     }
 
     /// Returns the address of the metrics.
@@ -216,6 +237,24 @@ impl Server {
     /// Returns whether a client has asked for the end of the server, by SHUTDOWN. The server runs until it is stopped.
     pub fn is_shutdown_requested(&self) -> bool {
         self.context.runtime.is_shutdown()
+    }
+
+    /// Loads the certificates again, for connections that are accepted from now on. Returns whether there are some.
+    ///
+    /// # Errors
+    /// A file that cannot be used. The certificates are as they were.
+    pub fn reload_certificates(&self) -> Result<bool, ServerError> {
+        self.certificates.as_ref().map(|certificates| certificates.reload()).transpose()?;
+        Ok(self.certificates.is_some())
+    }
+
+    /// Reads the file of users again. Each connection takes over its user at its next request, and ends if the user has
+    /// gone. Returns the number of users, or `None` if there is no file.
+    ///
+    /// # Errors
+    /// A file that cannot be used. All users are as they were.
+    pub fn reload_users(&self) -> Result<Option<usize>, ServerError> {
+        Ok(self.context.users.load()?)
     }
 
     /// Accepts no more connections and no more requests, sends the replies of those that were executed, and makes
@@ -254,18 +293,60 @@ fn sync_when_due(context: &Context) -> io::Result<()> {
     Ok(())
 }
 
-/// Begins to listen at an address.
-fn listen((address, version): (SocketAddr, Version)) -> Result<Listener, ServerError> {
-    Ok((bind(address)?, version))
+/// Checks the settings that need no file.
+fn check(settings: &ServerSettings) -> Result<(), ServerError> {
+    let failed = |name, problem: String| Err(ServerError::Setting { name, problem });
+    for (name, threads) in [("workers", settings.workers), ("helpers", settings.helpers)] {
+        if !(1..=THREADS_MAX).contains(&threads) {
+            return failed(name, format!("{threads} is not 1 to {THREADS_MAX}; use about one per processor"));
+        }
+    }
+    if settings.listeners.is_empty() {
+        let problem = "there is no address to listen at; state that of redis, of memcached, or both";
+        return failed("redis", problem.to_owned());
+    }
+    let has_tls = settings.listeners.iter().any(|listen| listen.address.is_tls());
+    if has_tls != settings.tls.is_some() {
+        let problem = match has_tls {
+            true => "an address with TLS needs a certificate and its key; state both",
+            false => {
+                "there is a certificate, and no address with TLS; listen at one, such as tls:127.0.0.1:6380"
+            }
+        };
+        return failed("tls", problem.to_owned());
+    }
+    let is_unix = |listen: &Listen| matches!(listen.address, ListenAddress::Unix(_));
+    match settings.unix_permissions {
+        Some(mode) if mode > 0o777 => {
+            failed("unix_permissions", format!("{mode:o} is above 777; use three octal digits, such as 770"))
+        }
+        Some(_) if !settings.listeners.iter().any(is_unix) => {
+            let problem = "there is no Unix socket; listen at one, such as unix:/run/siltstone.sock";
+            failed("unix_permissions", problem.to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that who reaches an address has to authenticate, if the address is not that of this machine alone.
+fn check_protection(settings: &ServerSettings, users: &Users) -> Result<(), ServerError> {
+    if settings.unprotected {
+        return Ok(());
+    }
+    let needs_certificate = settings.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
+    let is_protected = |address: &ListenAddress| needs_certificate && address.is_tls();
+    let addresses = settings.listeners.iter().map(|listen| &listen.address);
+    let open = addresses.filter(|address| users.default_user().is_open() && !is_protected(address)).cloned();
+    // Passwords are of connections that execute commands, so they do not protect the metrics.
+    let metrics = settings.metrics.map(ListenAddress::from);
+    match open.chain(metrics).find(|address| !address.is_local()) {
+        Some(address) => Err(ServerError::Unprotected { address }),
+        None => Ok(()),
+    }
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
-    TcpListener::bind(address).map_err(|source| ServerError::Listen { address, source })
-}
-
-/// Returns the address of a protocol's listener.
-fn address_of(listeners: &[Listener], version: Version) -> Option<SocketAddr> {
-    listeners.iter().find(|(_, of)| *of == version)?.0.local_addr().ok()
+    TcpListener::bind(address).map_err(|source| ServerError::Listen { address: address.into(), source })
 }
 
 impl Drop for Server {

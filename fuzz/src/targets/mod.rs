@@ -22,3 +22,4 @@ pub mod sorted_store;
 pub mod trace;
 pub mod transfer;
 pub mod typed_value;
+pub mod users;

@@ -8,16 +8,15 @@ use crate::quantity::{parse_bytes, parse_time, parse_whole};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use sd_notify::NotifyState;
-use serde_json::json;
+use serde_json::{Value, json};
 use siltstone::{Access, Builder, Database, Dictionary, Durability, EngineKind, Resources};
 use siltstone_bench::named::by_name;
 use siltstone_bench::tuning::SettingArgs;
 use siltstone_command::outcome::complain;
 use siltstone_server::{
-    ClusterSettings, DATABASES, DatabaseStore, Limits, Mount, OpenStore, PlacesSettings, Server,
-    ServerSettings, Store, ValueForm,
+    ClusterSettings, DATABASES, DatabaseStore, Limits, Listen, ListenAddress, Mount, OpenStore,
+    PlacesSettings, Protocol, Server, ServerSettings, Store, TlsSettings, ValueForm,
 };
-use std::collections::BTreeMap;
 use std::io::{Write, stdout};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -30,7 +29,9 @@ const EXAMPLES: &str = "
   siltstone serve data --mount 0=features.dict --redis 127.0.0.1:6380
   siltstone serve data --config /etc/siltstone/siltstone.toml
   siltstone serve data /var/lib/siltstone --memcached 127.0.0.1:11211
-  siltstone serve data cache --engine mica --memory 4GiB --databases 1 --redis 0.0.0.0:6379 --password-file secret";
+  siltstone serve data cache --engine mica --memory 4GiB --databases 1 --redis 0.0.0.0:6379 --password-file secret
+  siltstone serve data DIR --redis unix:/run/siltstone.sock --unix-permissions 770 --redis 127.0.0.1:6379
+  siltstone serve data DIR --redis tls:0.0.0.0:6380 --tls-cert server.crt --tls-key server.key --users users.acl";
 
 /// The address of Redis's protocol, if none is stated.
 const REDIS_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6379);
@@ -40,8 +41,11 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serve databases and dictionaries to the clients of Redis and of memcached, until Ctrl-C or SIGTERM
 ///
-/// SIGHUP opens the files of dictionaries again: rename a new file over the old one first. docs/SERVER.md lists the
-/// commands.
+/// SIGHUP opens the files of dictionaries, certificates, users and the cluster again: rename a new file over the old one
+/// first. docs/SERVER.md lists the commands.
+///
+/// An address to listen at is ADDRESS:PORT, tls:ADDRESS:PORT or unix:PATH. Both flags can be repeated. With port 0 the
+/// system chooses one.
 ///
 /// Each option can be set in the environment too, as SILTSTONE_SERVE_IDLE_MAX, and in a file of TOML, as idle_max. The
 /// command line overrides the environment, and the environment the file.
@@ -57,12 +61,24 @@ pub struct DataArgs {
     /// A database or a dictionary file at a number from 0 to 15 (repeatable)
     #[arg(long = "mount", value_name = "NUMBER=PATH", value_parser = parse_mount)]
     mounts: Vec<Mount>,
-    /// Address of Redis's protocol; with port 0 the system chooses one [default: 127.0.0.1:6379, without --memcached]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    redis: Option<SocketAddr>,
-    /// Address of memcached's protocol, for database 0
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    memcached: Option<SocketAddr>,
+    /// Address of Redis's protocol (repeatable) [default: 127.0.0.1:6379, without --memcached]
+    #[arg(long, value_name = "ADDRESS")]
+    redis: Vec<ListenAddress>,
+    /// Address of memcached's protocol, for database 0 (repeatable)
+    #[arg(long, value_name = "ADDRESS")]
+    memcached: Vec<ListenAddress>,
+    /// Permissions of the files of Unix sockets, in octal digits [default: those that the umask leaves]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    unix_permissions: Option<u32>,
+    /// Certificate of the server and those between it and its authority, in PEM form; for addresses with tls:
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM form
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Certificates of the authorities of clients, in PEM form: clients with TLS need a certificate then
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_ca: Option<PathBuf>,
     /// Address at which metrics are served over HTTP, in the text format of Prometheus
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -72,9 +88,12 @@ pub struct DataArgs {
     /// This node's HOST:PORT in that file [default: the address of Redis's protocol]
     #[arg(long, value_name = "HOST:PORT")]
     cluster_node: Option<String>,
-    /// File whose first line is the password that clients need
+    /// File whose first line is the password that clients need, as the user `default`
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// File of users and what they may do: a line `user NAME RULE...` each, with the rules of Redis's ACL files
+    #[arg(long, value_name = "FILE")]
+    users: Option<PathBuf>,
     /// Allow an address that other machines reach, without a password
     #[arg(long)]
     unprotected: bool,
@@ -125,7 +144,29 @@ fn parse_mount(text: &str) -> std::result::Result<Mount, String> {
     }
 }
 
+/// Parses permissions of a file.
+fn parse_mode(text: &str) -> std::result::Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "expected three octal digits, such as 770".to_owned())
+}
+
 impl DataArgs {
+    /// Returns where the server listens.
+    fn listeners(&self) -> Vec<Listen> {
+        let redis = self.redis.iter().cloned().map(Listen::redis);
+        let mut listeners: Vec<Listen> =
+            redis.chain(self.memcached.iter().cloned().map(Listen::memcached)).collect();
+        if listeners.is_empty() {
+            listeners.push(Listen::redis(REDIS_ADDRESS));
+        }
+        listeners
+    }
+
+    fn tls(&self) -> Option<TlsSettings> {
+        let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
+        Some(TlsSettings { certificate, key, client_authorities: self.tls_ca.clone() })
+    }
+
     fn settings(&self) -> anyhow::Result<ServerSettings> {
         if self.directory.is_none() && self.mounts.is_empty() {
             return Err(wrong_usage("state the directory of the databases, or --mount"));
@@ -137,12 +178,14 @@ impl DataArgs {
         let workers = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
         let dictionary = Dictionary::options().access(self.access);
         Ok(ServerSettings {
-            redis: self.redis.or(self.memcached.is_none().then_some(REDIS_ADDRESS)),
-            memcached: self.memcached,
+            listeners: self.listeners(),
+            unix_permissions: self.unix_permissions,
+            tls: self.tls(),
             metrics: self.metrics,
             workers: self.workers.unwrap_or(workers),
             helpers: self.helpers,
             password,
+            users: self.users.clone(),
             unprotected: self.unprotected,
             durability: self.durability,
             limits: Limits {
@@ -153,7 +196,13 @@ impl DataArgs {
             memory: self.memory.map(|bytes| bytes as u64),
             follow: None,
             cluster: self.cluster.clone().map(|file| {
-                let address = || self.redis.unwrap_or(REDIS_ADDRESS).to_string();
+                let address = || {
+                    self.redis
+                        .iter()
+                        .find_map(ListenAddress::socket_address)
+                        .unwrap_or(REDIS_ADDRESS)
+                        .to_string()
+                };
                 ClusterSettings { file, node: self.cluster_node.clone().unwrap_or_else(address) }
             }),
             places: PlacesSettings {
@@ -200,6 +249,39 @@ fn read_password(path: &Path) -> anyhow::Result<String> {
     }
 }
 
+/// Returns the first address of each protocol, and all of them.
+fn addresses(server: &Server) -> Value {
+    let of = |protocol| -> Vec<String> {
+        let listeners = server.listeners().iter().filter(|listen| listen.protocol == protocol);
+        listeners.map(|listen| listen.address.to_string()).collect()
+    };
+    let (redis, memcached) = (of(Protocol::Redis), of(Protocol::Memcached));
+    json!({
+        "redis": redis.first(),
+        "memcached": memcached.first(),
+        "metrics": server.metrics_address().map(|address| address.to_string()),
+        "addresses": { "redis": redis, "memcached": memcached },
+    })
+}
+
+/// Opens files again. What cannot be opened stays as it is, and is served as before.
+fn reload(server: &Server) {
+    match server.reload() {
+        Ok(reloaded) => complain(format_args!("reloaded {reloaded} dictionaries")),
+        Err(error) => complain(format_args!("not reloaded: {error}")),
+    }
+    match server.reload_certificates() {
+        Ok(true) => complain(format_args!("reloaded the certificates")),
+        Ok(false) => {}
+        Err(error) => complain(format_args!("certificates not reloaded: {error}")),
+    }
+    match server.reload_users() {
+        Ok(Some(users)) => complain(format_args!("reloaded {users} users")),
+        Ok(None) => {}
+        Err(error) => complain(format_args!("users not reloaded: {error}")),
+    }
+}
+
 pub fn run(args: &DataArgs) -> Result {
     serve(args, None)
 }
@@ -213,19 +295,14 @@ pub fn serve(args: &DataArgs, source: Option<&str>) -> Result {
     let server = Server::start(settings).map_err(|error| anyhow!(error))?;
     let copying = follower.map(|follower| follower.start(&server)).transpose()?;
     let mut out = stdout().lock();
-    let addresses = [
-        ("redis", server.redis_address()),
-        ("memcached", server.memcached_address()),
-        ("metrics", server.metrics_address()),
-    ];
-    let addresses =
-        addresses.iter().filter_map(|(protocol, address)| Some((*protocol, (*address)?.to_string())));
     match args.json {
-        true => writeln!(out, "{}", json!(addresses.collect::<BTreeMap<_, _>>()))?,
+        true => writeln!(out, "{}", addresses(&server))?,
         false => {
-            let addresses: Vec<String> =
-                addresses.map(|(protocol, address)| format!("{protocol} at {address}")).collect();
-            writeln!(out, "serving {}; Ctrl-C stops", addresses.join(", "))?;
+            let listeners = server.listeners().iter();
+            let mut served: Vec<String> =
+                listeners.map(|listen| format!("{} at {}", listen.protocol.name(), listen.address)).collect();
+            served.extend(server.metrics_address().map(|address| format!("metrics at {address}")));
+            writeln!(out, "serving {}; Ctrl-C stops", served.join(", "))?;
         }
     }
     out.flush()?;
@@ -234,11 +311,7 @@ pub fn serve(args: &DataArgs, source: Option<&str>) -> Result {
     while !interrupt.is_raised() && !server.is_shutdown_requested() {
         std::thread::park_timeout(LOOK_INTERVAL);
         if hangup.swap(false, Relaxed) {
-            // What cannot be opened stays as it is, and is served as before.
-            match server.reload() {
-                Ok(reloaded) => complain(format_args!("reloaded {reloaded} dictionaries")),
-                Err(error) => complain(format_args!("not reloaded: {error}")),
-            }
+            reload(&server);
         }
     }
     notify(NotifyState::Stopping);

@@ -20,6 +20,7 @@ mod serve;
 mod serve_data;
 #[cfg(target_os = "linux")]
 mod serve_floods;
+mod serve_secure;
 mod serve_settings;
 mod serve_typed;
 mod server_process;

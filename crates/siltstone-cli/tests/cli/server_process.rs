@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Process {
     pub child: Child,
     pub address: String,
+    /// All addresses of Redis's protocol.
+    pub addresses: Vec<String>,
 }
 
 impl Process {
@@ -31,7 +33,9 @@ impl Process {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let started: Value = serde_json::from_str(&line).unwrap();
-        Process { child, address: started["redis"].as_str().unwrap().to_owned() }
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let addresses = started["addresses"]["redis"].as_array().unwrap().iter().map(text).collect();
+        Process { child, address: text(&started["redis"]), addresses }
     }
 
     pub fn client(&self) -> Client {
@@ -45,6 +49,12 @@ impl Process {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
         assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Lets the server load its files again.
+    pub fn hang_up(&self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
     }
 
     /// Returns the resident memory, in bytes.

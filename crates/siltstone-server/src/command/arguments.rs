@@ -33,6 +33,14 @@ pub fn check_timeout(word: &[u8]) -> Outcome {
     }
 }
 
+/// Checks the name of a connection, which must fit into the lines of CLIENT LIST.
+pub fn check_name(name: &[u8]) -> Outcome {
+    match name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        true => Ok(()),
+        false => Err(Failure::new("ERR Client names cannot contain spaces, newlines or special characters.")),
+    }
+}
+
 /// Returns whether a word is this option, whatever its case.
 pub fn is(word: &[u8], option: &str) -> bool {
     word.eq_ignore_ascii_case(option.as_bytes())

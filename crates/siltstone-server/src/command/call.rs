@@ -2,6 +2,7 @@
 //! because they need each other: a connection has commands that wait for EXEC, and a command is called with a
 //! connection.
 
+use super::access::{User, Users};
 use super::arguments::is;
 use super::channels::{Channels, Outbox, Subscriptions};
 use super::clients::{ClientEntry, Clients};
@@ -16,9 +17,9 @@ use super::subcommands;
 use super::update::UpdateCall;
 use super::watches::{Watched, Watches};
 use crate::failure::{Failure, Outcome};
+use crate::listen::{Listen, Protocol};
 use crate::protocol::{Reply, Version};
 use crate::store::{Places, Store};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -245,14 +246,12 @@ pub struct Context {
     pub memory: Option<u64>,
     /// The limits.
     pub limits: Limits,
-    /// The password that connections need, if any.
-    pub password: Option<String>,
+    /// Who may connect, and what they may do.
+    pub users: Users,
     /// The number of threads that execute commands.
     pub workers: usize,
-    /// The address of Redis's protocol.
-    pub redis: Option<SocketAddr>,
-    /// The address of memcached's protocol.
-    pub memcached: Option<SocketAddr>,
+    /// Where it listens.
+    pub listeners: Vec<Listen>,
     /// The counters.
     pub counters: Counters,
     /// The keys that connections watch.
@@ -274,6 +273,14 @@ pub struct Context {
 }
 
 impl Context {
+    /// Returns the first port of a protocol, with TLS or without; 0 if there is none.
+    pub fn port(&self, protocol: Protocol, is_tls: bool) -> u16 {
+        let listeners = self.listeners.iter();
+        let mut wanted =
+            listeners.filter(|listen| listen.protocol == protocol && listen.address.is_tls() == is_tls);
+        wanted.find_map(|listen| listen.address.socket_address()).map_or(0, |address| address.port())
+    }
+
     /// Returns how the server works together with others, in Redis's words.
     pub fn mode(&self) -> &'static str {
         if self.cluster.is_some() { "cluster" } else { "standalone" }
@@ -315,8 +322,12 @@ pub struct Client {
     pub version: Version,
     /// Which replies the client wants.
     pub replies: Replies,
-    /// Whether the client has given the password, or needs none.
+    /// Whether the client has given a password, or needs none.
     pub is_authenticated: bool,
+    /// Who it is: the user `default` before it has authenticated as another one.
+    pub user: Arc<User>,
+    /// The [generation](Users::generation) of the users that `user` is from.
+    pub users_seen: u64,
     /// The connection ends when its replies are sent.
     pub is_closing: bool,
     /// The commands since MULTI.
@@ -338,13 +349,18 @@ pub struct Client {
 impl Client {
     /// Makes the client of a connection that begins.
     pub fn new(entry: Arc<ClientEntry>, version: Version, context: &Context) -> Client {
+        let users_seen = context.users.generation();
+        let user = context.users.default_user();
+        entry.rename(|names| names.user.clone_from(&user.name));
         Client {
             id: entry.id,
             entry,
             database: 0,
             version,
             replies: Replies::On,
-            is_authenticated: context.password.is_none(),
+            is_authenticated: user.is_open(),
+            user,
+            users_seen,
             is_closing: false,
             transaction: None,
             watched: Vec::new(),

@@ -1,11 +1,10 @@
 //! CLIENT: what a connection says of itself, and which connections there are.
 
-use super::arguments::{integer, is};
+use super::arguments::{check_name, integer, is};
 use super::call::{Command, Context, Replies, SessionCall};
 use super::channels::Parcel;
 use super::clients::{Activity, ClientEntry, ClientFilter, ClientKind, shown_address};
 use super::help::help;
-use super::session::check_name;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 use std::time::Duration;
@@ -203,11 +202,7 @@ fn kill_filter(pairs: &[&[u8]], own: u64) -> Result<ClientFilter, Failure> {
         } else if is(option, "LADDR") {
             filter.local = Some(value.to_vec());
         } else if is(option, "USER") {
-            // All connections are those of this user.
-            if value != b"default" {
-                let user = String::from_utf8_lossy(value);
-                return Err(Failure::from(format!("ERR No such user '{user}'")));
-            }
+            filter.user = Some(value.to_vec());
         } else if is(option, "MAXAGE") {
             let age_s = integer(value).ok().and_then(|age| u64::try_from(age).ok());
             let age_s = age_s.ok_or(Failure::new("ERR maxage is not an integer or out of range"))?;
@@ -224,7 +219,7 @@ fn kill_filter(pairs: &[&[u8]], own: u64) -> Result<ClientFilter, Failure> {
 }
 
 /// Returns the line of a connection, as CLIENT LIST has it. What the server does not have is 0 or empty.
-fn describe(context: &Context, entry: &ClientEntry) -> String {
+pub(super) fn describe(context: &Context, entry: &ClientEntry) -> String {
     let activity = entry.activity();
     let Activity { database, resp, subscriptions: [channels, patterns], queued, .. } = activity;
     let Activity { input_bytes, output_bytes, memory_bytes, .. } = activity;
@@ -234,7 +229,7 @@ fn describe(context: &Context, entry: &ClientEntry) -> String {
     format!(
         "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={database} sub={channels} \
          psub={patterns} ssub=0 multi={queued} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 \
-         rbp=0 obl={output_bytes} oll=0 omem=0 tot-mem={memory_bytes} events={} cmd={} user=default redir=-1 \
+         rbp=0 obl={output_bytes} oll=0 omem=0 tot-mem={memory_bytes} events={} cmd={} user={} redir=-1 \
          resp={resp} lib-name={} lib-ver={}",
         entry.id,
         shown_address(entry.peer),
@@ -245,6 +240,7 @@ fn describe(context: &Context, entry: &ClientEntry) -> String {
         flags(&activity),
         if output_bytes > 0 { "rw" } else { "r" },
         command.unwrap_or_else(|| "NULL".to_owned()),
+        names.user,
         text(&names.library),
         text(&names.library_version),
     )

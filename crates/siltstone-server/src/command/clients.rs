@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 pub struct Names {
     /// The name of the connection.
     pub name: Vec<u8>,
+    /// The name of its user.
+    pub user: String,
     /// The name of the client's library.
     pub library: Vec<u8>,
     /// The version of the library.
@@ -238,6 +240,8 @@ pub struct ClientFilter {
     pub peer: Option<Vec<u8>>,
     /// This end.
     pub local: Option<Vec<u8>>,
+    /// The name of the user.
+    pub user: Option<Vec<u8>>,
     /// The least age.
     pub age_min: Option<Duration>,
     /// Not this one.
@@ -263,6 +267,7 @@ impl ClientFilter {
             && self.kind.is_none_or(|wanted| wanted == kind)
             && is_at(&self.peer, entry.peer)
             && is_at(&self.local, entry.local)
+            && self.user.as_ref().is_none_or(|user| entry.names().user.as_bytes() == &user[..])
             && self.age_min.is_none_or(|least| entry.ages().0 >= least)
             && self.skipped != Some(entry.id)
     }

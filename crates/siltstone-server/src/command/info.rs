@@ -6,6 +6,7 @@ use super::channels::Parcel;
 use super::session::REDIS_VERSION;
 use super::{config_set, pattern};
 use crate::failure::{Failure, Outcome};
+use crate::listen::Protocol;
 use crate::protocol::Reply;
 use crate::store::DATABASES;
 use std::fmt::Write;
@@ -68,7 +69,7 @@ fn server(context: &Context, lines: &mut Lines) {
     lines.add("arch_bits", usize::BITS);
     lines.add("process_id", std::process::id());
     lines.add("run_id", format_args!("{:040x}", context.run));
-    lines.add("tcp_port", context.redis.map_or(0, |address| address.port()));
+    lines.add("tcp_port", context.port(Protocol::Redis, false));
     lines.add("uptime_in_seconds", uptime_s);
     lines.add("uptime_in_days", uptime_s / 86_400);
     lines.add("io_threads_active", context.workers);
@@ -123,6 +124,15 @@ fn stats(context: &Context, lines: &mut Lines) {
         ("total_error_replies", &counters.errors),
         ("client_output_buffer_limit_disconnections", &counters.slow_receivers),
         ("total_pushed_messages", &counters.pushes),
+        ("idle_connections_closed", &counters.idle_connections),
+        ("connections_held_back", &counters.held_back_connections),
+        ("protocol_errors", &counters.protocol_errors),
+        ("tls_handshakes_failed", &counters.failed_handshakes),
+        ("tls_handshakes_late", &counters.late_handshakes),
+        ("acl_access_denied_auth", &counters.denied_authentications),
+        ("acl_access_denied_cmd", &counters.denied_commands),
+        ("acl_access_denied_key", &counters.denied_keys),
+        ("acl_access_denied_channel", &counters.denied_channels),
     ] {
         lines.add(name, counter.load(Relaxed));
     }
@@ -187,12 +197,13 @@ fn settings(context: &Context) -> Vec<(&'static str, String)> {
         ("maxclients", runtime.connections_max().to_string()),
         ("maxmemory", context.memory.unwrap_or(0).to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
-        ("port", context.redis.map_or(0, |address| address.port()).to_string()),
+        ("port", context.port(Protocol::Redis, false).to_string()),
         ("proto-max-bulk-len", limits.word_bytes_max.to_string()),
         ("save", String::new()),
         ("slowlog-log-slower-than", runtime.slow_us().to_string()),
         ("slowlog-max-len", runtime.slow_entries_max().to_string()),
         ("timeout", runtime.idle_max().map_or(0, |idle| idle.as_secs()).to_string()),
+        ("tls-port", context.port(Protocol::Redis, true).to_string()),
     ]
 }
 

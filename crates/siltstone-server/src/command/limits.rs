@@ -25,6 +25,8 @@ pub struct Limits {
     pub keys_bytes_max: usize,
     /// The time without a request after which a connection is closed; `None` for never. CONFIG SET changes it.
     pub idle_max: Option<Duration>,
+    /// The time after which a connection is closed whose handshake of TLS is not complete.
+    pub handshake_max: Duration,
 }
 
 impl Default for Limits {
@@ -39,6 +41,7 @@ impl Default for Limits {
             push_bytes_max: 32 << 20,
             keys_bytes_max: 64 << 20,
             idle_max: None,
+            handshake_max: Duration::from_secs(10),
         }
     }
 }
@@ -69,6 +72,24 @@ pub struct Counters {
     pub evicted_connections: AtomicU64,
     /// The bytes of the buffers of all connections now.
     pub buffer_bytes: AtomicU64,
+    /// Connections that were closed because they had no request for too long.
+    pub idle_connections: AtomicU64,
+    /// Connections whose requests had to wait because the client did not take its replies.
+    pub held_back_connections: AtomicU64,
+    /// Connections that ended before their handshake of TLS was complete.
+    pub failed_handshakes: AtomicU64,
+    /// Those of them that were closed because it took too long.
+    pub late_handshakes: AtomicU64,
+    /// Connections that ended because their bytes were not of the protocol, or a request was above a limit.
+    pub protocol_errors: AtomicU64,
+    /// Attempts to authenticate that have failed.
+    pub denied_authentications: AtomicU64,
+    /// Requests whose command was not allowed to the user.
+    pub denied_commands: AtomicU64,
+    /// Requests of which a key was not allowed to the user.
+    pub denied_keys: AtomicU64,
+    /// Requests of which a channel was not allowed to the user.
+    pub denied_channels: AtomicU64,
     /// Commands that were executed.
     pub commands: AtomicU64,
     /// Replies that are errors.
@@ -99,6 +120,15 @@ impl Counters {
             &self.connections,
             &self.rejected_connections,
             &self.evicted_connections,
+            &self.idle_connections,
+            &self.held_back_connections,
+            &self.failed_handshakes,
+            &self.late_handshakes,
+            &self.protocol_errors,
+            &self.denied_authentications,
+            &self.denied_commands,
+            &self.denied_keys,
+            &self.denied_channels,
             &self.commands,
             &self.errors,
             &self.hits,

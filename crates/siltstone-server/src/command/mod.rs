@@ -20,6 +20,9 @@
 //! | `watches` | the table of watched keys |
 //! | `limits` | limits and counters of a server |
 //! | `keyspace` | commands that may take long, which helper threads execute |
+//! | `access` | users, their passwords and rights |
+//! | `permission` | whether a user may execute a request |
+//! | `acl` | the subcommands of ACL |
 //! | `session` | commands about the connection |
 //! | `client` | the subcommands of CLIENT |
 //! | `clients` | the connections of a server, as CLIENT LIST shows them |
@@ -41,6 +44,8 @@
 //! | `pattern` | patterns of keys |
 //! | `memcached` | the commands of memcached |
 
+pub mod access;
+mod acl;
 mod arguments;
 mod call;
 mod channels;
@@ -59,6 +64,7 @@ mod measures;
 pub mod memcached;
 mod monitoring;
 pub mod pattern;
+pub mod permission;
 mod pubsub;
 mod read;
 mod runtime;
@@ -71,6 +77,7 @@ mod transaction;
 mod update;
 mod watches;
 
+pub use access::{Users, UsersError};
 pub use call::{Action, Client, Command, Context, Queued, Replies, SessionCall, SlowCall};
 pub use channels::{Channels, Parcel, Place, Source};
 pub use clients::{Activity, ClientEntry, Clients, shown_address};
@@ -78,6 +85,7 @@ pub use cluster::{Cluster, ClusterSettings};
 pub use follow::FollowStatus;
 pub use limits::{Counters, Limits};
 pub use measures::{Distribution, Measures, Tally};
+pub use permission::Denied;
 pub use pubsub::{are_replies_pushed, check_context};
 pub use read::ReadCall;
 pub use runtime::{Runtime, Syncs};

@@ -1,7 +1,8 @@
 //! Commands about the connection, and about the server.
 
-use super::arguments::{check_timeout, integer, is};
+use super::arguments::{check_name, check_timeout, integer, is};
 use super::call::{Replies, SessionCall};
+use super::permission;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,7 +46,7 @@ pub fn reset(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let entry = &client.entry;
     call.context.channels.release(&mut client.subscriptions, entry.worker, entry.place());
     call.context.watches.release(&mut client.watched);
-    client.is_authenticated = call.context.password.is_none();
+    client.sign_out(&call.context.users);
     reply.set_version(Version::Resp2);
     reply.status("RESET");
     Ok(())
@@ -73,7 +74,7 @@ pub fn time(_: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 pub fn auth(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (user, password) = match call.words {
         [_, password] => {
-            if call.context.password.is_none() {
+            if call.context.users.default_user().needs_no_password() {
                 return Err(Failure::new(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
                 ));
@@ -89,20 +90,11 @@ pub fn auth(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub(super) fn authenticate(call: &mut SessionCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
-    let is_right = match &call.context.password {
-        // Each byte is compared, so the time says nothing of how many are right.
-        Some(expected) if expected.len() == password.len() => {
-            expected.bytes().zip(password).fold(0, |differences, (one, other)| differences | (one ^ other))
-                == 0
-        }
-        Some(_) => false,
-        None => true,
-    };
-    if user != b"default" || !is_right {
-        return Err(Failure::new("WRONGPASS invalid username-password pair or user is disabled."));
+    if call.client.sign_in(&call.context.users, user, password) {
+        return Ok(());
     }
-    call.client.is_authenticated = true;
-    Ok(())
+    permission::note_wrong_password(call.context, call.client, user, call.words);
+    Err(Failure::new("WRONGPASS invalid username-password pair or user is disabled."))
 }
 
 pub fn hello(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -163,14 +155,6 @@ pub fn hello(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     reply.bulk(b"modules");
     reply.array(0);
     Ok(())
-}
-
-/// Checks the name of a connection, which must fit into the lines of CLIENT LIST.
-pub(super) fn check_name(name: &[u8]) -> Outcome {
-    match name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-        true => Ok(()),
-        false => Err(Failure::new("ERR Client names cannot contain spaces, newlines or special characters.")),
-    }
 }
 
 /// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: the program that runs the server stops it, which makes everything durable.

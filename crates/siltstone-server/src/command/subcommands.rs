@@ -6,6 +6,22 @@ type Subcommands = &'static [(&'static str, i64)];
 /// The commands that have subcommands.
 const SUBCOMMANDS: &[(&str, Subcommands)] = &[
     (
+        "acl",
+        &[
+            ("cat", -2),
+            ("deluser", -3),
+            ("dryrun", -4),
+            ("getuser", 3),
+            ("list", 2),
+            ("load", 2),
+            ("log", -2),
+            ("save", 2),
+            ("setuser", -3),
+            ("users", 2),
+            ("whoami", 2),
+        ],
+    ),
+    (
         "client",
         &[
             ("getname", 2),

@@ -3,7 +3,8 @@
 use super::call::{Command, numbered};
 use super::update::{bits, dump, expiry, hashes, keys, numbers, strings};
 use super::{
-    client, cluster, info, introspection, keyspace, monitoring, pubsub, read, session, transaction, update,
+    acl, client, cluster, info, introspection, keyspace, monitoring, pubsub, read, session, transaction,
+    update,
 };
 
 const FAST: &[&str] = &["readonly", "fast"];
@@ -11,11 +12,15 @@ const SLOW: &[&str] = &["readonly"];
 const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
 const SESSION: &[&str] = &["loading", "stale", "fast"];
 const WRITE: &[&str] = &["write", "denyoom", "fast"];
+/// Writes that take longer with longer values or more keys.
+const SLOW_WRITE: &[&str] = &["write", "denyoom"];
 const FLUSH: &[&str] = &["write"];
 const TRANSACTION: &[&str] = &["noscript", "loading", "stale", "fast"];
 const PUBLISH: &[&str] = &["pubsub", "loading", "stale", "fast"];
 const SUBSCRIBE: &[&str] = &["pubsub", "noscript", "loading", "stale", "no_multi"];
 const ADMIN_ALONE: &[&str] = &["admin", "noscript", "loading", "stale", "no_multi"];
+/// Commands that take longer than those of a session.
+const STATE: &[&str] = &["noscript", "loading", "stale"];
 const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
 
 /// Makes the table of a row per command: words with the name, keys, flags, group, function, meaning.
@@ -42,26 +47,27 @@ pub(super) use commands;
 pub const COMMANDS: &[Command] = &numbered(
     0,
     commands! {
+        "acl" -2 NONE ADMIN "server" Session(acl::acl) "Describes and changes users and their rights.";
         "append" 3 ONE WRITE "string" Update(strings::append) "Appends to the value of a key.";
         "auth" -2 NONE OPEN "connection" Session(session::auth) "Authenticates the connection.";
         "bitcount" -2 ONE SLOW "bitmap" Read(bits::bitcount) "Counts the bits that are 1.";
-        "bitfield" -2 ONE WRITE "bitmap" Update(update::bitfield) "Reads and changes numbers of any width within a string.";
+        "bitfield" -2 ONE SLOW_WRITE "bitmap" Update(update::bitfield) "Reads and changes numbers of any width within a string.";
         "bitfield_ro" -2 ONE FAST "bitmap" Update(update::bitfield) "Reads numbers of any width within a string.";
-        "bitop" -4 REST WRITE "bitmap" Update(bits::bitop) "Combines the bits of strings.";
+        "bitop" -4 REST SLOW_WRITE "bitmap" Update(bits::bitop) "Combines the bits of strings.";
         "bitpos" -3 ONE SLOW "bitmap" Read(bits::bitpos) "Finds the first bit that is 0 or 1.";
         "client" -2 NONE SESSION "connection" Session(client::client) "Names, lists and ends connections.";
         "cluster" -2 NONE SESSION "cluster" Session(cluster::cluster) "Describes the map of a cluster.";
         "command" -1 NONE SESSION "server" Session(introspection::command) "Describes the commands.";
         "config" -2 NONE ADMIN "server" Session(info::config) "Returns settings, and changes some of them.";
-        "copy" -3 TWO WRITE "generic" Update(keys::copy) "Copies the value of a key to another key.";
+        "copy" -3 TWO SLOW_WRITE "generic" Update(keys::copy) "Copies the value of a key to another key.";
         "dbsize" 1 NONE FAST "server" Slow(keyspace::dbsize) "Returns the number of keys.";
         "decr" 2 ONE WRITE "string" Update(numbers::decr) "Subtracts one.";
         "decrby" 3 ONE WRITE "string" Update(numbers::decrby) "Subtracts a number.";
-        "del" -2 ALL WRITE "generic" Update(keys::del) "Deletes keys.";
+        "del" -2 ALL FLUSH "generic" Update(keys::del) "Deletes keys.";
         "discard" 1 NONE TRANSACTION "transactions" Session(transaction::discard) "Drops the queued commands.";
         "dump" 2 ONE SLOW "generic" Read(dump::dump) "Returns a value in Redis's form.";
         "echo" 2 NONE SESSION "connection" Session(session::echo) "Returns the given string.";
-        "exec" 1 NONE TRANSACTION "transactions" Exec "Executes the queued commands at once.";
+        "exec" 1 NONE STATE "transactions" Exec "Executes the queued commands at once.";
         "exists" -2 ALL FAST "generic" Read(read::exists) "Counts the keys that exist.";
         "expire" -3 ONE WRITE "generic" Update(expiry::expire) "Sets when a key expires, in seconds from now.";
         "expireat" -3 ONE WRITE "generic" Update(expiry::expireat) "Sets when a key expires, in seconds since 1970.";
@@ -95,14 +101,14 @@ pub const COMMANDS: &[Command] = &numbered(
         "incr" 2 ONE WRITE "string" Update(numbers::incr) "Adds one.";
         "incrby" 3 ONE WRITE "string" Update(numbers::incrby) "Adds a number.";
         "incrbyfloat" 3 ONE WRITE "string" Update(numbers::incrbyfloat) "Adds a number with a fraction.";
-        "info" -1 NONE SESSION "server" Session(info::info) "Describes the state of the server.";
+        "info" -1 NONE STATE "server" Session(info::info) "Describes the state of the server.";
         "keys" 2 NONE SLOW "generic" Slow(keyspace::keys) "Returns all keys that match a pattern.";
         "latency" -2 NONE ADMIN "server" Session(monitoring::latency) "Returns how long commands take.";
         "memory" -2 SECOND SLOW "server" Read(read::memory) "Returns the bytes of a key with its value.";
         "mget" -2 ALL FAST "string" Read(read::mget) "Returns the values of keys.";
         "monitor" 1 NONE ADMIN_ALONE "server" Session(monitoring::monitor) "Returns a line for each command of all connections.";
-        "mset" -3 PAIRS WRITE "string" Blind(strings::mset) "Sets the values of keys.";
-        "msetnx" -3 PAIRS WRITE "string" Update(strings::msetnx) "Sets the values of keys, if none of them exists.";
+        "mset" -3 PAIRS SLOW_WRITE "string" Blind(strings::mset) "Sets the values of keys.";
+        "msetnx" -3 PAIRS SLOW_WRITE "string" Update(strings::msetnx) "Sets the values of keys, if none of them exists.";
         "multi" 1 NONE TRANSACTION "transactions" Session(transaction::multi) "Begins to queue commands.";
         "object" -2 SECOND SLOW "generic" Update(keys::object) "Describes how a value is stored.";
         "persist" 2 ONE WRITE "generic" Update(expiry::persist) "Removes the time at which a key expires.";
@@ -110,7 +116,7 @@ pub const COMMANDS: &[Command] = &numbered(
         "pexpireat" -3 ONE WRITE "generic" Update(expiry::pexpireat) "Sets when a key expires, in milliseconds since 1970.";
         "pexpiretime" 2 ONE FAST "generic" Read(read::pexpiretime) "Returns when a key expires, in milliseconds since 1970.";
         "ping" -1 NONE SESSION "connection" Session(session::ping) "Returns PONG, or the given string.";
-        "psetex" 4 ONE WRITE "string" Blind(strings::psetex) "Sets the value of a key, and when it expires in milliseconds.";
+        "psetex" 4 ONE SLOW_WRITE "string" Blind(strings::psetex) "Sets the value of a key, and when it expires in milliseconds.";
         "psubscribe" -2 NONE SUBSCRIBE "pubsub" Session(pubsub::psubscribe) "Subscribes to the channels that match patterns.";
         "pttl" 2 ONE FAST "generic" Read(read::pttl) "Returns the milliseconds until a key expires.";
         "publish" 3 NONE PUBLISH "pubsub" Session(pubsub::publish) "Sends a message to the subscribers of a channel.";
@@ -120,17 +126,17 @@ pub const COMMANDS: &[Command] = &numbered(
         "randomkey" 1 NONE SLOW "generic" Slow(keyspace::random_key) "Returns a key chosen at random.";
         "readonly" 1 NONE SESSION "cluster" Session(cluster::read_others) "Lets the connection read keys of other nodes that this one has.";
         "readwrite" 1 NONE SESSION "cluster" Session(cluster::read_others) "Ends READONLY.";
-        "rename" 3 TWO WRITE "generic" Update(keys::rename) "Renames a key.";
+        "rename" 3 TWO SLOW_WRITE "generic" Update(keys::rename) "Renames a key.";
         "renamenx" 3 TWO WRITE "generic" Update(keys::renamenx) "Renames a key, if the new name is free.";
         "reset" 1 NONE OPEN "connection" Session(session::reset) "Resets the connection.";
-        "restore" -4 ONE WRITE "generic" Update(dump::restore) "Sets a value in Redis's form.";
+        "restore" -4 ONE SLOW_WRITE "generic" Update(dump::restore) "Sets a value in Redis's form.";
         "scan" -2 NONE SLOW "generic" Slow(keyspace::scan) "Returns a page of the keys.";
         "select" 2 NONE SESSION "connection" Session(session::select) "Selects the database of the connection.";
-        "set" -3 ONE WRITE "string" BlindIf(strings::set, strings::is_blind_set) "Sets the value of a key.";
-        "setbit" 4 ONE WRITE "bitmap" Update(bits::setbit) "Sets a bit.";
-        "setex" 4 ONE WRITE "string" Blind(strings::setex) "Sets the value of a key, and when it expires in seconds.";
+        "set" -3 ONE SLOW_WRITE "string" BlindIf(strings::set, strings::is_blind_set) "Sets the value of a key.";
+        "setbit" 4 ONE SLOW_WRITE "bitmap" Update(bits::setbit) "Sets a bit.";
+        "setex" 4 ONE SLOW_WRITE "string" Blind(strings::setex) "Sets the value of a key, and when it expires in seconds.";
         "setnx" 3 ONE WRITE "string" Update(strings::setnx) "Sets the value of a key that does not exist.";
-        "setrange" 4 ONE WRITE "string" Update(strings::setrange) "Overwrites a part of the value of a key.";
+        "setrange" 4 ONE SLOW_WRITE "string" Update(strings::setrange) "Overwrites a part of the value of a key.";
         "shutdown" -1 NONE ADMIN_ALONE "server" Session(session::shutdown) "Stops the server.";
         "siltstone" -2 NONE ADMIN "server" Slow(keyspace::siltstone) "RELOAD opens the files of dictionaries again, CHANGES returns what was written.";
         "slowlog" -2 NONE ADMIN "server" Session(monitoring::slowlog) "Returns the executions that took long.";
@@ -144,8 +150,8 @@ pub const COMMANDS: &[Command] = &numbered(
         "unlink" -2 ALL WRITE "generic" Update(keys::del) "Deletes keys.";
         "unsubscribe" -1 NONE SUBSCRIBE "pubsub" Session(pubsub::unsubscribe) "Ends subscriptions to channels.";
         "unwatch" 1 NONE TRANSACTION "transactions" Session(transaction::unwatch) "Watches no key any more.";
-        "wait" 3 NONE SLOW "generic" Session(session::wait) "Returns 0: there are no replicas.";
-        "waitaof" 4 NONE SLOW "generic" Slow(keyspace::waitaof) "Returns when all writes survive a power loss.";
+        "wait" 3 NONE STATE "generic" Session(session::wait) "Returns 0: there are no replicas.";
+        "waitaof" 4 NONE STATE "generic" Slow(keyspace::waitaof) "Returns when all writes survive a power loss.";
         "watch" -2 ALL TRANSACTION "transactions" Session(transaction::watch) "Lets EXEC fail if these keys change before it.";
     },
 );

@@ -1,7 +1,7 @@
 //! A connection: bytes of requests in, bytes of replies out.
 //!
 //! ```text
-//! socket --read--> input --parse--> run of requests --(worker)--> output --write--> socket
+//! Socket --read--> input --parse--> run of requests --(worker)--> output --write--> Socket
 //! ```
 //!
 //! A turn takes one *run* of a connection: the longest sequence of requests that are executed in the same way. So the
@@ -10,11 +10,16 @@
 //! of a run, one request, and the replies of a run. Messages of channels come between the replies, whenever there are
 //! some. A client that does not take them is disconnected at a limit.
 
-use crate::command::{Action, Activity, COMMANDS, Client, Command, Limits, check_context, memcached};
+mod socket;
+
+pub use socket::Socket;
+
+use crate::command::{
+    Action, Activity, COMMANDS, Client, Command, Denied, Limits, check_context, memcached, permission,
+};
 use crate::failure::Failure;
 use crate::protocol::{self, Parser, Request, Version, push};
-use mio::net::TcpStream;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -36,8 +41,18 @@ const FIRST_READS: usize = 4;
 const RUN_REPLY_BYTES: usize = 1 << 20;
 
 /// Commands that decide how those after them are executed. CLIENT REPLY is one too.
-const CHANGES_THE_REST: [&str; 9] =
-    ["multi", "exec", "discard", "reset", "hello", "subscribe", "psubscribe", "unsubscribe", "punsubscribe"];
+const CHANGES_THE_REST: [&str; 10] = [
+    "multi",
+    "exec",
+    "discard",
+    "reset",
+    "auth",
+    "hello",
+    "subscribe",
+    "psubscribe",
+    "unsubscribe",
+    "punsubscribe",
+];
 
 /// How the requests of a run are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +75,8 @@ pub struct Asked {
     pub request: Request,
     /// Its command, or why it has none.
     pub command: Result<&'static Command, Failure>,
+    /// What the user may not, if that is why it has no command.
+    pub denied: Option<Denied>,
     /// It is no request of the protocol, so the next one cannot be found.
     pub is_last: bool,
 }
@@ -74,7 +91,7 @@ pub struct Run {
 
 /// An open connection.
 pub struct Connection {
-    socket: TcpStream,
+    socket: Socket,
     /// What was read and is not executed.
     input: Vec<u8>,
     parser: Parser,
@@ -106,6 +123,8 @@ pub struct Connection {
     pub is_held_back: bool,
     /// It got messages that the worker has not tried to send.
     pub is_pushed: bool,
+    /// Its requests wait until the client takes replies.
+    has_untaken_replies: bool,
     /// Nothing more is read: the client has ended its requests, or one of them was not of the protocol.
     is_input_ended: bool,
     /// The input has no complete request.
@@ -131,7 +150,7 @@ impl RunKind {
 
 impl Connection {
     /// Takes over a socket.
-    pub fn new(socket: TcpStream, client: Client) -> Connection {
+    pub fn new(socket: Socket, client: Client) -> Connection {
         Connection {
             socket,
             input: Vec::new(),
@@ -150,6 +169,7 @@ impl Connection {
             is_waiting: false,
             is_held_back: false,
             is_pushed: false,
+            has_untaken_replies: false,
             is_input_ended: false,
             wants_input: true,
             is_broken: false,
@@ -158,8 +178,13 @@ impl Connection {
     }
 
     /// Returns the socket, to register it.
-    pub fn socket(&mut self) -> &mut TcpStream {
+    pub fn socket(&mut self) -> &mut Socket {
         &mut self.socket
+    }
+
+    /// Returns whether the client cannot send requests yet.
+    pub fn is_handshaking(&self) -> bool {
+        self.socket.is_handshaking()
     }
 
     /// Returns the words of a request of a run.
@@ -241,7 +266,7 @@ impl Connection {
     pub fn is_finished(&self) -> bool {
         let is_empty = self.held.is_none() && (self.wants_input || self.is_broken);
         let ends = self.client.is_closing || (self.is_input_ended && is_empty);
-        ends && self.unsent_bytes() == 0 && !self.is_waiting
+        ends && self.unsent_bytes() == 0 && !self.socket.has_unsent() && !self.is_waiting
     }
 
     /// Returns whether the next turn may have work for it.
@@ -251,26 +276,34 @@ impl Connection {
         may_execute && may_have_input && self.takes_replies(limits)
     }
 
+    /// Returns whether requests are executed: the replies that wait to be sent are below the limit.
     fn takes_replies(&self, limits: &Limits) -> bool {
         self.unsent_bytes() < limits.output_bytes_max
     }
 
+    /// Notes whether its requests wait until the client takes replies. Returns whether they begin to.
+    pub fn note_held_back(&mut self, limits: &Limits) -> bool {
+        let before = self.has_untaken_replies;
+        self.has_untaken_replies = !self.takes_replies(limits);
+        self.has_untaken_replies && !before
+    }
+
     /// Reads what the socket has, through `buffer`. Stops at the limit, unless no request is complete. Returns the
-    /// number of bytes.
+    /// number of bytes of requests.
     pub fn fill(&mut self, buffer: &mut [u8], limits: &Limits) -> io::Result<usize> {
-        let mut filled = 0;
+        let (mut filled, before) = (0, self.input.len());
         while self.is_readable && !self.is_input_ended && filled < limits.input_bytes_max {
             if self.input.len() >= limits.input_bytes_max && !self.wants_input {
                 break;
             }
-            match self.socket.read(buffer) {
+            match self.socket.read(buffer, &mut self.input) {
                 Ok(0) => {
                     self.is_input_ended = true;
                     self.is_readable = false;
                 }
                 Ok(bytes) => {
-                    self.input.extend_from_slice(&buffer[..bytes]);
                     filled += bytes;
+                    self.is_input_ended |= self.socket.has_ended();
                     // A short read has emptied the socket; what comes later is announced. The end was.
                     self.is_readable = bytes == buffer.len() || self.is_half_closed;
                 }
@@ -279,8 +312,9 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        self.wants_input &= filled == 0;
-        Ok(filled)
+        let bytes = self.input.len() - before;
+        self.wants_input &= bytes == 0;
+        Ok(bytes)
     }
 
     /// Takes the next run, if a request is complete.
@@ -331,9 +365,16 @@ impl Connection {
         };
         match self.parser.next(&mut self.input, of_protocol) {
             Ok(Some(mut request)) => {
-                let command = self.command_of(&request);
+                let mut command = self.command_of(&request);
+                let check = |command| {
+                    permission::check_request(&self.client, command, || request.words(&self.input)).err()
+                };
+                let denied = command.as_ref().ok().and_then(|command| check(command));
+                if let Some(denied) = &denied {
+                    command = Err(denied.failure(self.client.version));
+                }
                 request.is_silent |= self.client.skips_reply();
-                Some(Asked { request, command, is_last: false })
+                Some(Asked { request, command, denied, is_last: false })
             }
             Ok(None) => {
                 self.wants_input = true;
@@ -342,7 +383,7 @@ impl Connection {
             Err(error) => {
                 (self.is_broken, self.is_input_ended, self.is_readable) = (true, true, false);
                 let command = Err(Failure::from(error));
-                Some(Asked { request: Request::default(), command, is_last: true })
+                Some(Asked { request: Request::default(), command, denied: None, is_last: true })
             }
         }
     }
@@ -429,9 +470,9 @@ impl Connection {
     /// Sends replies, as many as the socket takes. Returns the number of bytes.
     pub fn flush(&mut self) -> io::Result<usize> {
         let before = self.sent;
-        while self.is_writable && self.sent < self.output.len() {
+        while self.is_writable && (self.sent < self.output.len() || self.socket.has_unsent()) {
             match self.socket.write(&self.output[self.sent..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(0) if self.sent < self.output.len() => return Err(ErrorKind::WriteZero.into()),
                 Ok(bytes) => self.sent += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

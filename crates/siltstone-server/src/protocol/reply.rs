@@ -103,6 +103,14 @@ impl<'a> Reply<'a> {
         self.number(b':', number);
     }
 
+    /// A number with a fraction.
+    pub fn double(&mut self, number: f64) {
+        match self.version {
+            Version::Resp2 | Version::Memcached => self.bulk(number.to_string().as_bytes()),
+            Version::Resp3 => self.line(b',', number.to_string().as_bytes()),
+        }
+    }
+
     /// A string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         if self.is_too_long || self.out.len() - self.start + bytes.len() > REPLY_BYTES_MAX {

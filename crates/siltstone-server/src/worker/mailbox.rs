@@ -3,8 +3,8 @@
 use super::pace::Pace;
 use super::updates::Answer;
 use crate::command::{Client, Parcel};
+use crate::connection::Socket;
 use mio::Waker;
-use mio::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ const UNDELIVERED_BYTES_MAX: usize = 4 << 20;
 /// A message to a worker.
 pub enum Message {
     /// A new connection.
-    Connected(Box<TcpStream>, Box<Client>),
+    Connected(Box<Socket>, Box<Client>),
     /// A helper thread has executed a command.
     Answered {
         /// The number of the connection in the worker.

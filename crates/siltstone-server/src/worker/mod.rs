@@ -36,8 +36,9 @@ pub use mailbox::{Mailbox, Message};
 
 use crate::command::{
     Action, Client, Command, Context, Counters, Replies, SessionCall, Syncs, Tally, are_replies_pushed,
+    permission,
 };
-use crate::connection::{Asked, Connection, Run, RunKind};
+use crate::connection::{Asked, Connection, Run, RunKind, Socket};
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
 use helpers::{Job, SlowJob};
@@ -141,7 +142,7 @@ impl Worker {
             let patience = match (self.queue.is_empty(), self.ends_at) {
                 (false, _) => Some(Duration::ZERO),
                 (true, Some(at)) => Some(at.saturating_duration_since(Instant::now())),
-                (true, None) => self.context.runtime.idle_max().map(|idle| idle.min(IDLE_INTERVAL)),
+                (true, None) => self.look_interval(),
             };
             match self.poll.poll(&mut events, patience) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -159,7 +160,7 @@ impl Worker {
             }
             self.take_messages();
             self.turn();
-            self.close_idle();
+            self.close_late();
         }
         Ok(())
     }
@@ -196,7 +197,7 @@ impl Worker {
         }
     }
 
-    fn connect(&mut self, socket: mio::net::TcpStream, client: Client) {
+    fn connect(&mut self, socket: Socket, client: Client) {
         let entry = self.connections.vacant_entry();
         let number = entry.key();
         client.entry.set_connection(number);
@@ -247,6 +248,7 @@ impl Worker {
             let Some(connection) = self.connections.get_mut(number) else { continue };
             connection.is_queued = false;
             served.push(number);
+            connection.client.take_over(&self.context.users);
             if !connection.may_work(&self.context.limits) {
                 continue;
             }
@@ -287,10 +289,16 @@ impl Worker {
         // Before its client can know that the turn has ended, and list it.
         connection.client.entry.update(&connection.activity());
         let Ok(bytes) = connection.flush() else { return self.close(number) };
-        connection.used_at = self.now;
+        // The time limit is one of the whole handshake.
+        if !connection.is_handshaking() {
+            connection.used_at = self.now;
+        }
         connection.client.entry.note_sent(connection.unsent_bytes(), self.now);
         buffers::count(&self.context.counters, connection);
         Counters::add(&self.context.counters.output_bytes, bytes as u64);
+        if connection.note_held_back(&self.context.limits) {
+            Counters::add(&self.context.counters.held_back_connections, 1);
+        }
         if connection.is_finished() {
             self.close(number);
         } else if connection.may_work(&self.context.limits) {
@@ -298,21 +306,37 @@ impl Worker {
         }
     }
 
-    /// Closes the connections without a request for too long, now and then.
-    fn close_idle(&mut self) {
-        let Some(idle_max) = self.context.runtime.idle_max() else { return };
+    /// Returns how often connections are looked for that are to be closed; `None` if none ever is.
+    fn look_interval(&self) -> Option<Duration> {
+        let (limits, idle_max) = (&self.context.limits, self.context.runtime.idle_max());
+        let has_handshakes = self.context.listeners.iter().any(|listen| listen.address.is_tls());
+        let shortest = idle_max.into_iter().chain(has_handshakes.then_some(limits.handshake_max)).min();
+        shortest.map(|time| time.min(IDLE_INTERVAL))
+    }
+
+    /// Closes the connections without a request for too long, and those whose handshake takes too long, now and then.
+    fn close_late(&mut self) {
+        let Some(interval) = self.look_interval() else { return };
         let now = Instant::now();
-        if now.duration_since(self.looked_at) < idle_max.min(IDLE_INTERVAL) {
+        if now.duration_since(self.looked_at) < interval {
             return;
         }
         self.looked_at = now;
-        let is_idle = |connection: &Connection| {
-            let waits = connection.is_waiting || connection.is_receiver();
-            !waits && now.saturating_duration_since(connection.used_at) >= idle_max
-        };
-        let idle = self.connections.iter().filter(|(_, connection)| is_idle(connection));
-        let idle: Vec<usize> = idle.map(|(number, _)| number).collect();
-        idle.into_iter().for_each(|number| self.close(number));
+        let Context { limits, counters, .. } = &*self.context;
+        let (mut late, idle_max) = (Vec::new(), self.context.runtime.idle_max());
+        // Those who wait for messages are not idle.
+        let is_watched = |connection: &Connection| !connection.is_waiting && !connection.is_receiver();
+        for (number, connection) in self.connections.iter().filter(|(_, connection)| is_watched(connection)) {
+            let (time_max, counter) = match connection.is_handshaking() {
+                true => (Some(limits.handshake_max), &counters.late_handshakes),
+                false => (idle_max, &counters.idle_connections),
+            };
+            if time_max.is_some_and(|most| now.saturating_duration_since(connection.used_at) >= most) {
+                Counters::add(counter, 1);
+                late.push(number);
+            }
+        }
+        late.into_iter().for_each(|number| self.close(number));
     }
 
     fn close(&mut self, number: usize) {
@@ -325,6 +349,9 @@ impl Worker {
             // A socket that cannot be removed from the poll is removed when it is closed.
             let _ = self.poll.registry().deregister(connection.socket());
             self.context.counters.open_connections.fetch_sub(1, Relaxed);
+            if connection.is_handshaking() {
+                Counters::add(&self.context.counters.failed_handshakes, 1);
+            }
         }
     }
 
@@ -333,7 +360,7 @@ impl Worker {
         let connection = &mut self.connections[number];
         let (input, output, client) = connection.parts();
         let (begin, mut tally) = (Instant::now(), Tally::default());
-        for Asked { request, command, is_last } in &run.asked {
+        for Asked { request, command, denied, is_last } in &run.asked {
             let words = request.words(input);
             let mut reply = Reply::new(output, client.version);
             let (start, replies) = (reply.length(), client.replies);
@@ -348,6 +375,10 @@ impl Worker {
                 (Ok(_), _) => Err(Failure::SYNTAX),
                 (Err(failure), transaction) => {
                     transaction.iter_mut().for_each(|transaction| transaction.is_failed = true);
+                    if let Some(denied) = denied {
+                        permission::note_denied(&self.context, client, denied.clone(), &words);
+                    }
+                    Counters::add(&self.context.counters.protocol_errors, u64::from(*is_last));
                     Err(reject(&self.context, client, words.first().copied(), failure.clone()))
                 }
             };
@@ -493,6 +524,10 @@ fn what_of_exec(context: &Context, client: &mut Client) -> What {
             What::Failed(Failure::new("EXECABORT Transaction discarded because of previous errors."))
         }
         Some(transaction) => {
+            if let Err(failure) = permission::check_queued(client, &transaction) {
+                context.watches.release(&mut client.watched);
+                return What::Failed(failure);
+            }
             let watched = std::mem::take(&mut client.watched);
             What::Exec(Box::new(Exec { queued: transaction.queued, watched, client: client.clone() }))
         }

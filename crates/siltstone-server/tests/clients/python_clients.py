@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Runs the ordinary use of the Python clients redis and valkey: python_clients.py ENGINE..."""
 
+import pathlib
+import subprocess
 import sys
+import tempfile
 
 import redis
 import valkey
@@ -112,9 +115,9 @@ def administration(client):
         assert monitor.next_command()["command"] == "GET absent"
 
 
-def run(module, name, port):
+def run(module, name, port, **common):
     for options in ({}, {"protocol": 3}, {"db": 5}):
-        client = getattr(module, name)(port=port, **options)
+        client = getattr(module, name)(port=port, **common, **options)
         strings(client)
         hashes(client)
         pipelines(client, module)
@@ -127,8 +130,6 @@ def run(module, name, port):
 
 
 def run_with_password(module, name):
-    import pathlib
-    import tempfile
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "password"
         file.write_text("secret\n")
@@ -142,6 +143,67 @@ def run_with_password(module, name):
                 pass
 
 
+def make_certificate(folder, name, *options):
+    """Makes a certificate and its key, as docs/SERVER.md does."""
+    certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", f"/CN={name}", *options, "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    return certificate, key
+
+
+def ask(*command, text=None):
+    return subprocess.run(command, input=text, check=True, capture_output=True, text=True).stdout
+
+
+def run_with_tls():
+    """Runs the Python clients, redis-cli and openssl s_client with TLS, with certificates of clients and with users."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        leaf = ["-addext", "basicConstraints=critical,CA:FALSE"]
+        names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        certificate, key = make_certificate(folder, "localhost", *names, *leaf)
+        authority, authority_key = make_certificate(folder, "clients")
+        identity = make_certificate(folder, "app", *leaf, "-CA", authority, "-CAkey", authority_key)
+        users = folder / "users.acl"
+        users.write_text("user alice on >secret ~* -@all +@read +@connection +acl|whoami\n")
+        files = ["--tls-cert", certificate, "--tls-key", key]
+        with servers.siltstone("silt", *files, listen="tls:127.0.0.1:0") as port:
+            for module, client in ((redis, "Redis"), (valkey, "Valkey")):
+                run(module, client, port, ssl=True, ssl_ca_certs=certificate)
+            address = ["-p", str(port), "--tls", "--cacert", certificate]
+            assert ask("redis-cli", *address, "SET", "key", "value") == "OK\n"
+            assert ask("redis-cli", *address, "GET", "key") == "value\n"
+            session = ["openssl", "s_client", "-quiet", "-verify_return_error", "-CAfile", certificate]
+            for version in ("-tls1_2", "-tls1_3"):
+                reply = ask(*session, version, "-connect", f"localhost:{port}", text="PING\r\nQUIT\r\n")
+                assert reply == "+PONG\n+OK\n", reply
+        with servers.siltstone("silt", *files, "--tls-ca", authority, "--users", users, listen="tls:0.0.0.0:0") as port:
+            options = {"port": port, "ssl": True, "ssl_ca_certs": certificate, "username": "alice", "password": "secret"}
+            client = redis.Redis(**options, ssl_certfile=identity[0], ssl_keyfile=identity[1])
+            assert client.ping() and client.get("key") is None and client.acl_whoami() in ("alice", b"alice")
+            try:
+                client.set("key", "value")
+                raise AssertionError("a command was executed that is not allowed")
+            except redis.exceptions.NoPermissionError:
+                pass
+            try:
+                redis.Redis(**options).ping()
+                raise AssertionError("a client without a certificate was accepted")
+            except redis.ConnectionError:
+                pass
+
+
+def run_at_unix_socket():
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/siltstone.sock"
+        with servers.siltstone("silt", "--unix-permissions", "700", listen=f"unix:{path}"):
+            client = redis.Redis(unix_socket_path=path)
+            strings(client)
+            pipelines(client, redis)
+            assert ask("redis-cli", "-s", path, "PING") == "PONG\n"
+
+
 for engine in sys.argv[1:] or servers.ENGINES:
     with servers.siltstone(engine) as port:
         for module, name in ((redis, "Redis"), (valkey, "Valkey")):
@@ -149,3 +211,7 @@ for engine in sys.argv[1:] or servers.ENGINES:
             print(f"Python, {module.__name__} {module.__version__}: {engine} passed")
 for module, name in ((redis, "Redis"), (valkey, "Valkey")):
     run_with_password(module, name)
+run_with_tls()
+print("TLS: the Python clients, redis-cli, openssl s_client passed")
+run_at_unix_socket()
+print("Unix sockets: the Python client redis, redis-cli passed")

@@ -15,15 +15,16 @@ PATIENCE_S = 60
 
 
 @contextlib.contextmanager
-def siltstone(engine, *options):
-    """Runs `siltstone serve data` in a new directory, and yields its port."""
+def siltstone(engine, *options, listen="127.0.0.1:0"):
+    """Runs `siltstone serve data` in a new directory, and yields its port; 0 for a Unix socket."""
     program = os.environ["SERVED_PROGRAM"]
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, "serve", "data", folder, "--redis", "127.0.0.1:0", "--json", *ENGINES[engine], *options]
+        command = [program, "serve", "data", folder, "--redis", listen, "--json", *ENGINES[engine], *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             try:
                 line = server.stdout.readline()
-                yield int(json.loads(line)["redis"].rpartition(":")[2])
+                port = json.loads(line)["redis"].rpartition(":")[2]
+                yield int(port) if port.isdigit() else 0
             finally:
                 server.terminate()
                 code = server.wait(PATIENCE_S)

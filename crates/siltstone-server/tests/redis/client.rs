@@ -48,18 +48,33 @@ impl Answer {
     }
 }
 
-/// A connection.
-pub struct Client {
-    socket: TcpStream,
-    input: BufReader<TcpStream>,
+/// A connection, over TCP if nothing else is stated.
+pub struct Client<S = TcpStream> {
+    stream: BufReader<S>,
 }
 
 impl Client {
     pub fn connect(address: SocketAddr) -> Client {
-        let socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_nodelay(true).unwrap();
-        Client { input: BufReader::new(socket.try_clone().unwrap()), socket }
+        Client::new(connect(address))
+    }
+
+    /// Sends nothing more.
+    pub fn end_requests(&self) {
+        self.stream.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+    }
+}
+
+/// Connects over TCP.
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn new(stream: S) -> Client<S> {
+        Client { stream: BufReader::new(stream) }
     }
 
     /// Sends a command, and returns its reply.
@@ -79,17 +94,12 @@ impl Client {
     }
 
     pub fn send_bytes(&mut self, bytes: &[u8]) {
-        self.socket.write_all(bytes).unwrap();
-    }
-
-    /// Sends nothing more.
-    pub fn end_requests(&self) {
-        self.socket.shutdown(std::net::Shutdown::Write).unwrap();
+        self.stream.get_mut().write_all(bytes).unwrap();
     }
 
     /// Returns whether the server has closed the connection.
     pub fn is_ended(&mut self) -> bool {
-        match self.input.fill_buf() {
+        match self.stream.fill_buf() {
             Ok(bytes) => bytes.is_empty(),
             // What the server has not read is lost when it closes the connection.
             Err(error) => {
@@ -101,15 +111,15 @@ impl Client {
 
     /// Takes some bytes of replies, and returns their number.
     pub fn skip(&mut self) -> usize {
-        let bytes = self.input.buffer().len();
-        self.input.consume(bytes);
+        let bytes = self.stream.buffer().len();
+        self.stream.consume(bytes);
         bytes
     }
 
     /// Returns the next reply.
     pub fn answer(&mut self) -> Answer {
         let mut line = String::new();
-        self.input.read_line(&mut line).unwrap();
+        self.stream.read_line(&mut line).unwrap();
         let line = line.strip_suffix("\r\n").unwrap_or_else(|| panic!("{line:?} is no line"));
         let (kind, rest) = line.split_at(1);
         let number = || rest.parse::<i64>().unwrap();
@@ -131,7 +141,7 @@ impl Client {
 
     fn bytes(&mut self, length: i64) -> Vec<u8> {
         let mut bytes = vec![0; length as usize + 2];
-        self.input.read_exact(&mut bytes).unwrap();
+        self.stream.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes.split_off(length as usize), b"\r\n");
         bytes
     }

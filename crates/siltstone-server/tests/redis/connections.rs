@@ -3,8 +3,9 @@
 use crate::client::{Answer, Client, encode};
 use crate::served::{Served, fill, serve, serve_with};
 use siltstone::EngineKind;
+use siltstone_server::Listen;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 #[test]
 fn the_replies_to_a_pipeline_are_in_its_order_however_it_arrives() {
@@ -115,13 +116,14 @@ fn nothing_is_read_without_the_password() {
 
 #[test]
 fn an_address_that_others_reach_needs_a_password() {
+    let everywhere = "0.0.0.0:0".parse::<SocketAddr>().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let mut settings = crate::served::settings(directory.path());
-    settings.redis = Some("0.0.0.0:0".parse().unwrap());
+    settings.listeners = vec![Listen::redis(everywhere)];
     let refused = siltstone_server::Server::start(settings).err().unwrap().to_string();
     assert!(refused.contains("there is no password"), "{refused}");
     let mut settings = crate::served::settings(directory.path());
-    settings.redis = Some("0.0.0.0:0".parse().unwrap());
+    settings.listeners = vec![Listen::redis(everywhere)];
     settings.unprotected = true;
     siltstone_server::Server::start(settings).unwrap().stop().unwrap();
 }

@@ -15,3 +15,7 @@ mod reading;
 mod recorded;
 mod served;
 mod slow;
+#[cfg(feature = "tls")]
+mod tls;
+mod unix;
+mod users;

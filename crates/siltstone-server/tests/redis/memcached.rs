@@ -425,6 +425,6 @@ fn a_server_describes_itself() {
 fn a_server_without_an_address_does_not_start() {
     let directory = tempfile::tempdir().unwrap();
     let mut settings = settings(directory.path());
-    (settings.redis, settings.memcached) = (None, None);
+    settings.listeners.clear();
     assert!(Server::start(settings).err().unwrap().to_string().contains("no address"));
 }

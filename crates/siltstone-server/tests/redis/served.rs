@@ -2,11 +2,15 @@
 
 use crate::client::Client;
 use siltstone::{Database, Dictionary, Durability, EngineKind};
-use siltstone_server::{DatabaseStore, Limits, Mount, PlacesSettings, Server, ServerSettings};
+use siltstone_server::{DatabaseStore, Limits, Listen, Mount, PlacesSettings, Server, ServerSettings};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
+
+/// An address of this machine, with a port that the system chooses.
+pub const LOCAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// A server with its directory.
 pub struct Served {
@@ -23,12 +27,14 @@ impl Served {
 /// Returns settings for the databases below a directory.
 pub fn settings(directory: &Path) -> ServerSettings {
     ServerSettings {
-        redis: Some("127.0.0.1:0".parse().unwrap()),
-        memcached: Some("127.0.0.1:0".parse().unwrap()),
+        listeners: vec![Listen::redis(LOCAL), Listen::memcached(LOCAL)],
+        unix_permissions: None,
+        tls: None,
         metrics: Some("127.0.0.1:0".parse().unwrap()),
         workers: 2,
         helpers: 1,
         password: None,
+        users: None,
         unprotected: false,
         durability: Durability::Written,
         limits: Limits::default(),

@@ -5,6 +5,7 @@ use crate::command::keyspace::flush;
 use crate::command::session::authenticate as check_password;
 use crate::command::{Context, SessionCall, SlowCall};
 use crate::failure::{Failure, Outcome};
+use crate::listen::Protocol;
 use crate::protocol::Reply;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -124,13 +125,13 @@ fn settings(context: &Context) -> Vec<Line> {
     let switch = |is_on| if is_on { "yes" } else { "no" }.to_owned();
     vec![
         ("maxconns", context.runtime.connections_max().to_string()),
-        ("tcpport", context.memcached.map_or(0, |address| address.port()).to_string()),
+        ("tcpport", context.port(Protocol::Memcached, false).to_string()),
         ("num_threads", context.workers.to_string()),
         ("item_size_max", context.limits.word_bytes_max.to_string()),
         ("evictions", "off".to_owned()),
         ("cas_enabled", switch(true)),
         ("flush_enabled", switch(true)),
-        ("auth_enabled_ascii", switch(context.password.is_some())),
+        ("auth_enabled_ascii", switch(!context.users.default_user().is_open())),
         ("binding_protocol", "ascii".to_owned()),
     ]
 }

@@ -1,12 +1,17 @@
 //! The thread that accepts connections, and gives them to the workers in turn.
 
+mod listener;
+
+pub use listener::{Binding, Listener};
+
 use crate::command::{Client, ClientEntry, Context, Counters};
+use crate::connection::Socket;
 use crate::failure::Failure;
+use crate::listen::Protocol;
 use crate::protocol::{Reply, Version};
 use crate::worker::{Mailbox, Message};
-use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,9 +22,6 @@ const STOP: Token = Token(usize::MAX);
 
 /// How long the thread waits after the system has refused to accept, such as for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// A socket that listens, and the protocol of its connections.
-pub type Listener = (TcpListener, Version);
 
 /// Accepts connections.
 pub struct Acceptor {
@@ -54,8 +56,8 @@ impl Acceptor {
         workers: Vec<Arc<Mailbox>>,
     ) -> io::Result<(Acceptor, StopAcceptor)> {
         let poll = Poll::new()?;
-        for (number, (listener, _)) in listeners.iter_mut().enumerate() {
-            poll.registry().register(listener, Token(number), Interest::READABLE)?;
+        for (number, listener) in listeners.iter_mut().enumerate() {
+            poll.registry().register(listener.source(), Token(number), Interest::READABLE)?;
         }
         let waker = Waker::new(poll.registry(), STOP)?;
         let is_stopping: Arc<AtomicBool> = Arc::default();
@@ -82,9 +84,13 @@ impl Acceptor {
     /// Accepts the clients of a listener. Returns whether none of them waits any more.
     fn accept(&mut self, number: usize) -> bool {
         loop {
-            let (listener, version) = &self.listeners[number];
+            let listener = &self.listeners[number];
+            let version = match listener.listen.protocol {
+                Protocol::Redis => Version::Resp2,
+                Protocol::Memcached => Version::Memcached,
+            };
             match listener.accept() {
-                Ok((socket, peer)) => self.take(socket, peer, *version),
+                Ok((socket, peer)) => self.take(socket, peer, version),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // The connection may have ended already. A shortage of descriptors lasts longer.
@@ -93,24 +99,22 @@ impl Acceptor {
         }
     }
 
-    fn take(&mut self, mut socket: TcpStream, peer: SocketAddr, version: Version) {
+    fn take(&mut self, mut socket: Socket, peer: Option<SocketAddr>, version: Version) {
         let counters = &self.context.counters;
         if counters.open_connections.load(Relaxed) >= self.context.runtime.connections_max() as u64 {
             Counters::add(&counters.rejected_connections, 1);
             let mut out = Vec::new();
             let failure = Failure::new("ERR max number of clients reached");
             Reply::new(&mut out, version).error(failure.message());
-            // A client that has gone does not need it.
+            // A client that has gone does not need it, and one with TLS would not understand it yet.
             let _ = socket.write(&out);
             return;
         }
-        // Without it small replies would wait for the acknowledgements of the last ones.
-        let _ = socket.set_nodelay(true);
         Counters::add(&counters.connections, 1);
         Counters::add(&counters.open_connections, 1);
         self.accepted += 1;
         let number = self.accepted as usize % self.workers.len();
-        let entry = ClientEntry::new(self.accepted, number, Some(peer), socket.local_addr().ok());
+        let entry = ClientEntry::new(self.accepted, number, peer, socket.local_address());
         let entry = self.context.clients.add(entry);
         let client = Client::new(entry, version, &self.context);
         let worker = &self.workers[number];
