@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! worker 0   PUBLISH a .., PUBLISH b ..  -->  outbox  -->  parcels by worker  --> mailbox of worker 1
-//! worker 1   mailbox  -->  output of each receiver  -->  one write to each socket
+//! worker 1   mailbox  -->  output of each receiver  -->  one write to each socket, or for each 64 KiB
 //! ```
 //!
 //! A worker that gets more than it delivers would need more and more memory. So its mailbox has a limit: connections
@@ -17,6 +17,10 @@ use crate::connection::{Asked, Connection, Run};
 use crate::protocol::Version;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The bytes of messages of a turn from which on they are sent before the others come: the buffer of each receiver stays
+/// small.
+const WRITE_BYTES: usize = 64 << 10;
 
 /// What the connections of a worker have for others.
 pub struct Post {
@@ -146,6 +150,10 @@ impl Worker {
         }
         if !std::mem::replace(&mut connection.is_pushed, true) {
             receivers.push(place.connection);
+        }
+        if connection.unsent_bytes() >= WRITE_BYTES {
+            // An error is seen again after all messages.
+            Counters::add(&counters.output_bytes, connection.flush().unwrap_or_default() as u64);
         }
         true
     }
