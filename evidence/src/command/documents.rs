@@ -72,10 +72,13 @@ pub struct FiguresArgs {
 pub fn measure(args: &FiguresArgs) -> Result<()> {
     let documents = documents::all(&args.docs)?;
     let commands = documents::commands_of(&args.set, &documents)?;
+    // Rates of a machine with other work are those of that work.
+    let load =
+        provenance::load_average().map_or(String::new(), |load| format!(", load average before {load}"));
     let run = Run {
         date: provenance::date().context("the date is not known")?,
         commit: provenance::commit().unwrap_or_default(),
-        machine: provenance::machine(),
+        machine: provenance::machine() + &load,
     };
     let mut runs = Runs::read(&args.docs)?;
     let interrupt = Interrupt::listen()?;

@@ -28,3 +28,9 @@ pub fn machine() -> String {
     let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     format!("{count} processors ({model}), Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }
+
+/// Returns the load average over the last minute.
+pub fn load_average() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().next().map(str::to_owned)
+}
