@@ -91,9 +91,14 @@ pub fn measure(args: &FiguresArgs) -> Result<()> {
         if interrupt.is_raised() {
             bail!("interrupted: nothing of the run with {keys} keys is recorded");
         }
-        for line in documents::lines_of(&args.set, *keys, &run, &printed)? {
-            runs.record(line);
+        let mut lines = documents::lines_of(&args.set, *keys, &run, &printed)?;
+        // A store whose command failed may have stopped in the middle of a benchmark.
+        if outcome.is_err()
+            && let Some(last) = lines.last().map(|line| line.column.clone())
+        {
+            lines.retain(|line| line.column != last);
         }
+        lines.into_iter().for_each(|line| runs.record(line));
         runs.write(&args.docs)?;
         outcome?;
         place.clear()?;
