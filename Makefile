@@ -33,7 +33,7 @@ DEMO_BYTES := 1600000000
 DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
 .PHONY: help demo test test-clients test-evidence test-python test-python-all wheel fuzz sanitize weekly mutants lint lint-evidence platforms \
-	engines build-cost bench evidence build install install-capi
+	engines build-cost bench evidence figures build install install-capi
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -96,9 +96,17 @@ lint-evidence: ## Check the format of evidence/, and run clippy
 	$(CARGO) fmt $(EVIDENCE) --check
 	$(CARGO) clippy $(EVIDENCE) --all-targets -- -D warnings
 
-evidence: ## Run the tables and figures of the papers, and write docs/EVIDENCE.md; EVIDENCE_ARGS adds options, FEATURES=peers other stores
+evidence: ## Run the tables and figures of the papers, write docs/EVIDENCE.md, and fill the documents; EVIDENCE_ARGS adds options, FEATURES=peers other stores
 	$(CARGO) run --release $(EVIDENCE) --features "$(FEATURES)" -- run all --budget 60min --plot docs/plots/evidence \
 		--page docs/EVIDENCE.md $(EVIDENCE_ARGS)
+	$(CARGO) run --release $(EVIDENCE) --features "$(FEATURES)" -- documents
+
+# What `make figures` measures: a set of commands of a document, and the numbers of keys.
+FIGURES := engines
+KEYS := 1e6,1e7
+figures: ## Measure the figures of docs/PERFORMANCE.md for KEYS (1e6,1e7) keys; FIGURES=large FEATURES=peers KEYS=2e6 those of docs/COMPARISON.md
+	$(CARGO) build --release --package siltstone-cli
+	$(CARGO) run --release $(EVIDENCE) --features "$(FEATURES)" -- figures $(FIGURES) --keys $(KEYS)
 
 test-python: ## Build the Python package, and run its tests
 	crates/siltstone-python/test

@@ -10,7 +10,7 @@
 //!      |  index, mica, udp, stores, compare       |  series, x, quantity, the paper's value, the model's,
 //!      |  literature, synthetic, requests         |  the median with its spread
 //!      v                                          v
-//!   conditions    sizes, files, presets         output: text, JSON, charts, docs/EVIDENCE.md
+//!   conditions    sizes, files, presets         output: text, JSON, charts, docs/EVIDENCE.md --> documents
 //! ```
 //!
 //! - [`catalogue`], [`registry`]: the items, and how they are found and run.
@@ -24,6 +24,7 @@
 //! - [`stores`]: other papers' stores, as programs.
 //! - [`synthetic`], [`requests`]: traces with published statistics, and keys whose popularity drifts.
 //! - [`compare`]: other stores, each in a process of its own.
+//! - [`documents`]: the tables of figures in the documents.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the comparison reads Linux's own counts of processes and devices");
@@ -31,6 +32,7 @@ compile_error!("the comparison reads Linux's own counts of processes and devices
 pub mod catalogue;
 pub mod compare;
 pub mod conditions;
+pub mod documents;
 mod error;
 pub mod experiments;
 pub mod index;

@@ -4,7 +4,7 @@ mod command;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use command::{index, mica, model, run, udp};
+use command::{documents, index, mica, model, run, udp};
 use siltstone_command::outcome::EXIT_INTERRUPTED;
 use siltstone_evidence::Error;
 #[cfg(feature = "peers")]
@@ -27,6 +27,8 @@ struct Arguments {
 enum Command {
     List(run::ListArgs),
     Run(Box<run::RunArgs>),
+    Documents(documents::DocumentsArgs),
+    Figures(documents::FiguresArgs),
     Index(index::IndexArgs),
     Mica(mica::MicaArgs),
     Udp(udp::UdpArgs),
@@ -91,6 +93,8 @@ fn run_command(command: Command) -> Result<()> {
     match command {
         Command::List(args) => run::list(&args),
         Command::Run(args) => run::run(&args),
+        Command::Documents(args) => documents::fill(&args),
+        Command::Figures(args) => documents::measure(&args),
         Command::Index(args) => index::run(args),
         Command::Mica(args) => mica::run(args),
         Command::Udp(args) => udp::run(args),

@@ -208,9 +208,10 @@ fn paths_in(text: &str) -> impl Iterator<Item = &str> {
     let is_path = |quoted: &&str| {
         let letters =
             |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "._-/".contains(letter);
-        let ends = [".rs", ".toml", ".bin", ".py", ".svg"].iter().any(|end| quoted.ends_with(end));
+        let ends = [".rs", ".toml", ".bin", ".py", ".svg", ".jsonl"].iter().any(|end| quoted.ends_with(end));
         let first = quoted.split('/').next().unwrap_or_default();
-        let begins = ["src", "crates", "tests", "docs", "fixtures", "fuzz", "model"].contains(&first);
+        let folders = ["src", "crates", "tests", "docs", "fixtures", "fuzz", "evidence", "model"];
+        let begins = folders.contains(&first) || first.starts_with("siltstone-");
         quoted.contains('/')
             && quoted.chars().all(letters)
             && (ends || begins || root().join("src").join(first).is_dir())

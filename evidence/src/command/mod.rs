@@ -1,8 +1,10 @@
 //! The subcommands of `evidence`, one file each.
 
+pub mod documents;
 pub mod index;
 pub mod mica;
 pub mod model;
+mod provenance;
 pub mod run;
 pub mod udp;
 

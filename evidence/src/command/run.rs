@@ -1,6 +1,6 @@
 //! `evidence run` and `evidence list`: the items of the registry.
 
-use super::write_charts;
+use super::{provenance, write_charts};
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +14,6 @@ use siltstone_evidence::output;
 use siltstone_evidence::registry::{self, Item, Outcome, Paper, Progress, Settings};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 const LIST_EXAMPLES: &str = "
@@ -162,32 +161,15 @@ fn progress_bar() -> ProgressBar {
 fn described(args: &RunArgs, path: &Path) -> output::Run {
     let command = std::iter::once("evidence".to_owned()).chain(std::env::args().skip(1));
     let command: Vec<String> = command.collect();
-    let of = |program: &str, words: &[&str]| {
-        let output =
-            Command::new(program).args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        (output.status.success() && !text.is_empty()).then_some(text)
-    };
-    let date = of("date", &["-u", "+%Y-%m-%d"]);
-    let commit = of("git", &["rev-parse", "--short=12", "HEAD"]).map(|commit| format!("commit {commit}"));
-    let when: Vec<String> = date.into_iter().chain(commit).collect();
+    let commit = provenance::commit().map(|commit| format!("commit {commit}"));
+    let when: Vec<String> = provenance::date().into_iter().chain(commit).collect();
     let beside = path.parent().unwrap_or(Path::new(""));
     let charts = args.plot.as_ref().map(|plot| plot.strip_prefix(beside).unwrap_or(plot));
     output::Run {
         command: command.join(" "),
-        machine: machine(),
+        machine: provenance::machine(),
         when: when.join(", "),
         scale: args.scale,
         charts: charts.map(|charts| charts.display().to_string()),
     }
-}
-
-/// Describes the processors and the system.
-fn machine() -> String {
-    let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
-    let cpuinfo = read("/proc/cpuinfo");
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown processors", |(_, model)| model);
-    let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("{count} processors ({model}), Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }

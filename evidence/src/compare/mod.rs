@@ -19,7 +19,7 @@ mod limit;
 mod meter;
 mod page_cache;
 pub mod peer;
-mod phase;
+pub mod phase;
 mod raw;
 pub mod report;
 pub mod row;

@@ -1,8 +1,16 @@
-//! The commands that documents name exist.
+//! The commands that documents name exist, and their figures are those of the sources.
 
+use clap::Parser;
+use serde_json::Value;
+use siltstone_bench::db::{self, Settings};
+use siltstone_bench::place::Place;
+use siltstone_evidence::compare::phase::Phase;
+use siltstone_evidence::compare::row::Row;
+use siltstone_evidence::documents::{self, Figure, Sources};
 use siltstone_evidence::registry;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn documents(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
@@ -52,4 +60,96 @@ fn every_item_that_a_document_runs_exists() {
 fn ids_are_found_up_to_the_first_option() {
     let text = "run `evidence run silt/figure-8 ect --scale 2` and\nevidence run NAME, evidence run all.";
     assert_eq!(ids_in(text), ["silt/figure-8", "ect", "all"]);
+}
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
+}
+
+#[test]
+fn the_figures_of_documents_are_those_of_their_sources() {
+    let sources = Sources::read(&docs()).unwrap();
+    let mut tables = 0;
+    for (path, text) in documents::all(&docs()).unwrap() {
+        let filled = documents::filled(&text, &sources).unwrap_or_else(|error| panic!("{path:?}: {error:#}"));
+        let differs = text.lines().zip(filled.lines()).find(|(old, new)| old != new);
+        assert!(differs.is_none(), "{path:?}: run evidence documents: {differs:?}");
+        assert_eq!(text, filled, "{path:?}: run evidence documents");
+        tables +=
+            text.matches("<!-- figures of EVIDENCE -->").count() + documents::figures(&text).unwrap().len();
+    }
+    assert!(tables > 50, "{tables}");
+}
+
+/// The figures of all documents that are filled from runs.
+fn figures() -> Vec<Figure> {
+    let documents = documents::all(&docs()).unwrap();
+    documents.iter().flat_map(|(_, text)| documents::figures(text).unwrap()).collect()
+}
+
+/// Lets the shell expand the commands of a set, and returns the words of each command of a program.
+fn expanded(set: &str, program: &str, keys: u64, directory: &Path) -> Vec<Vec<String>> {
+    let documents = documents::all(&docs()).unwrap();
+    let commands = documents::commands_of(set, &documents).unwrap();
+    let programs = "siltstone() { echo siltstone \"$@\"; }\nevidence() { echo evidence \"$@\"; }";
+    let script = format!("{programs}\n{commands}");
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", &script]).env("N", keys.to_string()).env("DIR", directory);
+    let output = shell.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words = text.lines().map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    words.filter(|words| words[0] == program).map(|words| words[1..].to_vec()).collect()
+}
+
+#[test]
+fn every_figure_of_the_engines_is_printed_by_its_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut printed = Vec::new();
+    for mut words in expanded("engines", "siltstone", 20_000, directory.path()) {
+        let places = ["db", "disk"].map(|name| directory.path().join(name));
+        places.iter().filter(|place| place.exists()).for_each(|place| fs::remove_dir_all(place).unwrap());
+        assert_eq!(words[..2], ["bench", "db"]);
+        words.retain(|word| word != "--json");
+        let settings = Settings::try_parse_from(&words[1..]).unwrap_or_else(|error| panic!("{error}"));
+        let place = Place::prepare(settings.db.as_deref()).unwrap();
+        let outcome = db::run(&settings, &place, &mut |report| {
+            printed.push(serde_json::to_value(report)?);
+            Ok(())
+        });
+        outcome.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    }
+    let figures = figures();
+    let of_engines: Vec<&Figure> = figures.iter().filter(|figure| figure.set == "engines").collect();
+    assert!(of_engines.len() > 50);
+    for Figure { column, row, field, .. } in of_engines {
+        let is_it = |report: &&Value| report["engine"] == **column && report["benchmark"] == **row;
+        // MICA keeps nothing when it is closed.
+        let Some(report) = printed.iter().find(is_it) else {
+            assert_eq!((&**column, &**row), ("mica", "reopen"), "{column} {row}");
+            continue;
+        };
+        assert!(report[field].is_number(), "{column} {row} {field}: {report}");
+    }
+}
+
+#[test]
+fn every_figure_of_other_stores_is_of_a_phase_and_a_field() {
+    let fields = serde_json::to_value(Row::default()).unwrap();
+    let figures = figures();
+    let of_stores: Vec<&Figure> = figures.iter().filter(|figure| figure.set != "engines").collect();
+    assert!(of_stores.len() > 50);
+    let sets: std::collections::BTreeSet<&str> = of_stores.iter().map(|figure| &*figure.set).collect();
+    for set in sets {
+        let commands = expanded(set, "evidence", 1000, Path::new("/tmp/none"));
+        assert_eq!(commands.len(), 1, "{set}");
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_evidence")).args(&commands[0]).arg("--help").output().unwrap();
+        assert!(output.status.success(), "{set}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    for Figure { set, row, field, .. } in of_stores {
+        let (_, phase) = row.split_once('/').unwrap();
+        assert!(phase.parse::<Phase>().is_ok(), "{set}: {row}");
+        let pointer = format!("/{}", field.replace('.', "/"));
+        assert!(fields.pointer(&pointer).is_some() || field == "share_of_raw_reads", "{set}: {field}");
+    }
 }

@@ -27,7 +27,7 @@ use crate::store::unit_index::Lookup;
 use siltstone_device::Purpose;
 use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The number of segments that are cleaned at once.
+/// The number of segments that are cleaned at once. One alone waits for its reads; three overwrote no faster.
 pub const CLEANINGS_MAX: usize = 2;
 /// The bytes that a step reads of a segment.
 pub const PIECE_BYTES: usize = 1 << 20;

@@ -64,6 +64,7 @@ settings! {
         /// The share of keys that may have an unconfirmed overwrite: a second record, which is probably of the same
         /// key. Each takes 18 bytes of memory until the segment of the older record is cleaned. When there are more,
         /// older records are read only to confirm that. With 0.3 at a `space` of 1.3 none is.
+        // With 0.25, overwriting is at most 14 % faster, and takes 2.5 bytes of memory per key more.
         unconfirmed_max: f64 = 0.05, 0.0..=1.0, kept;
         /// Whether the keys are kept in order as well, fixed when the database is created: ranges of keys can be read.
         /// Costs a few percent of the space for records of 1,000 bytes, and up to 16 MiB of memory.

@@ -47,6 +47,7 @@ settings! {
         tag_bits: u8 = 15, 8..=15, kept hidden;
         /// The minimum number of slots of the LogStore of a partition, for records of up to 512 bytes; up to twice as
         /// many for larger records. It grows with the data.
+        // At a million keys, 2,048 write 5 % more while overwriting and save 3 % of the peak; 1,024 write 14 % more.
         log_slots_min: u32 = 3_072, 16..=1 << 24, kept hidden;
         /// The number of keys per slot of all LogStores: LogStores grow with the data.
         keys_per_log_slot: u32 = 100, 1..=1_000_000, kept hidden;

@@ -8,6 +8,7 @@ use crate::compare::peer;
 use crate::compare::row::Row;
 use anyhow::{Context, Result};
 use metrics::Metric;
+pub(crate) use metrics::whole;
 use std::path::{Path, PathBuf};
 
 /// Results under the same conditions with records of one size.

@@ -84,7 +84,8 @@ const YOUNG_SHARE_IF_SHORT: f64 = 0.25;
 
 /// A partition may have this many runs more than the length of a chain before writers have to wait.
 const RUNS_EXCESS_MAX: u32 = 8;
-/// From this share of all runs on that partitions may have, the fullest one is merged.
+/// From this share of all runs on that partitions may have, the fullest one is merged. With 0.75 all are merged at
+/// about the same number of keys, and write amplification depends on it: 2.9 to 3.8 instead of 3.0 to 3.1.
 pub const RUNS_SHARE_MAX: f64 = 0.5;
 
 /// The jobs in progress of one partition: at most one of each kind.
