@@ -19,6 +19,10 @@ impl Failure {
     pub const READ_ONLY: Failure = Failure::new(
         "READONLY You can't write against a read only dictionary; build a new file, and reload it",
     );
+    /// A reply has more bytes than a client is sent.
+    pub const REPLY_TOO_LONG: Failure = Failure::new(
+        "ERR the reply would have more bytes than the longest value (256 MiB); ask for less at once",
+    );
     /// No password was given yet.
     pub const NO_AUTHENTICATION: Failure = Failure::new("NOAUTH Authentication required.");
 

@@ -127,6 +127,42 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// Text in a format of three letters.
+    pub fn verbatim(&mut self, format: &[u8], text: &[u8]) {
+        if self.version != Version::Resp3 {
+            return self.bulk(text);
+        }
+        let letters = [0, 1, 2].map(|at| format.get(at).copied().unwrap_or(b' '));
+        self.line(b'=', itoa::Buffer::new().format(text.len() + 4).as_bytes());
+        self.raw(letters);
+        self.line(b':', text);
+    }
+
+    /// Whether something is so.
+    pub fn boolean(&mut self, is_true: bool) {
+        match self.version {
+            Version::Resp3 => self.line(b'#', if is_true { b"t" } else { b"f" }),
+            Version::Resp2 | Version::Memcached => self.integer(i64::from(is_true)),
+        }
+    }
+
+    /// A number with a fraction.
+    pub fn double(&mut self, number: &str) {
+        self.number_text(b',', number);
+    }
+
+    /// A whole number of any size.
+    pub fn big_number(&mut self, number: &str) {
+        self.number_text(b'(', number);
+    }
+
+    fn number_text(&mut self, kind: u8, number: &str) {
+        match self.version {
+            Version::Resp3 => self.line(kind, number.as_bytes()),
+            Version::Resp2 | Version::Memcached => self.bulk(number.as_bytes()),
+        }
+    }
+
     /// No value.
     pub fn null(&mut self) {
         self.out.extend_from_slice(match self.version {

@@ -2,7 +2,7 @@
 //! its keys.
 
 use super::pace::{Pace, Paces};
-use super::{REPLY_TOO_LONG, conclude, updates};
+use super::{conclude, updates};
 use crate::command::{Action, Context, Counters, ReadCall};
 use crate::connection::{Asked, Connection, Run};
 use crate::failure::Failure;
@@ -116,7 +116,7 @@ impl Lookup {
                     });
                 })?;
                 if values.len() > REPLY_BYTES_MAX {
-                    return Err(REPLY_TOO_LONG);
+                    return Err(Failure::REPLY_TOO_LONG);
                 }
             }
         }
