@@ -1,6 +1,8 @@
 //! A server: its threads and its sockets.
 
 use crate::acceptor::{Acceptor, Listener, StopAcceptor};
+#[cfg(feature = "scripts")]
+use crate::command::Scripts;
 use crate::command::{COMMANDS, Context, Counters, Limits, Watches};
 use crate::error::ServerError;
 use crate::metrics::{MetricsServer, StopMetrics};
@@ -52,8 +54,8 @@ pub struct Server {
     context: Arc<Context>,
     acceptor: StopAcceptor,
     workers: Vec<Arc<Mailbox>>,
-    /// Those for what may wait for the device, and those for commands that may take long.
-    helpers: [Arc<Helpers>; 2],
+    /// Those for what may wait for the device, those for commands that may take long, and those for scripts.
+    helpers: [Arc<Helpers>; 3],
     threads: Vec<JoinHandle<io::Result<()>>>,
     helper_threads: Vec<JoinHandle<()>>,
     metrics: Option<(SocketAddr, StopMetrics)>,
@@ -101,6 +103,8 @@ impl Server {
             memcached: address_of(&listeners, Version::Memcached),
             counters: Counters::default(),
             watches: Watches::default(),
+            #[cfg(feature = "scripts")]
+            scripts: Scripts::default(),
             durability: settings.durability,
             started: Instant::now(),
             run: RandomState::new().hash_one(0),
@@ -134,9 +138,13 @@ impl Server {
         let (helpers, mut helper_threads) = start(helpers)?;
         let (slow_helpers, slow_threads) = start(SLOW_THREADS)?;
         helper_threads.extend(slow_threads);
+        let (script_helpers, script_threads) =
+            start(if cfg!(feature = "scripts") { context.workers } else { 0 })?;
+        helper_threads.extend(script_threads);
         let (mut workers, mut threads) = (Vec::new(), Vec::new());
         for number in 0..context.workers {
-            let (worker, mailbox) = Worker::new(context.clone(), helpers.clone(), slow_helpers.clone())
+            let helpers = (helpers.clone(), slow_helpers.clone(), script_helpers.clone());
+            let (worker, mailbox) = Worker::new(context.clone(), helpers.0, helpers.1, helpers.2)
                 .map_err(failed("cannot make a queue of events"))?;
             let thread = thread::Builder::new().name(format!("worker {number}"));
             threads.push(thread.spawn(move || worker.run()).map_err(failed("cannot start a thread"))?);
@@ -146,7 +154,7 @@ impl Server {
             .map_err(failed("cannot make a queue of events"))?;
         let thread = thread::Builder::new().name("acceptor".to_owned());
         threads.push(thread.spawn(move || acceptor.run()).map_err(failed("cannot start a thread"))?);
-        let helpers = [helpers, slow_helpers];
+        let helpers = [helpers, slow_helpers, script_helpers];
         Ok(Server { context, acceptor: stop, workers, helpers, threads, helper_threads, metrics: None })
     }
 
@@ -181,6 +189,7 @@ impl Server {
     pub fn stop(mut self) -> Result<(), ServerError> {
         self.acceptor.stop();
         self.metrics.iter().for_each(|(_, stop)| stop.stop());
+        self.stop_scripts();
         self.helpers.iter().for_each(|helpers| helpers.cancel());
         self.workers.iter().for_each(|worker| worker.send(Message::Stop));
         let mut outcome = Ok(());
@@ -196,6 +205,13 @@ impl Server {
         }
         self.context.places.close()?;
         outcome
+    }
+}
+
+impl Server {
+    fn stop_scripts(&self) {
+        #[cfg(feature = "scripts")]
+        self.context.scripts.stop();
     }
 }
 
@@ -215,6 +231,7 @@ fn address_of(listeners: &[Listener], version: Version) -> Option<SocketAddr> {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.stop_scripts();
         self.acceptor.stop();
         self.metrics.iter().for_each(|(_, stop)| stop.stop());
         self.workers.iter().for_each(|worker| worker.send(Message::Stop));

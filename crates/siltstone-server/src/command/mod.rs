@@ -20,6 +20,7 @@
 //! | `watches` | the table of watched keys |
 //! | `limits` | limits and counters of a server |
 //! | `keyspace` | commands that may take long, which helper threads execute |
+//! | `scripts` | scripts of Lua, and SCRIPT |
 //! | `session` | commands about the connection |
 //! | `client` | the subcommands of CLIENT |
 //! | `introspection` | COMMAND |
@@ -40,6 +41,8 @@ mod limits;
 pub mod memcached;
 pub mod pattern;
 mod read;
+#[cfg(feature = "scripts")]
+mod scripts;
 mod session;
 mod subcommands;
 mod table;
@@ -47,9 +50,11 @@ mod transaction;
 mod update;
 mod watches;
 
-pub use call::{Action, Client, Command, Context, Queued, SessionCall, SlowCall};
+pub use call::{Action, Client, Command, Context, Patience, Queued, ScriptCall, SessionCall, SlowCall};
 pub use limits::{Counters, Limits};
 pub use read::ReadCall;
+#[cfg(feature = "scripts")]
+pub use scripts::Scripts;
 pub use table::COMMANDS;
 pub use update::{Fields, UpdateCall, dump};
 pub use watches::{Watched, Watches};

@@ -21,6 +21,7 @@ const SUBCOMMANDS: &[(&str, Subcommands)] = &[
     ("config", &[("get", -3), ("resetstat", 2), ("set", -4)]),
     ("function", &[("flush", -2)]),
     ("object", &[("encoding", 3), ("freq", 3), ("idletime", 3), ("refcount", 3)]),
+    ("script", &[("debug", 3), ("exists", -3), ("flush", -2), ("help", 2), ("kill", 2), ("load", 3)]),
     ("siltstone", &[("reload", 2)]),
 ];
 

@@ -3,6 +3,7 @@
 use super::pace::Pace;
 use super::updates::Answer;
 use crate::command::Client;
+use crate::connection::RunKind;
 use mio::Waker;
 use mio::net::TcpStream;
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +25,8 @@ pub enum Message {
     Executed {
         /// The replies.
         answers: Vec<Answer>,
+        /// What they are.
+        kind: RunKind,
         /// The database, if its keys were only read, and how long the lookup took.
         lookup: Option<(usize, Pace)>,
     },
