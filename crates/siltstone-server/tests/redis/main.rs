@@ -8,5 +8,6 @@ mod memcached;
 mod metrics;
 mod reading;
 mod recorded;
+mod scripts;
 mod served;
 mod slow;
