@@ -81,8 +81,8 @@ fn takes(arity: i64, words: usize) -> bool {
 pub struct Keys {
     /// The number of the first key's word; 0 if there are no keys.
     pub first: usize,
-    /// That of the last key's word; if negative, counted from the end; if 0, the word before the first key has the number
-    /// of the keys.
+    /// That of the last key's word; if negative, counted from the end; if 0, the word before the first key has their
+    /// number.
     pub last: i64,
     /// From one key to the next.
     pub step: usize,
@@ -100,8 +100,8 @@ impl Keys {
     #[cfg(feature = "scripts")]
     pub(super) const COUNTED: Keys = Keys { first: 3, last: 0, step: 1 };
 
-    /// Returns the numbers of the words that are keys, in a command of this number of words. There are none if the words
-    /// say so wrongly: the command fails then.
+    /// Returns the numbers of the words that are keys, in a command of this number of words. A word that counts them
+    /// wrongly counts none: the command fails then.
     pub fn positions<'a>(self, words: usize, word: impl Fn(usize) -> &'a [u8]) -> StepBy<Range<usize>> {
         let end = match self.last {
             _ if self.first == 0 => 0,
@@ -204,7 +204,7 @@ impl SlowCall<'_> {
 pub struct Patience {
     /// The time of a script.
     pub time_max: Duration,
-    /// A script has run for longer than that, which is not the most that scripts may: it is to run again, without locks.
+    /// A script has run for longer than that, and may have more time: it is to run again, without locks.
     pub is_exceeded: Cell<bool>,
 }
 

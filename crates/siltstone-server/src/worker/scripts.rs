@@ -31,8 +31,8 @@ pub struct ScriptTransaction<'a> {
 }
 
 impl ScriptTransaction<'_> {
-    /// Executes the requests by `execute`, which changes states. `are_unchanged` returns whether watched keys are as they
-    /// were, and `note` is called with the states before they are written.
+    /// Executes the requests by `execute`, which changes states. `are_unchanged` returns whether watched keys are as
+    /// they were, and `note` is called with the states before they are written.
     ///
     /// # Errors
     /// Those of the store; [`NEEDS_TIME`].

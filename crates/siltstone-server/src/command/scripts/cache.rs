@@ -4,8 +4,8 @@
 //! EVALSHA e0e1... --> cache: e0e1... -> text --> the thread's Lua: e0e1... -> compiled function
 //! ```
 //!
-//! The cache is bounded: the script that was not used for longest is removed, and its next EVALSHA replies NOSCRIPT, after
-//! which clients send the text again.
+//! The cache is bounded: the script that was not used for longest is removed. Its next EVALSHA replies NOSCRIPT, and
+//! the client sends the text again.
 
 use super::source::{Digest, Script};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The bytes of the scripts that are kept.
 const CACHE_BYTES_MAX: usize = 64 << 20;
 
-/// A script that has run for this long can be killed, and stands for one that does not end.
+/// A script that has run for this long can be killed: it may be one that does not end.
 const BUSY_TIME: Duration = Duration::from_millis(50);
 
 /// The scripts that are kept, with when they were used last.
@@ -165,7 +165,7 @@ impl Running {
 
     /// Notes that a script starts.
     pub fn start(&self) {
-        // 0 stands for none.
+        // 0 is none.
         self.started_us.store(self.now_us().max(1), SeqCst);
     }
 

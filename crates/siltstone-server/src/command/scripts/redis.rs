@@ -97,7 +97,7 @@ pub fn host(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
     host.raw_set("cmsgpack", msgpack::library(lua)?)?;
     host.raw_set("struct", structs::library(lua)?)?;
     host.raw_set("bit", bits::library(lua)?)?;
-    // Stands for an entry that scripts do not see.
+    // In place of an entry that scripts do not see.
     host.raw_set("removed", lua.create_table()?)?;
     let must_stop = |_: &Lua, value: Value| match &value {
         Value::Error(error) => Ok(matches!(caught(error), Caught::Stop)),

@@ -37,7 +37,7 @@ impl Words {
 pub struct Run {
     commands: &'static [Command],
     database: usize,
-    /// The time at which it started, in milliseconds since the Unix epoch. It stands still, as in Redis.
+    /// The time at which it started, in milliseconds since the Unix epoch. It is the same to its end, as in Redis.
     now_ms: u64,
     /// The version in which commands reply to it.
     pub version: Version,

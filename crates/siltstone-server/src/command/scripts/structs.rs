@@ -26,7 +26,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// What a letter of a format stands for.
+/// What a letter of a format means.
 #[derive(Clone, Copy)]
 enum Item {
     Integer {
