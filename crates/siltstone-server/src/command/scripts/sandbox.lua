@@ -6,8 +6,8 @@
 --                |  reads what it lacks from
 --              absent: an error
 --
--- A library is a userdata that reads from a table, because no function can write into a userdata. `getfenv`, `setfenv` and
--- `newproxy` are missing: a script would get at the tables behind. So are `string.dump` and code that is not text.
+-- A library is a userdata that reads from a table, because no function can write into a userdata. `getfenv`, `setfenv`
+-- and `newproxy` are missing: a script would get at the tables behind. So are `string.dump` and code that is not text.
 
 local host = ...
 local pcall, xpcall, error, type, select, tostring = pcall, xpcall, error, type, select, tostring
