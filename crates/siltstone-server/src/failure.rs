@@ -21,6 +21,10 @@ impl Failure {
     );
     /// The server follows another one.
     pub const FOLLOWS: Failure = Failure::new("READONLY You can't write against a read only replica.");
+    /// A reply has more bytes than a client is sent.
+    pub const REPLY_TOO_LONG: Failure = Failure::new(
+        "ERR the reply would have more bytes than the longest value (256 MiB); ask for less at once",
+    );
     /// No password was given yet.
     pub const NO_AUTHENTICATION: Failure = Failure::new("NOAUTH Authentication required.");
 

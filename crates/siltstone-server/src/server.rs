@@ -1,6 +1,8 @@
 //! A server: its threads and its sockets.
 
 use crate::acceptor::{Acceptor, Binding, Listener, StopAcceptor};
+#[cfg(feature = "scripts")]
+use crate::command::Scripts;
 use crate::command::{
     COMMANDS, Channels, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures,
     Runtime, SlowLog, Users, Watches, all_commands, permission,
@@ -73,8 +75,8 @@ pub struct Server {
     context: Arc<Context>,
     acceptor: StopAcceptor,
     workers: Vec<Arc<Mailbox>>,
-    /// Those for what may wait for the device, and those for commands that may take long.
-    helpers: [Arc<Helpers>; 2],
+    /// Those for what may wait for the device, those for commands that may take long, and those for scripts.
+    helpers: [Arc<Helpers>; 3],
     threads: Vec<JoinHandle<io::Result<()>>>,
     helper_threads: Vec<JoinHandle<()>>,
     metrics: Option<(SocketAddr, StopMetrics)>,
@@ -122,6 +124,8 @@ impl Server {
             listeners: listeners.iter().map(|listener| listener.listen.clone()).collect(),
             counters: Counters::default(),
             watches: Watches::default(),
+            #[cfg(feature = "scripts")]
+            scripts: Scripts::default(),
             clients: Clients::default(),
             channels: Channels::default(),
             measures: Measures::new(settings.workers, all_commands().count()),
@@ -160,14 +164,17 @@ impl Server {
         let (helpers, mut helper_threads) = start(helpers)?;
         let (slow_helpers, slow_threads) = start(SLOW_THREADS)?;
         helper_threads.extend(slow_threads);
+        let (script_helpers, script_threads) =
+            start(if cfg!(feature = "scripts") { context.workers } else { 0 })?;
+        helper_threads.extend(script_threads);
         let opened = (0..context.workers).map(|_| open_mailbox()).collect::<io::Result<Vec<_>>>();
         let (polls, workers): (Vec<_>, Vec<_>) =
             opened.map_err(failed("cannot make a queue of events"))?.into_iter().unzip();
         let mailboxes: Arc<[Arc<Mailbox>]> = workers.clone().into();
         let mut threads = Vec::new();
         for (number, poll) in polls.into_iter().enumerate() {
-            let (helpers, slow_helpers) = (helpers.clone(), slow_helpers.clone());
-            let worker = Worker::new(number, poll, mailboxes.clone(), context.clone(), helpers, slow_helpers);
+            let helpers = [&helpers, &slow_helpers, &script_helpers].map(Arc::clone);
+            let worker = Worker::new(number, poll, mailboxes.clone(), context.clone(), helpers);
             let thread = thread::Builder::new().name(format!("worker {number}"));
             threads.push(thread.spawn(move || worker.run()).map_err(failed("cannot start a thread"))?);
         }
@@ -178,7 +185,7 @@ impl Server {
             .map_err(failed("cannot make a queue of events"))?;
         let thread = thread::Builder::new().name("acceptor".to_owned());
         threads.push(thread.spawn(move || acceptor.run()).map_err(failed("cannot start a thread"))?);
-        let helpers = [helpers, slow_helpers];
+        let helpers = [helpers, slow_helpers, script_helpers];
         let (metrics, certificates) = (None, None);
         Ok(Server {
             context,
@@ -266,6 +273,7 @@ impl Server {
         self.acceptor.stop();
         self.context.runtime.stop_syncs();
         self.metrics.iter().for_each(|(_, stop)| stop.stop());
+        self.stop_scripts();
         self.helpers.iter().for_each(|helpers| helpers.cancel());
         self.workers.iter().for_each(|worker| worker.send(Message::Stop));
         let mut outcome = Ok(());
@@ -281,6 +289,13 @@ impl Server {
         }
         self.context.places.close()?;
         outcome
+    }
+}
+
+impl Server {
+    fn stop_scripts(&self) {
+        #[cfg(feature = "scripts")]
+        self.context.scripts.stop();
     }
 }
 
@@ -351,6 +366,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.stop_scripts();
         self.acceptor.stop();
         self.context.runtime.stop_syncs();
         self.metrics.iter().for_each(|(_, stop)| stop.stop());

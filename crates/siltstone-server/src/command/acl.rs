@@ -166,7 +166,7 @@ fn log(call: &SessionCall<'_>, words: &[&[u8]], reply: &mut Reply<'_>) -> Outcom
             reply.bulk(value.as_bytes());
         }
         reply.bulk(b"age-seconds");
-        reply.double((age_s * 1000.0).round() / 1000.0);
+        reply.double(&((age_s * 1000.0).round() / 1000.0).to_string());
         reply.bulk(b"client-info");
         reply.bulk(entry.client.as_bytes());
     }

@@ -12,16 +12,21 @@ use super::limits::{Counters, Limits};
 use super::measures::Measures;
 use super::read::ReadCall;
 use super::runtime::Runtime;
+#[cfg(feature = "scripts")]
+use super::scripts::Scripts;
 use super::slow_log::SlowLog;
 use super::subcommands;
 use super::update::UpdateCall;
 use super::watches::{Watched, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::listen::{Listen, Protocol};
-use crate::protocol::{Reply, Version};
-use crate::store::{Places, Store};
+use crate::protocol::{Reply, Version, number};
+use crate::store::{KeyState, Places, Store};
+use std::cell::Cell;
+use std::iter::StepBy;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A command of the server.
 #[derive(Debug)]
@@ -70,6 +75,9 @@ pub enum Action {
     ReadIf(fn(&ReadCall<'_>, &mut Reply<'_>) -> Result<bool, Failure>, UpdateFunction, WordsTest),
     /// The commands that the connection has queued, as one update.
     Exec,
+    /// By a script, with the states of its keys, which are read and changed together with those of other commands.
+    #[cfg_attr(not(feature = "scripts"), expect(dead_code, reason = "the commands of scripts are a feature"))]
+    Script(fn(&mut ScriptCall<'_>, &mut Reply<'_>) -> Outcome),
     /// At once, with the connection and the server.
     Session(fn(&mut SessionCall<'_>, &mut Reply<'_>) -> Outcome),
     /// By a helper thread, with the whole store and the server.
@@ -93,7 +101,8 @@ fn takes(arity: i64, words: usize) -> bool {
 pub struct Keys {
     /// The number of the first key's word; 0 if there are no keys.
     pub first: usize,
-    /// That of the last key's word; if negative, counted from the end.
+    /// That of the last key's word; if negative, counted from the end; if 0, the word before the first key has their
+    /// number.
     pub last: i64,
     /// From one key to the next.
     pub step: usize,
@@ -107,12 +116,29 @@ impl Keys {
     pub(super) const REST: Keys = Keys { first: 2, last: -1, step: 1 };
     pub(super) const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
     pub(super) const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
+    /// Those of a script, after their number.
+    #[cfg(feature = "scripts")]
+    pub(super) const COUNTED: Keys = Keys { first: 3, last: 0, step: 1 };
 
-    /// Returns the numbers of the words that are keys, in a command of this number of words.
-    pub fn positions(self, words: usize) -> impl Iterator<Item = usize> {
-        let last = if self.last < 0 { words as i64 + self.last } else { self.last };
-        let end = if self.first == 0 { 0 } else { (last + 1).max(0) as usize };
+    /// Returns the numbers of the words that are keys, in a command of this number of words. A word that counts them
+    /// wrongly counts none: the command fails then.
+    pub fn positions<'a>(self, words: usize, word: impl Fn(usize) -> &'a [u8]) -> StepBy<Range<usize>> {
+        let end = match self.last {
+            _ if self.first == 0 => 0,
+            0 if self.first < words => {
+                let count = number(word(self.first - 1)).and_then(|count| usize::try_from(count).ok());
+                self.first + count.filter(|count| *count <= words - self.first).unwrap_or_default()
+            }
+            0 => 0,
+            last if last < 0 => (words as i64 + last + 1).max(0) as usize,
+            last => last as usize + 1,
+        };
         (self.first..end.min(words)).step_by(self.step.max(1))
+    }
+
+    /// Returns whether the keys are at the same places in all commands.
+    pub fn are_fixed(self) -> bool {
+        self.first == 0 || self.last != 0
     }
 }
 
@@ -232,6 +258,42 @@ impl SlowCall<'_> {
     }
 }
 
+/// How long scripts may run while their keys are locked, or at most.
+pub struct Patience {
+    /// The time of a script.
+    pub time_max: Duration,
+    /// A script has run for longer than that, and may have more time: it is to run again, without locks.
+    pub is_exceeded: Cell<bool>,
+}
+
+impl Patience {
+    /// Makes it for scripts that are to run for this long.
+    pub fn new(time_max: Duration) -> Patience {
+        Patience { time_max, is_exceeded: Cell::new(false) }
+    }
+}
+
+/// A call of a script.
+#[cfg_attr(not(feature = "scripts"), expect(dead_code, reason = "the commands of scripts are a feature"))]
+pub struct ScriptCall<'a> {
+    /// All words; the first one is the name of the command.
+    pub words: &'a [&'a [u8]],
+    /// The states of the keys of all commands of the transaction.
+    pub states: &'a mut [KeyState],
+    /// Which of them are the script's keys, in their order.
+    pub keys: &'a [usize],
+    /// The time, in milliseconds since the Unix epoch.
+    pub now_ms: u64,
+    /// The number of the database.
+    pub database: usize,
+    /// The database cannot be changed.
+    pub is_read_only: bool,
+    /// How long it may run.
+    pub patience: &'a Patience,
+    /// The server.
+    pub context: &'a Context,
+}
+
 /// What all connections of a server share.
 pub struct Context {
     /// All commands, in the order of their names.
@@ -256,6 +318,9 @@ pub struct Context {
     pub counters: Counters,
     /// The keys that connections watch.
     pub watches: Watches,
+    /// The scripts that clients have sent.
+    #[cfg(feature = "scripts")]
+    pub scripts: Scripts,
     /// The connections.
     pub clients: Clients,
     /// The channels with their subscribers, and the monitors.
@@ -422,6 +487,11 @@ impl Transaction {
             Err(_) => self.is_failed = true,
         }
         outcome
+    }
+
+    /// Returns whether one of the commands is a script.
+    pub fn has_script(&self) -> bool {
+        self.queued.iter().any(|queued| matches!(queued.command.action, Action::Script(_)))
     }
 
     fn check(&mut self, command: &Command, words: &[&[u8]]) -> Outcome {

@@ -1,7 +1,7 @@
 //! COMMAND: the commands of the server, as clients ask for them.
 
 use super::arguments::is;
-use super::call::{Command, SessionCall};
+use super::call::{Command, Keys, SessionCall};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
 
@@ -49,8 +49,8 @@ pub fn command(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             if !command.takes(words.len()) {
                 return Err(Failure::new("ERR Invalid number of arguments specified for command"));
             }
-            let keys: Vec<usize> = command.keys.positions(words.len()).collect();
-            if keys.is_empty() {
+            let keys: Vec<usize> = command.keys.positions(words.len(), |at| words[at]).collect();
+            if keys.is_empty() && !command.flags.contains(&"no_mandatory_keys") {
                 return Err(Failure::new("ERR The command has no key arguments"));
             }
             reply.array(keys.len());
@@ -64,7 +64,7 @@ pub fn command(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 /// Replies with the ten fields of a command: the last four, which the server leaves empty, are tips, the
 /// specifications of keys, and subcommands.
 fn describe(command: &Command, reply: &mut Reply<'_>) {
-    let keys = &command.keys;
+    let keys = if command.keys.are_fixed() { command.keys } else { Keys::NONE };
     reply.array(10);
     reply.bulk(command.name.as_bytes());
     reply.integer(command.arity);

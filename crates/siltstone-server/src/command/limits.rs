@@ -23,6 +23,10 @@ pub struct Limits {
     pub push_bytes_max: usize,
     /// The largest reply of KEYS, in bytes.
     pub keys_bytes_max: usize,
+    /// The time after which a script is stopped. It has changed nothing then.
+    pub script_time_max: Duration,
+    /// The memory of a script, in bytes, besides 1 MiB for what all scripts see.
+    pub script_memory_bytes_max: usize,
     /// The time without a request after which a connection is closed; `None` for never. CONFIG SET changes it.
     pub idle_max: Option<Duration>,
     /// The time after which a connection is closed whose handshake of TLS is not complete.
@@ -40,6 +44,8 @@ impl Default for Limits {
             buffer_bytes_max: None,
             push_bytes_max: 32 << 20,
             keys_bytes_max: 64 << 20,
+            script_time_max: Duration::from_secs(5),
+            script_memory_bytes_max: 64 << 20,
             idle_max: None,
             handshake_max: Duration::from_secs(10),
         }

@@ -23,6 +23,7 @@
 //! | `access` | users, their passwords and rights |
 //! | `permission` | whether a user may execute a request |
 //! | `acl` | the subcommands of ACL |
+//! | `scripts` | scripts of Lua, and SCRIPT |
 //! | `session` | commands about the connection |
 //! | `client` | the subcommands of CLIENT |
 //! | `clients` | the connections of a server, as CLIENT LIST shows them |
@@ -68,6 +69,8 @@ pub mod permission;
 mod pubsub;
 mod read;
 mod runtime;
+#[cfg(feature = "scripts")]
+mod scripts;
 mod session;
 mod shown;
 mod slow_log;
@@ -78,7 +81,9 @@ mod update;
 mod watches;
 
 pub use access::{Users, UsersError};
-pub use call::{Action, Client, Command, Context, Queued, Replies, SessionCall, SlowCall};
+pub use call::{
+    Action, Client, Command, Context, Patience, Queued, Replies, ScriptCall, SessionCall, SlowCall,
+};
 pub use channels::{Channels, Parcel, Place, Source};
 pub use clients::{Activity, ClientEntry, Clients, shown_address};
 pub use cluster::{Cluster, ClusterSettings};
@@ -89,6 +94,8 @@ pub use permission::Denied;
 pub use pubsub::{are_replies_pushed, check_context};
 pub use read::ReadCall;
 pub use runtime::{Runtime, Syncs};
+#[cfg(feature = "scripts")]
+pub use scripts::Scripts;
 pub use shown::push_monitor_line;
 pub use slow_log::SlowLog;
 pub use table::COMMANDS;

@@ -54,7 +54,7 @@ fn check_as(user: &User, name: &str, command: &Command, words: &[&[u8]]) -> Resu
     if !user.may_execute(name, subcommand) {
         return Err(Denied::Command(user.full_name(name, subcommand)));
     }
-    for (number, at) in command.keys.positions(words.len()).enumerate() {
+    for (number, at) in command.keys.positions(words.len(), |at| words[at]).enumerate() {
         if !user.may_use_key(words[at], use_of_key(name, command.flags, number, words)) {
             return Err(Denied::Key(at));
         }

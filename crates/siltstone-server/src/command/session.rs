@@ -18,7 +18,14 @@ pub fn ping(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             reply.array(2);
             reply.bulk(b"pong");
             reply.bulk(text.first().copied().unwrap_or_default());
+            Ok(())
         }
+        words => reply_to_ping(words, reply),
+    }
+}
+
+pub(super) fn reply_to_ping(words: &[&[u8]], reply: &mut Reply<'_>) -> Outcome {
+    match words {
         [_] => reply.status("PONG"),
         [_, text] => reply.bulk(text),
         _ => return Err(Failure::arity("ping")),
@@ -64,11 +71,15 @@ pub fn select(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub fn time(_: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    reply_time(reply);
+    Ok(())
+}
+
+pub(super) fn reply_time(reply: &mut Reply<'_>) {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     reply.array(2);
     reply.bulk(since.as_secs().to_string().as_bytes());
     reply.bulk(since.subsec_micros().to_string().as_bytes());
-    Ok(())
 }
 
 pub fn auth(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {

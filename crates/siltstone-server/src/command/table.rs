@@ -1,6 +1,8 @@
 //! All commands.
 
 use super::call::{Command, numbered};
+#[cfg(feature = "scripts")]
+use super::scripts;
 use super::update::{bits, dump, expiry, hashes, keys, numbers, strings};
 use super::{
     acl, client, cluster, info, introspection, keyspace, monitoring, pubsub, read, session, transaction,
@@ -21,15 +23,24 @@ const SUBSCRIBE: &[&str] = &["pubsub", "noscript", "loading", "stale", "no_multi
 const ADMIN_ALONE: &[&str] = &["admin", "noscript", "loading", "stale", "no_multi"];
 /// Commands that take longer than those of a session.
 const STATE: &[&str] = &["noscript", "loading", "stale"];
+#[cfg(feature = "scripts")]
+const SCRIPT: &[&str] =
+    &["noscript", "stale", "skip_monitor", "may_replicate", "no_mandatory_keys", "movablekeys"];
+#[cfg(feature = "scripts")]
+const SCRIPT_READ: &[&str] =
+    &["readonly", "noscript", "stale", "skip_monitor", "no_mandatory_keys", "movablekeys"];
+#[cfg(feature = "scripts")]
+const SCRIPT_CACHE: &[&str] = &["noscript"];
 const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
 
 /// Makes the table of a row per command: words with the name, keys, flags, group, function, meaning.
 macro_rules! commands {
     ($(
+        $(#[$attribute:meta])*
         $name:literal $arity:literal $keys:ident $flags:ident $group:literal
         $action:ident$(($($run:path),+))? $summary:literal;
     )*) => {
-        [$($crate::command::Command {
+        [$($(#[$attribute])* $crate::command::Command {
             number: 0,
             name: $name,
             arity: $arity,
@@ -67,6 +78,14 @@ pub const COMMANDS: &[Command] = &numbered(
         "discard" 1 NONE TRANSACTION "transactions" Session(transaction::discard) "Drops the queued commands.";
         "dump" 2 ONE SLOW "generic" Read(dump::dump) "Returns a value in Redis's form.";
         "echo" 2 NONE SESSION "connection" Session(session::echo) "Returns the given string.";
+        #[cfg(feature = "scripts")]
+        "eval" -3 COUNTED SCRIPT "scripting" Script(scripts::eval) "Executes a script.";
+        #[cfg(feature = "scripts")]
+        "eval_ro" -3 COUNTED SCRIPT_READ "scripting" Script(scripts::eval_ro) "Executes a script that writes nothing.";
+        #[cfg(feature = "scripts")]
+        "evalsha" -3 COUNTED SCRIPT "scripting" Script(scripts::evalsha) "Executes a script that the server has.";
+        #[cfg(feature = "scripts")]
+        "evalsha_ro" -3 COUNTED SCRIPT_READ "scripting" Script(scripts::evalsha_ro) "Executes one that writes nothing.";
         "exec" 1 NONE STATE "transactions" Exec "Executes the queued commands at once.";
         "exists" -2 ALL FAST "generic" Read(read::exists) "Counts the keys that exist.";
         "expire" -3 ONE WRITE "generic" Update(expiry::expire) "Sets when a key expires, in seconds from now.";
@@ -131,6 +150,8 @@ pub const COMMANDS: &[Command] = &numbered(
         "reset" 1 NONE OPEN "connection" Session(session::reset) "Resets the connection.";
         "restore" -4 ONE SLOW_WRITE "generic" Update(dump::restore) "Sets a value in Redis's form.";
         "scan" -2 NONE SLOW "generic" Slow(keyspace::scan) "Returns a page of the keys.";
+        #[cfg(feature = "scripts")]
+        "script" -2 NONE SCRIPT_CACHE "scripting" Session(scripts::script) "Keeps scripts, and ends those that run.";
         "select" 2 NONE SESSION "connection" Session(session::select) "Selects the database of the connection.";
         "set" -3 ONE SLOW_WRITE "string" BlindIf(strings::set, strings::is_blind_set) "Sets the value of a key.";
         "setbit" 4 ONE SLOW_WRITE "bitmap" Update(bits::setbit) "Sets a bit.";
@@ -181,10 +202,26 @@ mod tests {
 
     #[test]
     fn keys_are_counted_from_either_end() {
-        let positions = |keys: Keys, words| keys.positions(words).collect::<Vec<_>>();
+        let positions = |keys: Keys, words| keys.positions(words, |_| b"").collect::<Vec<_>>();
         assert_eq!(positions(Keys::ALL, 4), [1, 2, 3]);
         assert_eq!(positions(Keys::ONE, 4), [1]);
         assert_eq!(positions(Keys { first: 1, last: -1, step: 2 }, 5), [1, 3]);
         assert!(positions(Keys::NONE, 4).is_empty());
+    }
+
+    #[cfg(feature = "scripts")]
+    #[test]
+    fn the_keys_of_a_script_are_counted_by_a_word() {
+        let positions = |line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            Keys::COUNTED.positions(words.len(), |at| words[at]).collect::<Vec<_>>()
+        };
+        assert_eq!(positions("eval s 2 a b c"), [3, 4]);
+        assert_eq!(positions("eval s 3 a b c"), [3, 4, 5]);
+        for line in
+            ["eval s 0 a", "eval s 0", "eval s 4 a b c", "eval s -1 a", "eval s x a", "eval s 1", "eval s"]
+        {
+            assert!(positions(line).is_empty(), "{line}");
+        }
     }
 }

@@ -63,6 +63,8 @@ pub enum RunKind {
     Blind,
     /// With the states of their keys.
     Update,
+    /// Like updates, and a script is among them, which may run for long.
+    Script,
     /// One after another, at once.
     Session,
     /// One request, by a helper thread.
@@ -138,10 +140,11 @@ pub struct Connection {
 impl RunKind {
     /// Returns how requests of two kinds are executed in one run; `None` if they cannot be.
     fn with(self, other: RunKind) -> Option<RunKind> {
-        let is_keyed = |kind| matches!(kind, RunKind::Read | RunKind::Blind | RunKind::Update);
+        let is_keyed = |kind| !matches!(kind, RunKind::Session | RunKind::Slow);
         match (self, other) {
             (RunKind::Slow, _) | (_, RunKind::Slow) => None,
             (one, other) if one == other => Some(one),
+            (RunKind::Script, other) | (other, RunKind::Script) if is_keyed(other) => Some(RunKind::Script),
             (one, other) if is_keyed(one) && is_keyed(other) => Some(RunKind::Update),
             _ => None,
         }
@@ -195,7 +198,9 @@ impl Connection {
     /// Returns the keys of a request of a run.
     pub fn keys<'a>(&'a self, asked: &'a Asked) -> impl Iterator<Item = &'a [u8]> {
         let words = &asked.request.words;
-        let positions = asked.command.iter().flat_map(|command| command.keys.positions(words.len()));
+        let word = |at: usize| &self.input[words[at].clone()];
+        let positions =
+            asked.command.iter().flat_map(move |command| command.keys.positions(words.len(), word));
         positions.map(|at| &self.input[words[at].clone()])
     }
 
@@ -395,7 +400,11 @@ impl Connection {
         }
         match command.action {
             Action::Read(_) => RunKind::Read,
+            Action::Exec if self.client.transaction.as_ref().is_some_and(|queued| queued.has_script()) => {
+                RunKind::Script
+            }
             Action::Update(_) | Action::Exec => RunKind::Update,
+            Action::Script(_) => RunKind::Script,
             Action::Blind(_) => RunKind::Blind,
             Action::BlindIf(_, is_blind) if is_blind(&mut self.words(asked)) => RunKind::Blind,
             Action::ReadIf(.., is_read) if is_read(&mut self.words(asked)) => RunKind::Read,
@@ -422,7 +431,7 @@ impl Connection {
         if let Some(cluster) =
             self.client.cluster.as_ref().filter(|_| !self.client.reads_others || may_write())
         {
-            cluster.check(command.keys.positions(request.words.len()).map(word))?;
+            cluster.check(command.keys.positions(request.words.len(), word).map(word))?;
         }
         let second = request.words.get(1).map(|word| &self.input[word.clone()]);
         check_context(command, second, self.client.version, self.client.subscriptions.count())?;

@@ -103,14 +103,6 @@ impl<'a> Reply<'a> {
         self.number(b':', number);
     }
 
-    /// A number with a fraction.
-    pub fn double(&mut self, number: f64) {
-        match self.version {
-            Version::Resp2 | Version::Memcached => self.bulk(number.to_string().as_bytes()),
-            Version::Resp3 => self.line(b',', number.to_string().as_bytes()),
-        }
-    }
-
     /// A string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         if self.is_too_long || self.out.len() - self.start + bytes.len() > REPLY_BYTES_MAX {
@@ -132,6 +124,42 @@ impl<'a> Reply<'a> {
                 self.out.extend_from_slice(text.as_bytes());
                 self.out.extend_from_slice(b"\r\n");
             }
+        }
+    }
+
+    /// Text in a format of three letters.
+    pub fn verbatim(&mut self, format: &[u8], text: &[u8]) {
+        if self.version != Version::Resp3 {
+            return self.bulk(text);
+        }
+        let letters = [0, 1, 2].map(|at| format.get(at).copied().unwrap_or(b' '));
+        self.line(b'=', itoa::Buffer::new().format(text.len() + 4).as_bytes());
+        self.raw(letters);
+        self.line(b':', text);
+    }
+
+    /// Whether something is so.
+    pub fn boolean(&mut self, is_true: bool) {
+        match self.version {
+            Version::Resp3 => self.line(b'#', if is_true { b"t" } else { b"f" }),
+            Version::Resp2 | Version::Memcached => self.integer(i64::from(is_true)),
+        }
+    }
+
+    /// A number with a fraction.
+    pub fn double(&mut self, number: &str) {
+        self.number_text(b',', number);
+    }
+
+    /// A whole number of any size.
+    pub fn big_number(&mut self, number: &str) {
+        self.number_text(b'(', number);
+    }
+
+    fn number_text(&mut self, kind: u8, number: &str) {
+        match self.version {
+            Version::Resp3 => self.line(kind, number.as_bytes()),
+            Version::Resp2 | Version::Memcached => self.bulk(number.as_bytes()),
         }
     }
 

@@ -104,9 +104,11 @@ impl Helpers {
                 }
                 Job::Updates(updates, mailbox) => {
                     let (database, kind) = updates.kind();
-                    let (answers, pace) = Pace::measure(updates.keys(), || updates.execute(&self.context));
+                    let (answers, pace) =
+                        Pace::measure(updates.keys(), || updates.execute(&self.context, true));
+                    let answers = answers.unwrap_or_default();
                     let lookup = (kind == RunKind::Read).then_some((database, pace));
-                    mailbox.send(Message::Executed { answers, lookup });
+                    mailbox.send(Message::Executed { answers, kind, lookup });
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! its keys.
 
 use super::pace::{Pace, Paces};
-use super::{REPLY_TOO_LONG, account, conclude, longest_of, updates};
+use super::{account, conclude, longest_of, updates};
 use crate::command::{Action, Context, Counters, ReadCall, Tally};
 use crate::connection::{Asked, Connection, Run};
 use crate::failure::Failure;
@@ -123,7 +123,7 @@ impl Lookup {
                     });
                 })?;
                 if values.len() > REPLY_BYTES_MAX {
-                    return Err(REPLY_TOO_LONG);
+                    return Err(Failure::REPLY_TOO_LONG);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::pace::Pace;
 use super::updates::Answer;
 use crate::command::{Client, Parcel};
-use crate::connection::Socket;
+use crate::connection::{RunKind, Socket};
 use mio::Waker;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -28,6 +28,8 @@ pub enum Message {
     Executed {
         /// The replies.
         answers: Vec<Answer>,
+        /// What they are.
+        kind: RunKind,
         /// The database, if its keys were only read, and how long the lookup took.
         lookup: Option<(usize, Pace)>,
     },

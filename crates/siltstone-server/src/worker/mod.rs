@@ -18,6 +18,7 @@
 //! | `buffers` | the memory of the connections' buffers under the limit of the server |
 //! | `lookup` | the keys of all reads of a turn, and what was found |
 //! | `pace` | whether lookups wait for the device |
+//! | `scripts` | transactions with scripts |
 //! | `updates` | updates, as one transaction, and reads that wait |
 //! | `post` | messages between connections, of this worker and of others |
 //! | `account` | how long executions took |
@@ -29,6 +30,7 @@ mod lookup;
 mod mailbox;
 mod pace;
 mod post;
+mod scripts;
 mod updates;
 
 pub use helpers::Helpers;
@@ -77,6 +79,8 @@ pub struct Worker {
     helpers: Arc<Helpers>,
     /// Threads for commands that may take long, which must not keep the others waiting.
     slow_helpers: Arc<Helpers>,
+    /// Threads for scripts, which may run for long too.
+    script_helpers: Arc<Helpers>,
     context: Arc<Context>,
     connections: Slab<Connection>,
     /// The connections that may have work.
@@ -85,8 +89,9 @@ pub struct Worker {
     paces: Paces,
     /// Requests that are not executed yet, by database and kind.
     collected: VecDeque<Updates>,
-    /// The number of jobs with requests that helper threads have.
+    /// The number of jobs with requests that helper threads have, and those with scripts.
     in_flight: usize,
+    scripts_in_flight: usize,
     read_buffer: Vec<u8>,
     /// What goes to other connections.
     post: Post,
@@ -112,14 +117,14 @@ impl Worker {
         poll: Poll,
         mailboxes: Arc<[Arc<Mailbox>]>,
         context: Arc<Context>,
-        helpers: Arc<Helpers>,
-        slow_helpers: Arc<Helpers>,
+        [helpers, slow_helpers, script_helpers]: [Arc<Helpers>; 3],
     ) -> Worker {
         Worker {
             poll,
             mailbox: mailboxes[number].clone(),
             helpers,
             slow_helpers,
+            script_helpers,
             context,
             connections: Slab::new(),
             queue: VecDeque::new(),
@@ -127,6 +132,7 @@ impl Worker {
             paces: Paces::default(),
             collected: VecDeque::new(),
             in_flight: 0,
+            scripts_in_flight: 0,
             read_buffer: vec![0; READ_BYTES],
             post: Post::new(number, mailboxes),
             now: Instant::now(),
@@ -183,8 +189,8 @@ impl Worker {
             match message {
                 Message::Connected(socket, client) => self.connect(*socket, *client),
                 Message::Answered { connection, client, reply } => self.answer(connection, client, reply),
-                Message::Executed { answers, lookup } => {
-                    self.in_flight -= 1;
+                Message::Executed { answers, kind, lookup } => {
+                    *self.jobs_of(kind).1 -= 1;
                     if let Some((database, pace)) = lookup {
                         self.paces.note(database, pace);
                     }
@@ -266,7 +272,9 @@ impl Worker {
             self.show_to_monitors(number, &run);
             match run.kind {
                 RunKind::Read if !self.may_wait(database, run.kind) => reads.push((number, run)),
-                RunKind::Read | RunKind::Update | RunKind::Blind => self.collect(number, run),
+                RunKind::Read | RunKind::Update | RunKind::Blind | RunKind::Script => {
+                    self.collect(number, run)
+                }
                 RunKind::Session => self.execute_session(number, run),
                 RunKind::Slow => self.hand_over(number, run),
             }
@@ -441,17 +449,34 @@ impl Worker {
     /// share of them has nothing to do: what comes meanwhile is collected for the next job, whose reads overlap.
     fn execute_collected(&mut self) {
         for _ in 0..self.collected.len() {
-            let Some(updates) = self.collected.pop_front() else { return };
+            let Some(mut updates) = self.collected.pop_front() else { return };
             let (database, kind) = updates.kind();
-            if kind != RunKind::Read && !self.may_wait(database, kind) {
-                let answers = updates.execute(&self.context);
-                answers.into_iter().for_each(|answer| self.take_answer(answer));
-            } else if self.in_flight < self.helpers.threads.div_ceil(self.context.workers) {
-                self.in_flight += 1;
-                self.helpers.add(Job::Updates(updates, self.mailbox.clone()));
+            if kind != RunKind::Read && !updates.need_time && !self.may_wait(database, kind) {
+                match updates.execute(&self.context, false) {
+                    Ok(answers) => {
+                        answers.into_iter().for_each(|answer| self.take_answer(answer));
+                        continue;
+                    }
+                    // A script runs for long.
+                    Err(rest) => updates = *rest,
+                }
+            }
+            let (workers, mailbox) = (self.context.workers, self.mailbox.clone());
+            let (helpers, in_flight) = self.jobs_of(kind);
+            if *in_flight < helpers.threads.div_ceil(workers) {
+                *in_flight += 1;
+                helpers.add(Job::Updates(updates, mailbox));
             } else {
                 self.collected.push_back(updates);
             }
+        }
+    }
+
+    /// Returns the threads for requests that may wait, and the number of jobs that they have of this worker.
+    fn jobs_of(&mut self, kind: RunKind) -> (&Helpers, &mut usize) {
+        match kind {
+            RunKind::Script => (&self.script_helpers, &mut self.scripts_in_flight),
+            _ => (&self.helpers, &mut self.in_flight),
         }
     }
 
@@ -546,13 +571,9 @@ fn reject(context: &Context, client: &mut Client, name: Option<&[u8]>, failure: 
     Failure::from(format!("EXECABORT Transaction discarded because of: {problem}"))
 }
 
-const REPLY_TOO_LONG: Failure = Failure::new(
-    "ERR the reply would have more bytes than the longest value (256 MiB); ask for less at once",
-);
-
 /// Replaces what a command that failed has written by its error.
 fn conclude(context: &Context, reply: &mut Reply<'_>, start: usize, outcome: Result<(), Failure>) {
-    let outcome = if reply.is_too_long() { Err(REPLY_TOO_LONG) } else { outcome };
+    let outcome = if reply.is_too_long() { Err(Failure::REPLY_TOO_LONG) } else { outcome };
     if let Err(failure) = outcome {
         reply.truncate(start);
         reply.error(failure.message());

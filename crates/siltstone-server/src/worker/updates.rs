@@ -9,10 +9,11 @@
 //!
 //! If the transaction fails, the requests are executed one by one, so that a failure is that of its request alone.
 
+use super::scripts::{NEEDS_TIME, ScriptTransaction};
 use super::{account, conclude};
 use crate::command::{
-    Action, Client, Command, Context, Counters, Queued, ReadCall, SessionCall, Syncs, Tally, UpdateCall,
-    Watched,
+    Action, Client, Command, Context, Counters, Patience, Queued, ReadCall, ScriptCall, SessionCall, Syncs,
+    Tally, UpdateCall, Watched,
 };
 use crate::connection::{Asked, RunKind};
 use crate::failure::Failure;
@@ -51,6 +52,20 @@ struct Request {
     what: What,
     /// The client wants no reply.
     is_silent: bool,
+}
+
+impl Request {
+    fn is_script(&self) -> bool {
+        matches!(self.what, What::Command(Command { action: Action::Script(_), .. }))
+    }
+
+    /// Returns whether the keys that the request watches, if it does, have not changed.
+    fn may_succeed(&self, context: &Context) -> bool {
+        match &self.what {
+            What::Exec(exec) => context.watches.are_unchanged(&exec.watched),
+            What::Command(_) | What::Failed(_) => true,
+        }
+    }
 }
 
 /// A connection with requests in the job.
@@ -92,13 +107,15 @@ pub struct Updates {
     words: Vec<Range<usize>>,
     requests: Vec<Request>,
     answers: Vec<Answer>,
+    /// A script among them needs more time than it has with locks.
+    pub need_time: bool,
 }
 
 impl Updates {
     /// Makes a job without requests.
     pub fn new(database: usize, kind: RunKind, worker: usize) -> Updates {
         let (bytes, words, requests, answers) = Default::default();
-        Updates { database, kind, worker, bytes, words, requests, answers }
+        Updates { database, kind, worker, bytes, words, requests, answers, need_time: false }
     }
 
     /// Returns the number of the database, and how its keys are accessed.
@@ -138,9 +155,12 @@ impl Updates {
     }
 
     /// Executes the requests, and returns the replies.
-    pub fn execute(mut self, context: &Context) -> Vec<Answer> {
+    ///
+    /// # Errors
+    /// The requests as they are, if a script needs more time than it has with locks, and may not have it.
+    pub fn execute(mut self, context: &Context, may_take_long: bool) -> Result<Vec<Answer>, Box<Updates>> {
         let (begin, mut tally) = (Instant::now(), Tally::default());
-        let answers = self.execute_all(context);
+        let Some(answers) = self.execute_all(context, may_take_long) else { return Err(Box::new(self)) };
         for request in &mut self.requests {
             match &mut request.what {
                 What::Command(command) => tally.add(command.number),
@@ -152,7 +172,7 @@ impl Updates {
             }
         }
         account::note(context, self.worker, &tally, begin.elapsed(), || self.longest(&answers));
-        answers
+        Ok(answers)
     }
 
     /// Returns the words with the most bytes, and the number of their client.
@@ -168,7 +188,8 @@ impl Updates {
         words.max_by_key(|(_, words)| account::length(words.iter().copied()))
     }
 
-    fn execute_all(&mut self, context: &Context) -> Vec<Answer> {
+    /// Returns the replies; `None` if a script needs more time, and may not have it.
+    fn execute_all(&mut self, context: &Context, may_take_long: bool) -> Option<Vec<Answer>> {
         let mut answers = std::mem::take(&mut self.answers);
         let opened = match self.kind {
             RunKind::Read => Ok(context.places.get(self.database)),
@@ -176,15 +197,22 @@ impl Updates {
         };
         let store = match opened {
             Ok(Some(store)) => store,
-            Ok(None) => return self.fail(context, answers, &NO_DATABASE),
-            Err(error) => return self.fail(context, answers, &Failure::from(error)),
+            Ok(None) => return Some(self.fail(context, answers, &NO_DATABASE)),
+            Err(error) => return Some(self.fail(context, answers, &Failure::from(error))),
         };
         let all = 0..self.requests.len();
-        let outcome = self.run(context, &*store, all.clone(), &mut answers);
+        let is_alone = all.len() == 1;
+        let outcome = self.run(context, &*store, all.clone(), is_alone && may_take_long, &mut answers);
         if let Err(failure) = outcome {
             answers.iter_mut().for_each(Answer::clear);
-            if let [_] = &self.requests[..] {
-                return self.fail(context, answers, &failure);
+            if failure == NEEDS_TIME && !may_take_long {
+                (self.answers, self.need_time) = (answers, true);
+                return None;
+            }
+            if let [request] = &self.requests[..]
+                && !request.is_script()
+            {
+                return Some(self.fail(context, answers, &failure));
             }
             for number in all {
                 self.run_alone(context, &*store, number, &mut answers);
@@ -193,9 +221,9 @@ impl Updates {
         let is_synced = context.runtime.syncs() == Syncs::Always && self.kind != RunKind::Read;
         if let Some(failure) = is_synced.then(|| store.sync().err()).flatten() {
             answers.iter_mut().for_each(Answer::clear);
-            return self.fail(context, answers, &failure);
+            return Some(self.fail(context, answers, &failure));
         }
-        answers
+        Some(answers)
     }
 
     /// Replies to all requests with a failure.
@@ -216,7 +244,13 @@ impl Updates {
             What::Command(command) if command.only_reads(&self.words(request)) => {
                 self.read_alone(context, store, number, answers)
             }
-            _ => self.run(context, store, number..number + 1, answers),
+            _ => match self.run(context, store, number..number + 1, true, answers) {
+                // A script may read only.
+                Err(failure) if failure == Failure::READ_ONLY && request.is_script() => {
+                    self.read_alone(context, store, number, answers)
+                }
+                outcome => outcome,
+            },
         };
         if let Err(failure) = outcome {
             answers[connection].reply.truncate(before);
@@ -234,13 +268,16 @@ impl Updates {
         let request = &self.requests[number];
         let words = self.words(request);
         let What::Command(command) = request.what else { return Ok(()) };
-        let keys: Vec<&[u8]> = command.keys.positions(words.len()).map(|at| words[at]).collect();
+        let keys: Vec<&[u8]> =
+            command.keys.positions(words.len(), |at| words[at]).map(|at| words[at]).collect();
         let mut states = vec![KeyState::default(); keys.len()];
         store.get_many(&keys, &mut |at, found| states[at] = KeyState::copy_of(found))?;
         let all: Vec<usize> = (0..keys.len()).collect();
         let answer = &mut answers[request.connection];
         let mut reply = Reply::new(&mut answer.reply, answer.version);
-        execute(context, command, &words, &mut states, &all, None, &mut reply);
+        let patience = Patience::new(context.limits.script_time_max);
+        let place = Place { context, database: self.database, is_read_only: true, patience: &patience };
+        execute(place, command, &words, &mut states, &all, None, &mut reply);
         Ok(())
     }
 
@@ -254,6 +291,7 @@ impl Updates {
         context: &Context,
         store: &dyn Store,
         requests: Range<usize>,
+        may_take_long: bool,
         answers: &mut [Answer],
     ) -> Result<(), Failure> {
         let mut plan = Plan::default();
@@ -261,15 +299,29 @@ impl Updates {
             self.requests[requests].iter().map(|request| (request, self.plan(request, &mut plan))).collect();
         let all = &plan.keys;
         let before: Vec<usize> = answers.iter().map(|answer| answer.reply.len()).collect();
-        let mut act = |states: &mut [KeyState]| {
+        let note = |states: &[KeyState]| {
+            let changed = plan.keys.iter().zip(states).filter(|(_, state)| state.change().is_some());
+            context.watches.note(self.database, changed.map(|(key, _)| *key));
+        };
+        let mut execute = |states: &mut [KeyState], patience: &Patience| {
+            let place = Place { context, database: self.database, is_read_only: false, patience };
             // Once only, but a store may call it again.
             answers.iter_mut().zip(&before).for_each(|(answer, length)| answer.reply.truncate(*length));
             for (request, calls) in &planned {
                 let answer = &mut answers[request.connection];
-                act_on(context, request, &plan, calls.clone(), states, answer);
+                act_on(place, request, &plan, calls.clone(), states, answer);
             }
-            let changed = plan.keys.iter().zip(&*states).filter(|(_, state)| state.change().is_some());
-            context.watches.note(self.database, changed.map(|(key, _)| *key));
+        };
+        let patience = Patience::new(context.limits.script_time_max);
+        if self.kind == RunKind::Script {
+            let are_unchanged = || planned.iter().all(|(request, _)| request.may_succeed(context));
+            let time_max = patience.time_max;
+            let transaction = ScriptTransaction { store, keys: all, may_take_long, time_max };
+            return transaction.run(&mut execute, &are_unchanged, &note);
+        }
+        let mut act = |states: &mut [KeyState]| {
+            execute(states, &patience);
+            note(states);
         };
         match self.kind {
             _ if all.is_empty() => {
@@ -327,7 +379,7 @@ pub fn execute_alone(context: &Context, client: &Client, asked: &Asked, words: &
     };
     updates.add(words.iter().copied(), what, asked.request.is_silent);
     // Its time is a part of that of the lookup.
-    updates.execute_all(context).into_iter().flat_map(|answer| answer.reply).collect()
+    updates.execute_all(context, true).into_iter().flatten().flat_map(|answer| answer.reply).collect()
 }
 
 const NO_DATABASE: Failure = Failure::new("ERR DB index is out of range");
@@ -362,7 +414,9 @@ impl<'a> Plan<'a> {
     fn add(&mut self, command: &'static Command, words: impl Iterator<Item = &'a [u8]>) {
         let (first_word, first_number) = (self.words.len(), self.numbers.len());
         self.words.extend(words);
-        for at in command.keys.positions(self.words.len() - first_word) {
+        let positions =
+            command.keys.positions(self.words.len() - first_word, |at| self.words[first_word + at]);
+        for at in positions {
             let number = self.number(self.words[first_word + at]);
             self.numbers.push(number);
         }
@@ -380,9 +434,20 @@ fn reply_failure(context: &Context, request: &Request, answer: &mut Answer, fail
     }
 }
 
+/// Where commands are executed.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    context: &'a Context,
+    database: usize,
+    /// The states are not written.
+    is_read_only: bool,
+    /// How long scripts may run.
+    patience: &'a Patience,
+}
+
 /// Executes a request on the states of all keys.
 fn act_on(
-    context: &Context,
+    place: Place<'_>,
     request: &Request,
     plan: &Plan<'_>,
     calls: Range<usize>,
@@ -390,7 +455,7 @@ fn act_on(
     answer: &mut Answer,
 ) {
     let mut client = match &request.what {
-        What::Failed(failure) => return reply_failure(context, request, answer, failure),
+        What::Failed(failure) => return reply_failure(place.context, request, answer, failure),
         What::Command(_) => None,
         What::Exec(exec) => {
             let state = |watched: &Watched| Some(&states[*plan.by_key.get(&watched.key[..])?]);
@@ -398,7 +463,7 @@ fn act_on(
             let has_gone = |watched: &Watched| {
                 watched.existed && state(watched).is_some_and(|state| state.entry().is_none())
             };
-            if !context.watches.are_unchanged(&exec.watched) || exec.watched.iter().any(has_gone) {
+            if !place.context.watches.are_unchanged(&exec.watched) || exec.watched.iter().any(has_gone) {
                 return Reply::new(&mut answer.reply, answer.version).null_array();
             }
             Some(exec.client.clone())
@@ -411,7 +476,7 @@ fn act_on(
     }
     for Call { command, words, keys } in &plan.calls[calls] {
         let (words, keys) = (&plan.words[words.clone()], &plan.numbers[keys.clone()]);
-        execute(context, command, words, states, keys, client.as_mut(), &mut reply);
+        execute(place, command, words, states, keys, client.as_mut(), &mut reply);
     }
     if request.is_silent {
         reply.truncate(start);
@@ -421,7 +486,7 @@ fn act_on(
 
 /// Executes a command.
 fn execute(
-    context: &Context,
+    place: Place<'_>,
     command: &Command,
     words: &[&[u8]],
     states: &mut [KeyState],
@@ -430,6 +495,7 @@ fn execute(
     reply: &mut Reply<'_>,
 ) {
     let (start, now_ms) = (reply.length(), now_ms());
+    let Place { context, database, is_read_only, patience } = place;
     let outcome = match (command.action, client) {
         (Action::Read(run), _) => {
             let found: Vec<Option<Entry<'_>>> = keys.iter().map(|key| states[*key].entry()).collect();
@@ -439,6 +505,11 @@ fn execute(
             Action::Update(run) | Action::Blind(run) | Action::BlindIf(run, _) | Action::ReadIf(_, run, _),
             _,
         ) => run(&mut UpdateCall { words, states, keys, now_ms }, reply),
+        (Action::Script(run), _) => {
+            let mut call =
+                ScriptCall { words, states, keys, now_ms, database, is_read_only, patience, context };
+            run(&mut call, reply)
+        }
         (Action::Session(run), Some(client)) => run(&mut SessionCall { words, client, context }, reply),
         (Action::Session(_) | Action::Slow(_) | Action::Exec, _) => Err(Failure::SYNTAX),
     };

@@ -56,6 +56,13 @@ UNORDERED_PAIRS = {b"hgetall"}
 TIMED = {b"ttl": 1, b"pttl": 2000, b"expiretime": 1, b"pexpiretime": 2000}
 
 
+def called(words):
+    """Returns the command that a script calls, and other commands as they are."""
+    if words[0].lower() in (b"eval", b"eval_ro") and len(words) > 2:
+        return words[3 + int(words[2]):] or words
+    return words
+
+
 def canonical(words, reply):
     """Returns a reply without what Redis leaves open."""
     name = words[0].lower()
@@ -76,6 +83,7 @@ def canonical(words, reply):
 
 
 def are_equal(words, one, other):
+    words = called(words)
     tolerance = TIMED.get(words[0].lower())
     if tolerance and one[0][:1] == other[0][:1] == b":":
         numbers = int(one[0][1:]), int(other[0][1:])

@@ -254,6 +254,15 @@ class Grammar:
         options = self.pick([[], [b"MATCH", self.pick(PATTERNS)], [b"COUNT", self.number()], [b"bad"], [b"MATCH"]])
         return [b"hscan", self.key(), self.pick([b"0", b"0", b"0", b"a", b"", b"1x"]), *options]
 
+    # Scripts that call another command
+
+    def of_script(self):
+        others = (self.of_script, self.of_keys, self.of_transaction, self.of_session)
+        words = self.pick([row for row in self.rows if row not in others])()
+        keys = [*KEYS, *words[1:], b"extra"]
+        script = self.pick([b"return redis.call(unpack(ARGV))", b"return redis.pcall(unpack(ARGV))"])
+        return [self.pick([b"eval", b"eval", b"eval", b"eval_ro"]), script, b"%d" % len(keys), *keys, *words]
+
     # Transactions, and the connection
 
     def of_transaction(self):

@@ -86,9 +86,34 @@ def about(client):
     assert client.info()["redis_mode"] == "standalone" and client.config_get("databases") == {"databases": "16"}
     assert client.client_setname("me") and client.client_getname() in ("me", b"me") and client.client_id() > 0
     assert client.time()[0] > 0 and client.command_count() > 80 and "get" in client.command()
+
+
+def scripts(client, module):
     lock = client.lock("lock", timeout=10)
-    # Its release is a script, which the server does not have.
     assert lock.acquire(blocking=False) and not client.lock("lock").acquire(blocking=False)
+    assert lock.owned() and lock.extend(10) and 10_000 < client.pttl("lock") <= 20_000 and lock.reacquire()
+    lock.release()
+    assert not client.exists("lock")
+    try:
+        lock.release()
+        raise AssertionError("a lock was released twice")
+    except module.exceptions.LockError:
+        pass
+    add = client.register_script("return redis.call('incrby', KEYS[1], ARGV[1])")
+    assert add(keys=["sum"], args=[40]) == 40 and add(keys=["sum"], args=[2]) == 42
+    assert client.script_flush() and add(keys=["sum"], args=[1]) == 43
+    sha = client.script_load("return {KEYS[1], ARGV[1]}")
+    assert client.script_exists(sha, "0" * 40) == [True, False]
+    assert client.evalsha(sha, 1, "key", "argument") == [b"key", b"argument"]
+    with client.pipeline() as pipe:
+        add(keys=["sum"], args=[1], client=pipe)
+        pipe.get("sum")
+        assert pipe.execute() == [44, b"44"]
+    try:
+        client.eval("return redis.call('get', 'other')", 1, "key")
+        raise AssertionError("a script has used a key that it does not name")
+    except module.ResponseError as error:
+        assert "KEYS" in str(error)
 
 
 def messages(client):
@@ -125,6 +150,7 @@ def run(module, name, port, **common):
         about(client)
         messages(client)
         administration(client)
+        scripts(client, module)
         assert client.dbsize() > 1000 and client.flushdb() and client.dbsize() == 0
         client.close()
 

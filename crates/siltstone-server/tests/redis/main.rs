@@ -13,6 +13,7 @@ mod metrics;
 mod monitors;
 mod reading;
 mod recorded;
+mod scripts;
 mod served;
 mod slow;
 #[cfg(feature = "tls")]

@@ -91,7 +91,7 @@ fn check(open: impl Fn() -> Box<OpenStore>) {
         all.extend(found.into_iter().map(|difference| format!("{}: {difference}", path.display())));
         files += 1;
     }
-    assert!(files >= 8, "the recorded files are there");
+    assert!(files >= 12, "the recorded files are there");
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 

@@ -1,0 +1,206 @@
+//! What a script works on: the states of its keys, which the commands that it calls read and change.
+//!
+//! The states are taken out of the transaction while the script runs, because the functions that Lua calls live as long
+//! as the thread, and the transaction does not.
+
+use super::numbers::Random;
+use crate::command::arguments::integer;
+use crate::command::call::{Action, Command, ScriptCall};
+use crate::command::read::ReadCall;
+use crate::command::session;
+use crate::command::update::UpdateCall;
+use crate::failure::{Failure, Outcome};
+use crate::protocol::{Reply, Version};
+use crate::store::{Entry, KeyState};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
+use std::mem;
+
+/// The memory for words and replies that is kept between two scripts, in bytes.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// The words of a command, one after another.
+#[derive(Default)]
+struct Words {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Words {
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+}
+
+/// What the script of a thread works on.
+pub struct Run {
+    commands: &'static [Command],
+    database: usize,
+    /// The time at which it started, in milliseconds since the Unix epoch. It is the same to its end, as in Redis.
+    now_ms: u64,
+    /// The version in which commands reply to it.
+    pub version: Version,
+    /// Why it must not write, if it must not.
+    refusal: Option<Failure>,
+    keys: HashMap<Vec<u8>, usize>,
+    states: Vec<KeyState>,
+    /// Which states of the transaction they are.
+    numbers: Vec<usize>,
+    /// The states before the first write.
+    before: Option<Vec<KeyState>>,
+    words: Words,
+    reply: Vec<u8>,
+    /// The generator of math.random.
+    pub random: Random,
+}
+
+const UNKNOWN_COMMAND: Failure = Failure::new("ERR Unknown Redis command called from script");
+const WRONG_ARITY: Failure = Failure::new("ERR Wrong number of args calling Redis command from script");
+const NOT_ALLOWED: Failure = Failure::new("ERR This Redis command is not allowed from script");
+const OTHER_DATABASE: Failure =
+    Failure::new("ERR a script uses the database of its connection only; call SELECT before the script");
+
+/// Returns the error for a key that the call of the script does not name.
+fn undeclared(key: &[u8]) -> Failure {
+    let shown = String::from_utf8_lossy(&key[..key.len().min(128)]).into_owned();
+    Failure::from(format!(
+        "ERR the script uses the key '{shown}', which is not in KEYS; pass all its keys as KEYS"
+    ))
+}
+
+impl Run {
+    /// Makes what no script works on.
+    pub fn idle(commands: &'static [Command]) -> Run {
+        Run {
+            commands,
+            database: 0,
+            now_ms: 0,
+            version: Version::Resp2,
+            refusal: None,
+            keys: HashMap::new(),
+            states: Vec::new(),
+            numbers: Vec::new(),
+            before: None,
+            words: Words::default(),
+            reply: Vec::new(),
+            random: Random::new(0),
+        }
+    }
+
+    /// Takes the states of a script's keys.
+    pub fn begin(&mut self, call: &mut ScriptCall<'_>, keys: &[&[u8]], refusal: Option<Failure>) {
+        (self.database, self.now_ms, self.version) = (call.database, call.now_ms, Version::Resp2);
+        self.refusal = refusal;
+        self.before = None;
+        self.random = Random::new(fastrand::i32(..));
+        self.keys.clear();
+        for (key, number) in keys.iter().zip(call.keys) {
+            if let MapEntry::Vacant(entry) = self.keys.entry(key.to_vec()) {
+                entry.insert(self.states.len());
+                self.states.push(mem::take(&mut call.states[*number]));
+                self.numbers.push(*number);
+            }
+        }
+    }
+
+    /// Gives the states back: as they are, or as they were before the script.
+    pub fn end(&mut self, states: &mut [KeyState], has_effect: bool) {
+        let after = mem::take(&mut self.states);
+        let before = self.before.take().filter(|_| !has_effect);
+        for (number, state) in self.numbers.drain(..).zip(before.unwrap_or(after)) {
+            states[number] = state;
+        }
+        self.words = Words::default();
+        self.reply.clear();
+        self.reply.shrink_to(KEPT_BYTES);
+    }
+
+    /// Begins the words of a command.
+    pub fn begin_words(&mut self) {
+        self.words.bytes.clear();
+        self.words.ends.clear();
+    }
+
+    /// Adds a word.
+    pub fn push_word(&mut self, word: &[u8]) {
+        self.words.bytes.extend_from_slice(word);
+        self.words.ends.push(self.words.bytes.len());
+    }
+
+    /// Executes the command of the words, and returns its reply, which may be an error.
+    ///
+    /// # Errors
+    /// The command cannot be called by this script.
+    pub fn execute(&mut self) -> Result<&[u8], Failure> {
+        let Run { words, reply, states, commands, .. } = self;
+        let words: Vec<&[u8]> = words.iter().collect();
+        let command =
+            Command::find(commands, words.first().copied().unwrap_or_default()).ok_or(UNKNOWN_COMMAND)?;
+        if !command.takes(words.len()) {
+            return Err(WRONG_ARITY);
+        }
+        if command.flags.contains(&"noscript") {
+            return Err(NOT_ALLOWED);
+        }
+        // The subcommand.
+        command.check_words(words.len(), |at| words[at]).map_err(|failure| {
+            if failure.message().starts_with("ERR wrong number") { WRONG_ARITY } else { UNKNOWN_COMMAND }
+        })?;
+        let writes = command.flags.contains(&"write");
+        if let Some(refusal) = self.refusal.as_ref().filter(|_| writes) {
+            return Err(refusal.clone());
+        }
+        let positions = command.keys.positions(words.len(), |at| words[at]);
+        let number = |at: usize| self.keys.get(words[at]).copied().ok_or_else(|| undeclared(words[at]));
+        let numbers = positions.map(number).collect::<Result<Vec<_>, _>>()?;
+        if writes && self.before.is_none() {
+            self.before = Some(states.clone());
+        }
+        reply.clear();
+        let mut written = Reply::new(reply, self.version);
+        let now_ms = self.now_ms;
+        let outcome = match command.action {
+            Action::Read(run) => {
+                let found: Vec<Option<Entry<'_>>> =
+                    numbers.iter().map(|number| states[*number].entry()).collect();
+                run(&ReadCall { words: &words, found: &found, now_ms }, &mut written)
+            }
+            Action::Update(run)
+            | Action::Blind(run)
+            | Action::BlindIf(run, _)
+            | Action::ReadIf(_, run, _) => {
+                run(&mut UpdateCall { words: &words, states, keys: &numbers, now_ms }, &mut written)
+            }
+            Action::Session(_) => about_the_server(command.name, &words, self.database, &mut written),
+            Action::Slow(_) => Err(may_take_long(command.name)),
+            Action::Exec | Action::Script(_) => Err(NOT_ALLOWED),
+        };
+        let outcome = if written.is_too_long() { Err(Failure::REPLY_TOO_LONG) } else { outcome };
+        if let Err(failure) = outcome {
+            written.truncate(0);
+            written.error(failure.message());
+        }
+        Ok(&reply[..])
+    }
+}
+
+fn may_take_long(command: &str) -> Failure {
+    Failure::from(format!(
+        "ERR {} may read the whole store, so a script cannot call it; call it before the script",
+        command.to_uppercase()
+    ))
+}
+
+/// Executes a command that has no keys and changes nothing.
+fn about_the_server(name: &str, words: &[&[u8]], database: usize, reply: &mut Reply<'_>) -> Outcome {
+    match name {
+        "echo" => reply.bulk(words[1]),
+        "ping" => return session::reply_to_ping(words, reply),
+        "time" => session::reply_time(reply),
+        "select" if integer(words[1])? == database as i64 => reply.ok(),
+        "select" => return Err(OTHER_DATABASE),
+        _ => return Err(NOT_ALLOWED),
+    }
+    Ok(())
+}
