@@ -12,7 +12,7 @@
 
 use crate::command::{Action, Activity, COMMANDS, Client, Command, Limits, check_context, memcached};
 use crate::failure::Failure;
-use crate::protocol::{self, Parser, Request, Version, push};
+use crate::protocol::{self, Parser, Request, Version};
 use mio::net::TcpStream;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -185,16 +185,25 @@ impl Connection {
         }
     }
 
-    /// Appends a message of a channel, or lines of a monitor, which are the same in all versions. Returns `false` and
-    /// appends nothing if there would be more than the limit, and not this message alone: the client takes too little.
-    pub fn push(&mut self, bytes: &[u8], is_line: bool, limits: &Limits) -> bool {
-        let unsent_bytes = self.unsent_bytes();
-        if unsent_bytes > 0 && unsent_bytes + bytes.len() > limits.push_bytes_max {
-            return false;
+    /// Appends messages, or sends them at once, as many as the socket takes. Returns the number of bytes that were sent;
+    /// `None` if there would be more than the limit, and not these messages alone: the client takes too little.
+    pub fn push(&mut self, bytes: &[u8], is_at_once: bool, limits: &Limits) -> io::Result<Option<usize>> {
+        let is_too_much = |connection: &Connection| {
+            connection.unsent_bytes() > 0 && connection.unsent_bytes() + bytes.len() > limits.push_bytes_max
+        };
+        let mut sent = 0;
+        if is_at_once || is_too_much(self) {
+            sent += self.flush()?;
         }
-        let version = if is_line { Version::Resp2 } else { self.client.version };
-        push::append(&mut self.output, bytes, version);
-        true
+        if is_too_much(self) {
+            return Ok(None);
+        }
+        let mut written = 0;
+        if is_at_once && self.unsent_bytes() == 0 {
+            written = write(&mut self.socket, bytes, &mut self.is_writable)?;
+        }
+        self.output.extend_from_slice(&bytes[written..]);
+        Ok(Some(sent + written))
     }
 
     /// Returns what the connection does.
@@ -403,17 +412,8 @@ impl Connection {
 
     /// Sends replies, as many as the socket takes. Returns the number of bytes.
     pub fn flush(&mut self) -> io::Result<usize> {
-        let before = self.sent;
-        while self.is_writable && self.sent < self.output.len() {
-            match self.socket.write(&self.output[self.sent..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(bytes) => self.sent += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let bytes = self.sent - before;
+        let bytes = write(&mut self.socket, &self.output[self.sent..], &mut self.is_writable)?;
+        self.sent += bytes;
         if self.sent == self.output.len() {
             self.output.clear();
             release(&mut self.output);
@@ -425,6 +425,21 @@ impl Connection {
         }
         Ok(bytes)
     }
+}
+
+/// Writes bytes to a socket, as many as it takes. Returns their number.
+fn write(socket: &mut TcpStream, bytes: &[u8], is_writable: &mut bool) -> io::Result<usize> {
+    let mut written = 0;
+    while *is_writable && written < bytes.len() {
+        match socket.write(&bytes[written..]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(bytes) => written += bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => *is_writable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(written)
 }
 
 /// Returns the memory of a buffer that has little, or nothing.
