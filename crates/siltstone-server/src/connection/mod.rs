@@ -185,8 +185,8 @@ impl Connection {
         }
     }
 
-    /// Appends messages, or sends them at once, as many as the socket takes. Returns the number of bytes that were sent;
-    /// `None` if there would be more than the limit, and not these messages alone: the client takes too little.
+    /// Appends messages, or sends them at once, as many as the socket takes. Returns the number of bytes that were
+    /// sent; `None` if there would be more than the limit, and not these messages alone: the client takes too little.
     pub fn push(&mut self, bytes: &[u8], is_at_once: bool, limits: &Limits) -> io::Result<Option<usize>> {
         let is_too_much = |connection: &Connection| {
             connection.unsent_bytes() > 0 && connection.unsent_bytes() + bytes.len() > limits.push_bytes_max
