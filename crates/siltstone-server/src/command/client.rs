@@ -168,7 +168,7 @@ fn kill(call: &mut SessionCall<'_>, words: &[&[u8]], reply: &mut Reply<'_>) -> O
     let own = call.client.id;
     let filter = match words {
         [address] => ClientFilter { peer: Some(address.to_vec()), ..ClientFilter::default() },
-        pairs if pairs.len().is_multiple_of(2) => kill_filter(pairs, own)?,
+        pairs if pairs.len().is_multiple_of(2) => kill_filter(call.context, pairs, own)?,
         _ => return Err(Failure::SYNTAX),
     };
     let mut killed = 0;
@@ -188,7 +188,7 @@ fn kill(call: &mut SessionCall<'_>, words: &[&[u8]], reply: &mut Reply<'_>) -> O
     Ok(())
 }
 
-fn kill_filter(pairs: &[&[u8]], own: u64) -> Result<ClientFilter, Failure> {
+fn kill_filter(context: &Context, pairs: &[&[u8]], own: u64) -> Result<ClientFilter, Failure> {
     let mut filter = ClientFilter { skipped: Some(own), ..ClientFilter::default() };
     for pair in pairs.chunks_exact(2) {
         let (option, value) = (pair[0], pair[1]);
@@ -202,6 +202,10 @@ fn kill_filter(pairs: &[&[u8]], own: u64) -> Result<ClientFilter, Failure> {
         } else if is(option, "LADDR") {
             filter.local = Some(value.to_vec());
         } else if is(option, "USER") {
+            let name = String::from_utf8_lossy(value);
+            if context.users.get(&name).is_none() {
+                return Err(Failure::from(format!("ERR No such user '{name}'")));
+            }
             filter.user = Some(value.to_vec());
         } else if is(option, "MAXAGE") {
             let age_s = integer(value).ok().and_then(|age| u64::try_from(age).ok());

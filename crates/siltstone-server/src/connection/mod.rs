@@ -18,7 +18,7 @@ use crate::command::{
     Action, Activity, COMMANDS, Client, Command, Denied, Limits, check_context, memcached, permission,
 };
 use crate::failure::Failure;
-use crate::protocol::{self, Parser, Request, Version, push};
+use crate::protocol::{self, Parser, Request, Version};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -218,16 +218,25 @@ impl Connection {
         }
     }
 
-    /// Appends a message of a channel, or lines of a monitor, which are the same in all versions. Returns `false` and
-    /// appends nothing if there would be more than the limit, and not this message alone: the client takes too little.
-    pub fn push(&mut self, bytes: &[u8], is_line: bool, limits: &Limits) -> bool {
-        let unsent_bytes = self.unsent_bytes();
-        if unsent_bytes > 0 && unsent_bytes + bytes.len() > limits.push_bytes_max {
-            return false;
+    /// Appends messages, or sends them at once, as many as the socket takes. Returns the number of bytes that were
+    /// sent; `None` if there would be more than the limit, and not these messages alone: the client takes too little.
+    pub fn push(&mut self, bytes: &[u8], is_at_once: bool, limits: &Limits) -> io::Result<Option<usize>> {
+        let is_too_much = |connection: &Connection| {
+            connection.unsent_bytes() > 0 && connection.unsent_bytes() + bytes.len() > limits.push_bytes_max
+        };
+        let mut sent = 0;
+        if is_at_once || is_too_much(self) {
+            sent += self.flush()?;
         }
-        let version = if is_line { Version::Resp2 } else { self.client.version };
-        push::append(&mut self.output, bytes, version);
-        true
+        if is_too_much(self) {
+            return Ok(None);
+        }
+        let mut written = 0;
+        if is_at_once && self.unsent_bytes() == 0 {
+            written = write(&mut self.socket, bytes, &mut self.is_writable)?;
+        }
+        self.output.extend_from_slice(&bytes[written..]);
+        Ok(Some(sent + written))
     }
 
     /// Returns what the connection does.
@@ -478,17 +487,8 @@ impl Connection {
 
     /// Sends replies, as many as the socket takes. Returns the number of bytes.
     pub fn flush(&mut self) -> io::Result<usize> {
-        let before = self.sent;
-        while self.is_writable && (self.sent < self.output.len() || self.socket.has_unsent()) {
-            match self.socket.write(&self.output[self.sent..]) {
-                Ok(0) if self.sent < self.output.len() => return Err(ErrorKind::WriteZero.into()),
-                Ok(bytes) => self.sent += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let bytes = self.sent - before;
+        let bytes = write(&mut self.socket, &self.output[self.sent..], &mut self.is_writable)?;
+        self.sent += bytes;
         if self.sent == self.output.len() {
             self.output.clear();
             release(&mut self.output);
@@ -500,6 +500,21 @@ impl Connection {
         }
         Ok(bytes)
     }
+}
+
+/// Writes bytes to a socket, as many as it takes. Returns their number.
+fn write(socket: &mut Socket, bytes: &[u8], is_writable: &mut bool) -> io::Result<usize> {
+    let mut written = 0;
+    while *is_writable && (written < bytes.len() || socket.has_unsent()) {
+        match socket.write(&bytes[written..]) {
+            Ok(0) if written < bytes.len() => return Err(ErrorKind::WriteZero.into()),
+            Ok(bytes) => written += bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => *is_writable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(written)
 }
 
 /// Returns the memory of a buffer that has little, or nothing.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! worker 0   PUBLISH a .., PUBLISH b ..  -->  outbox  -->  parcels by worker  --> mailbox of worker 1
-//! worker 1   mailbox  -->  output of each receiver  -->  one write to each socket, or for each 64 KiB
+//! worker 1   mailbox  -->  output of each receiver  -->  one write to each socket
 //! ```
 //!
 //! A worker that gets more than it delivers would need more and more memory. So its mailbox has a limit: connections
@@ -14,13 +14,53 @@ use super::Worker;
 use super::mailbox::{Mailbox, Message};
 use crate::command::{Client, Counters, Parcel, Place, Source, push_monitor_line};
 use crate::connection::{Asked, Connection, Run};
-use crate::protocol::Version;
+use crate::protocol::{Version, push};
+use siltstone::Bytes;
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The bytes of messages of a turn from which on they are sent before the others come: the buffer of each receiver stays
-/// small.
-const WRITE_BYTES: usize = 64 << 10;
+/// The bytes of messages from which on they are written from where they are, before others come. Fewer are copied into
+/// the output of each receiver, and written with others.
+const WRITE_BYTES: usize = 4 << 10;
+
+/// The bytes of messages that are put together, besides one that is longer.
+const TOGETHER_BYTES_MAX: usize = 256 << 10;
+
+/// Messages of the same source that follow each other.
+struct Messages<'a> {
+    source: &'a Source,
+    all: Vec<&'a Bytes>,
+    bytes: usize,
+    /// As they are for RESP 2 and for RESP 3, once a receiver needs them.
+    of_versions: [OnceCell<Vec<u8>>; 2],
+}
+
+impl<'a> Messages<'a> {
+    fn new(source: &'a Source, first: &'a Bytes) -> Messages<'a> {
+        Messages { source, all: vec![first], bytes: first.len(), of_versions: Default::default() }
+    }
+
+    /// Adds a message. Returns whether it has: there may be enough.
+    fn add(&mut self, message: &'a Bytes) -> bool {
+        if self.bytes + message.len() > TOGETHER_BYTES_MAX {
+            return false;
+        }
+        self.bytes += message.len();
+        self.all.push(message);
+        true
+    }
+
+    /// Returns the bytes of all messages. The lines of a monitor are the same in all versions.
+    fn of_version(&self, version: Version) -> &[u8] {
+        let version = if *self.source == Source::Monitor { Version::Resp2 } else { version };
+        self.of_versions[usize::from(version == Version::Resp3)].get_or_init(|| {
+            let mut bytes = Vec::with_capacity(self.bytes);
+            self.all.iter().for_each(|message| push::append(&mut bytes, message, version));
+            bytes
+        })
+    }
+}
 
 /// What the connections of a worker have for others.
 pub struct Post {
@@ -101,25 +141,32 @@ impl Worker {
         }
     }
 
-    /// Delivers parcels: each connection is written to once, after all of them.
+    /// Delivers parcels. Messages that follow each other and have the same receivers are put together once, for all of
+    /// them.
     fn deliver(&mut self, parcels: Vec<Parcel>) {
-        let (mut receivers, mut pushes) = (Vec::new(), 0);
-        for parcel in parcels {
-            match parcel {
+        let mut receivers = Vec::new();
+        let mut rest = &parcels[..];
+        while let Some((first, others)) = rest.split_first() {
+            rest = others;
+            match first {
                 Parcel::Wake => {}
                 Parcel::Kill(place) => {
-                    if find(&mut self.connections, place).is_some() {
+                    if find(&mut self.connections, *place).is_some() {
                         self.close(place.connection);
                     }
                 }
                 Parcel::Push { source, receivers: places, bytes } => {
-                    for place in places.iter() {
-                        pushes += u64::from(self.push(*place, &source, &bytes, &mut receivers));
+                    let mut messages = Messages::new(source, bytes);
+                    while let Some((Parcel::Push { receivers: same, bytes, .. }, others)) = rest.split_first()
+                        && Arc::ptr_eq(same, places)
+                        && messages.add(bytes)
+                    {
+                        rest = others;
                     }
+                    places.iter().for_each(|place| self.push(*place, &messages, &mut receivers));
                 }
             }
         }
-        Counters::add(&self.context.counters.pushes, pushes);
         for number in receivers {
             if let Some(connection) = self.connections.get_mut(number) {
                 connection.is_pushed = false;
@@ -128,34 +175,29 @@ impl Worker {
         }
     }
 
-    /// Appends a message to the output of a connection. Returns whether the connection gets it.
-    fn push(&mut self, place: Place, source: &Source, bytes: &[u8], receivers: &mut Vec<usize>) -> bool {
+    /// Sends messages to a connection, or appends them to its output.
+    fn push(&mut self, place: Place, messages: &Messages<'_>, receivers: &mut Vec<usize>) {
         let connection = find(&mut self.connections, place);
         // It may have unsubscribed, and must get nothing then: it would take it for the reply of a command.
-        let Some(connection) = connection.filter(|connection| connection.client.subscriptions.has(source))
-        else {
-            return false;
-        };
-        let (counters, limits) = (&self.context.counters, &self.context.limits);
-        let is_line = *source == Source::Monitor;
-        if !connection.push(bytes, is_line, limits) {
-            // The socket may take some of it.
-            let sent = connection.flush();
-            Counters::add(&counters.output_bytes, *sent.as_ref().unwrap_or(&0) as u64);
-            if sent.is_err() || !connection.push(bytes, is_line, limits) {
-                Counters::add(&counters.slow_receivers, u64::from(sent.is_ok()));
-                self.close(place.connection);
-                return false;
+        let is_subscribed =
+            |connection: &&mut Connection| connection.client.subscriptions.has(messages.source);
+        let Some(connection) = connection.filter(is_subscribed) else { return };
+        let bytes = messages.of_version(connection.client.version);
+        let counters = &self.context.counters;
+        match connection.push(bytes, bytes.len() >= WRITE_BYTES, &self.context.limits) {
+            Ok(Some(sent_bytes)) => {
+                Counters::add(&counters.pushes, messages.all.len() as u64);
+                Counters::add(&counters.output_bytes, sent_bytes as u64);
+                if !std::mem::replace(&mut connection.is_pushed, true) {
+                    receivers.push(place.connection);
+                }
             }
+            Ok(None) => {
+                Counters::add(&counters.slow_receivers, 1);
+                self.close(place.connection);
+            }
+            Err(_) => self.close(place.connection),
         }
-        if !std::mem::replace(&mut connection.is_pushed, true) {
-            receivers.push(place.connection);
-        }
-        if connection.unsent_bytes() >= WRITE_BYTES {
-            // An error is seen again after all messages.
-            Counters::add(&counters.output_bytes, connection.flush().unwrap_or_default() as u64);
-        }
-        true
     }
 
     /// Sends the lines of a run to the connections that monitor, if there are some.

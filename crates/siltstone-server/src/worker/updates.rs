@@ -304,7 +304,9 @@ impl Updates {
             context.watches.note(self.database, changed.map(|(key, _)| *key));
         };
         let mut execute = |states: &mut [KeyState], patience: &Patience| {
-            let place = Place { context, database: self.database, is_read_only: false, patience };
+            // Clients of a server that follows another one only read.
+            let is_read_only = context.follow.is_some();
+            let place = Place { context, database: self.database, is_read_only, patience };
             // Once only, but a store may call it again.
             answers.iter_mut().zip(&before).for_each(|(answer, length)| answer.reply.truncate(*length));
             for (request, calls) in &planned {

@@ -33,7 +33,7 @@ const DANGEROUS: [&str; 5] = ["flushall", "flushdb", "info", "keys", "restore"];
 const OF_KEYSPACE: [&str; 3] = ["dbsize", "flushall", "flushdb"];
 
 /// Commands of other groups that are about the connection.
-const OF_CONNECTION: [&str; 3] = ["command", "wait", "waitaof"];
+const OF_CONNECTION: [&str; 5] = ["command", "readonly", "readwrite", "wait", "waitaof"];
 
 /// Subcommands of CLIENT about other connections.
 const OF_OTHER_CLIENTS: [&str; 6] = ["kill", "list", "no-evict", "pause", "unblock", "unpause"];
@@ -43,7 +43,10 @@ const OPEN_ABOUT_USERS: [&str; 2] = ["cat", "whoami"];
 
 /// Returns whether a command or a subcommand is of a category, by the number of it in [`CATEGORIES`].
 pub fn is_of(category: usize, name: &str, subcommand: &str, flags: &[&str], group: &str) -> bool {
+    // The text of HELP needs no rights of its command.
+    let is_help = subcommand == "help";
     let is_admin = match name {
+        _ if is_help => false,
         "acl" => !OPEN_ABOUT_USERS.contains(&subcommand),
         "client" => OF_OTHER_CLIENTS.contains(&subcommand),
         _ => flags.contains(&"admin"),
@@ -55,7 +58,8 @@ pub fn is_of(category: usize, name: &str, subcommand: &str, flags: &[&str], grou
         "dangerous" => is_admin || DANGEROUS.contains(&name),
         "fast" => is_fast,
         "slow" => !is_fast,
-        "read" => flags.contains(&"readonly"),
+        "read" => flags.contains(&"readonly") && group != "scripting" && !is_help,
+        "pubsub" => group == "pubsub" && !is_help,
         "write" => flags.contains(&"write"),
         "blocking" => flags.contains(&"blocking"),
         "keyspace" => group == "generic" && !OF_CONNECTION.contains(&name) || OF_KEYSPACE.contains(&name),
