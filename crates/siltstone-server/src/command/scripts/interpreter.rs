@@ -197,7 +197,9 @@ impl Interpreter {
         context: &Context,
         reply: &mut Reply<'_>,
     ) -> Result<(), Ended> {
-        let called = self.set_arguments(job).and_then(|()| self.runner.call::<(bool, Value)>(script));
+        let bytes = job.keys.iter().chain(job.arguments).map(|word| word.len() + size_of::<Value>()).sum();
+        let arguments = redis::within_limit(&self.lua, bytes, || self.set_arguments(job));
+        let called = arguments.and_then(|()| self.runner.call::<(bool, Value)>(script));
         if let Some(stop) = self.shared.stopped.get() {
             return Err(Ended { failure: stopped(stop, context), has_effect: false, is_spent: false });
         }

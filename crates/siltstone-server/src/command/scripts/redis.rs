@@ -123,12 +123,30 @@ fn caller(lua: &Lua, shared: &Rc<Shared>, raises: bool) -> mlua::Result<Function
                     let text = text.strip_suffix(b"\r\n").unwrap_or(text);
                     Err(Raised::Failure(String::from_utf8_lossy(text).into_owned()).into())
                 }
-                None => convert::to_lua(lua, reply),
+                None => within_limit(lua, reply.len(), || convert::to_lua(lua, reply)),
             },
             Err(failure) if raises => Err(Raised::Failure(failure.message().to_owned()).into()),
             Err(failure) => error_table(lua, failure.message()),
         }
     })
+}
+
+/// The most bytes that are made into values of Lua without a look at the limit of memory.
+const UNCHECKED_BYTES_MAX: usize = 64 << 10;
+
+/// Makes values of Lua of this number of bytes. If they are few, the limit of memory is lifted meanwhile: with a limit
+/// each value costs a protected call.
+///
+/// # Errors
+/// That of `make`.
+pub fn within_limit<T>(lua: &Lua, bytes: usize, make: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
+    if bytes > UNCHECKED_BYTES_MAX {
+        return make();
+    }
+    let limit = lua.set_memory_limit(0)?;
+    let made = make();
+    lua.set_memory_limit(limit)?;
+    made
 }
 
 fn take_words(run: &mut Run, words: &MultiValue) -> Result<(), Failure> {

@@ -12,14 +12,17 @@ use crate::command::update::UpdateCall;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version};
 use crate::store::{Entry, KeyState};
+use smallvec::SmallVec;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry as MapEntry;
 use std::mem;
 
-/// The memory for words and replies that is kept between two scripts, in bytes.
+/// The memory of a buffer that is kept between two scripts, in bytes.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// The words of a command, one after another.
+/// The number of words, and of keys, up to which memory is not allocated for each command.
+const FEW: usize = 8;
+
+/// The words of a command, or keys, one after another.
 #[derive(Default)]
 struct Words {
     bytes: Vec<u8>,
@@ -27,6 +30,18 @@ struct Words {
 }
 
 impl Words {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.ends.clear();
+        self.ends.shrink_to(KEPT_BYTES / size_of::<usize>());
+    }
+
+    fn push(&mut self, word: &[u8]) {
+        self.bytes.extend_from_slice(word);
+        self.ends.push(self.bytes.len());
+    }
+
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
@@ -43,12 +58,15 @@ pub struct Run {
     pub version: Version,
     /// Why it must not write, if it must not.
     refusal: Option<Failure>,
-    keys: HashMap<Vec<u8>, usize>,
+    /// Its keys, each once, and where they are among them if they are many.
+    keys: Words,
+    many_keys: HashMap<Vec<u8>, usize>,
     states: Vec<KeyState>,
     /// Which states of the transaction they are.
     numbers: Vec<usize>,
-    /// The states before the first write.
-    before: Option<Vec<KeyState>>,
+    /// The states before the first write, if there was one.
+    before: Vec<KeyState>,
+    has_written: bool,
     words: Words,
     reply: Vec<u8>,
     /// The generator of math.random.
@@ -78,10 +96,12 @@ impl Run {
             now_ms: 0,
             version: Version::Resp2,
             refusal: None,
-            keys: HashMap::new(),
+            keys: Words::default(),
+            many_keys: HashMap::new(),
             states: Vec::new(),
             numbers: Vec::new(),
-            before: None,
+            before: Vec::new(),
+            has_written: false,
             words: Words::default(),
             reply: Vec::new(),
             random: Random::new(0),
@@ -91,41 +111,52 @@ impl Run {
     /// Takes the states of a script's keys.
     pub fn begin(&mut self, call: &mut ScriptCall<'_>, keys: &[&[u8]], refusal: Option<Failure>) {
         (self.database, self.now_ms, self.version) = (call.database, call.now_ms, Version::Resp2);
-        self.refusal = refusal;
-        self.before = None;
+        (self.refusal, self.has_written) = (refusal, false);
         self.random = Random::new(fastrand::i32(..));
-        self.keys.clear();
         for (key, number) in keys.iter().zip(call.keys) {
-            if let MapEntry::Vacant(entry) = self.keys.entry(key.to_vec()) {
-                entry.insert(self.states.len());
+            if self.number(key).is_none() {
+                if keys.len() > FEW {
+                    self.many_keys.insert(key.to_vec(), self.states.len());
+                }
+                self.keys.push(key);
                 self.states.push(mem::take(&mut call.states[*number]));
                 self.numbers.push(*number);
             }
         }
     }
 
+    /// Returns the number of a key among those of the script.
+    fn number(&self, key: &[u8]) -> Option<usize> {
+        match self.many_keys.is_empty() {
+            true => self.keys.iter().position(|known| known == key),
+            false => self.many_keys.get(key).copied(),
+        }
+    }
+
     /// Gives the states back: as they are, or as they were before the script.
     pub fn end(&mut self, states: &mut [KeyState], has_effect: bool) {
-        let after = mem::take(&mut self.states);
-        let before = self.before.take().filter(|_| !has_effect);
-        for (number, state) in self.numbers.drain(..).zip(before.unwrap_or(after)) {
+        if self.has_written && !has_effect {
+            mem::swap(&mut self.states, &mut self.before);
+        }
+        for (number, state) in self.numbers.drain(..).zip(self.states.drain(..)) {
             states[number] = state;
         }
-        self.words = Words::default();
+        self.before.clear();
+        self.many_keys.clear();
+        self.keys.clear();
+        self.words.clear();
         self.reply.clear();
         self.reply.shrink_to(KEPT_BYTES);
     }
 
     /// Begins the words of a command.
     pub fn begin_words(&mut self) {
-        self.words.bytes.clear();
-        self.words.ends.clear();
+        self.words.clear();
     }
 
     /// Adds a word.
     pub fn push_word(&mut self, word: &[u8]) {
-        self.words.bytes.extend_from_slice(word);
-        self.words.ends.push(self.words.bytes.len());
+        self.words.push(word);
     }
 
     /// Executes the command of the words, and returns its reply, which may be an error.
@@ -133,10 +164,9 @@ impl Run {
     /// # Errors
     /// The command cannot be called by this script.
     pub fn execute(&mut self) -> Result<&[u8], Failure> {
-        let Run { words, reply, states, commands, .. } = self;
-        let words: Vec<&[u8]> = words.iter().collect();
-        let command =
-            Command::find(commands, words.first().copied().unwrap_or_default()).ok_or(UNKNOWN_COMMAND)?;
+        let words: SmallVec<[&[u8]; FEW]> = self.words.iter().collect();
+        let name = words.first().copied().unwrap_or_default();
+        let command = Command::find(self.commands, name).ok_or(UNKNOWN_COMMAND)?;
         if !command.takes(words.len()) {
             return Err(WRONG_ARITY);
         }
@@ -152,17 +182,19 @@ impl Run {
             return Err(refusal.clone());
         }
         let positions = command.keys.positions(words.len(), |at| words[at]);
-        let number = |at: usize| self.keys.get(words[at]).copied().ok_or_else(|| undeclared(words[at]));
-        let numbers = positions.map(number).collect::<Result<Vec<_>, _>>()?;
-        if writes && self.before.is_none() {
-            self.before = Some(states.clone());
+        let number = |at: usize| self.number(words[at]).ok_or_else(|| undeclared(words[at]));
+        let numbers = positions.map(number).collect::<Result<SmallVec<[usize; FEW]>, _>>()?;
+        if writes && !self.has_written {
+            self.before.clone_from(&self.states);
+            self.has_written = true;
         }
+        let (reply, states) = (&mut self.reply, &mut self.states);
         reply.clear();
         let mut written = Reply::new(reply, self.version);
         let now_ms = self.now_ms;
         let outcome = match command.action {
             Action::Read(run) => {
-                let found: Vec<Option<Entry<'_>>> =
+                let found: SmallVec<[Option<Entry<'_>>; FEW]> =
                     numbers.iter().map(|number| states[*number].entry()).collect();
                 run(&ReadCall { words: &words, found: &found, now_ms }, &mut written)
             }
