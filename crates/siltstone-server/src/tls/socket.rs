@@ -60,6 +60,8 @@ impl TlsSocket {
                 break;
             }
         }
+        // The session returns the memory of long records when it reads again, which may be much later.
+        let _ = self.session.read_tls(&mut NothingYet);
         Ok(bytes)
     }
 
@@ -111,6 +113,15 @@ impl TlsSocket {
     /// Returns whether the handshake is not complete yet.
     pub fn is_handshaking(&self) -> bool {
         self.session.is_handshaking()
+    }
+}
+
+/// A socket that has nothing.
+struct NothingYet;
+
+impl Read for NothingYet {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(ErrorKind::WouldBlock.into())
     }
 }
 
