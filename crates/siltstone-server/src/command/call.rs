@@ -290,6 +290,8 @@ pub struct ScriptCall<'a> {
     pub is_read_only: bool,
     /// How long it may run.
     pub patience: &'a Patience,
+    /// Who calls it.
+    pub user: Option<&'a Arc<User>>,
     /// The server.
     pub context: &'a Context,
 }

@@ -80,7 +80,7 @@ mod transaction;
 mod update;
 mod watches;
 
-pub use access::{Users, UsersError};
+pub use access::{User, Users, UsersError};
 pub use call::{
     Action, Client, Command, Context, Patience, Queued, Replies, ScriptCall, SessionCall, SlowCall,
 };

@@ -202,6 +202,20 @@ impl Denied {
         })
     }
 
+    /// Returns the error of a command that a script calls.
+    #[cfg(feature = "scripts")]
+    pub fn failure_in_script(&self) -> Failure {
+        Failure::new(match self {
+            Denied::Command(_) => "ERR The user executing the script can't run this command or subcommand",
+            Denied::Key(_) => {
+                "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+            }
+            Denied::Channel(_) => {
+                "ERR The user executing the script can't publish to the channel mentioned in the command"
+            }
+        })
+    }
+
     /// Returns the reason in an error of EXEC.
     fn reason(&self) -> &'static str {
         match self {

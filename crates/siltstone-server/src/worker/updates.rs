@@ -13,7 +13,7 @@ use super::scripts::{NEEDS_TIME, ScriptTransaction};
 use super::{account, conclude};
 use crate::command::{
     Action, Client, Command, Context, Counters, Patience, Queued, ReadCall, ScriptCall, SessionCall, Syncs,
-    Tally, UpdateCall, Watched,
+    Tally, UpdateCall, User, Watched,
 };
 use crate::connection::{Asked, RunKind};
 use crate::failure::Failure;
@@ -21,6 +21,7 @@ use crate::protocol::{Reply, Version};
 use crate::store::{Entry, KeyState, Store, now_ms};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What a request asks for.
@@ -79,6 +80,7 @@ pub struct Answer {
     /// The client, if commands about it may have changed it.
     pub changed: Option<Box<Client>>,
     version: Version,
+    user: Arc<User>,
     /// The number of requests.
     pub requests: usize,
 }
@@ -130,13 +132,13 @@ impl Updates {
 
     /// Adds a connection, whose requests are added then.
     pub fn add_connection(&mut self, connection: usize, client: &Client) {
-        let (client, version) = (client.id, client.version);
         self.answers.push(Answer {
             connection,
-            client,
+            client: client.id,
             reply: Vec::new(),
             changed: None,
-            version,
+            version: client.version,
+            user: client.user.clone(),
             requests: 0,
         });
     }
@@ -275,8 +277,14 @@ impl Updates {
         let all: Vec<usize> = (0..keys.len()).collect();
         let answer = &mut answers[request.connection];
         let mut reply = Reply::new(&mut answer.reply, answer.version);
-        let patience = Patience::new(context.limits.script_time_max);
-        let place = Place { context, database: self.database, is_read_only: true, patience: &patience };
+        let (patience, user) = (Patience::new(context.limits.script_time_max), &answer.user);
+        let place = Place {
+            context,
+            database: self.database,
+            is_read_only: true,
+            patience: &patience,
+            user: Some(user),
+        };
         execute(place, command, &words, &mut states, &all, None, &mut reply);
         Ok(())
     }
@@ -306,11 +314,14 @@ impl Updates {
         let mut execute = |states: &mut [KeyState], patience: &Patience| {
             // Clients of a server that follows another one only read.
             let is_read_only = context.follow.is_some();
-            let place = Place { context, database: self.database, is_read_only, patience };
+            let database = self.database;
             // Once only, but a store may call it again.
             answers.iter_mut().zip(&before).for_each(|(answer, length)| answer.reply.truncate(*length));
             for (request, calls) in &planned {
                 let answer = &mut answers[request.connection];
+                // Others were checked before.
+                let user = (self.kind == RunKind::Script).then(|| answer.user.clone());
+                let place = Place { context, database, is_read_only, patience, user: user.as_ref() };
                 act_on(place, request, &plan, calls.clone(), states, answer);
             }
         };
@@ -445,6 +456,8 @@ struct Place<'a> {
     is_read_only: bool,
     /// How long scripts may run.
     patience: &'a Patience,
+    /// Who has sent the request, if a script may be among them.
+    user: Option<&'a Arc<User>>,
 }
 
 /// Executes a request on the states of all keys.
@@ -497,7 +510,7 @@ fn execute(
     reply: &mut Reply<'_>,
 ) {
     let (start, now_ms) = (reply.length(), now_ms());
-    let Place { context, database, is_read_only, patience } = place;
+    let Place { context, database, is_read_only, patience, user } = place;
     let outcome = match (command.action, client) {
         (Action::Read(run), _) => {
             let found: Vec<Option<Entry<'_>>> = keys.iter().map(|key| states[*key].entry()).collect();
@@ -509,7 +522,7 @@ fn execute(
         ) => run(&mut UpdateCall { words, states, keys, now_ms }, reply),
         (Action::Script(run), _) => {
             let mut call =
-                ScriptCall { words, states, keys, now_ms, database, is_read_only, patience, context };
+                ScriptCall { words, states, keys, now_ms, database, is_read_only, patience, user, context };
             run(&mut call, reply)
         }
         (Action::Session(run), Some(client)) => run(&mut SessionCall { words, client, context }, reply),

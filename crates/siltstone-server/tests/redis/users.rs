@@ -286,3 +286,22 @@ fn commands_have_the_categories_of_redis() {
     let categories: Vec<String> = client.line("ACL CAT").items().iter().map(Answer::text).collect();
     assert_eq!(categories, recorded.iter().map(|(category, _)| *category).collect::<Vec<_>>());
 }
+
+#[cfg(feature = "scripts")]
+#[test]
+fn a_script_may_do_what_its_user_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(directory.path());
+    let path = directory.path().join("users.acl");
+    fs::write(&path, "user default on nopass ~* +@all\nuser alice on >a ~mine:* +@all -incr\n").unwrap();
+    settings.users = Some(path);
+    let server = Server::start(settings).unwrap();
+    let mut client = Client::connect(server.redis_address().unwrap());
+    assert_eq!(client.line("AUTH alice a"), Answer::ok());
+    let mut run = |script: &str, key: &str| client.ask(&["EVAL", script, "1", key]);
+    assert_eq!(run("return redis.call('SET', KEYS[1], '1')", "mine:a"), Answer::ok());
+    let refused = run("return redis.call('INCR', KEYS[1])", "mine:a").text();
+    assert!(refused.contains("The user executing the script can't run this command"), "{refused}");
+    assert!(run("return 1", "other").text().starts_with("NOPERM"));
+    server.stop().unwrap();
+}

@@ -4,8 +4,10 @@
 //! as the thread, and the transaction does not.
 
 use super::numbers::Random;
+use crate::command::access::User;
 use crate::command::arguments::integer;
 use crate::command::call::{Action, Command, ScriptCall};
+use crate::command::permission;
 use crate::command::read::ReadCall;
 use crate::command::session;
 use crate::command::update::UpdateCall;
@@ -15,6 +17,7 @@ use crate::store::{Entry, KeyState};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::mem;
+use std::sync::Arc;
 
 /// The memory of a buffer that is kept between two scripts, in bytes.
 const KEPT_BYTES: usize = 64 << 10;
@@ -58,6 +61,8 @@ pub struct Run {
     pub version: Version,
     /// Why it must not write, if it must not.
     refusal: Option<Failure>,
+    /// Who calls it, if the user may not do everything.
+    user: Option<Arc<User>>,
     /// Its keys, each once, and where they are among them if they are many.
     keys: Words,
     many_keys: HashMap<Vec<u8>, usize>,
@@ -96,6 +101,7 @@ impl Run {
             now_ms: 0,
             version: Version::Resp2,
             refusal: None,
+            user: None,
             keys: Words::default(),
             many_keys: HashMap::new(),
             states: Vec::new(),
@@ -112,6 +118,7 @@ impl Run {
     pub fn begin(&mut self, call: &mut ScriptCall<'_>, keys: &[&[u8]], refusal: Option<Failure>) {
         (self.database, self.now_ms, self.version) = (call.database, call.now_ms, Version::Resp2);
         (self.refusal, self.has_written) = (refusal, false);
+        self.user = call.user.filter(|user| !user.is_unlimited()).cloned();
         self.random = Random::new(fastrand::i32(..));
         for (key, number) in keys.iter().zip(call.keys) {
             if self.number(key).is_none() {
@@ -177,6 +184,9 @@ impl Run {
         command.check_words(words.len(), |at| words[at]).map_err(|failure| {
             if failure.message().starts_with("ERR wrong number") { WRONG_ARITY } else { UNKNOWN_COMMAND }
         })?;
+        if let Some(user) = &self.user {
+            permission::check(user, command, &words).map_err(|denied| denied.failure_in_script())?;
+        }
         let writes = command.flags.contains(&"write");
         if let Some(refusal) = self.refusal.as_ref().filter(|_| writes) {
             return Err(refusal.clone());
