@@ -66,6 +66,6 @@ fn a_redis_that_is_not_there_and_a_database_without_types_are_named() {
         crate::runner::run(directory.path(), &["import", "--db", "plain", "--redis", &source.address]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && said.contains("left out: 1 hashes"), "{said}");
-    assert_eq!(ok(directory.path(), &["get", "--db", "plain", "a"]), "1\n");
+    assert_eq!(ok(directory.path(), &["get", "--db", "plain", "a"]), "1");
     source.stop();
 }
