@@ -173,11 +173,7 @@ impl Updates {
                 self.run_alone(context, &*store, number, &mut answers);
             }
         }
-        for request in &mut self.requests {
-            if let What::Exec(exec) = &mut request.what {
-                context.watches.release(&mut exec.watched);
-            }
-        }
+        self.release_watches(context);
         let is_synced = context.durability == Durability::Synced && self.kind != RunKind::Read;
         if let Some(failure) = is_synced.then(|| store.sync().err()).flatten() {
             answers.iter_mut().for_each(|answer| answer.reply.clear());
@@ -186,8 +182,18 @@ impl Updates {
         Ok(answers)
     }
 
+    /// Ends to watch the keys of transactions.
+    fn release_watches(&mut self, context: &Context) {
+        for request in &mut self.requests {
+            if let What::Exec(exec) = &mut request.what {
+                context.watches.release(&mut exec.watched);
+            }
+        }
+    }
+
     /// Replies to all requests with a failure.
-    fn fail(&self, context: &Context, mut answers: Vec<Answer>, failure: &Failure) -> Vec<Answer> {
+    fn fail(&mut self, context: &Context, mut answers: Vec<Answer>, failure: &Failure) -> Vec<Answer> {
+        self.release_watches(context);
         self.requests
             .iter()
             .for_each(|request| reply_failure(context, request, &mut answers[request.connection], failure));
