@@ -183,6 +183,50 @@ fn scripts_of_several_connections_are_atomic_over_every_engine() {
     }
 }
 
+/// A script that adds one, and takes longer than its keys are locked.
+const LONG: &str = "local n = tonumber(redis.call('get', KEYS[1]) or 0) \
+                    for i = 1, 500000 do end \
+                    redis.call('set', KEYS[1], n + 1) \
+                    return n + 1";
+
+#[test]
+fn a_long_script_loses_no_change_that_others_make_of_its_keys() {
+    for served in [serve(), serve_mica()] {
+        let (mut client, mut other) = (served.client(), served.client());
+        for _ in 0..5 {
+            client.send(&["EVAL", LONG, "1", "key"]);
+        }
+        for _ in 0..200 {
+            assert!(matches!(other.line("INCR key"), Answer::Integer(_)));
+        }
+        for _ in 0..5 {
+            assert!(matches!(client.answer(), Answer::Integer(_)));
+        }
+        assert_eq!(client.line("GET key"), Answer::bulk("205"));
+    }
+}
+
+#[test]
+fn a_long_script_is_a_part_of_a_transaction() {
+    for served in [serve(), serve_mica()] {
+        let (mut client, mut other) = (served.client(), served.client());
+        for (changed, expected) in [(false, Some(2)), (true, None)] {
+            assert_eq!(client.line("SET key 0"), Answer::ok());
+            assert_eq!(client.line("WATCH key"), Answer::ok());
+            if changed {
+                assert_eq!(other.line("SET key 0"), Answer::ok());
+            }
+            assert_eq!(client.line("MULTI"), Answer::ok());
+            client.ask(&["INCR", "key"]);
+            client.ask(&["EVAL", LONG, "1", "key"]);
+            let results =
+                expected.map(|last| Answer::Array(vec![Answer::Integer(last - 1), Answer::Integer(last)]));
+            assert_eq!(client.line("EXEC"), results.unwrap_or(Answer::Null));
+        }
+        assert_eq!(client.line("GET key"), Answer::bulk("0"));
+    }
+}
+
 #[test]
 fn a_pipeline_with_scripts_is_executed_in_its_order() {
     let served = serve();
