@@ -19,6 +19,8 @@ impl Failure {
     pub const READ_ONLY: Failure = Failure::new(
         "READONLY You can't write against a read only dictionary; build a new file, and reload it",
     );
+    /// The database was closed: the server stops, or another database takes its place.
+    pub const CLOSED: Failure = Failure::new("ERR the database is closed");
     /// The server follows another one.
     pub const FOLLOWS: Failure = Failure::new("READONLY You can't write against a read only replica.");
     /// A reply has more bytes than a client is sent.
@@ -84,6 +86,7 @@ impl From<siltstone::Error> for Failure {
     fn from(error: siltstone::Error) -> Failure {
         match error {
             siltstone::Error::ReadOnly => Failure::READ_ONLY,
+            siltstone::Error::Closed => Failure::CLOSED,
             error @ siltstone::Error::ChangesLost { .. } => Failure::from(format!("CHANGESLOST {error}")),
             error => Failure::from(format!("ERR {error}")),
         }

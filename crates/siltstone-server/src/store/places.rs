@@ -119,6 +119,13 @@ impl Places {
         }
     }
 
+    /// Returns the store that has taken the place of one that is closed, after a flush that may still run; `None` if
+    /// none has.
+    pub fn replaced(&self, number: usize, closed: &Arc<dyn Store>) -> Option<Arc<dyn Store>> {
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        self.get(number).filter(|store| !Arc::ptr_eq(store, closed))
+    }
+
     /// Returns whether there is such a database, or may be.
     pub fn has(&self, number: usize) -> bool {
         self.mount(number).is_some() || self.directory(number).is_some()

@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -98,17 +99,24 @@ impl Helpers {
         while let Some(job) = self.next() {
             match job {
                 Job::Slow(job) => {
-                    let reply = self.execute(&job);
+                    let executed = catch_unwind(AssertUnwindSafe(|| self.execute(&job)));
                     let SlowJob { connection, client, mailbox, .. } = job;
-                    mailbox.send(Message::Answered { connection, client, reply });
+                    mailbox.send(match executed {
+                        Ok(reply) => Message::Answered { connection, client, reply },
+                        Err(_) => Message::Broken { places: vec![(connection, client)], kind: None },
+                    });
                 }
                 Job::Updates(updates, mailbox) => {
-                    let (database, kind) = updates.kind();
-                    let (answers, pace) =
-                        Pace::measure(updates.keys(), || updates.execute(&self.context, true));
-                    let answers = answers.unwrap_or_default();
+                    let ((database, kind), places, keys) = (updates.kind(), updates.places(), updates.keys());
+                    let execute = || updates.execute(&self.context, true);
+                    let (executed, pace) = Pace::measure(keys, || catch_unwind(AssertUnwindSafe(execute)));
                     let lookup = (kind == RunKind::Read).then_some((database, pace));
-                    mailbox.send(Message::Executed { answers, kind, lookup });
+                    mailbox.send(match executed {
+                        Ok(answers) => {
+                            Message::Executed { answers: answers.unwrap_or_default(), kind, lookup }
+                        }
+                        Err(_) => Message::Broken { places, kind: Some(kind) },
+                    });
                 }
             }
         }

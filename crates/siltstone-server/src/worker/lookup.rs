@@ -52,8 +52,7 @@ impl Lookup {
             let number = database(connections, first);
             let (runs, others) =
                 rest.split_at(rest.partition_point(|run| database(connections, run) == number));
-            let store = context.places.get(number);
-            let pace = self.execute_on(context, worker, store.as_deref(), connections, runs);
+            let pace = self.execute_on(context, worker, number, connections, runs);
             paces.note(number, pace);
             rest = others;
         }
@@ -66,7 +65,7 @@ impl Lookup {
         &mut self,
         context: &Context,
         worker: usize,
-        store: Option<&dyn Store>,
+        database: usize,
         connections: &mut Slab<Connection>,
         runs: &[(usize, Run)],
     ) -> Pace {
@@ -75,7 +74,14 @@ impl Lookup {
         for (number, run) in runs {
             run.asked.iter().for_each(|asked| keys.extend(connections[*number].keys(asked)));
         }
-        let (found, pace) = Pace::measure(keys.len(), || self.find(context, store, &keys));
+        let mut store = context.places.get(database);
+        let (mut found, pace) = Pace::measure(keys.len(), || self.find(context, store.as_deref(), &keys));
+        // A flush has replaced the database since it was looked up.
+        let closed = store.as_ref().filter(|_| found == Err(Failure::CLOSED));
+        if let Some(other) = closed.and_then(|closed| context.places.replaced(database, closed)) {
+            store = Some(other);
+            found = self.find(context, store.as_deref(), &keys);
+        }
         let mut places = 0..0;
         for (number, run) in runs {
             let connection = &mut connections[*number];
@@ -88,7 +94,7 @@ impl Lookup {
                 } else {
                     let mut alone = Lookup::default();
                     let keys: Vec<&[u8]> = connection.keys(asked).collect();
-                    let outcome = alone.find(context, store, &keys);
+                    let outcome = alone.find(context, store.as_deref(), &keys);
                     alone.reply(context, connection, asked, 0..places.len(), outcome);
                 }
             }

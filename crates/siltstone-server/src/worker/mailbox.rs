@@ -33,6 +33,13 @@ pub enum Message {
         /// The database, if its keys were only read, and how long the lookup took.
         lookup: Option<(usize, Pace)>,
     },
+    /// A helper thread has panicked.
+    Broken {
+        /// The numbers of the connections and of their clients, whose requests it had.
+        places: Vec<(usize, u64)>,
+        /// What the requests were, if they were of several connections.
+        kind: Option<RunKind>,
+    },
     /// Another worker has messages for connections, of all connections of a turn.
     Parcels {
         /// The messages, in their order.

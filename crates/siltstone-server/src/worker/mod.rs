@@ -51,6 +51,7 @@ use post::Post;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -164,11 +165,25 @@ impl Worker {
                     self.enqueue(number);
                 }
             }
-            self.take_messages();
-            self.turn();
-            self.close_late();
+            let turn = || {
+                self.take_messages();
+                self.turn();
+                self.close_late();
+            };
+            if catch_unwind(AssertUnwindSafe(turn)).is_err() {
+                self.give_up();
+            }
         }
         Ok(())
+    }
+
+    /// Closes all connections after a panic: what they wait for is not known. Their clients connect again.
+    fn give_up(&mut self) {
+        let numbers: Vec<usize> = self.connections.iter().map(|(number, _)| number).collect();
+        numbers.into_iter().for_each(|number| self.close(number));
+        self.queue.clear();
+        self.collected.clear();
+        self.lookup = Lookup::default();
     }
 
     /// Returns whether a worker that stops has sent everything, or has waited long enough.
@@ -195,6 +210,12 @@ impl Worker {
                         self.paces.note(database, pace);
                     }
                     answers.into_iter().for_each(|answer| self.take_answer(answer));
+                }
+                Message::Broken { places, kind } => {
+                    if let Some(kind) = kind {
+                        *self.jobs_of(kind).1 -= 1;
+                    }
+                    places.into_iter().for_each(|(number, client)| self.end_broken(number, client));
                 }
                 Message::Parcels { parcels, bytes } => self.take_parcels(parcels, bytes),
                 Message::Relieved => self.release_senders(),
@@ -232,6 +253,17 @@ impl Worker {
             connection.push_output(reply);
             connection.is_waiting = false;
             self.enqueue(number);
+        }
+    }
+
+    /// Ends a connection whose request has made a helper thread panic.
+    fn end_broken(&mut self, number: usize, client: u64) {
+        let connection = self.connections.get_mut(number);
+        if let Some(connection) = connection.filter(|connection| connection.client.id == client) {
+            connection.client.is_closing = true;
+            let mut reply = Vec::new();
+            Reply::new(&mut reply, connection.client.version).error(PANICKED.message());
+            self.answer(number, client, reply);
         }
     }
 
@@ -570,6 +602,10 @@ fn reject(context: &Context, client: &mut Client, name: Option<&[u8]>, failure: 
     let problem = problem.strip_prefix("ERR ").unwrap_or(problem);
     Failure::from(format!("EXECABORT Transaction discarded because of: {problem}"))
 }
+
+const PANICKED: Failure = Failure::new(
+    "ERR a fault of the server has ended this request, which may have taken effect; the connection ends",
+);
 
 /// Replaces what a command that failed has written by its error.
 fn conclude(context: &Context, reply: &mut Reply<'_>, start: usize, outcome: Result<(), Failure>) {

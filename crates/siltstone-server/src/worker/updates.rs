@@ -125,6 +125,11 @@ impl Updates {
         (self.database, self.kind)
     }
 
+    /// Returns the numbers of the connections and of their clients.
+    pub fn places(&self) -> Vec<(usize, u64)> {
+        self.answers.iter().map(|answer| (answer.connection, answer.client)).collect()
+    }
+
     /// Returns the number of keys, about: that of all words.
     pub fn keys(&self) -> usize {
         self.words.len()
@@ -197,14 +202,22 @@ impl Updates {
             RunKind::Read => Ok(context.places.get(self.database)),
             _ => context.places.get_or_create(self.database),
         };
-        let store = match opened {
+        let mut store = match opened {
             Ok(Some(store)) => store,
             Ok(None) => return Some(self.fail(context, answers, &NO_DATABASE)),
             Err(error) => return Some(self.fail(context, answers, &Failure::from(error))),
         };
         let all = 0..self.requests.len();
         let is_alone = all.len() == 1;
-        let outcome = self.run(context, &*store, all.clone(), is_alone && may_take_long, &mut answers);
+        let may_take_long_now = is_alone && may_take_long;
+        let mut outcome = self.run(context, &*store, all.clone(), may_take_long_now, &mut answers);
+        // A flush has replaced the database since it was looked up.
+        let is_closed = outcome == Err(Failure::CLOSED);
+        if let Some(other) = is_closed.then(|| context.places.replaced(self.database, &store)).flatten() {
+            answers.iter_mut().for_each(Answer::clear);
+            store = other;
+            outcome = self.run(context, &*store, all.clone(), may_take_long_now, &mut answers);
+        }
         if let Err(failure) = outcome {
             answers.iter_mut().for_each(Answer::clear);
             if failure == NEEDS_TIME && !may_take_long {

@@ -6,6 +6,7 @@ mod administration;
 mod client;
 mod cluster;
 mod connections;
+mod faults;
 mod memcached;
 mod memory;
 mod messages;
