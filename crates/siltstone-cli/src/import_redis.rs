@@ -4,8 +4,8 @@
 //! 2. GET reads each string of the page, HGETALL each hash, and PEXPIRETIME when it expires, in one pipeline.
 //! 3. The page is one batch of writes, while a second thread reads the next one.
 //!
-//! Keys that are written meanwhile are copied before or after that write, or not at all if they are new: it is a copy of
-//! no single moment.
+//! Keys that are written meanwhile are copied before or after that write, or not at all if they are new: it is a copy
+//! of no single moment.
 
 use crate::interrupt::Interrupt;
 use crate::outcome::{Outcome, Result, complain, wrong_usage};

@@ -151,7 +151,7 @@ fn main() -> ExitCode {
         Command::Model(args) => model::run(args),
         Command::Dict(args) => dict::run(args),
         Command::Serve(args) => serve::run(args),
-        Command::Follow(args) => serve::follow(*args),
+        Command::Follow(args) => serve::follow(&args),
         Command::Bench(args) => bench::run(args),
         Command::Engines(args) => engines::run(&args),
         Command::Completions(args) => shell::completions(&args, command()),

@@ -26,7 +26,7 @@ use std::time::Instant;
 /// The number of threads for commands that may take long, such as KEYS.
 const SLOW_THREADS: usize = 2;
 
-/// The part of the memory that the buffers of connections have: one of so many.
+/// The buffers of connections have this part of the memory: an eighth.
 const BUFFERS_PART: u64 = 8;
 
 /// The most threads of a kind.
@@ -232,8 +232,8 @@ impl Server {
         Ok(self.context.places.get_or_create(number)?)
     }
 
-    /// Opens the files of all dictionaries again, and reads the map of the cluster. Requests that run keep the old ones.
-    /// Returns the number of dictionaries.
+    /// Opens the files of all dictionaries again, and reads the map of the cluster. Requests that run keep the old
+    /// ones. Returns the number of dictionaries.
     ///
     /// # Errors
     /// Those of the map, and of opening a dictionary. What has the error, and what follows it, is as it was.

@@ -41,8 +41,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serve databases and dictionaries to the clients of Redis and of memcached, until Ctrl-C or SIGTERM
 ///
-/// SIGHUP opens the files of dictionaries, certificates, users and the cluster again: rename a new file over the old one
-/// first. docs/SERVER.md lists the commands.
+/// SIGHUP opens the files of dictionaries, certificates, users and the cluster again: rename a new file over the old
+/// one first. docs/SERVER.md lists the commands.
 ///
 /// An address to listen at is ADDRESS:PORT, tls:ADDRESS:PORT or unix:PATH. Both flags can be repeated. With port 0 the
 /// system chooses one.
@@ -109,8 +109,8 @@ pub struct DataArgs {
     /// The number of databases, 1 to 16
     #[arg(long, default_value_t = DATABASES, value_parser = parse_whole::<usize>)]
     databases: usize,
-    /// Memory of databases, dictionaries and buffers of connections together. The open databases have equal shares of it;
-    /// with mica, all --databases
+    /// Memory of databases, dictionaries and buffers of connections together. The open databases have equal shares of
+    /// it; with mica, all --databases
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<f64>,
     /// What an acknowledged write survives: buffered nothing, written the end of the process, synced a power loss

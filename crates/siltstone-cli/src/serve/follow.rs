@@ -3,16 +3,14 @@
 //! 1. The position of the source's change feed is taken, and all records are copied; what the source does not have is
 //!    deleted.
 //! 2. The keys that were written since the position are read again and again, and their records copied.
-//! 3. About each second the copy is synced and then the position saved, so a copy that is started again goes on there.
+//! 3. About each second the copy is synced and then the position saved, so a copy that is started again continues there.
 //!    If the feed has lost it, everything is copied again.
 //!
 //! A key of the copy never becomes older than it was. Keys of one transaction may arrive one after the other.
 
-use super::data::{self, DataArgs};
 use crate::import_redis::{Copied, Page, Source};
-use crate::outcome::{Result, help, wrong_usage};
+use crate::outcome::wrong_usage;
 use anyhow::{Context, anyhow};
-use clap::Args;
 use siltstone_command::database::expiry_after;
 use siltstone_command::outcome::complain;
 use siltstone_server::{FollowStatus, KeyState, NewValue, Server, Store};
@@ -22,11 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-const EXAMPLES: &str = "
-  siltstone serve data /var/lib/siltstone --set change_feed=64MiB       # on the other machine
-  siltstone follow 10.0.0.1:6379 /var/lib/copy --redis 127.0.0.1:6380
-  redis-cli -p 6380 INFO replication";
 
 /// The keys of a page of changes.
 const PAGE_KEYS: usize = 4096;
@@ -42,25 +35,6 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The time between two positions that are saved.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Copy a database that another server has, and serve the copy for reads, until Ctrl-C or SIGTERM
-///
-/// The source is `siltstone serve data` with a change feed: --set change_feed=64MiB. The copy is the database 0 in DIR, and
-/// its clients get an error for writes. INFO replication shows how far it is behind. If the source fails, `siltstone serve
-/// data DIR` serves the copy for writes too; what the source had and the copy had not is lost.
-#[derive(Args)]
-#[command(after_help = help(EXAMPLES))]
-pub struct FollowArgs {
-    /// The other server: HOST:PORT, or redis://USER:PASSWORD@HOST:PORT/DATABASE
-    #[arg(value_name = "SOURCE")]
-    source: String,
-    #[command(flatten)]
-    data: DataArgs,
-}
-
-pub fn run(args: FollowArgs) -> Result {
-    data::serve(&args.data, Some(&args.source))
-}
 
 /// What copies a database.
 pub struct Follower {

@@ -1,5 +1,5 @@
-//! The settings of `siltstone serve data` and `siltstone follow` from three places. The options of the command line are the table of all of
-//! them:
+//! The settings of `siltstone serve data` and `siltstone follow` from three places. The options of the command line
+//! are the table of all of them:
 //!
 //! | place | the option `--idle-max 5m` is there | used if |
 //! |---|---|---|

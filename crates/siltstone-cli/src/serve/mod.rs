@@ -26,7 +26,6 @@ enum What {
     Mica(mica::MicaArgs),
 }
 
-pub use follow::{FollowArgs, run as follow};
 pub use layers::{with_environment, with_file_of};
 
 pub fn run(args: ServeArgs) -> Result {
@@ -34,4 +33,28 @@ pub fn run(args: ServeArgs) -> Result {
         What::Data(args) => data::run(&args),
         What::Mica(args) => mica::run(&args),
     }
+}
+
+const FOLLOW_EXAMPLES: &str = "
+  siltstone serve data /var/lib/siltstone --set change_feed=64MiB       # on the other machine
+  siltstone follow 10.0.0.1:6379 /var/lib/copy --redis 127.0.0.1:6380
+  redis-cli -p 6380 INFO replication";
+
+/// Copy a database that another server has, and serve the copy for reads, until Ctrl-C or SIGTERM
+///
+/// The source is `siltstone serve data` with a change feed: --set change_feed=64MiB. The copy is the database 0 in DIR,
+/// and its clients get an error for writes. INFO replication shows how far it is behind. If the source fails,
+/// `siltstone serve data DIR` serves the copy for writes too; what the source had and the copy had not is lost.
+#[derive(Args)]
+#[command(after_help = help(FOLLOW_EXAMPLES))]
+pub struct FollowArgs {
+    /// The other server: HOST:PORT, or redis://USER:PASSWORD@HOST:PORT/DATABASE
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    #[command(flatten)]
+    data: data::DataArgs,
+}
+
+pub fn follow(args: &FollowArgs) -> Result {
+    data::serve(&args.data, Some(&args.source))
 }

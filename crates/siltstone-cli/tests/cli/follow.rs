@@ -43,7 +43,7 @@ fn a_copy_gets_all_writes_over_kills_of_both_servers_and_serves_reads_only() {
     let info = reader.ask("INFO replication");
     assert!(info.contains("role:slave") && info.contains("master_link_status:up"), "{info}");
 
-    // The copy is killed, and goes on where it was; deletes too.
+    // The copy is killed, and continues where it was; deletes too.
     follower.child.kill().unwrap();
     follower.child.wait().unwrap();
     writer.ask("DEL key:3");

@@ -1,5 +1,5 @@
-//! A node of a cluster is split while clients write: `follow`, a new map, and `SILTSTONE RETAIN`, as docs/SCALE.md has it.
-//! Both nodes are killed at several steps. `SILTSTONE_SPLITS` is the number of runs, 1 by default.
+//! A node of a cluster is split while clients write: `follow`, a new map, and `SILTSTONE RETAIN`, as docs/SCALE.md has
+//! it. Both nodes are killed at several steps. `SILTSTONE_SPLITS` is the number of runs, 1 by default.
 
 use crate::server_process::{Client, Process};
 use std::collections::HashMap;

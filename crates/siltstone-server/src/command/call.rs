@@ -215,7 +215,7 @@ impl Command {
     }
 
     /// Returns whether these words may change a value.
-    pub fn may_write<'a>(&self, words: &mut dyn Iterator<Item = &'a [u8]>) -> bool {
+    pub fn may_write(&self, words: &mut dyn Iterator<Item = &[u8]>) -> bool {
         match self.action {
             Action::ReadIf(.., is_read) => !is_read(words),
             _ => self.flags.contains(&"write"),

@@ -98,8 +98,9 @@ fn keys_of_type(store: &dyn Store, keys: Vec<Vec<u8>>, wanted: &[u8]) -> Result<
 /// The number of keys that SILTSTONE CHANGES returns at most.
 const CHANGES_MAX: usize = 100_000;
 
-/// SILTSTONE RELOAD opens the files of dictionaries again. SILTSTONE CHANGES returns the position of the change feed, or
-/// the keys since one, with the position after them. SILTSTONE RETAIN removes the keys of other nodes of the cluster.
+/// SILTSTONE RELOAD opens the files of dictionaries again. SILTSTONE CHANGES returns the position of the change feed,
+/// or the keys since one, with the position after them. SILTSTONE RETAIN removes the keys of other nodes of the
+/// cluster.
 pub fn siltstone(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     match call.words {
         [_, subcommand] if is(subcommand, "RETAIN") => {

@@ -39,7 +39,8 @@
 //! | `config_set` | CONFIG SET |
 //! | `runtime` | the settings that change while the server runs |
 //! | `arguments` | numbers and options of the words |
-//! | `cluster` | Redis Cluster's protocol, with a map of slots from a file |
+//! | `cluster` | the slots of a cluster's nodes, from a file |
+//! | `nodes` | CLUSTER and its relatives |
 //! | `follow` | what a server knows of the one that it copies |
 //! | `extended` | numbers with fractions, as INCRBYFLOAT adds them |
 //! | `pattern` | patterns of keys |
@@ -64,6 +65,7 @@ mod limits;
 mod measures;
 pub mod memcached;
 mod monitoring;
+mod nodes;
 pub mod pattern;
 pub mod permission;
 mod pubsub;

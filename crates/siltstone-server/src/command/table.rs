@@ -5,8 +5,7 @@ use super::call::{Command, numbered};
 use super::scripts;
 use super::update::{bits, dump, expiry, hashes, keys, numbers, strings};
 use super::{
-    acl, client, cluster, info, introspection, keyspace, monitoring, pubsub, read, session, transaction,
-    update,
+    acl, client, info, introspection, keyspace, monitoring, nodes, pubsub, read, session, transaction, update,
 };
 
 const FAST: &[&str] = &["readonly", "fast"];
@@ -67,7 +66,7 @@ pub const COMMANDS: &[Command] = &numbered(
         "bitop" -4 REST SLOW_WRITE "bitmap" Update(bits::bitop) "Combines the bits of strings.";
         "bitpos" -3 ONE SLOW "bitmap" Read(bits::bitpos) "Finds the first bit that is 0 or 1.";
         "client" -2 NONE SESSION "connection" Session(client::client) "Names, lists and ends connections.";
-        "cluster" -2 NONE SESSION "cluster" Session(cluster::cluster) "Describes the map of a cluster.";
+        "cluster" -2 NONE SESSION "cluster" Session(nodes::cluster) "Describes the map of a cluster.";
         "command" -1 NONE SESSION "server" Session(introspection::command) "Describes the commands.";
         "config" -2 NONE ADMIN "server" Session(info::config) "Returns settings, and changes some of them.";
         "copy" -3 TWO SLOW_WRITE "generic" Update(keys::copy) "Copies the value of a key to another key.";
@@ -143,8 +142,8 @@ pub const COMMANDS: &[Command] = &numbered(
         "punsubscribe" -1 NONE SUBSCRIBE "pubsub" Session(pubsub::punsubscribe) "Ends subscriptions to patterns.";
         "quit" -1 NONE OPEN "connection" Session(session::quit) "Ends the connection.";
         "randomkey" 1 NONE SLOW "generic" Slow(keyspace::random_key) "Returns a key chosen at random.";
-        "readonly" 1 NONE SESSION "cluster" Session(cluster::read_others) "Lets the connection read keys of other nodes that this one has.";
-        "readwrite" 1 NONE SESSION "cluster" Session(cluster::read_others) "Ends READONLY.";
+        "readonly" 1 NONE SESSION "cluster" Session(nodes::read_others) "Lets the connection read keys of other nodes that this one has.";
+        "readwrite" 1 NONE SESSION "cluster" Session(nodes::read_others) "Ends READONLY.";
         "rename" 3 TWO SLOW_WRITE "generic" Update(keys::rename) "Renames a key.";
         "renamenx" 3 TWO WRITE "generic" Update(keys::renamenx) "Renames a key, if the new name is free.";
         "reset" 1 NONE OPEN "connection" Session(session::reset) "Resets the connection.";

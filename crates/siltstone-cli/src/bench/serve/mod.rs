@@ -1,7 +1,8 @@
 //! `siltstone bench serve`: the server next to a real Redis and a real memcached.
 //!
 //! Each round starts every server on an empty directory, loads it, reads it and ends it, in turn, so that all sides
-//! have the same minutes of the machine. The figures are medians of the rounds; what counts is the ratio to the original.
+//! have the same minutes of the machine. The figures are medians of the rounds; what counts is the ratio to the
+//! original.
 //!
 //! | file | contents |
 //! |---|---|
@@ -31,9 +32,9 @@ const EXAMPLES: &str = "
 
 /// Measure the server next to a real Redis and a real memcached
 ///
-/// Needs redis-server and redis-benchmark (Debian's packages redis-server and redis-tools); memcached is left out where it
-/// is not installed. Values have 8 bytes in memory, and 1,000 from flash, which is read without the page cache where that
-/// is possible.
+/// Needs redis-server and redis-benchmark (Debian's packages redis-server and redis-tools); memcached is left out where
+/// it is not installed. Values have 8 bytes in memory, and 1,000 from flash, which is read without the page cache where
+/// that is possible.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct ServeArgs {
