@@ -30,7 +30,7 @@ mod retrieval;
 mod server;
 mod storage;
 
-use super::call::{Command, numbered};
+use super::call::Command;
 use super::table::{self, commands};
 use crate::failure::Failure;
 
@@ -47,44 +47,40 @@ const SERVER: &[&str] = &["fast"];
 
 /// All commands, in the order of their names. The last word of those that store a value is the value with the two bytes
 /// after it.
-pub const COMMANDS: &[Command] = &numbered(
-    table::COMMANDS.len(),
-    commands! {
-        "add" -5 ONE WRITE "storage" Update(storage::add) "Stores a value if there is none.";
-        "append" -5 ONE WRITE "storage" Update(storage::append) "Appends to a value.";
-        "cas" -6 ONE WRITE "storage" Update(storage::cas) "Stores a value in place of one that is known.";
-        "decr" 3 ONE WRITE "arithmetic" Update(arithmetic::decr) "Subtracts a number.";
-        "delete" -2 ONE WRITE "storage" Update(storage::delete) "Deletes a value.";
-        "flush_all" -1 NONE WRITE "server" Slow(server::flush_all) "Deletes all values.";
-        "gat" -2 REST WRITE "retrieval" Update(retrieval::gat) "Returns values, and sets when they expire.";
-        "gats" -2 REST WRITE "retrieval" Update(retrieval::gats) "Like gat, with the versions.";
-        "get" -2 ALL READ "retrieval" Read(retrieval::get) "Returns values.";
-        "gets" -2 ALL READ "retrieval" Read(retrieval::gets) "Returns values with their versions.";
-        "incr" 3 ONE WRITE "arithmetic" Update(arithmetic::incr) "Adds a number.";
-        "ma" -2 ONE WRITE "meta" Update(meta_update::arithmetic) "Adds or subtracts a number.";
-        "md" -2 ONE WRITE "meta" Update(meta_update::delete) "Deletes or invalidates a value.";
-        "me" -2 ONE READ "meta" Read(meta_get::debug) "Describes a value.";
-        "mg" -2 ONE READ "meta" ReadIf(meta_get::read, meta_get::update, meta_get::only_reads) "Returns a value.";
-        "mn" -1 NONE SERVER "meta" Session(server::no_operation) "Does nothing, and replies.";
-        "ms" -2 ONE WRITE "meta" BlindIf(meta_update::set, meta_update::is_blind) "Stores a value.";
-        "prepend" -5 ONE WRITE "storage" Update(storage::prepend) "Prepends to a value.";
-        "quit" -1 NONE SERVER "server" Session(server::quit) "Ends the connection.";
-        "replace" -5 ONE WRITE "storage" Update(storage::replace) "Stores a value if there is one.";
-        "set" -5 ONE WRITE "storage" Blind(storage::set) "Stores a value.";
-        "stats" -1 NONE SERVER "server" Session(server::stats) "Describes the state of the server.";
-        "touch" 3 ONE WRITE "retrieval" Update(retrieval::touch) "Sets when a value expires.";
-        "verbosity" -1 NONE SERVER "server" Session(server::verbosity) "Does nothing: nothing is logged.";
-        "version" -1 NONE SERVER "server" Session(server::version) "Returns the version.";
-    },
-);
+pub const COMMANDS: &[Command] = commands! {
+    from table::COMMANDS.len();
+    "add" -5 ONE WRITE "storage" Update(storage::add) "Stores a value if there is none.";
+    "append" -5 ONE WRITE "storage" Update(storage::append) "Appends to a value.";
+    "cas" -6 ONE WRITE "storage" Update(storage::cas) "Stores a value in place of one that is known.";
+    "decr" 3 ONE WRITE "arithmetic" Update(arithmetic::decr) "Subtracts a number.";
+    "delete" -2 ONE WRITE "storage" Update(storage::delete) "Deletes a value.";
+    "flush_all" -1 NONE WRITE "server" Slow(server::flush_all) "Deletes all values.";
+    "gat" -2 REST WRITE "retrieval" Update(retrieval::gat) "Returns values, and sets when they expire.";
+    "gats" -2 REST WRITE "retrieval" Update(retrieval::gats) "Like gat, with the versions.";
+    "get" -2 ALL READ "retrieval" Read(retrieval::get) "Returns values.";
+    "gets" -2 ALL READ "retrieval" Read(retrieval::gets) "Returns values with their versions.";
+    "incr" 3 ONE WRITE "arithmetic" Update(arithmetic::incr) "Adds a number.";
+    "ma" -2 ONE WRITE "meta" Update(meta_update::arithmetic) "Adds or subtracts a number.";
+    "md" -2 ONE WRITE "meta" Update(meta_update::delete) "Deletes or invalidates a value.";
+    "me" -2 ONE READ "meta" Read(meta_get::debug) "Describes a value.";
+    "mg" -2 ONE READ "meta" ReadIf(meta_get::read, meta_get::update, meta_get::only_reads) "Returns a value.";
+    "mn" -1 NONE SERVER "meta" Session(server::no_operation) "Does nothing, and replies.";
+    "ms" -2 ONE WRITE "meta" BlindIf(meta_update::set, meta_update::is_blind) "Stores a value.";
+    "prepend" -5 ONE WRITE "storage" Update(storage::prepend) "Prepends to a value.";
+    "quit" -1 NONE SERVER "server" Session(server::quit) "Ends the connection.";
+    "replace" -5 ONE WRITE "storage" Update(storage::replace) "Stores a value if there is one.";
+    "set" -5 ONE WRITE "storage" Blind(storage::set) "Stores a value.";
+    "stats" -1 NONE SERVER "server" Session(server::stats) "Describes the state of the server.";
+    "touch" 3 ONE WRITE "retrieval" Update(retrieval::touch) "Sets when a value expires.";
+    "verbosity" -1 NONE SERVER "server" Session(server::verbosity) "Does nothing: nothing is logged.";
+    "version" -1 NONE SERVER "server" Session(server::version) "Returns the version.";
+};
 
 /// What a client that has not given the password may send: `set`, whose value is the user and the password.
-pub const AUTHENTICATE: &[Command] = &numbered(
-    table::COMMANDS.len() + COMMANDS.len(),
-    commands! {
-        "set" -5 NONE SERVER "server" Session(server::authenticate) "Authenticates the connection.";
-    },
-);
+pub const AUTHENTICATE: &[Command] = commands! {
+    from table::COMMANDS.len() + COMMANDS.len();
+    "set" -5 NONE SERVER "server" Session(server::authenticate) "Authenticates the connection.";
+};
 
 /// Returns the command of a request.
 ///
