@@ -76,6 +76,7 @@ fn what_is_not_of_the_protocol_ends_the_connection_after_the_requests_before_it(
         assert_eq!(client.answer(), Answer::Error(expected.to_owned()));
         assert!(client.is_ended(), "{expected}");
     }
+    assert!(served.client().line("INFO stats").text().contains("protocol_errors:7\r\n"));
 }
 
 #[test]
@@ -192,6 +193,9 @@ fn a_connection_without_requests_ends_after_the_idle_time() {
     let served = serve_with(fill, EngineKind::Silt, |settings| settings.limits.idle_max = idle_max);
     let mut idle = served.client();
     assert!(idle.is_ended());
+    let metrics = served.server.metrics_address().unwrap();
+    let metrics = crate::metrics::respond(metrics, "GET /metrics HTTP/1.1\r\n\r\n");
+    assert!(metrics.contains("siltstone_server_idle_closed_total 1\n"), "{metrics}");
     let served = serve();
     let mut other = served.client();
     assert_eq!(other.line("PING"), Answer::Status("PONG".to_owned()), "there is no idle time by default");

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 /// Sends bytes, and returns the whole response.
-fn respond(address: std::net::SocketAddr, request: &str) -> String {
+pub fn respond(address: std::net::SocketAddr, request: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.write_all(request.as_bytes()).unwrap();
     let mut response = String::new();
