@@ -167,7 +167,7 @@ impl Location {
     pub fn open_or_create_typed(&self, command: &str, creation: &Creation) -> anyhow::Result<Database> {
         let directory = place::single(&self.db, command)?;
         if creation.fixed.is_none() && !directory.join(MANIFEST_NAME).exists() {
-            ValueForm::declare_typed(&directory)?;
+            ValueForm::declare_typed(directory)?;
         }
         self.open_or_create(command, creation)
     }

@@ -65,7 +65,7 @@ fn write(addresses: &Addresses, is_stopping: &AtomicBool) -> Vec<u64> {
                 Client::connect(&address).ok()
             });
             let Some(mut connected) = connected else { continue };
-            let sent = connected.send(&[request.clone()]).and_then(|()| connected.reply());
+            let sent = connected.send(std::slice::from_ref(&request)).and_then(|()| connected.reply());
             match sent.as_deref() {
                 Ok("+OK") => {
                     acknowledged[key] = number;

@@ -1,8 +1,8 @@
 //! The memory of the connections' buffers, which the limit of the server includes.
 //!
 //! The bytes of all buffers are counted after each turn. If there are too many, a worker closes those of its
-//! connections that have the most, as long as they have more than a fair share: a client that takes no replies, or that sends one
-//! request of many megabytes while others do the same. Below their fair share, connections are never closed.
+//! connections that have the most, as long as they have more than a fair share: a client that takes no replies, or that
+//! sends one request of many megabytes while others do the same. Below their fair share, connections are never closed.
 
 use super::Worker;
 use crate::command::Counters;

@@ -14,6 +14,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `mailbox` | messages of other threads to a worker |
+//! | `endings` | connections that end because they are idle, late, or concerned by a fault |
 //! | `helpers` | threads for commands that may take long |
 //! | `buffers` | the memory of the connections' buffers under the limit of the server |
 //! | `lookup` | the keys of all reads of a turn, and what was found |
@@ -25,6 +26,7 @@
 
 mod account;
 mod buffers;
+mod endings;
 mod helpers;
 mod lookup;
 mod mailbox;
@@ -65,9 +67,6 @@ const READ_BYTES: usize = 64 << 10;
 
 /// The number of events of one poll.
 const EVENTS: usize = 1024;
-
-/// How often connections without requests are looked for.
-const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest time for which a server that stops waits for clients to take their replies.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -177,15 +176,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Closes all connections after a panic: what they wait for is not known. Their clients connect again.
-    fn give_up(&mut self) {
-        let numbers: Vec<usize> = self.connections.iter().map(|(number, _)| number).collect();
-        numbers.into_iter().for_each(|number| self.close(number));
-        self.queue.clear();
-        self.collected.clear();
-        self.lookup = Lookup::default();
-    }
-
     /// Returns whether a worker that stops has sent everything, or has waited long enough.
     fn is_done(&self) -> bool {
         self.ends_at.is_some_and(|at| self.connections.is_empty() || at <= Instant::now())
@@ -253,17 +243,6 @@ impl Worker {
             connection.push_output(reply);
             connection.is_waiting = false;
             self.enqueue(number);
-        }
-    }
-
-    /// Ends a connection whose request has made a helper thread panic.
-    fn end_broken(&mut self, number: usize, client: u64) {
-        let connection = self.connections.get_mut(number);
-        if let Some(connection) = connection.filter(|connection| connection.client.id == client) {
-            connection.client.is_closing = true;
-            let mut reply = Vec::new();
-            Reply::new(&mut reply, connection.client.version).error(PANICKED.message());
-            self.answer(number, client, reply);
         }
     }
 
@@ -344,39 +323,6 @@ impl Worker {
         } else if connection.may_work(&self.context.limits) {
             self.enqueue(number);
         }
-    }
-
-    /// Returns how often connections are looked for that are to be closed; `None` if none ever is.
-    fn look_interval(&self) -> Option<Duration> {
-        let (limits, idle_max) = (&self.context.limits, self.context.runtime.idle_max());
-        let has_handshakes = self.context.listeners.iter().any(|listen| listen.address.is_tls());
-        let shortest = idle_max.into_iter().chain(has_handshakes.then_some(limits.handshake_max)).min();
-        shortest.map(|time| time.min(IDLE_INTERVAL))
-    }
-
-    /// Closes the connections without a request for too long, and those whose handshake takes too long, now and then.
-    fn close_late(&mut self) {
-        let Some(interval) = self.look_interval() else { return };
-        let now = Instant::now();
-        if now.duration_since(self.looked_at) < interval {
-            return;
-        }
-        self.looked_at = now;
-        let Context { limits, counters, .. } = &*self.context;
-        let (mut late, idle_max) = (Vec::new(), self.context.runtime.idle_max());
-        // Those who wait for messages are not idle.
-        let is_watched = |connection: &Connection| !connection.is_waiting && !connection.is_receiver();
-        for (number, connection) in self.connections.iter().filter(|(_, connection)| is_watched(connection)) {
-            let (time_max, counter) = match connection.is_handshaking() {
-                true => (Some(limits.handshake_max), &counters.late_handshakes),
-                false => (idle_max, &counters.idle_connections),
-            };
-            if time_max.is_some_and(|most| now.saturating_duration_since(connection.used_at) >= most) {
-                Counters::add(counter, 1);
-                late.push(number);
-            }
-        }
-        late.into_iter().for_each(|number| self.close(number));
     }
 
     fn close(&mut self, number: usize) {
@@ -602,10 +548,6 @@ fn reject(context: &Context, client: &mut Client, name: Option<&[u8]>, failure: 
     let problem = problem.strip_prefix("ERR ").unwrap_or(problem);
     Failure::from(format!("EXECABORT Transaction discarded because of: {problem}"))
 }
-
-const PANICKED: Failure = Failure::new(
-    "ERR a fault of the server has ended this request, which may have taken effect; the connection ends",
-);
 
 /// Replaces what a command that failed has written by its error.
 fn conclude(context: &Context, reply: &mut Reply<'_>, start: usize, outcome: Result<(), Failure>) {
