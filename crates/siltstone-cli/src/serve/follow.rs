@@ -3,8 +3,8 @@
 //! 1. The position of the source's change feed is taken, and all records are copied; what the source does not have is
 //!    deleted.
 //! 2. The keys that were written since the position are read again and again, and their records copied.
-//! 3. About each second the copy is synced and then the position saved: a copy that is started again continues there. If
-//!    the feed has lost it, everything is copied again.
+//! 3. About each second the copy is synced and then the position saved: a copy that is started again continues there.
+//!    If the feed has lost it, everything is copied again.
 //!
 //! A key of the copy never becomes older than it was. Keys of one transaction may arrive one after the other.
 
