@@ -143,11 +143,12 @@ impl Places {
     /// Those of closing, renaming and opening a database; [`siltstone::Error::ReadOnly`] for a dictionary. If it cannot
     /// be renamed, the old database is served as before.
     pub fn flush(&self, number: usize) -> siltstone::Result<()> {
+        // Before the store is looked up: another flush may be about to replace it.
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(store) = self.get(number) else { return Ok(()) };
         if store.about().is_read_only {
             return Err(siltstone::Error::ReadOnly);
         }
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = self.path(number) else { return Ok(()) };
         let form = ValueForm::of_database(&path)?;
         store.close()?;
@@ -176,7 +177,8 @@ impl Places {
             self.set(*number, Arc::new(DictionaryStore::new(dictionary)));
             reloaded += 1;
         }
-        // The new files may need more memory, or less.
+        // The new files may need more memory, or less. No database is opened meanwhile, which changes the shares too.
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(memory) = self.memory {
             memory.divide(&self.opened(), 0)?;
         }

@@ -1,9 +1,9 @@
 //! Faults of a store, and databases that are replaced while clients use them.
 
-use crate::client::Answer;
-use crate::served::{serve, serve_with};
+use crate::client::{Answer, Client};
+use crate::served::{serve, serve_with, settings};
 use siltstone::EngineKind;
-use siltstone_server::{Act, Failure, KeyCount, KeyPage, MapStore, Show, Store, StoreInfo};
+use siltstone_server::{Act, Failure, KeyCount, KeyPage, MapStore, Server, Show, Store, StoreInfo};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -101,9 +101,18 @@ fn requests_during_a_flush_are_those_before_or_after_it() {
                 }
             });
         }
-        let mut client = served.client();
-        let flushed: Vec<Answer> = (0..20).map(|_| client.line("FLUSHDB")).collect();
+        let flushing = [served.client(), served.client()].map(|mut client| {
+            scope.spawn(move || (0..15).map(|_| client.line("FLUSHDB")).collect::<Vec<Answer>>())
+        });
+        let flushed = flushing.map(|flushing| flushing.join().unwrap()).concat();
         is_done.store(true, Relaxed);
         assert!(flushed.iter().all(|answer| *answer == Answer::ok()), "{flushed:?}");
     });
+    // What is written after the last flush is in the database that is served, also after another start.
+    let mut client = served.client();
+    assert_eq!(client.line("SET last 1"), Answer::ok());
+    served.server.stop().unwrap();
+    let server = Server::start(settings(served.directory.path())).unwrap();
+    let mut client = Client::connect(server.redis_address().unwrap());
+    assert_eq!(client.line("GET last"), Answer::bulk("1"));
 }
