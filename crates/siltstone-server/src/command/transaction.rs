@@ -60,10 +60,11 @@ pub fn watch(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     for key in &keys {
         call.client.watched.push(call.context.watches.add(database, key));
     }
-    if let Some(store) = call.context.places.get(database) {
-        let watched = &mut call.client.watched[first..];
-        store.get_many(&keys, &mut |number, found| watched[number].existed = found.is_some())?;
-    }
+    let watched = &mut call.client.watched[first..];
+    call.context.places.on_current(database, |store| match store {
+        Some(store) => store.get_many(&keys, &mut |number, found| watched[number].existed = found.is_some()),
+        None => Ok(()),
+    })?;
     reply.ok();
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The databases of a server by number: those below its directory, and what is mounted in place of them.
 
 use super::{DictionaryStore, SharedMemory, Store, ValueForm};
+use crate::failure::Failure;
 use siltstone::names::MANIFEST_NAME;
 use siltstone::{Dictionary, DictionaryOptions};
 use std::fs;
@@ -124,6 +125,28 @@ impl Places {
     pub fn replaced(&self, number: usize, closed: &Arc<dyn Store>) -> Option<Arc<dyn Store>> {
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         self.get(number).filter(|store| !Arc::ptr_eq(store, closed))
+    }
+
+    /// Works on the store of a number, if it was used before, and again on the one that a flush has put in its place
+    /// meanwhile. `work` finds what it has done before with the other one.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn on_current<T>(
+        &self,
+        number: usize,
+        mut work: impl FnMut(Option<&dyn Store>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut store = self.get(number);
+        loop {
+            let outcome = work(store.as_deref());
+            let closed =
+                store.as_ref().filter(|_| matches!(&outcome, Err(failure) if *failure == Failure::CLOSED));
+            match closed.and_then(|closed| self.replaced(number, closed)) {
+                Some(other) => store = Some(other),
+                None => return outcome,
+            }
+        }
     }
 
     /// Returns whether there is such a database, or may be.

@@ -138,20 +138,18 @@ impl Helpers {
         let words: Vec<&[u8]> = job.words.iter().map(Vec::as_slice).collect();
         let (begin, mut tally) = (Instant::now(), Tally::default());
         tally.add(job.command.number);
-        let store = self.context.places.get(job.database);
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, job.version);
-        let call = SlowCall {
-            words: &words,
-            database: job.database,
-            store: store.as_deref(),
-            context: &self.context,
-            is_cancelled: &|| self.is_cancelled.load(Relaxed) || job.is_gone.load(Relaxed),
-        };
-        let outcome = match job.command.action {
-            Action::Slow(execute) => execute(&call, &mut reply),
-            _ => Err(Failure::SYNTAX),
-        };
+        let is_cancelled = || self.is_cancelled.load(Relaxed) || job.is_gone.load(Relaxed);
+        let outcome = self.context.places.on_current(job.database, |store| {
+            reply.truncate(0);
+            let (database, context) = (job.database, &*self.context);
+            let call = SlowCall { words: &words, database, store, context, is_cancelled: &is_cancelled };
+            match job.command.action {
+                Action::Slow(execute) => execute(&call, &mut reply),
+                _ => Err(Failure::SYNTAX),
+            }
+        });
         super::conclude(&self.context, &mut reply, 0, outcome);
         if job.is_silent {
             reply.truncate(0);

@@ -74,14 +74,8 @@ impl Lookup {
         for (number, run) in runs {
             run.asked.iter().for_each(|asked| keys.extend(connections[*number].keys(asked)));
         }
-        let mut store = context.places.get(database);
-        let (mut found, pace) = Pace::measure(keys.len(), || self.find(context, store.as_deref(), &keys));
-        // A flush has replaced the database since it was looked up.
-        let closed = store.as_ref().filter(|_| found == Err(Failure::CLOSED));
-        if let Some(other) = closed.and_then(|closed| context.places.replaced(database, closed)) {
-            store = Some(other);
-            found = self.find(context, store.as_deref(), &keys);
-        }
+        let all = || context.places.on_current(database, |store| self.find(context, store, &keys));
+        let (found, pace) = Pace::measure(keys.len(), all);
         let mut places = 0..0;
         for (number, run) in runs {
             let connection = &mut connections[*number];
@@ -94,7 +88,8 @@ impl Lookup {
                 } else {
                     let mut alone = Lookup::default();
                     let keys: Vec<&[u8]> = connection.keys(asked).collect();
-                    let outcome = alone.find(context, store.as_deref(), &keys);
+                    let find = |store: Option<&dyn Store>| alone.find(context, store, &keys);
+                    let outcome = context.places.on_current(database, find);
                     alone.reply(context, connection, asked, 0..places.len(), outcome);
                 }
             }

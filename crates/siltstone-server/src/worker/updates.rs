@@ -211,9 +211,10 @@ impl Updates {
         let is_alone = all.len() == 1;
         let may_take_long_now = is_alone && may_take_long;
         let mut outcome = self.run(context, &*store, all.clone(), may_take_long_now, &mut answers);
-        // A flush has replaced the database since it was looked up.
-        let is_closed = outcome == Err(Failure::CLOSED);
-        if let Some(other) = is_closed.then(|| context.places.replaced(self.database, &store)).flatten() {
+        // Flushes have replaced the database since it was looked up.
+        while outcome == Err(Failure::CLOSED)
+            && let Some(other) = context.places.replaced(self.database, &store)
+        {
             answers.iter_mut().for_each(Answer::clear);
             store = other;
             outcome = self.run(context, &*store, all.clone(), may_take_long_now, &mut answers);

@@ -91,7 +91,9 @@ fn requests_during_a_flush_are_those_before_or_after_it() {
     let served = serve();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        for requests in ["INCR n", "SET a 1", "GET a", "MGET a n"].map(|line| (line, served.client())) {
+        for requests in
+            ["INCR n", "SET a 1", "GET a", "MGET a n", "DBSIZE", "SCAN 0"].map(|line| (line, served.client()))
+        {
             let is_done = &is_done;
             scope.spawn(move || {
                 let (line, mut client) = requests;
