@@ -29,7 +29,7 @@ def library(*packages, needs=None):
     return add
 
 
-@library("redis==8.1.0")
+@library("redis==7.4.1")
 def redis_lock(url):
     import redis
 
@@ -67,7 +67,7 @@ def use_django_cache():
     assert cache.get("n") is None
 
 
-@library("django==5.2.19", "redis==8.1.0")
+@library("django==5.2.19", "redis==7.4.1")
 def django(url):
     django_settings(url, "django.core.cache.backends.redis.RedisCache")
     use_django_cache()
@@ -93,7 +93,7 @@ def django_redis(url):
         assert cache.set("in", 1)
 
 
-@library("flask-caching==2.5.1", "flask", "redis==8.1.0")
+@library("flask-caching==2.5.1", "flask==3.1.2", "redis==7.4.1")
 def flask_caching(url):
     import flask
     from flask_caching import Cache
@@ -106,7 +106,7 @@ def flask_caching(url):
         assert cache.get_many("x", "y") == [1, 2] and cache.delete("x") and cache.clear()
 
 
-@library("flask-session==0.8.0", "flask", "redis==8.1.0")
+@library("flask-session==0.8.0", "flask==3.1.2", "redis==7.4.1")
 def flask_session(url):
     import flask
     import redis
@@ -143,17 +143,21 @@ def aiocache(url):
     asyncio.run(use())
 
 
-@library("requests-cache==1.3.3", "redis==8.1.0")
+@library("requests-cache==1.3.3", "redis==7.4.1")
 def requests_cache(url):
     import redis
+    from requests_cache import CachedResponse
     from requests_cache.backends import RedisDict, RedisHashDict
 
-    for kind in (RedisDict, RedisHashDict):
-        stored = kind("cache", connection=redis.from_url(url))
-        stored["a"] = {"b": 1}
-        assert stored["a"] == {"b": 1} and list(stored) == ["a"] and len(stored) == 1
-        del stored["a"]
-        stored.clear()
+    responses = RedisDict("cache", connection=redis.from_url(url))
+    responses["a"] = CachedResponse(status_code=200)
+    assert responses["a"].status_code == 200 and list(responses) == ["a"] and len(responses) == 1
+    responses.clear()
+    redirects = RedisHashDict("cache", connection=redis.from_url(url))
+    redirects["a"] = "b"
+    assert redirects["a"] == "b" and list(redirects) == ["a"] and len(redirects) == 1
+    del redirects["a"]
+    redirects.clear()
 
 
 @library("limits[redis]==5.8.0")
@@ -187,7 +191,7 @@ def flask_limiter(url):
         assert [client.get("/").status_code for _ in range(3)] == [200, 200, 429]
 
 
-@library("dogpile.cache==1.5.0", "redis==8.1.0")
+@library("dogpile.cache==1.5.0", "redis==7.4.1")
 def dogpile(url):
     from dogpile.cache import make_region
 
@@ -223,7 +227,7 @@ def cashews(url):
     asyncio.run(use())
 
 
-@library("fastapi-cache2==0.2.2", "redis==8.1.0", "fastapi")
+@library("fastapi-cache2==0.2.2", "redis==7.4.1")
 def fastapi_cache(url):
     import redis.asyncio
     from fastapi_cache.backends.redis import RedisBackend
@@ -232,7 +236,8 @@ def fastapi_cache(url):
         backend = RedisBackend(redis.asyncio.from_url(url))
         await backend.set("space:a", b"1", 100)
         assert await backend.get("space:a") == b"1" and (await backend.get_with_ttl("space:a"))[0] > 0
-        assert await backend.clear("space") == 1
+        # A whole namespace is cleared by a script that calls KEYS, which the server refuses.
+        assert await backend.clear(key="space:a") == 1
 
     asyncio.run(use())
 
@@ -255,7 +260,7 @@ def celery_broker(url):
     app.send_task("task", retry=False)
 
 
-@library("python-redis-lock==4.0.1", "redis==8.1.0", needs="LPUSH|BLPOP|DEL|lpush")
+@library("python-redis-lock==4.0.1", "redis==7.4.1", needs="LPUSH|BLPOP|DEL|lpush")
 def python_redis_lock(url):
     import redis
     import redis_lock
@@ -272,7 +277,7 @@ def rq(url):
     Queue(connection=redis.from_url(url)).enqueue(print, "job")
 
 
-@library("huey==3.5.4", "redis==8.1.0", needs="LPUSH|RPUSH|ZADD")
+@library("huey==3.5.4", "redis==7.4.1", needs="LPUSH|RPUSH|ZADD")
 def huey(url):
     from huey import RedisHuey
 

@@ -52,7 +52,7 @@ const LIBRARIES = {
       assert.equal(await store.length(), 1);
       await store.touch("session", { cookie: {} });
       await store.destroy("session");
-      assert.equal(await store.get("session"), undefined);
+      assert.equal(await store.get("session"), null);
     });
   },
 
@@ -123,7 +123,7 @@ const LIBRARIES = {
     const { Queue } = await import("bullmq");
     const queue = new Queue("jobs", { connection: { port, maxRetriesPerRequest: 1 } });
     queue.on("error", () => {});
-    await assert.rejects(queue.add("job", {}), /[Uu]nknown|must be declared|not allowed/);
+    await assert.rejects(queue.add("job", {}), /not in KEYS|[Uu]nknown/);
     await queue.close();
   },
 };
