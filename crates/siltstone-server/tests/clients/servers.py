@@ -32,13 +32,16 @@ def siltstone(engine, *options, listen="127.0.0.1:0"):
 
 
 @contextlib.contextmanager
-def redis(*options):
-    """Runs `redis-server` in a new directory, and yields its port."""
+def redis(settings=""):
+    """Runs `redis-server` in a new directory with these lines of settings, and yields its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        command = ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--loglevel", "warning", *options]
+        file = os.path.join(folder, "redis.conf")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(settings)
+        command = ["redis-server", file, "--port", str(port), "--save", "", "--dir", folder, "--loglevel", "warning"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
             try:
                 wait_for(port, server)
