@@ -71,13 +71,13 @@ pub struct DataArgs {
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     unix_permissions: Option<u32>,
     /// Certificate of the server and those between it and its authority, in PEM form; for addresses with tls:
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM form
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// Certificates of the authorities of clients, in PEM form: clients with TLS need a certificate then
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
     /// Address at which metrics are served over HTTP, in the text format of Prometheus
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -170,6 +170,13 @@ impl DataArgs {
     fn settings(&self) -> anyhow::Result<ServerSettings> {
         if self.directory.is_none() && self.mounts.is_empty() {
             return Err(wrong_usage("state the directory of the databases, or --mount"));
+        }
+        // Not by the parser, for which what a file states is a default, and not there.
+        let has_certificate = self.tls_cert.is_some();
+        if has_certificate != self.tls_key.is_some() || (self.tls_ca.is_some() && !has_certificate) {
+            return Err(wrong_usage(
+                "--tls-cert and --tls-key belong together, and --tls-ca to both; state all",
+            ));
         }
         if self.cluster.is_none() && self.cluster_node.is_some() {
             return Err(wrong_usage("--cluster-node is for a node of --cluster; state that file too"));

@@ -46,16 +46,24 @@ fn the_command_line_overrides_the_environment_and_that_overrides_the_file() {
 fn a_setting_that_does_not_exist_is_named_with_its_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = path(directory.path(), "settings.toml");
-    let refused = |text: &str| {
+    let refused_with = |text: &str, options: &[&str]| {
         fs::write(&file, text).unwrap();
-        let output = program().args(["serve", "data", "--config", &file]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        String::from_utf8(output.stderr).unwrap()
+        let output = program().args(["serve", "data", "--config", &file]).args(options).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let refused = |text: &str| {
+        let (code, error) = refused_with(text, &[]);
+        assert_eq!(code, Some(2), "{error}");
+        error
     };
     let error = refused("memroy = \"1GiB\"\n");
     assert!(error.contains("no setting `memroy`") && error.contains("settings.toml"), "{error}");
     assert!(refused("redis = \"127.0.0.1:0\"\n").contains("state the directory"));
     assert!(refused("directory = \"d\"\nworkers = \"no\"\n").contains("--workers"));
+    // Options that belong together may be in two places.
+    let certificate = "directory = \"d\"\nredis = \"127.0.0.1:0\"\ntls_cert = \"a\"\n";
+    assert!(refused(certificate).contains("--tls-key"));
+    assert!(refused_with(certificate, &["--tls-key", "b"]).1.contains("no address with TLS"));
 }
 
 #[test]
