@@ -84,6 +84,12 @@ pub fn sum_of_floats(one: &[u8], other: &[u8]) -> Result<String, Failure> {
     })
 }
 
+/// Returns whether a word is the name of an infinite number.
+pub fn is_infinite(word: &[u8]) -> bool {
+    let unsigned = word.strip_prefix(b"+").or(word.strip_prefix(b"-")).unwrap_or(word);
+    ["inf", "infinity"].iter().any(|name| is(unsigned, name))
+}
+
 fn float(word: &[u8]) -> Result<f64, Failure> {
     let text = std::str::from_utf8(word).ok().filter(|text| !text.is_empty() && text.len() < 256);
     let number = text.and_then(|text| text.parse::<f64>().ok()).filter(|number| !number.is_nan());

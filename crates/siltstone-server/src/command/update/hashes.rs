@@ -3,7 +3,7 @@
 use super::UpdateCall;
 use super::packed::Fields;
 use crate::command::ReadCall;
-use crate::command::arguments::{cursor, integer, is, sum_of_floats};
+use crate::command::arguments::{cursor, integer, is, is_infinite, sum_of_floats};
 use crate::command::pattern;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version, number};
@@ -88,6 +88,10 @@ pub fn hincrby(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub fn hincrbyfloat(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    // INCRBYFLOAT has another error for an increment that is infinite.
+    if is_infinite(call.words[3]) {
+        return Err(Failure::new("ERR value is NaN or Infinity"));
+    }
     sum_of_floats(b"0", call.words[3])?;
     let sum = change(call, |fields, words| {
         let before = fields.get(words[2]).unwrap_or(b"0");
