@@ -1,6 +1,6 @@
 //! `siltstone serve data`: databases and dictionaries for the clients of Redis and of memcached.
 
-use super::follow::{Copying, Follower};
+use super::follow::{Copying, Follower, forget_position};
 use crate::interrupt::Interrupt;
 use crate::open::Creation;
 use crate::outcome::{Outcome, Result, help, wrong_usage};
@@ -299,6 +299,9 @@ pub fn serve(args: &DataArgs, source: Option<&str>) -> Result {
     let mut settings = args.settings()?;
     let follower = source.map(|source| Follower::new(source, args.directory.as_deref())).transpose()?;
     settings.follow = follower.as_ref().map(Follower::status);
+    if let Some(directory) = args.directory.as_deref().filter(|_| follower.is_none()) {
+        forget_position(directory)?;
+    }
     let server = Server::start(settings).map_err(|error| anyhow!(error))?;
     let copying = follower.map(|follower| follower.start(&server)).transpose()?;
     let mut out = stdout().lock();

@@ -73,7 +73,7 @@ impl Follower {
         // A wrong address is seen at once.
         let (host, port) = Source::connect(address)?.host();
         let status = Arc::new(FollowStatus::new(host, port));
-        Ok(Follower { address: address.to_owned(), status, file: directory.join("0.position") })
+        Ok(Follower { address: address.to_owned(), status, file: position_file(directory) })
     }
 
     /// Returns what the server says of the source.
@@ -112,9 +112,11 @@ impl Follower {
     fn follow(&self, store: &dyn Store, is_stopping: &AtomicBool) -> anyhow::Result<()> {
         let mut source = Source::connect(&self.address)?;
         self.status.set_connected(true);
+        let found = store.count().map_err(|failure| anyhow!("{failure}"))?;
         let mut position = match self.saved()? {
-            Some(position) => position,
-            None => self.copy_all(&mut source, store, is_stopping)?,
+            // A database that was removed, and its position was not, needs all records.
+            Some(position) if found.keys > 0 => position,
+            _ => self.copy_all(&mut source, store, is_stopping)?,
         };
         let (mut saved, mut saved_at) = (position.clone(), Instant::now());
         while !is_stopping.load(Relaxed) {
@@ -217,6 +219,23 @@ impl Follower {
             fs::rename(&new, &self.file)
         };
         write().with_context(|| format!("cannot write {}", self.file.display()))
+    }
+}
+
+/// Returns the file of the position of a copy below a directory.
+fn position_file(directory: &Path) -> PathBuf {
+    directory.join("0.position")
+}
+
+/// Removes the position of a copy that is about to be served for writes: it is no copy any more, so a later one needs
+/// all records.
+pub fn forget_position(directory: &Path) -> anyhow::Result<()> {
+    let file = position_file(directory);
+    match fs::remove_file(&file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", file.display()))
+        }
+        _ => Ok(()),
     }
 }
 

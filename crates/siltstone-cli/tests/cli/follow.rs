@@ -68,13 +68,25 @@ fn a_copy_gets_all_writes_over_kills_of_both_servers_and_serves_reads_only() {
     wait_for(&mut reader, "GET last", "4");
     wait_for(&mut reader, "DBSIZE", ":1");
 
+    // A copy whose database was removed gets all records again.
     follower.stop();
-    source.stop();
+    std::fs::remove_dir_all(copy.join("0")).unwrap();
+    let mut follower = follow();
+    wait_for(&mut follower.client(), "GET last", "4");
+
+    follower.stop();
     let mut alone = Process::start(&copy, &[]);
     let mut client = alone.client();
     assert_eq!(client.ask("GET last"), "4");
     assert_eq!(client.ask("SET a 1"), "+OK");
     alone.stop();
+    // What was written to it meanwhile is gone when it is a copy again.
+    let mut follower = follow();
+    let mut reader = follower.client();
+    wait_for(&mut reader, "EXISTS a", ":0");
+    wait_for(&mut reader, "GET last", "4");
+    follower.stop();
+    source.stop();
 }
 
 #[test]
