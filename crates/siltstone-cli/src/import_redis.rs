@@ -90,6 +90,7 @@ impl Source {
     /// # Errors
     /// The address is none, or nothing replies there.
     pub fn connect(address: &str) -> anyhow::Result<Source> {
+        let shown = without_password(address);
         let url = match address.contains("://") {
             true => address.to_owned(),
             false => format!("redis://{address}"),
@@ -100,10 +101,10 @@ impl Source {
         let parsed = url.into_connection_info().map(|info| info.set_tcp_settings(settings));
         let client = parsed.and_then(redis::Client::open).map_err(|error| {
             wrong_usage(format_args!(
-                "{address}: {error}; expected HOST:PORT, or redis://USER:PASSWORD@HOST:PORT/DATABASE"
+                "{shown}: {error}; expected HOST:PORT, or redis://USER:PASSWORD@HOST:PORT/DATABASE"
             ))
         })?;
-        let unreachable = || format!("cannot connect to {address}");
+        let unreachable = || format!("cannot connect to {shown}");
         let mut connection = client.get_connection_with_timeout(PATIENCE).with_context(unreachable)?;
         // A node of a cluster then shows what it has, and others refuse.
         let _: RedisResult<()> = redis::cmd("READONLY").query(&mut connection);
@@ -111,7 +112,7 @@ impl Source {
         let probe: RedisResult<i64> = redis::cmd("PEXPIRETIME").arg("").query(&mut connection);
         let host = client.get_connection_info().addr().clone();
         Ok(Source {
-            address: address.to_owned(),
+            address: shown.to_owned(),
             host,
             connection,
             keys_at_once: PAGE_KEYS_MAX,
@@ -266,6 +267,11 @@ impl Source {
         }
         outcome.with_context(|| format!("cannot read {}", self.address)).map(|()| Outcome::Done)
     }
+}
+
+/// Returns an address without the password that it may have, for messages.
+pub fn without_password(address: &str) -> &str {
+    address.rsplit_once('@').map_or(address, |(_, host)| host)
 }
 
 /// Returns the next reply of a pipeline.

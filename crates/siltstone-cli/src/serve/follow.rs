@@ -8,7 +8,7 @@
 //!
 //! A key of the copy never becomes older than it was. Keys of one transaction may arrive one after the other.
 
-use crate::import_redis::{Copied, Page, Source};
+use crate::import_redis::{Copied, Page, Source, without_password};
 use crate::outcome::wrong_usage;
 use anyhow::{Context, anyhow};
 use siltstone_command::database::expiry_after;
@@ -100,7 +100,7 @@ impl Follower {
                 let problem = format!("{error:#}");
                 // Said once, and not each second.
                 if problem != last {
-                    complain(format_args!("{}: {problem}; trying again", self.address));
+                    complain(format_args!("{}: {problem}; trying again", without_password(&self.address)));
                 }
                 last = problem;
                 thread::park_timeout(RETRY);

@@ -54,6 +54,8 @@ fn a_redis_that_is_not_there_and_a_database_without_types_are_named() {
     let error = fails(directory.path(), &["import", "--db", "new", "--redis", "127.0.0.1:1"]);
     assert!(error.contains("127.0.0.1:1"), "{error}");
     assert!(!directory.path().join("new").exists(), "nothing is created");
+    let error = fails(directory.path(), &["import", "--db", "new", "--redis", "redis://:secret@127.0.0.1:1"]);
+    assert!(error.contains("127.0.0.1:1") && !error.contains("secret"), "{error}");
     let error = ends_with(2, directory.path(), &["import", "--db", "new", "--redis", "no address"]);
     assert!(error.contains("HOST:PORT"), "{error}");
 
