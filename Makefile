@@ -12,6 +12,9 @@ PREFIX ?= /usr/local
 ENGINES := silt mica flashkey flashstore bloomstore
 # Features of the command: parquet, af-xdp, count-heap.
 FEATURES ?=
+# Installs a program that works on the project, compiled quickly rather than well.
+INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	$(CARGO) install --quiet --locked
 # Features that are off by default, tested and checked as well: those of the libraries.
 OPTIONAL := siltstone/serde,siltstone/tracing,siltstone-network/af-xdp
 # Those of all test programs: with others, the library would be built again.
@@ -21,19 +24,23 @@ TESTED := siltstone-cli/parquet,$(OPTIONAL)
 TEST_TMPDIR ?= $(shell df -Pk /dev/shm 2>/dev/null | awk -v other="$${TMPDIR:-/tmp}" \
 	'NR == 2 && $$4 > 4000000 { print "/dev/shm"; found = 1 } END { if (!found) print other }')
 PYTHON ?= python3
-SHARE := $(DESTDIR)$(PREFIX)/share
+SHARE = $(DESTDIR)$(PREFIX)/share
 CAPI := crates/siltstone-capi
 # Where the libraries of the C interface are built, and the version of the interface.
 CAPI_BUILT := target/release
 CAPI_ABI := 0
+# What the files for pkg-config have as the prefix.
+CAPI_PREFIX = $(PREFIX)
+STRIP ?= strip
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The bytes that the demo reads, if it finds as many: more than 300,000 chunks.
 DEMO_BYTES := 1600000000
 # Directories of a machine with Rust, read in this order until there are enough bytes.
-DEMO_CANDIDATES := $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
+DEMO_CANDIDATES = $(shell rustc --print sysroot) $(HOME)/.cargo/registry /usr/share /usr/bin /usr/lib
 
 .PHONY: help demo test test-clients test-evidence test-python test-python-all wheel fuzz sanitize weekly mutants lint lint-evidence platforms \
-	engines build-cost bench evidence figures build install install-capi
+	engines build-cost bench evidence figures build install install-shared build-capi install-capi install-capi-files \
+	release book version deny semver
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,26 +48,54 @@ help: ## List the targets
 build: ## Build the command in release mode
 	$(CARGO) build --release --package siltstone-cli --features "$(FEATURES)"
 
-install: build ## Install the command, its man pages and the completions of shells below PREFIX (/usr/local)
+# What a program is built from is not run as root: under sudo, `make install` installs what `make build` has built.
+UNPRIVILEGED = $(if $(SUDO_UID),,$(1))
+BUILT = test -e $(1) || { echo "make: $(1) does not exist; run make $(2) first, without sudo" >&2; exit 1; }
+
+install: $(call UNPRIVILEGED,build) ## Install the command, its man pages and the completions of shells below PREFIX (/usr/local); compiles nothing under sudo
+	@$(call BUILT,$(SILTSTONE),build)
 	install -D $(SILTSTONE) $(DESTDIR)$(PREFIX)/bin/siltstone
+	$(STRIP) $(DESTDIR)$(PREFIX)/bin/siltstone
+	$(MAKE) --no-print-directory install-shared SILTSTONE=$(SILTSTONE)
+
+# The man pages and completions, which the command prints.
+install-shared:
 	$(SILTSTONE) man $(SHARE)/man/man1
 	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
 	$(SILTSTONE) completions bash > $(SHARE)/bash-completion/completions/siltstone
 	$(SILTSTONE) completions zsh > $(SHARE)/zsh/site-functions/_siltstone
 	$(SILTSTONE) completions fish > $(SHARE)/fish/vendor_completions.d/siltstone.fish
 
-install-capi: ## Install the C library below PREFIX (/usr/local), on Linux: headers, pkg-config and CMake files
+build-capi: ## Build the C library in release mode
 	$(CARGO) build --release --package siltstone-capi
-	install -d $(DESTDIR)$(PREFIX)/include/siltstone $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/siltstone
-	install -m 644 $(CAPI)/include/siltstone.h $(CAPI)/include/siltstone.hpp $(DESTDIR)$(PREFIX)/include
-	install -m 644 $(CAPI)/include/siltstone/leveldb_compat.h $(DESTDIR)$(PREFIX)/include/siltstone
+
+install-capi: $(call UNPRIVILEGED,build-capi) ## Install the C library below PREFIX (/usr/local), on Linux: headers, pkg-config and CMake files; compiles nothing under sudo
+	@$(call BUILT,$(CAPI_BUILT)/libsiltstone_capi.so,build-capi)
+	$(MAKE) --no-print-directory install-capi-files
+
+install-capi-files:
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/siltstone
+	cd $(CAPI)/include && find . -type f -exec install -D -m 644 {} $(abspath $(DESTDIR)$(PREFIX))/include/{} \;
 	install $(CAPI_BUILT)/libsiltstone_capi.so $(DESTDIR)$(PREFIX)/lib/libsiltstone.so.$(CAPI_ABI)
 	ln -sf libsiltstone.so.$(CAPI_ABI) $(DESTDIR)$(PREFIX)/lib/libsiltstone.so
 	install -m 644 $(CAPI_BUILT)/libsiltstone_capi.a $(DESTDIR)$(PREFIX)/lib/libsiltstone.a
+	$(STRIP) $(DESTDIR)$(PREFIX)/lib/libsiltstone.so.$(CAPI_ABI)
+	$(STRIP) --strip-debug $(DESTDIR)$(PREFIX)/lib/libsiltstone.a
 	for file in pkgconfig/siltstone.pc cmake/siltstone/siltstone-config.cmake cmake/siltstone/siltstone-config-version.cmake; do \
-		sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@ABI@|$(CAPI_ABI)|' $(CAPI)/install/$${file##*/}.in \
+		sed 's|@PREFIX@|$(CAPI_PREFIX)|; s|@VERSION@|$(VERSION)|; s|@ABI@|$(CAPI_ABI)|' $(CAPI)/install/$${file##*/}.in \
 			> $(DESTDIR)$(PREFIX)/lib/$$file || exit 1; \
 	done
+
+MDBOOK ?= $(or $(shell command -v mdbook),$(or $(CARGO_HOME),$(HOME)/.cargo)/bin/mdbook)
+book: ## Make a site of docs/ in target/book, and check its links
+	$(MDBOOK) --version || $(INSTALL_TOOL) mdbook
+	packaging/book $(MDBOOK)
+
+version: # Prints the version of the release.
+	@echo $(VERSION)
+
+release: ## Build what a release consists of in dist/, for x86-64 and aarch64, and inspect it
+	packaging/release
 
 demo: build ## Index the chunks of files of this machine, and print what that cost
 	rm -rf $(DEMO_DB)
@@ -131,7 +166,7 @@ MUTANTS ?= $(shell expr $$(date +%V) % 40)/40
 MUTATE = mkdir -p target/mutants/$(1) && { $(CARGO) mutants --sharding round-robin --shard $(MUTANTS) --package $(1) \
 	--output target/mutants/$(1) $(2); case $$? in 0 | 2 | 3) ;; *) exit 1 ;; esac; }
 mutants: ## Change the code in one place at a time, and list those that no test finds, at most one of 20; MUTANTS=2/40 is the third of 40 parts
-	$(CARGO) mutants --version || $(CARGO) install --locked cargo-mutants
+	$(CARGO) mutants --version || $(INSTALL_TOOL) cargo-mutants
 	$(call MUTATE,siltstone-index)
 	$(call MUTATE,siltstone-mica)
 	$(call MUTATE,siltstone-device,--features testing --features io-uring)
@@ -149,10 +184,24 @@ weekly: ## What takes hours: all platforms, many seeds, mutants, tests on a driv
 	FUZZ_OPT_LEVEL=3 $(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) mutants
 
-lint: platforms engines ## Check the format, run clippy, and check the library for other platforms and with each engine alone
+lint: platforms engines deny ## Check the format, run clippy, and check the library for other platforms and with each engine alone
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --features $(OPTIONAL) --all-targets -- -D warnings
 	$(CARGO) clippy --package siltstone --package siltstone-index --package siltstone-device --package siltstone-mica --package siltstone-network -- -D warnings
+
+DENY := bans licenses sources
+deny: ## Check what dependencies may be; DENY=advisories also known faults in them, which needs the network
+	$(CARGO) deny --version || $(INSTALL_TOOL) cargo-deny
+	$(CARGO) deny --locked --workspace check --hide-inclusion-graph $(DENY)
+
+LAST_TAG = $(shell git describe --tags --abbrev=0 --match 'v*' HEAD^ 2>/dev/null)
+semver: ## Compare the public interface of the library with that of the last release
+ifeq ($(LAST_TAG),)
+	@echo "there is no earlier release to compare with"
+else
+	$(CARGO) semver-checks --version || $(INSTALL_TOOL) cargo-semver-checks
+	$(CARGO) semver-checks --package siltstone --baseline-rev $(LAST_TAG)
+endif
 
 platforms: ## Check the library for other platforms
 	rustup target add $(PLATFORMS)

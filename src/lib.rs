@@ -84,7 +84,7 @@
 //! # Features
 //!
 //! A program that uses one engine compiles faster with it alone, as with `default-features = false, features =
-//! ["silt", "io-uring"]`; at least one engine is needed. `README.md` has the figures.
+//! ["silt", "io-uring"]`; at least one engine is needed. `docs/TUNING.md` has the figures.
 //!
 //! | feature | by default | adds |
 //! |---|---|---|

@@ -13,6 +13,8 @@ mod documents;
 mod interface;
 #[path = "tidy/prose.rs"]
 mod prose;
+#[path = "tidy/release.rs"]
+mod release;
 
 use std::fs;
 use std::path::{Path, PathBuf};

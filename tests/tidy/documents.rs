@@ -137,8 +137,9 @@ pub(super) fn avoided_in(text: &str) -> Vec<(usize, String)> {
 
 /// The path and the text of each document.
 fn documents() -> Vec<(String, String)> {
-    let mut files: Vec<PathBuf> =
-        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root().join(name)).to_vec();
+    let mut files: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
+        .map(|name| root().join(name))
+        .to_vec();
     files_below(&root().join("docs"), &mut files);
     let is_document = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
     let read = |path: PathBuf| {

@@ -31,8 +31,15 @@ pub struct DocumentsArgs {
 pub fn fill(args: &DocumentsArgs) -> Result<()> {
     let sources = Sources::read(&args.docs)?;
     let mut stale = Vec::new();
+    let mut files = Vec::new();
     for (path, text) in documents::all(&args.docs)? {
         let filled = documents::filled(&text, &sources).with_context(|| path.display().to_string())?;
+        files.push((path, text, filled));
+    }
+    let chart = args.docs.join(documents::CHART);
+    let drawn = std::fs::read_to_string(&chart).unwrap_or_default();
+    files.push((chart, drawn, documents::chart(&sources.runs)?));
+    for (path, text, filled) in files {
         if filled == text {
             continue;
         }

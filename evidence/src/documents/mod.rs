@@ -21,9 +21,11 @@
 //! engines and stores in backticks; other columns are kept. A marker that begins with a command in backticks is not
 //! filled: such figures are written by hand.
 
+mod chart;
 mod page;
 mod runs;
 
+pub use chart::{CHART, chart};
 pub use page::Page;
 pub use runs::{Line, Run, Runs, lines_of, run_commands};
 

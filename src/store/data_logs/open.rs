@@ -12,7 +12,7 @@ use crate::key::RecordLayout;
 use crate::names::LogClass;
 use crate::progress::Progress;
 use crate::store::log::{DataSegments, Log, LogSettings, Segment, SlotTable};
-use crate::store::log_format::{LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
+use crate::store::log_format::{LOG_VERSION, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
 use siltstone_device::{Directory, File, ReadRequest, read_batch};
 use siltstone_index::coding::checksum::Secret;
 use std::sync::Arc;
@@ -150,7 +150,11 @@ fn open_finished(
     read_batch(OPENING, &mut reads)?;
     let mut segments = Vec::with_capacity(finished.len());
     for (((file, header), request), wanted) in files.into_iter().zip(&requests).zip(finished) {
-        let found = SegmentHeader::decode(request.bytes()).and_then(|(_, found)| found);
+        let (version, found) = SegmentHeader::decode(request.bytes()).unwrap_or((LOG_VERSION, None));
+        if version != LOG_VERSION {
+            let file = file.path().to_owned();
+            return Err(Error::Version { file, found: version, supported: LOG_VERSION });
+        }
         // A file of this name may be of another database, or of an older copy.
         if found != Some(header) {
             let got = found.map_or("other bytes".into(), |found| format!("{found:?}"));

@@ -61,30 +61,20 @@ fn create(path: &Path) -> Database {
 }
 
 fn fixture() -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/databases").join(NAME);
-    if !path.exists() && std::env::var_os("SILTSTONE_BLESS").is_some() {
-        // Written to another directory first, since other tests may read it at the same time.
-        let beside = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let written = beside.path().join("db");
-        let database = create(&written);
+    super::fixture(NAME, |path| {
+        let database = create(path);
         fill(&database);
         database.close().unwrap();
         drop(database);
-        fs::remove_file(written.join("LOCK")).unwrap();
-        let _another_was_faster = fs::rename(written, &path);
-    }
-    path
+        fs::remove_file(path.join("LOCK")).unwrap();
+    })
 }
 
 /// Returns a copy, and what it has.
 fn copy() -> (TempDir, Contents) {
-    let copy = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(fixture()).unwrap().map(Result::unwrap) {
-        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-    }
     let other = tempfile::tempdir().unwrap();
     let contents = fill(&create(other.path()));
-    (copy, contents)
+    (super::copy_of(&fixture()), contents)
 }
 
 /// Opens a database without knowledge of its settings.

@@ -73,20 +73,12 @@ impl Writing {
 impl Golden {
     fn path(self) -> PathBuf {
         let name = ["v1-flashstore", "v1-flashstore-cache"][self as usize];
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/databases").join(name);
-        if !path.exists() && std::env::var_os("SILTSTONE_BLESS").is_some() {
-            let beside = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-            let [written, killed] = ["db", "killed"].map(|name| beside.path().join(name));
-            let writing = self.build(&written);
-            // As it is after a kill.
-            self.copy_to(&written, &killed);
-            drop(writing);
-            for directory in [killed.clone(), killed.join("disk")] {
-                let _there_may_be_none = fs::remove_file(directory.join("LOCK"));
-            }
-            let _another_was_faster = fs::rename(&killed, &path);
-        }
-        path
+        super::fixture(name, |path| {
+            let directory = tempfile::tempdir().unwrap();
+            let written = directory.path().join("db");
+            let _open_as_at_a_kill = self.build(&written);
+            super::copy_files(&written, path);
+        })
     }
 
     fn settings(self) -> FlashStoreSettings {
@@ -132,25 +124,7 @@ impl Golden {
 
     /// Returns a copy of the fixture, which may be changed.
     fn copy(self) -> TempDir {
-        let copy = tempfile::tempdir().unwrap();
-        self.copy_to(&self.path(), copy.path());
-        copy
-    }
-
-    fn copy_to(self, from: &Path, to: &Path) {
-        copy_files(from, to);
-        if self == Golden::Tier {
-            copy_files(&from.join("disk"), &to.join("disk"));
-        }
-    }
-}
-
-fn copy_files(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        if entry.file_type().unwrap().is_file() {
-            fs::write(to.join(entry.file_name()), fs::read(entry.path()).unwrap()).unwrap();
-        }
+        super::copy_of(&self.path())
     }
 }
 

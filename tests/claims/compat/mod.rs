@@ -5,6 +5,7 @@
 //! program of its time wrote.
 
 mod bloomstore;
+mod flashkey;
 mod flashstore;
 
 use siltstone::batch::NEVER;
@@ -175,26 +176,43 @@ impl Golden {
         fs::remove_file(path.join("LOCK")).map_err(|error| panic!("{error}"))
     }
 
-    /// Returns the directory of the fixture.
-    fn path(self) -> PathBuf {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/databases").join(self.name);
-        if !path.exists() && std::env::var_os("SILTSTONE_BLESS").is_some() {
-            // Written to another directory first, since other tests may read it at the same time.
-            let beside = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-            self.write(&beside.path().join("db")).unwrap();
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            let _another_was_faster = fs::rename(beside.path().join("db"), &path);
-        }
-        path
-    }
-
     /// Returns a copy of the fixture, which may be changed.
     fn copy(self) -> TempDir {
-        let copy = tempfile::tempdir().unwrap();
-        for (name, bytes) in files(&self.path()) {
-            fs::write(copy.path().join(name), bytes).unwrap();
+        copy_of(&fixture(self.name, |path| self.write(path).unwrap()))
+    }
+}
+
+/// Returns the directory of a fixture. Where it is missing, `write` makes it in an empty place, if that is asked for.
+fn fixture(name: &str, write: impl FnOnce(&Path)) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/databases").join(name);
+    if !path.exists() && std::env::var_os("SILTSTONE_BLESS").is_some() {
+        // Written to another directory first, since other tests may read it at the same time.
+        let beside = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let written = beside.path().join("db");
+        write(&written);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _another_was_faster = fs::rename(written, &path);
+    }
+    path
+}
+
+/// Returns a copy of a directory with those in it.
+fn copy_of(directory: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    copy_files(directory, copy.path());
+    copy
+}
+
+/// Copies the files of a database that may be open, without its locks.
+fn copy_files(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_files(&entry.path(), &to);
+        } else if entry.file_name() != "LOCK" {
+            fs::write(to, fs::read(entry.path()).unwrap()).unwrap();
         }
-        copy
     }
 }
 

@@ -70,20 +70,40 @@ fn the_commands_of_the_faq_run() {
 }
 
 #[test]
-fn the_commands_of_the_readme_are_understood() {
+fn the_commands_of_the_readme_and_of_the_page_about_the_command_are_understood() {
     let directory = tempfile::tempdir().unwrap();
-    let text = document("README.md");
     let mut understood = 0;
-    for line in commands(&text) {
-        let line = line.split(['#', '>']).next().unwrap();
-        for command in line.split('|').map(str::trim).filter_map(|command| command.strip_prefix("siltstone "))
-        {
-            // With --help, a command reads its options and does nothing.
-            let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
-            let output = run(directory.path(), &args);
-            assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-            understood += 1;
+    for text in [document("README.md"), document("docs/COMMAND.md")] {
+        for line in commands(&text) {
+            let line = line.split(['#', '>']).next().unwrap();
+            let programs = line.split('|').map(str::trim);
+            for command in programs.filter_map(|command| command.strip_prefix("siltstone ")) {
+                // With --help, a command reads its options and does nothing.
+                let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+                let output = run(directory.path(), &args);
+                assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+                understood += 1;
+            }
         }
     }
-    assert!(understood > 15, "the README has commands");
+    assert!(understood > 20, "the pages have commands");
+}
+
+#[test]
+fn the_page_about_the_command_names_every_subcommand() {
+    let directory = tempfile::tempdir().unwrap();
+    let help = String::from_utf8(run(directory.path(), &["--help"]).stdout).unwrap();
+    let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    // The first word of a line that is indented by two spaces; the rest of a long description is indented by more.
+    let names =
+        listed.lines().filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
+    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.len() > 15, "{help}");
+    let page = document("docs/COMMAND.md");
+    let is_missing = |name: &&&str| {
+        **name != "help"
+            && ![format!("siltstone {name} "), format!("`{name}`")].iter().any(|text| page.contains(text))
+    };
+    let missing: Vec<_> = names.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
