@@ -35,6 +35,14 @@ pub enum ServerError {
         /// The error of the system.
         source: io::Error,
     },
+    /// A socket was inherited that no setting names.
+    #[error(
+        "a socket that listens at {address} was passed to the process, but no setting names this address; add it"
+    )]
+    Inherited {
+        /// The address.
+        address: ListenAddress,
+    },
     /// A thread or an event queue could not be made, or failed.
     #[error("{what}: {source}")]
     System {

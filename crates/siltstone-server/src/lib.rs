@@ -4,7 +4,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
 //! use siltstone::{Database, Dictionary, Durability};
-//! use siltstone_server::{DatabaseStore, Limits, Listen, Mount, PlacesSettings, Server, ServerSettings};
+//! use siltstone_server::{DatabaseStore, Inherited, Limits, Listen, Mount, PlacesSettings, Server, ServerSettings};
 //! use std::net::SocketAddr;
 //! use std::io::{Read, Write};
 //! use std::net::TcpStream;
@@ -14,6 +14,7 @@
 //! Dictionary::builder().build(&path, [("France", "Paris"), ("Peru", "Lima")])?;
 //! let server = Server::start(ServerSettings {
 //!     listeners: vec![Listen::redis("127.0.0.1:0".parse::<SocketAddr>()?)],
+//!     inherited: Inherited::default(),
 //!     unix_permissions: None,
 //!     tls: None,
 //!     metrics: None,
@@ -67,6 +68,7 @@ mod command;
 mod connection;
 mod error;
 mod failure;
+mod inherited;
 mod listen;
 mod metrics;
 pub mod protocol;
@@ -105,6 +107,7 @@ pub mod fuzzing {
 pub use command::{ClusterSettings, Fields, FollowStatus, Limits, UsersError};
 pub use error::ServerError;
 pub use failure::Failure;
+pub use inherited::Inherited;
 pub use listen::{Listen, ListenAddress, NotAnAddress, Protocol};
 pub use metrics::joined as joined_metrics;
 pub use server::{Server, ServerSettings};

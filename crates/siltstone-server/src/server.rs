@@ -1,6 +1,6 @@
 //! A server: its threads and its sockets.
 
-use crate::acceptor::{Acceptor, Binding, Listener, StopAcceptor};
+use crate::acceptor::{Acceptor, Binding, Listener, StopAcceptor, listen_at};
 #[cfg(feature = "scripts")]
 use crate::command::Scripts;
 use crate::command::{
@@ -8,6 +8,7 @@ use crate::command::{
     Runtime, SlowLog, Users, Watches, all_commands, permission,
 };
 use crate::error::ServerError;
+use crate::inherited::Inherited;
 use crate::listen::{Listen, ListenAddress, Protocol};
 use crate::metrics::{MetricsServer, StopMetrics};
 use crate::store::{Places, PlacesSettings, Store};
@@ -36,6 +37,8 @@ const THREADS_MAX: usize = 256;
 pub struct ServerSettings {
     /// Where it listens. There is at least one.
     pub listeners: Vec<Listen>,
+    /// Sockets that are bound already, each at one of these addresses or at that of the metrics.
+    pub inherited: Inherited,
     /// The permissions of the files of Unix sockets, such as `0o770`; `None` for those that the process gives to new
     /// files.
     pub unix_permissions: Option<u32>,
@@ -99,15 +102,21 @@ impl Server {
         )?;
         check_protection(&settings, &users)?;
         let certificates = settings.tls.map(Certificates::load).transpose()?.map(Arc::new);
-        let binding = Binding { permissions: settings.unix_permissions, certificates: certificates.as_ref() };
+        let mut inherited = settings.inherited;
+        let mut binding = Binding {
+            permissions: settings.unix_permissions,
+            certificates: certificates.as_ref(),
+            inherited: &mut inherited,
+        };
         // Before the databases are opened, which may take long: an address that is in use is seen at once. Clients
         // that connect meanwhile wait.
         let listen = |listen: Listen| {
             let address = listen.address.clone();
-            Listener::bind(listen, &binding).map_err(|source| ServerError::Listen { address, source })
+            Listener::bind(listen, &mut binding).map_err(|source| ServerError::Listen { address, source })
         };
         let listeners = settings.listeners.into_iter().map(listen).collect::<Result<Vec<_>, _>>()?;
-        let metrics = settings.metrics.map(bind).transpose()?;
+        let metrics = settings.metrics.map(|address| bind(address, &mut inherited)).transpose()?;
+        inherited.check_taken()?;
         let mut limits = settings.limits;
         let buffers = settings.memory.map(|memory| memory / BUFFERS_PART);
         limits.share_buffers(buffers);
@@ -360,8 +369,8 @@ fn check_protection(settings: &ServerSettings, users: &Users) -> Result<(), Serv
     }
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
-    TcpListener::bind(address).map_err(|source| ServerError::Listen { address: address.into(), source })
+fn bind(address: SocketAddr, inherited: &mut Inherited) -> Result<TcpListener, ServerError> {
+    listen_at(address, inherited).map_err(|source| ServerError::Listen { address: address.into(), source })
 }
 
 impl Drop for Server {

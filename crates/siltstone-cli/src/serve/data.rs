@@ -7,6 +7,7 @@ use crate::outcome::{Outcome, Result, help, wrong_usage};
 use crate::quantity::{parse_bytes, parse_time, parse_whole};
 use anyhow::{Context, anyhow};
 use clap::Args;
+use listenfd::ListenFd;
 use sd_notify::NotifyState;
 use serde_json::{Value, json};
 use siltstone::{Access, Builder, Database, Dictionary, Durability, EngineKind, Resources};
@@ -14,7 +15,7 @@ use siltstone_bench::named::by_name;
 use siltstone_bench::tuning::SettingArgs;
 use siltstone_command::outcome::complain;
 use siltstone_server::{
-    ClusterSettings, DATABASES, DatabaseStore, Limits, Listen, ListenAddress, Mount, OpenStore,
+    ClusterSettings, DATABASES, DatabaseStore, Inherited, Limits, Listen, ListenAddress, Mount, OpenStore,
     PlacesSettings, Protocol, Server, ServerSettings, Store, TlsSettings, ValueForm,
 };
 use std::io::{Write, stdout};
@@ -186,6 +187,7 @@ impl DataArgs {
         let dictionary = Dictionary::options().access(self.access);
         Ok(ServerSettings {
             listeners: self.listeners(),
+            inherited: inherited()?,
             unix_permissions: self.unix_permissions,
             tls: self.tls(),
             metrics: self.metrics,
@@ -242,6 +244,23 @@ impl DataArgs {
             Ok(Arc::new(DatabaseStore::new(database, form)) as Arc<dyn Store>)
         }))
     }
+}
+
+/// Returns the sockets that a service manager has bound and passed to this process.
+fn inherited() -> anyhow::Result<Inherited> {
+    let mut passed = ListenFd::from_env();
+    let mut inherited = Inherited::default();
+    for at in 0..passed.len() {
+        if let Ok(socket) = passed.take_tcp_listener(at) {
+            socket.into_iter().for_each(|socket| inherited.add_tcp(socket));
+        } else {
+            let socket = passed.take_unix_listener(at);
+            let socket =
+                socket.context("the process was passed a socket that is neither of TCP nor a Unix socket")?;
+            socket.into_iter().for_each(|socket| inherited.add_unix(socket));
+        }
+    }
+    Ok(inherited)
 }
 
 /// Returns the first line of a file.

@@ -3,10 +3,12 @@
 use crate::runner::{path, program};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixDatagram;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Starts a server, and returns what it prints and how it ends after SIGTERM.
@@ -83,4 +85,40 @@ fn systemd_is_informed_when_clients_can_connect_and_when_the_server_stops() {
         String::from_utf8(bytes[..length].to_vec()).unwrap()
     };
     assert_eq!([message().trim(), message().trim()], ["READY=1", "STOPPING=1"]);
+}
+
+/// Starts a server that is passed a socket as systemd does.
+fn pass(socket: OwnedFd, directory: &Path, redis: &str) -> Child {
+    let pass = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", pass, "sh"]).arg(program().get_program()).args(["serve", "data", "--redis", redis]);
+    command.arg(directory).stdin(socket).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn assert_served(mut client: impl Read + Write, mut server: Child) {
+    client.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
+    let mut reply = [0; 7];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
+fn a_socket_that_systemd_passes_takes_the_place_of_the_address_that_a_setting_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let (tcp, path) = (TcpListener::bind("127.0.0.1:0").unwrap(), directory.path().join("socket"));
+    let address = tcp.local_addr().unwrap().to_string();
+    let unix = UnixListener::bind(&path).unwrap();
+    // Clients connect before there is a server.
+    let (of_tcp, of_unix) = (TcpStream::connect(&address).unwrap(), UnixStream::connect(&path).unwrap());
+    let database = directory.path().join("db");
+    assert_served(of_tcp, pass(tcp.into(), &database, &address));
+    assert_served(of_unix, pass(unix.into(), &database, &format!("unix:{}", path.display())));
+    assert!(path.exists(), "the file is that of the process that bound it");
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let output = pass(other.into(), &directory.path().join("db"), "127.0.0.1:0").wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && error.contains(&address), "{error}");
 }

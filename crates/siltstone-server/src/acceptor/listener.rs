@@ -4,6 +4,7 @@
 //! listens at, and a server that ends removes its own.
 
 use crate::connection::Socket;
+use crate::inherited::Inherited;
 use crate::listen::{Listen, ListenAddress};
 use crate::tls::Certificates;
 use mio::event::Source;
@@ -25,7 +26,11 @@ pub struct Listener {
 enum ListenerSocket {
     Tcp(TcpListener),
     Tls(TcpListener, Arc<Certificates>),
-    Unix { listener: UnixListener, _file: SocketFile },
+    /// The file is removed with it, unless another process has bound it.
+    Unix {
+        listener: UnixListener,
+        _file: Option<SocketFile>,
+    },
 }
 
 /// What a new listener needs besides its address.
@@ -34,6 +39,19 @@ pub struct Binding<'a> {
     pub permissions: Option<u32>,
     /// The certificates, which addresses with TLS need.
     pub certificates: Option<&'a Arc<Certificates>>,
+    /// Sockets that listen already.
+    pub inherited: &'a mut Inherited,
+}
+
+/// Returns the socket at an address: one that listens already, or a new one.
+///
+/// # Errors
+/// Errors of the system.
+pub fn listen_at(address: SocketAddr, inherited: &mut Inherited) -> io::Result<TcpListener> {
+    match inherited.take_tcp(address)? {
+        Some(socket) => Ok(TcpListener::from_std(socket)),
+        None => TcpListener::bind(address),
+    }
 }
 
 impl Listener {
@@ -41,27 +59,28 @@ impl Listener {
     ///
     /// # Errors
     /// Errors of the system, and a path at which another process listens or a file is that is no socket.
-    pub fn bind(listen: Listen, binding: &Binding<'_>) -> io::Result<Listener> {
+    pub fn bind(listen: Listen, binding: &mut Binding<'_>) -> io::Result<Listener> {
         let protocol = listen.protocol;
         let (socket, address) = match listen.address {
             ListenAddress::Tcp(address) => {
-                let socket = TcpListener::bind(address)?;
+                let socket = listen_at(address, binding.inherited)?;
                 let address = ListenAddress::Tcp(socket.local_addr()?);
                 (ListenerSocket::Tcp(socket), address)
             }
             ListenAddress::Tls(address) => {
                 let certificates = binding.certificates.ok_or(io::Error::other("there is no certificate"))?;
-                let socket = TcpListener::bind(address)?;
+                let socket = listen_at(address, binding.inherited)?;
                 let address = ListenAddress::Tls(socket.local_addr()?);
                 (ListenerSocket::Tls(socket, certificates.clone()), address)
             }
             ListenAddress::Unix(path) => {
-                remove_stale(&path)?;
-                let listener = UnixListener::bind(&path)?;
-                let file = SocketFile::new(path.clone())?;
-                if let Some(mode) = binding.permissions {
-                    fs::set_permissions(&path, Permissions::from_mode(mode))?;
-                }
+                let (listener, file) = match binding.inherited.take_unix(&path)? {
+                    Some(socket) => (UnixListener::from_std(socket), None),
+                    None => {
+                        let (listener, file) = bind_unix(&path, binding.permissions)?;
+                        (listener, Some(file))
+                    }
+                };
                 (ListenerSocket::Unix { listener, _file: file }, ListenAddress::Unix(path))
             }
         };
@@ -96,6 +115,17 @@ impl Listener {
             ListenerSocket::Unix { listener, .. } => listener,
         }
     }
+}
+
+/// Begins to listen at a path.
+fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<(UnixListener, SocketFile)> {
+    remove_stale(path)?;
+    let listener = UnixListener::bind(path)?;
+    let file = SocketFile::new(path.to_owned())?;
+    if let Some(mode) = permissions {
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    Ok((listener, file))
 }
 
 /// Removes the file of a socket at which no process listens.

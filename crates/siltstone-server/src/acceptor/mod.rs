@@ -2,7 +2,7 @@
 
 mod listener;
 
-pub use listener::{Binding, Listener};
+pub use listener::{Binding, Listener, listen_at};
 
 use crate::command::{Client, ClientEntry, Context, Counters};
 use crate::connection::Socket;

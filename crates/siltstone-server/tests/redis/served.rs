@@ -2,7 +2,9 @@
 
 use crate::client::Client;
 use siltstone::{Database, Dictionary, Durability, EngineKind};
-use siltstone_server::{DatabaseStore, Limits, Listen, Mount, PlacesSettings, Server, ServerSettings};
+use siltstone_server::{
+    DatabaseStore, Inherited, Limits, Listen, Mount, PlacesSettings, Server, ServerSettings,
+};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ impl Served {
 pub fn settings(directory: &Path) -> ServerSettings {
     ServerSettings {
         listeners: vec![Listen::redis(LOCAL), Listen::memcached(LOCAL)],
+        inherited: Inherited::default(),
         unix_permissions: None,
         tls: None,
         metrics: Some("127.0.0.1:0".parse().unwrap()),
