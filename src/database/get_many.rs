@@ -2,7 +2,7 @@
 
 use super::Database;
 use super::latencies::Operation;
-use crate::engine::{Found, FoundRef, Shown};
+use crate::engine::{Found, FoundRef, InMemory, Shown};
 use crate::error::Result;
 use bytes::Bytes;
 
@@ -75,6 +75,55 @@ impl Database {
                 found.map(|shown| FoundRef { value: &shown.value, expires_at_ms: shown.expires_at_ms }),
             );
         })
+    }
+
+    /// The first of two steps of a lookup that must not wait for flash: looks many keys up in memory. Passes the number
+    /// of each key that is known there, with what was found, to `show`, and returns the numbers of the others, which
+    /// [`get_many_with`](Database::get_many_with) looks up, in another thread for example. `show` may use the database.
+    ///
+    /// Known are the records of the record cache, those that SILT and BloomStore have in LogStores (some megabytes of
+    /// the newest ones, which are read from the page cache), all of MICA, and keys that filters or an index in memory
+    /// exclude. What is known at the first step may have changed at the second.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.put("new", "1")?;
+    /// let keys = ["new", "old"];
+    /// let mut found = [0; 2];
+    /// let rest = database.get_many_in_memory(&keys, |number, value| found[number] = value.map_or(0, |_| 1))?;
+    /// let others: Vec<&str> = rest.iter().map(|number| keys[*number]).collect();
+    /// database.get_many_with(&others, |at, value| found[rest[at]] = value.map_or(0, |_| 1))?;
+    /// assert_eq!(found, [1, 0]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`get`](Database::get) of any of the keys. If a key is invalid, nothing is looked up.
+    pub fn get_many_in_memory<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut show: impl FnMut(usize, Option<FoundRef<'_>>),
+    ) -> Result<Vec<usize>> {
+        let inner = &*self.inner;
+        let (keys, now_ms) = (inner.keys(keys)?, inner.clock.now_ms());
+        let (mut unknown, mut misses) = (Vec::new(), 0);
+        let mut value = Vec::new();
+        for (number, key) in keys.iter().enumerate() {
+            value.clear();
+            match inner.engine.look_in_memory(*key, now_ms, &mut value)? {
+                InMemory::Found(expires_at_ms) => {
+                    show(number, Some(FoundRef { value: &value, expires_at_ms }));
+                }
+                InMemory::Absent => {
+                    misses += 1;
+                    show(number, None);
+                }
+                InMemory::Unknown => unknown.push(number),
+            }
+        }
+        inner.usage.count_gets(keys.len() - unknown.len(), misses);
+        Ok(unknown)
     }
 
     /// Returns for each of many keys whether it exists, in their order.

@@ -177,6 +177,23 @@ pub struct Backpressure {
     pub wants_thread: bool,
 }
 
+/// What is known of a key without a read of flash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InMemory {
+    /// It has a value, which expires at this time.
+    Found(TimestampMs),
+    /// It is absent, or has expired.
+    Absent,
+    /// Flash has to be read.
+    Unknown,
+}
+
+impl From<Option<TimestampMs>> for InMemory {
+    fn from(found: Option<TimestampMs>) -> InMemory {
+        found.map_or(InMemory::Absent, InMemory::Found)
+    }
+}
+
 /// Returns the time, in milliseconds since the Unix epoch. Called only where the time is needed.
 pub type Now<'a> = dyn Fn() -> TimestampMs + 'a;
 
@@ -266,6 +283,14 @@ pub trait Engine: Send + Sync {
             show(number, found.map(|expires_at_ms| Shown::borrowed(&value, expires_at_ms)));
         }
         Ok(())
+    }
+
+    /// Looks a key up in memory, and in the newest records, which the page cache has. Appends the value to `value` if it
+    /// is found. Default: whatever a key is, flash has to be read for it.
+    fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
+        let _ = (key, now_ms, value);
+        self.check_open()?;
+        Ok(InMemory::Unknown)
     }
 
     /// Returns false only if the key is certainly absent. Reads nothing from the device. Default: true.

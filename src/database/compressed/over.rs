@@ -5,7 +5,7 @@ use crate::batch::{Durability, HashedWrite, TimestampMs, Write};
 use crate::damage::VerifyReport;
 use crate::engine::{
     Background, Backpressure, BulkLoad, Capabilities, Change, Changing, Direction, Engine, Found, GoOn,
-    KeyBounds, Keys, Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Show, Snapshot, Step,
+    InMemory, KeyBounds, Keys, Now, Ordered, PageBuilder, Records, ScanLimit, ScanPage, Show, Snapshot, Step,
 };
 use crate::error::Result;
 use crate::key::{Key, KeyHasher};
@@ -103,6 +103,16 @@ impl Engine for Compressed {
             }
         })?;
         outcome
+    }
+
+    fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
+        with_scratch(|stored| {
+            let outcome = self.engine.look_in_memory(key, now_ms, stored)?;
+            if let InMemory::Found(_) = outcome {
+                self.values.decode_into(key.bytes(), stored, value)?;
+            }
+            Ok(outcome)
+        })
     }
 
     fn may_contain(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<bool> {

@@ -7,8 +7,8 @@ use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::engine::EngineInfo;
 use crate::engine::{
-    Background, Backpressure, Capabilities, Change, Changing, Engine, Found, Now, Ordered, Record, Records,
-    ScanLimit, ScanPage, Show, Snapshot, Step, show_all,
+    Background, Backpressure, Capabilities, Change, Changing, Engine, Found, InMemory, Now, Ordered, Record,
+    Records, ScanLimit, ScanPage, Show, Snapshot, Step, show_all,
 };
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
@@ -137,6 +137,11 @@ impl Engine for FlashKeyEngine {
         self.check_open()?;
         show_all(to_found(self.parts.reader.seek_many(keys, now_ms)?), show);
         Ok(())
+    }
+
+    fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
+        self.check_open()?;
+        self.parts.reader.look_in_memory(key, now_ms, value)
     }
 
     fn may_contain(&self, key: Key<'_>, _now_ms: TimestampMs) -> Result<bool> {

@@ -4,6 +4,7 @@ use super::indexed_logs::{IndexedLogs, RecordPlace, find};
 use super::memory::Memory;
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{RecordCache, Ticket, cache_hash};
+use crate::engine::InMemory;
 use crate::error::Result;
 use crate::key::Key;
 use crate::store::data_logs::{DataView, Unit};
@@ -95,6 +96,23 @@ impl Reader {
             // The ticket is from before the lookup: a write in between makes it void, and nothing old gets into the
             // cache.
             Err(ticket) => self.look_up(key, now_ms, ticket, value),
+        }
+    }
+
+    /// Looks a key up in the record cache and in the index.
+    pub fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
+        let start = value.len();
+        match self.cache.get(cache_hash(key.hash()), key.bytes(), value) {
+            Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
+                value.truncate(start);
+                Ok(InMemory::Absent)
+            }
+            Ok(expires_at_ms) => {
+                self.logs.index.mark(key.hash().placement);
+                Ok(InMemory::Found(expires_at_ms))
+            }
+            Err(_) if self.may_contain(key) => Ok(InMemory::Unknown),
+            Err(_) => Ok(InMemory::Absent),
         }
     }
 

@@ -14,8 +14,8 @@ use crate::engine::flashkey::{FlashKeyEngine, to_found};
 use crate::engine::flashkey::{FoundValue, LogSnapshot, Sought, count_keys};
 use crate::engine::settings::{OpenDisk, budget_of_disk};
 use crate::engine::{
-    Background, Backpressure, Capabilities, Changing, Engine, Found, Now, ScanLimit, ScanPage, Show,
-    Snapshot, Step, collect_many, show_all,
+    Background, Backpressure, Capabilities, Changing, Engine, Found, InMemory, Now, ScanLimit, ScanPage,
+    Show, Snapshot, Step, collect_many, show_all,
 };
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyHasher};
@@ -144,6 +144,15 @@ impl Engine for Tiered {
         self.look_on_disk(keys, &mut sought, now_ms, Some(ticket))?;
         show_all(to_found(sought), show);
         Ok(())
+    }
+
+    fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
+        self.check_open()?;
+        match self.logs.look_in_memory(key, now_ms, value)? {
+            // The disk may have it. An expired record in the cache is the newest one, which costs a read here.
+            InMemory::Absent => Ok(InMemory::Unknown),
+            outcome => Ok(outcome),
+        }
     }
 
     fn may_contain(&self, key: Key<'_>, now_ms: TimestampMs) -> Result<bool> {

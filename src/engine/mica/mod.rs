@@ -38,7 +38,8 @@ use crate::damage::VerifyReport;
 use crate::engine::settings::SettingsTable;
 use crate::engine::writes::Writes;
 use crate::engine::{
-    Capabilities, Changing, Engine, GoOn, Now, Record, ScanLimit, ScanPage, Show, Shown, Snapshot, info,
+    Capabilities, Changing, Engine, GoOn, InMemory, Now, Record, ScanLimit, ScanPage, Show, Shown, Snapshot,
+    info,
 };
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -184,6 +185,10 @@ impl<S: Space> Engine for Mica<S> {
         });
         self.keep_all(keys, fading);
         Ok(())
+    }
+
+    fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
+        Ok(self.get_into(key, now_ms, value)?.into())
     }
 
     /// Exact. Does not count as a use of the item.

@@ -20,8 +20,8 @@ use crate::cache::RecordCache;
 use crate::damage::VerifyReport;
 use crate::engine::jobs::check_space;
 use crate::engine::{
-    Background, Backpressure, BulkLoad, Capabilities, Changing, Engine, GoOn, Now, ScanLimit, ScanPage, Show,
-    Snapshot, Step, show_all,
+    Background, Backpressure, BulkLoad, Capabilities, Changing, Engine, GoOn, InMemory, Now, ScanLimit,
+    ScanPage, Show, Snapshot, Step, show_all,
 };
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -133,6 +133,11 @@ impl Engine for SiltEngine {
         self.check_open()?;
         show_all(self.parts.get_many(keys, now_ms)?, show);
         Ok(())
+    }
+
+    fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
+        self.health.check_open()?;
+        self.parts.look_in_memory(key, now_ms, value)
     }
 
     /// Decides by the tags of LogStores and by the filters that are in memory. A SortedStore without a filter may

@@ -1,11 +1,11 @@
 //! Gets: from the record cache, or from the stores of the key's partition.
 
 use super::parts::Parts;
-use super::stores::{LookupContext, Stores};
+use super::stores::{Lookup, LookupContext, Stores};
 use super::view::PartitionSnapshot;
 use crate::batch::{TimestampMs, has_expired};
 use crate::cache::{Ticket, cache_hash};
-use crate::engine::Found;
+use crate::engine::{Found, InMemory};
 use crate::error::Result;
 use crate::key::{Key, KeyHash, Route};
 use crate::store::Query;
@@ -36,6 +36,27 @@ impl Parts {
             }
             Ok(expires_at_ms) => Ok(Some(expires_at_ms)),
             Err(ticket) => self.look_up(key, route, now_ms, ticket, value),
+        }
+    }
+
+    /// Looks a key up in the record cache, the LogStores and the filters.
+    pub fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
+        let route = self.configuration.hasher.route(key);
+        let start = value.len();
+        let ticket = match self.cache.get(cache_hash(route.hash), key.bytes(), value) {
+            Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
+                value.truncate(start);
+                return Ok(InMemory::Absent);
+            }
+            Ok(expires_at_ms) => return Ok(InMemory::Found(expires_at_ms)),
+            Err(ticket) => ticket,
+        };
+        let stores = self.partitions.stores_of(route);
+        let context = self.context(key.bytes(), route.hash, now_ms, ticket);
+        match with_scratch(|buffer| stores.look_up_young(&context, buffer, value))? {
+            Lookup::Found(expires_at_ms) => Ok(expires_at_ms.into()),
+            Lookup::Absent if stores.may_contain(route.hash) => Ok(InMemory::Unknown),
+            Lookup::Absent => Ok(InMemory::Absent),
         }
     }
 

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::failure::{Failure, Outcome};
 use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
-use siltstone::{Batch, Bytes, Change, Database, Error, Found, NEVER, Shape};
+use siltstone::{Batch, Bytes, Change, Database, Error, Found, FoundRef, NEVER, Shape};
 
 /// About how many keys are counted exactly.
 const COUNTED_KEYS_MAX: u64 = 10_000;
@@ -50,6 +50,20 @@ impl DatabaseStore {
 
     fn entry<'a>(&self, stored: &'a [u8], expires_at_ms: u64) -> Result<Entry<'a>, Failure> {
         self.form.entry(stored, expires_at_ms).ok_or(UNKNOWN_TYPE)
+    }
+
+    /// Returns what shows the values of a lookup, or sets the failure of one that is not understood.
+    fn decoding<'a>(
+        &'a self,
+        numbers: &'a [usize],
+        show: &'a mut Show<'_>,
+        outcome: &'a mut Result<(), Failure>,
+    ) -> impl FnMut(usize, Option<FoundRef<'_>>) + 'a {
+        move |number, found| match found.map(|found| self.entry(found.value, found.expires_at_ms)).transpose()
+        {
+            Ok(entry) => show(numbers[number], entry),
+            Err(failure) => *outcome = Err(failure),
+        }
     }
 
     fn state(&self, found: Option<&Found>) -> Result<KeyState, Failure> {
@@ -100,14 +114,17 @@ impl Store for DatabaseStore {
     fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), Failure> {
         let possible = super::possible_keys(keys, |key| self.is_possible(key), show);
         let mut outcome = Ok(());
-        self.database.get_many_with(&possible.keys, |number, found| {
-            let entry = found.map(|found| self.entry(found.value, found.expires_at_ms)).transpose();
-            match entry {
-                Ok(entry) => show(possible.numbers[number], entry),
-                Err(failure) => outcome = Err(failure),
-            }
-        })?;
+        self.database.get_many_with(&possible.keys, self.decoding(&possible.numbers, show, &mut outcome))?;
         outcome
+    }
+
+    fn get_many_in_memory(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<Vec<usize>, Failure> {
+        let possible = super::possible_keys(keys, |key| self.is_possible(key), show);
+        let mut outcome = Ok(());
+        let decoding = self.decoding(&possible.numbers, show, &mut outcome);
+        let unknown = self.database.get_many_in_memory(&possible.keys, decoding)?;
+        outcome?;
+        Ok(unknown.into_iter().map(|number| possible.numbers[number]).collect())
     }
 
     fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure> {

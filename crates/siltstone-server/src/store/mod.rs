@@ -144,6 +144,16 @@ pub trait Store: Send + Sync {
     /// the store cannot have is absent.
     fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), Failure>;
 
+    /// Like [`get_many`](Store::get_many), but waits for no device: returns the numbers of the keys that it would have
+    /// to wait for, and shows the others. Default: all keys of a store in memory, and none of another.
+    fn get_many_in_memory(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<Vec<usize>, Failure> {
+        if !self.is_in_memory() {
+            return Ok((0..keys.len()).collect());
+        }
+        self.get_many(keys, show)?;
+        Ok(Vec::new())
+    }
+
     /// Returns a page of about `keys_max` keys from a position on. 0 is the first position. A key that exists during
     /// the whole scan is returned exactly once.
     fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure>;

@@ -60,6 +60,86 @@ impl Lookup {
         self.values.shrink_to(KEPT_BYTES);
     }
 
+    /// Executes the runs of reads that memory has all keys of, of databases that wait for their device. Returns the
+    /// others. Without this, they would wait for those.
+    pub fn execute_in_memory(
+        &mut self,
+        context: &Context,
+        worker: usize,
+        connections: &mut Slab<Connection>,
+        runs: Vec<(usize, Run)>,
+    ) -> Vec<(usize, Run)> {
+        let mut others = Vec::new();
+        for (number, run) in runs {
+            let connection = &mut connections[number];
+            // What may become an update is no matter of memory.
+            let only_reads = |asked: &Asked| matches!(&asked.command, Ok(command) if matches!(command.action, Action::Read(_)));
+            if !run.asked.iter().all(only_reads) || !self.find_in_memory(context, connection, &run) {
+                others.push((number, run));
+                continue;
+            }
+            let (begin, mut tally) = (Instant::now(), Tally::default());
+            let (before, mut places) = (connection.unsent_bytes(), 0..0);
+            for asked in &run.asked {
+                places = places.end..places.end + connection.keys(asked).count();
+                self.reply(context, connection, asked, places.clone(), Ok(()));
+                asked.command.iter().for_each(|command| tally.add(command.number));
+            }
+            let reply_bytes = connection.unsent_bytes() - before;
+            connection.note_replies(run.asked.len(), reply_bytes);
+            account::note(context, worker, &tally, begin.elapsed(), || {
+                longest_of(std::iter::once((&*connection, &run)))
+            });
+            connection.end_run();
+        }
+        self.values.clear();
+        others
+    }
+
+    /// Looks up the keys of a run in memory. Returns whether all are known there.
+    fn find_in_memory(&mut self, context: &Context, connection: &Connection, run: &Run) -> bool {
+        let keys: Vec<&[u8]> = run.asked.iter().flat_map(|asked| connection.keys(asked)).collect();
+        self.begin(keys.len());
+        let found = context.places.on_current(connection.client.database, |store| {
+            let Some(store) = store else { return Ok(true) };
+            let unknown = store.get_many_in_memory(&keys, &mut |number, found| self.take(number, found))?;
+            Ok(unknown.is_empty() && self.values.len() <= REPLY_BYTES_MAX)
+        });
+        // Whatever fails is tried again, and reported then.
+        let are_known = found.unwrap_or(false);
+        if are_known {
+            self.count(context);
+        }
+        are_known
+    }
+
+    /// Forgets the last lookup, and expects values of this many keys.
+    fn begin(&mut self, keys: usize) {
+        self.values.clear();
+        self.places.clear();
+        self.places.resize_with(keys, || None);
+    }
+
+    /// Keeps what was found of a key.
+    fn take(&mut self, number: usize, found: Option<Entry<'_>>) {
+        let Lookup { values, places } = self;
+        places[number] = found.map(|Entry { value_type, value, expires_at_ms, mark }| {
+            let start = values.len();
+            // With more, the lookup ends in an error.
+            if start <= REPLY_BYTES_MAX {
+                values.extend_from_slice(value);
+            }
+            Place { value_type, value: start..values.len(), expires_at_ms, mark }
+        });
+    }
+
+    /// Counts the hits and misses of a lookup.
+    fn count(&self, context: &Context) {
+        let hits = self.places.iter().flatten().count() as u64;
+        Counters::add(&context.counters.hits, hits);
+        Counters::add(&context.counters.misses, self.places.len() as u64 - hits);
+    }
+
     /// Executes the runs of one database.
     fn execute_on(
         &mut self,
@@ -105,31 +185,16 @@ impl Lookup {
 
     /// Looks up keys.
     fn find(&mut self, context: &Context, store: Option<&dyn Store>, keys: &[&[u8]]) -> Result<(), Failure> {
-        let Lookup { values, places } = self;
-        values.clear();
-        places.clear();
-        places.resize_with(keys.len(), || None);
-        let mut hits = 0;
+        self.begin(keys.len());
         if let Some(store) = store {
             for (first, keys) in (0..).step_by(KEYS_AT_ONCE).zip(keys.chunks(KEYS_AT_ONCE)) {
-                store.get_many(keys, &mut |number, found| {
-                    places[first + number] = found.map(|Entry { value_type, value, expires_at_ms, mark }| {
-                        hits += 1;
-                        let start = values.len();
-                        // With more, the lookup ends in an error below.
-                        if start <= REPLY_BYTES_MAX {
-                            values.extend_from_slice(value);
-                        }
-                        Place { value_type, value: start..values.len(), expires_at_ms, mark }
-                    });
-                })?;
-                if values.len() > REPLY_BYTES_MAX {
+                store.get_many(keys, &mut |number, found| self.take(first + number, found))?;
+                if self.values.len() > REPLY_BYTES_MAX {
                     return Err(Failure::REPLY_TOO_LONG);
                 }
             }
         }
-        Counters::add(&context.counters.hits, hits);
-        Counters::add(&context.counters.misses, keys.len() as u64 - hits);
+        self.count(context);
         Ok(())
     }
 

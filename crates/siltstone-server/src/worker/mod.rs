@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! poll --> for each connection that may have work: read, take a run
-//!              runs of reads      one lookup of all their keys, then each command in order; by a helper
-//!                                 thread while lookups wait for the device
+//!              runs of reads      one lookup of all their keys, then each command in order; while lookups wait
+//!                                 for the device, at once if memory has all keys, and by a helper thread if not
 //!              runs of updates    one transaction, by a helper thread if it may wait for the device
 //!              runs of the rest   at once, or by a helper thread
 //!          send the replies, and again
@@ -259,7 +259,7 @@ impl Worker {
     /// Serves each connection of the queue once.
     fn turn(&mut self) {
         let numbers = std::mem::take(&mut self.queue);
-        let (mut reads, mut requests) = (Vec::new(), 0);
+        let (mut reads, mut waiting, mut requests) = (Vec::new(), Vec::new(), 0);
         let mut served = Vec::with_capacity(numbers.len());
         for number in numbers {
             let Some(connection) = self.connections.get_mut(number) else { continue };
@@ -283,17 +283,18 @@ impl Worker {
             self.show_to_monitors(number, &run);
             match run.kind {
                 RunKind::Read if !self.may_wait(database, run.kind) => reads.push((number, run)),
-                RunKind::Read | RunKind::Update | RunKind::Blind | RunKind::Script => {
-                    self.collect(number, run)
-                }
+                RunKind::Read => waiting.push((number, run)),
+                RunKind::Update | RunKind::Blind | RunKind::Script => self.collect(number, run),
                 RunKind::Session => self.execute_session(number, run),
                 RunKind::Slow => self.hand_over(number, run),
             }
         }
+        let (worker, connections) = (self.post.worker, &mut self.connections);
+        let waiting = self.lookup.execute_in_memory(&self.context, worker, connections, waiting);
         if !reads.is_empty() {
-            let worker = self.post.worker;
-            self.lookup.execute(&self.context, worker, &mut self.connections, reads, &mut self.paces);
+            self.lookup.execute(&self.context, worker, connections, reads, &mut self.paces);
         }
+        waiting.into_iter().for_each(|(number, run)| self.collect(number, run));
         self.execute_collected();
         Counters::add(&self.context.counters.commands, requests as u64);
         self.context.measures.note_turn(self.post.worker, requests);

@@ -5,8 +5,13 @@ use crate::served::serve_with;
 use siltstone::EngineKind;
 use siltstone_server::{Act, Failure, KeyCount, KeyPage, MapStore, Show, Store, StoreInfo};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
-/// A map whose pages of keys come only when the gate is open, and whose lookups may wait for a device.
+/// The key of a record that is not in memory.
+const OLD: &[u8] = b"old";
+
+/// A map whose pages of keys come only when the gate is open, as do lookups of the old record, which take a millisecond
+/// at least.
 #[derive(Default)]
 struct Gated {
     map: MapStore,
@@ -19,6 +24,15 @@ impl Gated {
         *self.is_open.lock().unwrap() = true;
         self.opened.notify_all();
     }
+
+    fn close(&self) {
+        *self.is_open.lock().unwrap() = false;
+    }
+
+    fn pass(&self) {
+        let is_open = self.is_open.lock().unwrap();
+        drop(self.opened.wait_while(is_open, |is_open| !*is_open).unwrap());
+    }
 }
 
 /// The store of a server and of the test.
@@ -26,12 +40,23 @@ struct Shared(Arc<Gated>);
 
 impl Store for Shared {
     fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), Failure> {
+        if keys.contains(&OLD) {
+            let begin = Instant::now();
+            self.0.pass();
+            while begin.elapsed() < Duration::from_millis(1) {}
+        }
         self.0.map.get_many(keys, show)
     }
 
+    fn get_many_in_memory(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<Vec<usize>, Failure> {
+        let (old, young): (Vec<usize>, Vec<usize>) = (0..keys.len()).partition(|number| keys[*number] == OLD);
+        let of_young: Vec<&[u8]> = young.iter().map(|number| keys[*number]).collect();
+        self.0.map.get_many(&of_young, &mut |at, found| show(young[at], found))?;
+        Ok(old)
+    }
+
     fn keys(&self, position: u64, keys_max: usize) -> Result<KeyPage, Failure> {
-        let is_open = self.0.is_open.lock().unwrap();
-        drop(self.0.opened.wait_while(is_open, |is_open| !*is_open).unwrap());
+        self.0.pass();
         self.0.map.keys(position, keys_max)
     }
 
@@ -66,6 +91,35 @@ impl Store for Shared {
     fn about(&self) -> StoreInfo {
         self.0.map.about()
     }
+}
+
+#[test]
+fn a_read_that_memory_has_does_not_wait_for_those_that_wait_for_the_device() {
+    let gated = Arc::new(Gated::default());
+    let store = gated.clone();
+    let served = serve_with(
+        |_| {},
+        EngineKind::Silt,
+        |settings| {
+            (settings.workers, settings.helpers) = (1, 1);
+            settings.places.open = Box::new(move |_, _, _| Ok(Arc::new(Shared(store.clone()))));
+        },
+    );
+    let (mut of_old, mut of_young) = (served.client(), served.client());
+    assert_eq!(of_young.line("MSET young 1 old 2"), Answer::ok());
+    // From this lookup on, the worker knows that lookups wait.
+    gated.open();
+    assert_eq!(of_old.line("GET old"), Answer::bulk("2"));
+    gated.close();
+    of_old.send(&["GET", "old"]);
+    for _ in 0..3 {
+        assert_eq!(of_young.line("MGET young absent"), Answer::Array(vec![Answer::bulk("1"), Answer::Null]));
+    }
+    // Together with one that waits, it waits too.
+    of_young.send(&["MGET", "young", "old"]);
+    gated.open();
+    assert_eq!(of_old.answer(), Answer::bulk("2"));
+    assert_eq!(of_young.answer(), Answer::Array(vec![Answer::bulk("1"), Answer::bulk("2")]));
 }
 
 #[test]
