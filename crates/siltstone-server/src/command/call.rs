@@ -81,8 +81,13 @@ pub enum Action {
     /// At once, with the connection and the server.
     Session(fn(&mut SessionCall<'_>, &mut Reply<'_>) -> Outcome),
     /// By a helper thread, with the whole store and the server.
-    Slow(fn(&SlowCall<'_>, &mut Reply<'_>) -> Outcome),
+    Slow(SlowFunction),
+    /// By a helper thread if its words say so, and otherwise like an update.
+    SlowIf(UpdateFunction, SlowFunction, WordsTest),
 }
+
+/// A function over the whole store and the server.
+pub type SlowFunction = fn(&SlowCall<'_>, &mut Reply<'_>) -> Outcome;
 
 /// A function over the states of keys.
 pub type UpdateFunction = fn(&mut UpdateCall<'_>, &mut Reply<'_>) -> Outcome;

@@ -3,9 +3,11 @@
 use super::arguments::{check_timeout, cursor, integer, is};
 use super::call::{Context, SlowCall};
 use super::pattern;
+use super::session::database_of;
+use super::update::keys::{self as update_keys, CopyOptions};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
-use crate::store::{DATABASES, Store, ValueType};
+use crate::store::{DATABASES, KeyState, Store, ValueType};
 
 /// The number of keys of a page that KEYS reads.
 const KEYS_PER_PAGE: usize = 1024;
@@ -158,6 +160,49 @@ fn retain(call: &SlowCall<'_>) -> Result<u64, Failure> {
         position = page.next;
     }
     Ok(removed)
+}
+
+/// COPY source destination DB number: reads the value, and puts it into the other database in one step. A write to the
+/// source in between is not copied.
+pub fn copy(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let CopyOptions { replaces, database } = CopyOptions::parse(&call.words[3..])?;
+    let (source, destination) = (call.words[1], call.words[2]);
+    let database = database.map_or(Ok(call.database), |number| database_of(call.context, number))?;
+    if database == call.database && source == destination {
+        return Err(update_keys::SAME_OBJECTS);
+    }
+    let mut found = KeyState::default();
+    if let Some(store) = call.store {
+        store.get_many(&[source], &mut |_, entry| found = KeyState::copy_of(entry))?;
+    }
+    let is_copied =
+        found.value().is_some() && put_copy(call.context, database, destination, &found, replaces)?;
+    reply.integer(i64::from(is_copied));
+    Ok(())
+}
+
+/// Puts the value of a state, unless the key exists and is not to be replaced. Returns whether it was put.
+fn put_copy(
+    context: &Context,
+    database: usize,
+    key: &[u8],
+    found: &KeyState,
+    replaces: bool,
+) -> Result<bool, Failure> {
+    context.places.get_or_create(database)?;
+    context.places.on_current(database, |store| {
+        let store = store.ok_or(Failure::new("ERR the database does not exist"))?;
+        let mut outcome = Ok(false);
+        context.watches.note(database, std::iter::once(key));
+        store.transact(&[key], &mut |states| {
+            outcome = match replaces || states[0].entry().is_none() {
+                true => states[0].replace(found.value().cloned()).map(|()| true),
+                false => Ok(false),
+            };
+        })?;
+        context.watches.note(database, std::iter::once(key));
+        outcome
+    })
 }
 
 fn check_flush(call: &SlowCall<'_>) -> Outcome {

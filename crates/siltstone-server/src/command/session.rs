@@ -1,7 +1,7 @@
 //! Commands about the connection, and about the server.
 
 use super::arguments::{check_name, check_timeout, integer, is};
-use super::call::{Replies, SessionCall};
+use super::call::{Context, Replies, SessionCall};
 use super::permission;
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, Version};
@@ -64,10 +64,16 @@ pub fn select(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     if number != 0 && call.context.cluster.is_some() {
         return Err(Failure::new("ERR SELECT is not allowed in cluster mode"));
     }
-    let number = usize::try_from(number).ok().filter(|number| call.context.places.has(*number));
-    call.client.database = number.ok_or(Failure::new("ERR DB index is out of range"))?;
+    call.client.database = database_of(call.context, number)?;
     reply.ok();
     Ok(())
+}
+
+/// Returns a number of a database that the server has, or may have.
+pub(super) fn database_of(context: &Context, number: i64) -> Result<usize, Failure> {
+    let is_there =
+        |number: &usize| context.places.has(*number) && (*number == 0 || context.cluster.is_none());
+    usize::try_from(number).ok().filter(is_there).ok_or(Failure::new("ERR DB index is out of range"))
 }
 
 pub fn time(_: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {

@@ -71,7 +71,7 @@ pub const COMMANDS: &[Command] = commands! {
     "cluster" -2 NONE SESSION "cluster" Session(nodes::cluster) "Describes the map of a cluster.";
     "command" -1 NONE SESSION "server" Session(introspection::command) "Describes the commands.";
     "config" -2 NONE ADMIN "server" Session(info::config) "Returns settings, and changes some of them.";
-    "copy" -3 TWO SLOW_WRITE "generic" Update(keys::copy) "Copies the value of a key to another key.";
+    "copy" -3 TWO SLOW_WRITE "generic" SlowIf(keys::copy, keyspace::copy, keys::names_database) "Copies the value of a key to another key.";
     "dbsize" 1 NONE FAST "server" Slow(keyspace::dbsize) "Returns the number of keys.";
     "decr" 2 ONE WRITE "string" Update(numbers::decr) "Subtracts one.";
     "decrby" 3 ONE WRITE "string" Update(numbers::decrby) "Subtracts a number.";

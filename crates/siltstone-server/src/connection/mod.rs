@@ -417,7 +417,8 @@ impl Connection {
             Action::Blind(_) => RunKind::Blind,
             Action::BlindIf(_, is_blind) if is_blind(&mut self.words(asked)) => RunKind::Blind,
             Action::ReadIf(.., is_read) if is_read(&mut self.words(asked)) => RunKind::Read,
-            Action::BlindIf(..) | Action::ReadIf(..) => RunKind::Update,
+            Action::SlowIf(.., is_slow) if is_slow(&mut self.words(asked)) => RunKind::Slow,
+            Action::BlindIf(..) | Action::ReadIf(..) | Action::SlowIf(..) => RunKind::Update,
             Action::Slow(_) => RunKind::Slow,
             Action::Session(_) => RunKind::Session,
         }

@@ -146,7 +146,7 @@ impl Helpers {
             let (database, context) = (job.database, &*self.context);
             let call = SlowCall { words: &words, database, store, context, is_cancelled: &is_cancelled };
             match job.command.action {
-                Action::Slow(execute) => execute(&call, &mut reply),
+                Action::Slow(execute) | Action::SlowIf(_, execute, _) => execute(&call, &mut reply),
                 _ => Err(Failure::SYNTAX),
             }
         });

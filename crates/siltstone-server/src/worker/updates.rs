@@ -531,7 +531,11 @@ fn execute(
             run(&ReadCall { words, found: &found, now_ms }, reply)
         }
         (
-            Action::Update(run) | Action::Blind(run) | Action::BlindIf(run, _) | Action::ReadIf(_, run, _),
+            Action::Update(run)
+            | Action::Blind(run)
+            | Action::BlindIf(run, _)
+            | Action::ReadIf(_, run, _)
+            | Action::SlowIf(run, ..),
             _,
         ) => run(&mut UpdateCall { words, states, keys, now_ms }, reply),
         (Action::Script(run), _) => {

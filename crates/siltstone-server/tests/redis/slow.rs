@@ -123,6 +123,38 @@ fn a_read_that_memory_has_does_not_wait_for_those_that_wait_for_the_device() {
 }
 
 #[test]
+fn a_value_is_copied_to_another_database_with_its_expiry() {
+    let served = serve_with(|_| {}, EngineKind::Silt, |_| {});
+    let mut client = served.client();
+    for (request, reply) in [
+        ("SELECT 1", Answer::ok()),
+        ("SET a 1 EX 1000", Answer::ok()),
+        ("HSET h f v", Answer::Integer(1)),
+        ("COPY a b DB 3", Answer::Integer(1)),
+        ("COPY h a DB 3", Answer::Integer(1)),
+        ("COPY missing b DB 3", Answer::Integer(0)),
+        ("COPY h b DB 3", Answer::Integer(0)),
+        ("COPY a a DB 1", Answer::Error("ERR source and destination objects are the same".into())),
+        ("COPY a a2 db 1", Answer::Integer(1)),
+        ("COPY a b DB 16", Answer::Error("ERR DB index is out of range".into())),
+        ("COPY a b DB x", Answer::Error("ERR value is not an integer or out of range".into())),
+        ("COPY a b DB", Answer::Error("ERR syntax error".into())),
+        ("SELECT 3", Answer::ok()),
+        ("GET b", Answer::bulk("1")),
+        ("HGET a f", Answer::bulk("v")),
+        ("COPY a b REPLACE DB 1", Answer::Integer(1)),
+        ("MULTI", Answer::ok()),
+        ("COPY a b DB 1", Answer::Status("QUEUED".into())),
+    ] {
+        assert_eq!(client.line(request), reply, "{request}");
+    }
+    let Answer::Array(replies) = client.line("EXEC") else { panic!("no array") };
+    assert!(matches!(&replies[..], [Answer::Error(error)] if error.contains("transaction")), "{replies:?}");
+    let Answer::Integer(seconds) = client.line("TTL b") else { panic!("no number") };
+    assert!((900..=1000).contains(&seconds), "{seconds}");
+}
+
+#[test]
 fn commands_that_take_long_keep_only_their_connections_waiting() {
     let gated = Arc::new(Gated::default());
     let store = gated.clone();

@@ -211,7 +211,8 @@ impl Run {
             Action::Update(run)
             | Action::Blind(run)
             | Action::BlindIf(run, _)
-            | Action::ReadIf(_, run, _) => {
+            | Action::ReadIf(_, run, _)
+            | Action::SlowIf(run, ..) => {
                 run(&mut UpdateCall { words: &words, states, keys: &numbers, now_ms }, &mut written)
             }
             Action::Session(_) => about_the_server(command.name, &words, self.database, &mut written),

@@ -1,7 +1,7 @@
 //! DEL, RENAME, COPY, OBJECT.
 
 use super::UpdateCall;
-use crate::command::arguments::is;
+use crate::command::arguments::{integer, is};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, number};
 use crate::store::ValueType;
@@ -41,21 +41,45 @@ fn move_value(call: &mut UpdateCall<'_>) -> Outcome {
     Ok(())
 }
 
-pub fn copy(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let mut replaces = false;
-    for word in &call.words[3..] {
-        if is(word, "REPLACE") {
-            replaces = true;
-        } else if is(word, "DB") {
-            return Err(Failure::new(
-                "ERR COPY copies within a database only; read the value, and put it there",
-            ));
-        } else {
-            return Err(Failure::SYNTAX);
+/// The options of COPY.
+#[derive(Debug, Default)]
+pub struct CopyOptions {
+    pub replaces: bool,
+    /// The number of the database to copy to, if it is stated.
+    pub database: Option<i64>,
+}
+
+impl CopyOptions {
+    /// Reads the words after the keys.
+    pub fn parse(words: &[&[u8]]) -> Result<CopyOptions, Failure> {
+        let (mut options, mut words) = (CopyOptions::default(), words.iter());
+        while let Some(word) = words.next() {
+            if is(word, "REPLACE") {
+                options.replaces = true;
+            } else if is(word, "DB") {
+                options.database = Some(integer(words.next().ok_or(Failure::SYNTAX)?)?);
+            } else {
+                return Err(Failure::SYNTAX);
+            }
         }
+        Ok(options)
+    }
+}
+
+/// Returns whether the words of a COPY may name a database, so that it is not one of the keys of one database.
+pub fn names_database(words: &mut dyn Iterator<Item = &[u8]>) -> bool {
+    words.skip(3).any(|word| is(word, "DB"))
+}
+
+pub const SAME_OBJECTS: Failure = Failure::new("ERR source and destination objects are the same");
+
+pub fn copy(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let CopyOptions { replaces, database } = CopyOptions::parse(&call.words[3..])?;
+    if database.is_some() {
+        return Err(Failure::new("ERR COPY with DB is not allowed in a transaction or a script"));
     }
     if call.keys[0] == call.keys[1] {
-        return Err(Failure::new("ERR source and destination objects are the same"));
+        return Err(SAME_OBJECTS);
     }
     let value = call.state(0).value().cloned().filter(|_| replaces || call.entry(1).is_none());
     reply.integer(i64::from(value.is_some()));
