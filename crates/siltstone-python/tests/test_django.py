@@ -53,7 +53,7 @@ def test_values_of_any_type_come_back(make, value):
 
 def test_a_timeout_that_has_passed_removes_the_key(make):
     cache = make(TIMEOUT=60)
-    database = cache._handle.database
+    database = cache.database
     cache.set("default", 1)
     cache.set("never", 1, timeout=None)
     cache.set("later", 1, timeout=5)
@@ -76,7 +76,7 @@ def test_versions_prefixes_and_key_functions_make_the_keys(make):
     cache.set("a", 2, version=2)
     prefixed.set("a", 3)
     other.set("a", 4)
-    assert sorted(cache._handle.database) == ["1/a", ":1:a", ":2:a", "site:1:a"]
+    assert sorted(cache.database) == ["1/a", ":1:a", ":2:a", "site:1:a"]
     assert cache.incr_version("a") == 2 and cache.get("a", version=2) == 1 and "a" not in cache
     assert prefixed.get("a") == 3 and other.get("a") == 4
     with pytest.warns(CacheKeyWarning):
@@ -111,7 +111,7 @@ def test_incr_is_atomic_and_keeps_the_timeout(make, path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert cache.get("n") == 400 and 40 < cache._handle.database.ttl(":1:n") <= 50
+    assert cache.get("n") == 400 and 40 < cache.database.ttl(":1:n") <= 50
     assert cache.incr("half", 1.5) == 2
     with pytest.raises(ValueError, match="'nothing' not found"):
         cache.incr("nothing")

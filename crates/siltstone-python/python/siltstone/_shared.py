@@ -32,6 +32,7 @@ class Opened:
     def __init__(self, database: Database[Any, Any], settings: dict[str, Any]) -> None:
         self.database = database
         self.settings = settings
+        self.users: weakref.WeakSet[Handle] = weakref.WeakSet()
         #: For whoever writes many keys as one step.
         self.lock = threading.RLock()
         self._locks = [threading.Lock() for _ in range(LOCKS)]
@@ -97,6 +98,7 @@ class Handle:
                     f"use the same ones, not {self.settings}"
                 )
             self._used = process, opened
+            opened.users.add(self)
             return opened
 
     @property
@@ -105,8 +107,13 @@ class Handle:
         return self.opened.database
 
     def close(self) -> None:
-        """Gives the database back. The next use opens it again."""
-        self._used = None
+        """Closes the database if no other handle uses it. The next use opens it again."""
+        with _guard:
+            used, self._used = self._used, None
+            if used is not None:
+                used[1].users.discard(self)
+                if not used[1].users:
+                    used[1].database.close()
 
     def _open(self) -> Database[Any, Any]:
         try:

@@ -88,7 +88,8 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
         return opened
 
     @property
-    def _database(self) -> Any:
+    def database(self) -> Any:
+        """The open database, for `stats`, `sync`, `checkpoint` and `verify`."""
         return self._opened.database
 
     def _seconds(self, timeout: Any) -> Any:
@@ -99,14 +100,14 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
         """Sets the value of a key that is absent, and returns whether it was. Atomic."""
         key, expire = self.make_and_validate_key(key, version=version), self._seconds(timeout)
         if expire is not None and expire <= 0:
-            return key not in self._database
+            return key not in self.database
         opened = self._opened
         with opened.lock_of(key):
             return opened.database.add(key, value, expire=expire)
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
         """Returns the value of a key, or `default`."""
-        return self._database.get(self.make_and_validate_key(key, version=version), default)
+        return self.database.get(self.make_and_validate_key(key, version=version), default)
 
     def set(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
         """Sets the value of a key. With a timeout of 0 or less, removes the key."""
@@ -133,14 +134,14 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
 
     def _delete(self, key: str) -> bool:
         try:
-            del self._database[key]
+            del self.database[key]
         except KeyError:
             return False
         return True
 
     def has_key(self, key: Any, version: int | None = None) -> bool:
         """Returns whether a key exists, without its value."""
-        return self.make_and_validate_key(key, version=version) in self._database
+        return self.make_and_validate_key(key, version=version) in self.database
 
     def incr(self, key: Any, delta: Any = 1, version: int | None = None) -> Any:
         """Adds to the value of a key, which keeps its timeout. A key that does not exist is a ValueError."""
@@ -162,7 +163,7 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
     def get_many(self, keys: Iterable[Any], version: int | None = None) -> dict[Any, Any]:
         """Returns the values of the keys that exist, with overlapping reads."""
         made = {key: self.make_and_validate_key(key, version=version) for key in keys}
-        values = self._database.get_many(list(made.values()), _ABSENT)
+        values = self.database.get_many(list(made.values()), _ABSENT)
         return {key: value for key, value in zip(made, values) if value is not _ABSENT}
 
     def set_many(
@@ -172,15 +173,15 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
         records = {self.make_and_validate_key(key, version=version): value for key, value in data.items()}
         expire = self._seconds(timeout)
         if expire is not None and expire <= 0:
-            self._database.delete_many(list(records))
+            self.database.delete_many(list(records))
         else:
-            self._database.put_many(records, expire=expire)
+            self.database.put_many(records, expire=expire)
         return []
 
     def delete_many(self, keys: Iterable[Any], version: int | None = None) -> None:
         """Removes many keys."""
-        self._database.delete_many([self.make_and_validate_key(key, version=version) for key in keys])
+        self.database.delete_many([self.make_and_validate_key(key, version=version) for key in keys])
 
     def clear(self) -> None:
         """Removes all records of the directory, in batches."""
-        self._database.clear()
+        self.database.clear()
