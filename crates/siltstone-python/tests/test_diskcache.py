@@ -264,8 +264,8 @@ def test_the_examples_run(tmp_path, monkeypatch):
 #: The tests that fail, by reason.
 FAILURES = {
     "replaces parts of SQLite or of files of values": """close_error pragma_error set_timeout add_timeout clear_timeout
-        cull_timeout get_keyerror4 get_ioerror_fast_path pop_ioerror peekitem_ioerror check integrity_check path set_twice
-        cleanup_dirs disk_write_os_error init_makedirs""",
+        cull_timeout get_keyerror4 get_ioerror_fast_path pop_ioerror peekitem_ioerror check integrity_check path
+        set_twice cleanup_dirs disk_write_os_error init_makedirs""",
     "classes and settings of disks": "init init_disk disk_reset custom_disk custom_filename_disk tag_index",
     "limits of the size, and reset": """expire_rows least_recently_stored least_recently_used least_frequently_used
         size_limit_with_files size_limit_with_database cull_eviction_policy_none cull_size_limit_0

@@ -181,8 +181,13 @@ def test_asynchronous_methods(make):
 
     async def main():
         await cache.aset("a", 1)
-        assert await cache.aadd("a", 2) is False and await cache.aincr("a") == 2
-        assert await cache.aget_many(["a", "b"]) == {"a": 2} and await cache.ahas_key("a")
+        await cache.atouch("a", 50)
+        assert await cache.aadd("a", 2) is False and await cache.aincr("a") == 2 and await cache.adecr("a") == 1
+        assert cache.database.ttl(":1:a") <= 50
+        assert await cache.aset_many({"b": 2, "c": 3}, timeout=60) == []
+        assert await cache.aget_many(["a", "b", "d"]) == {"a": 1, "b": 2} and await cache.ahas_key("a")
+        await cache.adelete_many(["b", "d"])
+        assert sorted(cache.database) == [":1:a", ":1:c"] and await cache.aget_or_set("b", lambda: 4) == 4
         await cache.aclear()
         return await cache.aget("a", "gone")
 

@@ -1,8 +1,8 @@
 """One open database per directory and process, for hosts whose objects come and go.
 
-A framework makes several objects for one directory: a cache per thread, a store per array, a copy for reading. Siltstone
-opens a directory once. Each object has a `Handle`; the first that is used opens the database, and the last that is closed
-or collected closes it::
+A framework makes several objects for one directory: a cache per thread, a store per array, a copy for reading.
+Siltstone opens a directory once. Each object has a `Handle`; the first that is used opens the database, and the last
+that is closed or collected closes it::
 
     Handle("cache") --+
     Handle("cache") --+--> Opened --> Database("cache")

@@ -42,8 +42,8 @@ STEP_RECORDS = 1000
 
 #: The end of the error of a second process.
 REMEDY = (
-    "a cache is for one process and its threads; for several processes, serve the directory of a database with "
-    "`siltstone serve data` and use a client of Redis"
+    "a cache is for one process and its threads; for several processes, run a server, `siltstone serve data`, and use "
+    "a client of Redis"
 )
 
 _LIMIT = 'the bytes on flash are limited by engine="flashstore", cache=True, flash_bytes=N'
@@ -81,12 +81,12 @@ _ABSENT: Any = object()
 class Cache:
     """A cache with the methods of diskcache's `Cache`, in the directory `directory`, or a new temporary one.
 
-    `settings` are those of `siltstone.open`. All caches of a process for one directory share its database, which the first
-    use opens, and the last `close` closes. Writes wait for each other and for `transact`; reads wait for nothing. Errors of
-    diskcache's database (`Timeout`) do not exist, so the arguments `retry` have no effect.
+    `settings` are those of `siltstone.open`. All caches of a process for one directory share its database, which the
+    first use opens, and the last `close` closes. Writes wait for each other and for `transact`; reads wait for
+    nothing. Errors of diskcache's database (`Timeout`) do not exist, so the arguments `retry` have no effect.
 
-    Keys and values are pickled, and **unpickling runs code that they name**: a new directory has the mode 0700. A pickled
-    value has at most 256 MiB.
+    Keys and values are pickled, and **unpickling runs code that they name**: a new directory has the mode 0700. A
+    pickled value has at most 256 MiB.
 
     >>> from siltstone.diskcache import Cache
     >>> with Cache() as cache:
@@ -175,8 +175,8 @@ class Cache:
     def transact(self, retry: bool = False) -> Iterator[None]:
         """Makes the writes of a `with` one atomic step: all of them or, after an exception, none.
 
-        Writes of other threads wait. What the block reads includes its own writes; others see them at its end. They are in
-        memory until then. Calls that read all records, such as `len` and `evict`, are an error in it.
+        Writes of other threads wait. What the block reads includes its own writes; others see them at its end. They
+        are in memory until then. Calls that read all records, such as `len` and `evict`, are an error in it.
         """
         with self._handle.opened.lock:
             if self._is_writing:

@@ -10,8 +10,8 @@
         },
     }
 
-All threads of a process share the database. Values are pickled, so only the user of the site may be able to write to the
-directory, which is created for its owner alone.
+All threads of a process share the database. Values are pickled, so only the user of the site may be able to write to
+the directory, which is created for its owner alone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ._errors import ForkedError
 from ._shared import Handle, Opened
 
 try:
+    from asgiref.sync import sync_to_async
     from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
     from django.core.exceptions import ImproperlyConfigured
 except ImportError as error:
@@ -30,8 +31,8 @@ except ImportError as error:
 
 #: The end of the error of a second process.
 REMEDY = (
-    "a cache of Django on Siltstone is for one process: run one worker with threads, or serve the directory with "
-    "`siltstone serve data` and use django.core.cache.backends.redis.RedisCache"
+    "a cache of Django on Siltstone is for one process: run one worker with threads, or a server, `siltstone serve "
+    "data`, with the backend django.core.cache.backends.redis.RedisCache"
 )
 
 #: Options of backends that count entries.
@@ -92,45 +93,49 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
         """The open database, for `stats`, `sync`, `checkpoint` and `verify`."""
         return self._opened.database
 
+    def _key(self, key: Any, version: int | None) -> str:
+        made: Any = self.make_and_validate_key(key, version=version)
+        return str(made)
+
     def _seconds(self, timeout: Any) -> Any:
         """Returns the seconds until a record expires; None for never. Not above 0: it has expired."""
         return self.default_timeout if timeout == DEFAULT_TIMEOUT else timeout
 
     def add(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
         """Sets the value of a key that is absent, and returns whether it was. Atomic."""
-        key, expire = self.make_and_validate_key(key, version=version), self._seconds(timeout)
+        made, expire = self._key(key, version), self._seconds(timeout)
         if expire is not None and expire <= 0:
-            return key not in self.database
+            return made not in self.database
         opened = self._opened
-        with opened.lock_of(key):
-            return opened.database.add(key, value, expire=expire)
+        with opened.lock_of(made):
+            return opened.database.add(made, value, expire=expire)
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
         """Returns the value of a key, or `default`."""
-        return self.database.get(self.make_and_validate_key(key, version=version), default)
+        return self.database.get(self._key(key, version), default)
 
     def set(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
         """Sets the value of a key. With a timeout of 0 or less, removes the key."""
-        key, expire = self.make_and_validate_key(key, version=version), self._seconds(timeout)
+        made, expire = self._key(key, version), self._seconds(timeout)
         opened = self._opened
-        with opened.lock_of(key):
+        with opened.lock_of(made):
             if expire is not None and expire <= 0:
-                opened.database.delete(key)
+                opened.database.delete(made)
             else:
-                opened.database.put(key, value, expire=expire)
+                opened.database.put(made, value, expire=expire)
 
     def touch(self, key: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
         """Sets the timeout of a key, and returns whether the key exists. Rewrites the record."""
-        key, expire = self.make_and_validate_key(key, version=version), self._seconds(timeout)
+        made, expire = self._key(key, version), self._seconds(timeout)
         if expire is not None and expire <= 0:
-            return self._delete(key)
+            return self._delete(made)
         opened = self._opened
-        with opened.lock_of(key):
-            return opened.database.touch(key, expire)
+        with opened.lock_of(made):
+            return opened.database.touch(made, expire)
 
     def delete(self, key: Any, version: int | None = None) -> bool:
         """Removes a key, and returns whether it existed."""
-        return self._delete(self.make_and_validate_key(key, version=version))
+        return self._delete(self._key(key, version))
 
     def _delete(self, key: str) -> bool:
         try:
@@ -141,11 +146,11 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
 
     def has_key(self, key: Any, version: int | None = None) -> bool:
         """Returns whether a key exists, without its value."""
-        return self.make_and_validate_key(key, version=version) in self.database
+        return self._key(key, version) in self.database
 
     def incr(self, key: Any, delta: Any = 1, version: int | None = None) -> Any:
         """Adds to the value of a key, which keeps its timeout. A key that does not exist is a ValueError."""
-        made = self.make_and_validate_key(key, version=version)
+        made = self._key(key, version)
         opened = self._opened
         database = opened.database
         # A compare_and_swap removes the timeout: no call may see or set that of the key before `touch` has.
@@ -162,7 +167,7 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
 
     def get_many(self, keys: Iterable[Any], version: int | None = None) -> dict[Any, Any]:
         """Returns the values of the keys that exist, with overlapping reads."""
-        made = {key: self.make_and_validate_key(key, version=version) for key in keys}
+        made = {key: self._key(key, version) for key in keys}
         values = self.database.get_many(list(made.values()), _ABSENT)
         return {key: value for key, value in zip(made, values) if value is not _ABSENT}
 
@@ -170,7 +175,7 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
         self, data: dict[Any, Any], timeout: Any = DEFAULT_TIMEOUT, version: int | None = None
     ) -> list[Any]:
         """Sets the values of many keys, in atomic batches of 10,000. Returns an empty list: no key fails."""
-        records = {self.make_and_validate_key(key, version=version): value for key, value in data.items()}
+        records = {self._key(key, version): value for key, value in data.items()}
         expire = self._seconds(timeout)
         if expire is not None and expire <= 0:
             self.database.delete_many(list(records))
@@ -180,7 +185,34 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
 
     def delete_many(self, keys: Iterable[Any], version: int | None = None) -> None:
         """Removes many keys."""
-        self.database.delete_many([self.make_and_validate_key(key, version=version) for key in keys])
+        self.database.delete_many([self._key(key, version) for key in keys])
+
+    # Those methods for asyncio that Django makes of several calls, which are not atomic together.
+
+    async def aincr(self, key: Any, delta: Any = 1, version: int | None = None) -> Any:
+        """Like `incr`."""
+        return await sync_to_async(self.incr)(key, delta, version)
+
+    async def ahas_key(self, key: Any, version: int | None = None) -> bool:
+        """Like `has_key`."""
+        found: bool = await sync_to_async(self.has_key)(key, version)
+        return found
+
+    async def aget_many(self, keys: Iterable[Any], version: int | None = None) -> dict[Any, Any]:
+        """Like `get_many`."""
+        values: dict[Any, Any] = await sync_to_async(self.get_many)(keys, version)
+        return values
+
+    async def aset_many(
+        self, data: dict[Any, Any], timeout: Any = DEFAULT_TIMEOUT, version: int | None = None
+    ) -> list[Any]:
+        """Like `set_many`."""
+        failed: list[Any] = await sync_to_async(self.set_many)(data, timeout, version)
+        return failed
+
+    async def adelete_many(self, keys: Iterable[Any], version: int | None = None) -> None:
+        """Like `delete_many`."""
+        await sync_to_async(self.delete_many)(keys, version)
 
     def clear(self) -> None:
         """Removes all records of the directory, in batches."""

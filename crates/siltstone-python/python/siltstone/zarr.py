@@ -13,6 +13,8 @@ A new database keeps the order of keys, so listing reads keys and no chunks::
                                 ("0" follows "/": the range skips all that is below the folder)
 """
 
+# zarr 2 has no such module.
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import asyncio
@@ -47,13 +49,9 @@ class SiltstoneStore(Store):  # type: ignore[misc, unused-ignore]
     they name another one. A database that does not keep the order of keys reads all records to list any.
 
     The first use opens the database, and all stores of a process for one directory share it. With `read_only`, it is
-    opened with the flag ``r``: any number of processes may do that while none writes. A store is pickled as its path and
-    settings.
+    opened with the flag ``r``: any number of processes may do that while none writes. A store is pickled as its path
+    and settings.
     """
-
-    supports_writes = True
-    supports_deletes = True
-    supports_listing = True
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, **settings: Any) -> None:
         super().__init__(read_only=read_only)
@@ -65,6 +63,21 @@ class SiltstoneStore(Store):  # type: ignore[misc, unused-ignore]
         new = {} if "engine" in settings else NEW
         stated = {"keys": "str", "values": "raw", **settings}
         self._handle = Handle(self.path, stated, REMEDY, new=new, read_only=read_only)
+
+    @property
+    def supports_writes(self) -> bool:
+        """True, also for a store that is `read_only`."""
+        return True
+
+    @property
+    def supports_deletes(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def supports_listing(self) -> bool:
+        """True."""
+        return True
 
     @property
     def database(self) -> Any:
