@@ -13,7 +13,7 @@ import time
 import pytest
 import siltstone
 import siltstone.diskcache
-from siltstone.diskcache import NOT_HERE, Cache, FanoutCache
+from siltstone.diskcache import METHODS_NOT_HERE, Cache, FanoutCache
 
 ROOT = pathlib.Path(__file__).parents[3]
 INFINITE = float("inf")
@@ -226,6 +226,16 @@ def test_a_cache_can_be_closed_and_used_again(path):
     assert os.path.isdir(temporary.directory) and temporary.directory != path
 
 
+def test_settings_of_a_cache_that_evicts_are_taken(path):
+    limited = {"engine": "flashstore", "cache": True, "flash_bytes": 64 << 20, "segment_bytes": 1 << 20}
+    with Cache(path, **limited) as cache:
+        cache["a"] = 1
+        assert cache["a"] == 1 and cache.database.stats()["engine"] == "flashstore"
+    with Cache(path + "2", engine="flashstore", disk="slow", flash_bytes=64 << 20, segment_bytes=1 << 20) as cache:
+        cache["a"] = 1
+        assert cache["a"] == 1
+
+
 def test_another_process_gets_an_error_with_the_remedy(cache, path):
     cache["a"] = 1
     program = f"from siltstone.diskcache import Cache; Cache({path!r})['a']"
@@ -234,13 +244,13 @@ def test_another_process_gets_an_error_with_the_remedy(cache, path):
 
 
 def test_what_is_not_here_names_the_reason(cache, path):
-    for name in ("size_limit", "timeout", "disk", "disk_min_file_size", "sqlite_mmap_size", "shards", "statistics"):
+    for name in ("size_limit", "timeout", "disk_min_file_size", "sqlite_mmap_size", "shards", "tag_index"):
         with pytest.raises(siltstone.SettingError, match=name):
             Cache(path, **{name: 1})
-    for name in ("keys", "values"):
+    for name, value in (("keys", "bytes"), ("values", "raw"), ("disk", dict)):
         with pytest.raises(siltstone.SettingError, match=name):
-            Cache(path, **{name: "bytes"})
-    for name in NOT_HERE:
+            Cache(path, **{name: value})
+    for name in (*METHODS_NOT_HERE, "size_limit", "statistics"):
         with pytest.raises(AttributeError, match=name):
             getattr(cache, name)
     with pytest.raises(AttributeError, match="`nothing`$"):

@@ -152,6 +152,9 @@ def test_stores_of_a_process_share_the_database(path):
     assert reader.read_only and reader.get_sync("a").to_bytes() == b"1" == second.get_sync("a").to_bytes()
     with pytest.raises(siltstone.SettingError, match="the same ones"):
         SiltstoneStore(path, memory_budget="64MiB").get_sync("a")
+    with SiltstoneStore(path + "2", memory_budget="64MiB") as writer, SiltstoneStore(path + "2", read_only=True) as own:
+        writer.set_sync("a", cpu.Buffer.from_bytes(b"2"))
+        assert own.get_sync("a").to_bytes() == b"2"
     first.close()
     second.close()
     with pytest.raises(siltstone.LockedError):

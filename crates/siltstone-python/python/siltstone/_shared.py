@@ -60,9 +60,10 @@ if hasattr(os, "register_at_fork"):
 class Handle:
     """A database that is opened at the first use, and shared by all handles of the process for the same directory.
 
-    `settings` are those of `siltstone.open`, and `new` further ones for a database that does not exist yet. `remedy`
-    ends the text of the error when another process has the database. A handle that is `read_only` opens the database
-    with the flag ``r``, unless a handle of the process has it open.
+    `settings` are those of `siltstone.open`; the handle that opens the database has to have stated them, too. `new` has
+    further ones for a database that does not exist yet. `remedy` ends the text of the error when another process has
+    the database. A handle that is `read_only` opens the database with the flag ``r``, unless a handle of the process
+    has it open.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Handle:
             opened = _opened.get(key)
             if opened is None or opened.database.closed or (opened.database.read_only and not self.read_only):
                 opened = _opened[key] = Opened(self._open(), self.settings)
-            elif opened.settings != self.settings:
+            elif not self.settings.items() <= opened.settings.items():
                 raise SettingError(
                     f"{self.path}: this process has the database open with the settings {opened.settings}; "
                     f"use the same ones, not {self.settings}"

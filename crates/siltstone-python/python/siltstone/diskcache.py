@@ -47,14 +47,29 @@ REMEDY = (
 )
 
 _LIMIT = 'the bytes on flash are limited by engine="flashstore", cache=True, flash_bytes=N'
+_TAGS = "there is no index of tags: evict(tag) reads all records"
 _QUEUE = "there are no queues, which change the same few keys all the time; keep them in diskcache.Deque"
 _ORDER = "records have the order of their hashes; sort the keys"
-#: What diskcache has besides, and why it is not here, or what to use. Names that end with an underscore are prefixes.
-NOT_HERE = {
+
+#: The settings of diskcache, and what to use. Names that end with an underscore are prefixes.
+SETTINGS_NOT_HERE = {
     "size_limit": _LIMIT,
-    "cull": _LIMIT,
     "cull_limit": _LIMIT,
     "eviction_policy": _LIMIT,
+    "shards": "one database serves all threads; leave it out",
+    "timeout": "there is no lock to wait for; leave it out",
+    "disk_": "there are no files of values; leave it out",
+    "sqlite_": "there is no SQLite; leave it out",
+    "statistics": "use stats(enable=True)",
+    "tag_index": _TAGS,
+}
+
+#: The methods of diskcache that are not here, and why, or what to use.
+METHODS_NOT_HERE = {
+    "cull": _LIMIT,
+    "reset": "settings are stated when the cache is opened",
+    "create_tag_index": _TAGS,
+    "drop_tag_index": _TAGS,
     "push": _QUEUE,
     "pull": _QUEUE,
     "peek": _QUEUE,
@@ -63,16 +78,6 @@ NOT_HERE = {
     "iterkeys": _ORDER,
     "peekitem": _ORDER,
     "cache": "open a cache in a directory below",
-    "shards": "one database serves all threads; leave it out",
-    "timeout": "there is no lock to wait for; leave it out",
-    "disk": "keys and values are pickled; leave it out",
-    "disk_": "there are no files of values; leave it out",
-    "sqlite_": "there is no SQLite; leave it out",
-    "statistics": "use stats(enable=True)",
-    "tag_index": "there is no index of tags: evict(tag) reads all records; leave it out",
-    "create_tag_index": "there is no index of tags: evict(tag) reads all records",
-    "drop_tag_index": "there is no index of tags",
-    "reset": "settings are stated when the cache is opened",
 }
 
 _ABSENT: Any = object()
@@ -97,11 +102,12 @@ class Cache:
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, **settings: Any) -> None:
-        for name in settings:
-            reason = NOT_HERE.get(name) or NOT_HERE.get(name.partition("_")[0] + "_")
+        for name, value in settings.items():
+            reason = SETTINGS_NOT_HERE.get(name) or SETTINGS_NOT_HERE.get("".join(name.partition("_")[:2]))
             if reason is not None:
                 raise SettingError(f"{name}: a setting of diskcache; {reason}")
-            if name in ("keys", "values"):
+            # A path is FlashStore's disk.
+            if name in ("keys", "values") or (name == "disk" and not isinstance(value, (str, os.PathLike))):
                 raise SettingError(f"{name}: a cache pickles its keys and values; leave it out")
         if directory is None:
             directory = tempfile.mkdtemp(prefix="siltstone-")
@@ -139,7 +145,7 @@ class Cache:
         return _restored, (type(self), self._directory, self._settings)
 
     def __getattr__(self, name: str) -> Any:
-        reason = NOT_HERE.get(name)
+        reason = METHODS_NOT_HERE.get(name) or SETTINGS_NOT_HERE.get(name)
         raise AttributeError(f"{type(self).__name__} has no `{name}`" + (f": {reason}" if reason else ""))
 
     # Records.
