@@ -54,6 +54,8 @@ install-capi: ## Install the C library below PREFIX (/usr/local), on Linux: head
 	install -d $(DESTDIR)$(PREFIX)/include/siltstone $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/siltstone
 	install -m 644 $(CAPI)/include/siltstone.h $(CAPI)/include/siltstone.hpp $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(CAPI)/include/siltstone/leveldb_compat.h $(DESTDIR)$(PREFIX)/include/siltstone
+	install -d $(DESTDIR)$(PREFIX)/include/siltstone/leveldb
+	install -m 644 $(CAPI)/include/siltstone/leveldb/*.h $(DESTDIR)$(PREFIX)/include/siltstone/leveldb
 	install $(CAPI_BUILT)/libsiltstone_capi.so $(DESTDIR)$(PREFIX)/lib/libsiltstone.so.$(CAPI_ABI)
 	ln -sf libsiltstone.so.$(CAPI_ABI) $(DESTDIR)$(PREFIX)/lib/libsiltstone.so
 	install -m 644 $(CAPI_BUILT)/libsiltstone_capi.a $(DESTDIR)$(PREFIX)/lib/libsiltstone.a
