@@ -1,13 +1,13 @@
 //! Access in key order, for engines that keep it.
 
 use super::snapshot::next_of;
-use super::{Database, Iter};
+use super::{Database, Iter, Snapshot};
 use crate::engine::{Direction, KeyBounds, Keys, Ordered};
 use crate::error::Result;
 use bytes::Bytes;
 use std::ops::{Bound, RangeBounds};
 
-/// Access to a database in key order: [`Database::ordered`].
+/// Access to a database, or to a [`Snapshot`], in key order: [`Database::ordered`] and [`Snapshot::ordered`].
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -44,6 +44,29 @@ impl Database {
     }
 }
 
+impl Snapshot {
+    /// Returns access to the records of the snapshot in key order; `None` as for [`Database::ordered`]. All its ranges
+    /// are of the moment of the snapshot, whereas each range of a database is of its own.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let settings = siltstone::FlashKeySettings::default().ordered(true);
+    /// # let database = siltstone::Database::builder(directory.path().join("db")).engine(settings).open()?;
+    /// database.write(&[("b", "1"), ("a", "2")].into_iter().collect())?;
+    /// let snapshot = database.snapshot()?;
+    /// database.put("c", "3")?;
+    /// let ordered = snapshot.ordered().expect("the engine keeps the keys in order");
+    /// let keys = |range: siltstone::KeyIter| range.collect::<siltstone::Result<Vec<_>>>();
+    /// assert_eq!(keys(ordered.range_keys(..)?)?, ["a", "b"]);
+    /// assert_eq!(keys(ordered.descending().range_keys(..&b"b"[..])?)?, ["a"]);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn ordered(&self) -> Option<OrderedDatabase<'_>> {
+        let (database, ordered) = (&self.database, self.snapshot.ordered()?);
+        Some(OrderedDatabase { database, ordered, direction: Direction::Ascending, limit: usize::MAX })
+    }
+}
+
 impl OrderedDatabase<'_> {
     /// Reverses the order: from the highest key to the lowest.
     pub fn descending(self) -> Self {
@@ -56,7 +79,8 @@ impl OrderedDatabase<'_> {
         OrderedDatabase { limit: records, ..self }
     }
 
-    /// Returns the current records whose keys are in a range. Keys are compared byte by byte.
+    /// Returns the records whose keys are in a range, as they are at this moment or were at that of the snapshot. Keys
+    /// are compared byte by byte.
     ///
     /// # Errors
     /// See [`Database::iter`].
@@ -64,7 +88,7 @@ impl OrderedDatabase<'_> {
         self.range_within((keys.start_bound().cloned(), keys.end_bound().cloned()))
     }
 
-    /// Returns the current keys in a range. Reads no values if the engine can avoid it.
+    /// Returns the keys in a range. Reads no values if the engine can avoid it.
     ///
     /// # Errors
     /// See [`Database::iter`].
@@ -72,7 +96,7 @@ impl OrderedDatabase<'_> {
         self.keys_within((keys.start_bound().cloned(), keys.end_bound().cloned()))
     }
 
-    /// Returns the current records whose keys begin with `prefix`.
+    /// Returns the records whose keys begin with `prefix`.
     ///
     /// # Errors
     /// See [`Database::iter`].
@@ -82,7 +106,7 @@ impl OrderedDatabase<'_> {
         self.range_within((Bound::Included(prefix), end))
     }
 
-    /// Returns the current keys that begin with `prefix`. Reads no values if the engine can avoid it.
+    /// Returns the keys that begin with `prefix`. Reads no values if the engine can avoid it.
     ///
     /// # Errors
     /// See [`Database::iter`].

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
-    snapshot: Arc<dyn engine::Snapshot>,
+    pub(super) snapshot: Arc<dyn engine::Snapshot>,
     pub(super) database: Database,
 }
 

@@ -215,6 +215,11 @@ pub trait Snapshot: Send + Sync {
 
     /// Returns all records. The iterator may outlive the snapshot.
     fn records(&self) -> Records;
+
+    /// Returns access in the order of the keys, if the engine keeps it.
+    fn ordered(&self) -> Option<&dyn Ordered> {
+        None
+    }
 }
 
 /// Takes many records at once, on a shorter way than writes. Nothing is changed before [`finish`](BulkLoad::finish).

@@ -16,8 +16,9 @@ pub type Keys = Box<dyn Iterator<Item = Result<Bytes>> + Send>;
 
 /// Records in the order of their keys, which are compared byte by byte.
 pub trait Ordered: Send + Sync {
-    /// Returns the records within the bounds as they are at this moment, the first `limit` of them. Later writes do not
-    /// change them, and nothing in them expires. Bounds that no key can be within give no record.
+    /// Returns the records within the bounds as they are at this moment, or at that of the snapshot, the first `limit`
+    /// of them. Later writes do not change them, and nothing in them expires. Bounds that no key can be within give no
+    /// record.
     fn range(
         &self,
         bounds: KeyBounds<'_>,

@@ -526,6 +526,14 @@ siltstone_iterator_t *siltstone_snapshot_iterate(const siltstone_snapshot_t *sna
                                                  char **errptr);
 
 /**
+ * Returns an iterator over all records of a snapshot in the order of their keys, byte by byte. It can seek and move in
+ * both directions, and always reads the records of the snapshot, which it may outlive. A database that does not keep
+ * the order returns `SILTSTONE_ERROR_UNSUPPORTED`, as for `siltstone_range`.
+ */
+siltstone_iterator_t *siltstone_snapshot_iterate_ordered(const siltstone_snapshot_t *snapshot,
+                                                         char **errptr);
+
+/**
  * Returns an iterator over all records as they are at this moment, in the order of the engine.
  * `siltstone_iterator_destroy` frees it.
  */
@@ -593,6 +601,29 @@ siltstone_iterator_t *siltstone_changes(const siltstone_t *database,
  */
 bool siltstone_iterator_next(siltstone_iterator_t *iterator,
                              char **errptr);
+
+/**
+ * Moves an iterator of `siltstone_snapshot_iterate_ordered` to the record before the current one, and returns true;
+ * false before the first one, if there is no current record, and on an error. A change of direction costs as much as a
+ * seek. Others return `SILTSTONE_ERROR_UNSUPPORTED`.
+ */
+bool siltstone_iterator_previous(siltstone_iterator_t *iterator,
+                                 char **errptr);
+
+/**
+ * Moves an iterator of `siltstone_snapshot_iterate_ordered` to the first record whose key is `key` or above it, byte
+ * by byte, and returns true; false if there is none, and on an error. NULL is the first record of all. `key` may be
+ * that of the current record. Others return `SILTSTONE_ERROR_UNSUPPORTED`.
+ */
+bool siltstone_iterator_seek(siltstone_iterator_t *iterator,
+                             const void *key,
+                             size_t key_length,
+                             char **errptr);
+
+/**
+ * Like `siltstone_iterator_seek`, to the last record of all.
+ */
+bool siltstone_iterator_seek_last(siltstone_iterator_t *iterator, char **errptr);
 
 /**
  * Returns the key of the current record, and sets `*length`; NULL if there is none. It is valid until the iterator

@@ -22,6 +22,11 @@ impl Failure {
         Failure { code: crate::SILTSTONE_ERROR_ARGUMENT, message: message.into() }
     }
 
+    /// An operation that the engine does not have.
+    pub fn unsupported(message: impl Into<String>) -> Failure {
+        Failure { code: crate::SILTSTONE_ERROR_UNSUPPORTED, message: message.into() }
+    }
+
     fn of_panic(panic: &(dyn Any + Send)) -> Failure {
         let text = panic.downcast_ref::<&str>().copied();
         let text =

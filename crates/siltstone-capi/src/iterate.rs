@@ -1,4 +1,7 @@
 //! Snapshots, and iterators over all records, ranges of keys, pages of a scan and changes.
+//!
+//! An iterator reads a stream of records forward. One in the order of the keys keeps its snapshot: a seek, and a change
+//! of direction, begin another stream of the same records.
 
 use crate::border::{
     Failure, Outcome, body, bytes, disown, give_text, handle, handle_mut, optional_bytes, own, set, text,
@@ -35,7 +38,17 @@ pub struct Iterator {
     records: Records,
     current: Option<Record>,
     is_closed: Option<IsClosed>,
+    ordered: Option<InOrder>,
 }
+
+/// What an iterator in the order of the keys reads, and whether its stream is from the highest to the lowest.
+struct InOrder {
+    snapshot: siltstone::Snapshot,
+    is_reverse: bool,
+}
+
+/// The first and the last key of a stream.
+type KeyBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// The records after the current one.
 enum Records {
@@ -51,7 +64,42 @@ impl Iterator {
         is_closed: Option<&IsClosed>,
     ) -> *mut Iterator {
         let is_closed = is_closed.cloned();
-        own(Iterator { records: Records::More(Box::new(records)), current: None, is_closed })
+        own(Iterator { records: Records::More(Box::new(records)), current: None, is_closed, ordered: None })
+    }
+
+    /// Begins another stream, and moves to its first record.
+    fn restart(&mut self, bounds: KeyBounds<'_>, reverse: bool) -> Outcome<bool> {
+        let Some(InOrder { snapshot, is_reverse }) = &mut self.ordered else {
+            let message = "the iterator only moves forward; use one of siltstone_snapshot_iterate_ordered";
+            return Err(Failure::unsupported(message));
+        };
+        let records = in_order(snapshot.ordered(), reverse, 0)?.range(bounds)?;
+        // The bounds may be of the current record, so that is given up after their use.
+        *is_reverse = reverse;
+        self.records = Records::More(Box::new(records));
+        self.advance()
+    }
+
+    /// Moves to the record after the current one.
+    fn next(&mut self) -> Outcome<bool> {
+        let is_reverse = self.ordered.as_ref().is_some_and(|ordered| ordered.is_reverse);
+        match self.current.take() {
+            Some(Record { key, .. }) if is_reverse => {
+                self.restart((Bound::Excluded(&key), Bound::Unbounded), false)
+            }
+            _ => self.advance(),
+        }
+    }
+
+    /// Moves to the record before the current one.
+    fn previous(&mut self) -> Outcome<bool> {
+        let is_reverse = self.ordered.as_ref().is_some_and(|ordered| ordered.is_reverse);
+        match (self.current.take(), &self.records) {
+            (Some(_), _) if is_reverse => self.advance(),
+            (Some(Record { key, .. }), _) => self.restart((Bound::Unbounded, Bound::Excluded(&key)), true),
+            (None, Records::Failed) => self.advance(),
+            (None, _) => Ok(false),
+        }
     }
 
     /// Moves to the next record. After a failure, also after a panic, there is none.
@@ -137,6 +185,23 @@ pub unsafe extern "C" fn siltstone_snapshot_iterate(
     })
 }
 
+/// Returns an iterator over all records of a snapshot in the order of their keys, byte by byte. It can seek and move in
+/// both directions, and always reads the records of the snapshot, which it may outlive. A database that does not keep
+/// the order returns `SILTSTONE_ERROR_UNSUPPORTED`, as for `siltstone_range`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_snapshot_iterate_ordered(
+    snapshot: *const Snapshot,
+    errptr: *mut *mut c_char,
+) -> *mut Iterator {
+    body!(errptr, {
+        let Snapshot(snapshot, is_closed) = handle(snapshot)?;
+        let records = in_order(snapshot.ordered(), false, 0)?.range(..)?;
+        let ordered = Some(InOrder { snapshot: snapshot.clone(), is_reverse: false });
+        let records = Records::More(Box::new(records));
+        Ok(own(Iterator { records, current: None, is_closed: Some(is_closed.clone()), ordered }))
+    })
+}
+
 /// Returns an iterator over all records as they are at this moment, in the order of the engine.
 /// `siltstone_iterator_destroy` frees it.
 #[unsafe(no_mangle)]
@@ -148,10 +213,15 @@ pub unsafe extern "C" fn siltstone_iterate(database: *const Db, errptr: *mut *mu
 }
 
 /// Returns the access in the order of the keys, if the engine has it.
-fn ordered(database: &Db, reverse: bool, limit: usize) -> Outcome<OrderedDatabase<'_>> {
-    let ordered = database.0.ordered().ok_or_else(|| {
-        let engine = database.0.stats().engine;
-        Failure::from(siltstone::Error::Unsupported { engine, operation: "ranges in the order of the keys" })
+fn in_order(
+    ordered: Option<OrderedDatabase<'_>>,
+    reverse: bool,
+    limit: usize,
+) -> Outcome<OrderedDatabase<'_>> {
+    let ordered = ordered.ok_or_else(|| {
+        let message = "the database does not keep the order of its keys; the engine \"flashkey\" does if its setting \
+                       \"ordered\" is \"true\" when the database is created";
+        Failure::unsupported(message)
     })?;
     let ordered = if reverse { ordered.descending() } else { ordered };
     Ok(if limit == 0 { ordered } else { ordered.limit(limit) })
@@ -177,7 +247,8 @@ pub unsafe extern "C" fn siltstone_range(
         let first = first.map_or(Bound::Unbounded, Bound::Included);
         let end = end.map_or(Bound::Unbounded, Bound::Excluded);
         let database = handle(database)?;
-        Ok(Iterator::own(ordered(database, reverse, limit)?.range((first, end))?, Some(&database.1)))
+        let ordered = in_order(database.0.ordered(), reverse, limit)?;
+        Ok(Iterator::own(ordered.range((first, end))?, Some(&database.1)))
     })
 }
 
@@ -194,7 +265,8 @@ pub unsafe extern "C" fn siltstone_prefix(
     body!(errptr, {
         let prefix = bytes(prefix, prefix_length)?;
         let database = handle(database)?;
-        Ok(Iterator::own(ordered(database, reverse, limit)?.prefix(prefix)?, Some(&database.1)))
+        let ordered = in_order(database.0.ordered(), reverse, limit)?;
+        Ok(Iterator::own(ordered.prefix(prefix)?, Some(&database.1)))
     })
 }
 
@@ -254,7 +326,43 @@ pub unsafe extern "C" fn siltstone_changes(
 /// the database is closed, the error is `SILTSTONE_ERROR_CLOSED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_iterator_next(iterator: *mut Iterator, errptr: *mut *mut c_char) -> bool {
-    body!(errptr, { handle_mut(iterator)?.advance() })
+    body!(errptr, { handle_mut(iterator)?.next() })
+}
+
+/// Moves an iterator of `siltstone_snapshot_iterate_ordered` to the record before the current one, and returns true;
+/// false before the first one, if there is no current record, and on an error. A change of direction costs as much as a
+/// seek. Others return `SILTSTONE_ERROR_UNSUPPORTED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_iterator_previous(
+    iterator: *mut Iterator,
+    errptr: *mut *mut c_char,
+) -> bool {
+    body!(errptr, { handle_mut(iterator)?.previous() })
+}
+
+/// Moves an iterator of `siltstone_snapshot_iterate_ordered` to the first record whose key is `key` or above it, byte
+/// by byte, and returns true; false if there is none, and on an error. NULL is the first record of all. `key` may be
+/// that of the current record. Others return `SILTSTONE_ERROR_UNSUPPORTED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_iterator_seek(
+    iterator: *mut Iterator,
+    key: *const c_void,
+    key_length: usize,
+    errptr: *mut *mut c_char,
+) -> bool {
+    body!(errptr, {
+        let first = optional_bytes(key, key_length)?.map_or(Bound::Unbounded, Bound::Included);
+        handle_mut(iterator)?.restart((first, Bound::Unbounded), false)
+    })
+}
+
+/// Like `siltstone_iterator_seek`, to the last record of all.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_iterator_seek_last(
+    iterator: *mut Iterator,
+    errptr: *mut *mut c_char,
+) -> bool {
+    body!(errptr, { handle_mut(iterator)?.restart((Bound::Unbounded, Bound::Unbounded), true) })
 }
 
 /// Returns the key of the current record, and sets `*length`; NULL if there is none. It is valid until the iterator

@@ -66,7 +66,8 @@ fn installed() -> &'static Path {
 /// What `pkg-config`, or else the documentation of the installation, says of the library.
 fn link_flags(is_static: bool) -> Vec<String> {
     let (include, library) = (installed().join("include"), installed().join("lib"));
-    let mut flags = vec![format!("-I{}", include.display())];
+    // The second one for the names of LevelDB's headers.
+    let mut flags = vec![format!("-I{}", include.display()), format!("-I{}/siltstone", include.display())];
     if is_static {
         flags.push(library.join("libsiltstone.a").display().to_string());
         flags.extend(["-lpthread", "-ldl", "-lm"].map(str::to_owned));
@@ -150,7 +151,7 @@ fn a_program_for_leveldb_that_needs_the_order_of_the_keys_compiles_and_runs() {
 }
 
 #[test]
-fn a_call_that_needs_the_order_of_the_keys_does_not_compile_without_it() {
+fn a_call_that_needs_the_order_of_the_keys_does_not_compile_if_the_program_does_without() {
     let calls = ["leveldb_iter_seek(it, \"a\", 1)", "leveldb_iter_seek_to_last(it)", "leveldb_iter_prev(it)"];
     for call in calls {
         let directory = tempfile::tempdir().unwrap();
@@ -170,12 +171,47 @@ fn a_call_that_needs_the_order_of_the_keys_does_not_compile_without_it() {
                 .arg(directory.path().join("o"));
             compiler.args(link_flags(false)).output().unwrap()
         };
-        let output = compile(&[]);
+        let output = compile(&["-DSILTSTONE_LEVELDB_UNORDERED"]);
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && complaint.contains("SILTSTONE_LEVELDB_ORDERED"), "{complaint}");
-        let output = compile(&["-DSILTSTONE_LEVELDB_ORDERED"]);
+        assert!(!output.status.success() && complaint.contains("SILTSTONE_LEVELDB_UNORDERED"), "{complaint}");
+        let output = compile(&[]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+#[test]
+fn every_name_of_leveldbs_header_exists_under_its_name() {
+    let program = Program::compile("cc", &C_FLAGS, "tests/programs/leveldb_names.c", false);
+    assert_eq!(program.run(), "68 functions, 12 types\n");
+}
+
+/// LevelDB's own test of its interface, which is the file that SILTSTONE_LEVELDB_C_TEST names: db/c_test.c of LevelDB.
+#[test]
+fn the_test_of_leveldbs_c_interface_passes_but_for_the_name_of_its_comparator() {
+    let Some(file) = std::env::var_os("SILTSTONE_LEVELDB_C_TEST") else {
+        eprintln!("skipped: SILTSTONE_LEVELDB_C_TEST is not set");
+        return;
+    };
+    let source = std::fs::read_to_string(file).unwrap();
+    // It compares as bytes, under a name of its own.
+    let own_name = source.replacen("return \"foo\";", "return \"leveldb.BytewiseComparator\";", 1);
+    assert_ne!(source, own_name, "the comparator of the test has another name");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("c_test.c");
+    std::fs::write(&path, own_name).unwrap();
+    let program = Program::compile("cc", &["-g", "-DSILTSTONE_LEVELDB_QUIET"], path.to_str().unwrap(), false);
+    let mut command = Command::new(program.path());
+    let output = command.env("TEST_TMPDIR", directory.path().join("db")).output().unwrap();
+    let phases = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && phases.ends_with("PASS\n"), "{phases}");
+}
+
+#[test]
+fn a_program_in_cpp_for_leveldb_compiles_and_runs() {
+    let source = "tests/programs/leveldb.cpp";
+    assert_eq!(Program::compile("c++", &CXX_FLAGS, source, false).run(), "leveldb in C++: ok\n");
+    let as_cpp_11 = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fno-exceptions"];
+    assert_eq!(Program::compile("c++", &as_cpp_11, source, false).run(), "leveldb in C++: ok\n");
 }
 
 #[test]
@@ -185,16 +221,26 @@ fn no_file_of_a_database_has_a_standard_descriptor() {
 
 #[test]
 fn a_setting_of_leveldb_without_effect_is_a_warning() {
-    let directory = tempfile::tempdir().unwrap();
-    let source = directory.path().join("program.c");
-    let code = "#include <siltstone/leveldb_compat.h>\n\
+    let in_c = "#include <leveldb/c.h>\n\
                 int main(void) { leveldb_options_set_write_buffer_size(leveldb_options_create(), 1); }\n";
-    std::fs::write(&source, code).unwrap();
-    let mut compiler = Command::new("cc");
-    let output =
-        compiler.args(C_FLAGS).arg("-fsyntax-only").arg(&source).args(link_flags(false)).output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && complaint.contains("no effect with Siltstone"), "{complaint}");
+    let in_cpp = "#include <leveldb/db.h>\n\
+                  int main() { leveldb::Options options; options.write_buffer_size = 1; }\n";
+    let in_cpp_for_a_read = "#include <leveldb/db.h>\n\
+                             int main() { leveldb::ReadOptions options; options.fill_cache = false; }\n";
+    for (compiler, flags, code) in
+        [("cc", C_FLAGS, in_c), ("c++", CXX_FLAGS, in_cpp), ("c++", CXX_FLAGS, in_cpp_for_a_read)]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join(if compiler == "cc" { "program.c" } else { "program.cpp" });
+        std::fs::write(&source, code).unwrap();
+        let mut compiler = Command::new(compiler);
+        let compiler = compiler.args(flags).arg("-fsyntax-only").arg(&source).args(link_flags(false));
+        let output = compiler.output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && complaint.contains("no effect with Siltstone"), "{complaint}");
+        let output = compiler.arg("-DSILTSTONE_LEVELDB_QUIET").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]
@@ -212,13 +258,17 @@ fn the_example_in_go_runs() {
     }
     let cache = tempfile::tempdir().unwrap();
     let program = cache.path().join("program");
-    let mut go = Command::new("go");
-    go.args(["build", "-o"]).arg(&program).arg(".").current_dir(crate_root().join("examples/go"));
-    go.env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig")).env("CGO_ENABLED", "1");
-    go.env("GOFLAGS", "-buildvcs=false").env("GOTOOLCHAIN", "local");
-    // Go's own cache keeps the flags of pkg-config, also of a library that was installed elsewhere.
-    go.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go"));
-    run(&mut go);
+    let go = |arguments: &[&str]| {
+        let mut go = Command::new("go");
+        go.args(arguments).current_dir(crate_root().join("examples/go"));
+        go.env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig")).env("CGO_ENABLED", "1");
+        go.env("GOFLAGS", "-buildvcs=false").env("GOTOOLCHAIN", "local");
+        // Go's own cache keeps the flags of pkg-config, also of a library that was installed elsewhere.
+        go.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go"));
+        run(&mut go);
+    };
+    go(&["build", "-o", program.to_str().unwrap(), "."]);
+    go(&["vet", "."]);
     let mut command = Command::new(program);
     command.env("LD_LIBRARY_PATH", installed().join("lib"));
     assert_eq!(run(command.arg(cache.path())), "2 colours\n");
@@ -233,6 +283,7 @@ fn address_sanitizer_finds_nothing() {
         ("cc", &c, "tests/programs/interface.c"),
         ("cc", &c, "tests/programs/leveldb.c"),
         ("cc", &c, "tests/programs/leveldb_ordered.c"),
+        ("c++", &cpp, "tests/programs/leveldb.cpp"),
         ("cc", &c, "examples/colours.c"),
         ("c++", &cpp, "examples/colours.cpp"),
     ] {
@@ -281,11 +332,14 @@ fn pkg_config_and_cmake_find_the_library() {
     let project = tempfile::tempdir().unwrap();
     let source = crate_root().join("examples/colours.c");
     let lists = format!(
-        "cmake_minimum_required(VERSION 3.10)\nproject(colours C)\nfind_package(siltstone {} REQUIRED)\n\
+        "cmake_minimum_required(VERSION 3.10)\nproject(colours C CXX)\nfind_package(siltstone {} REQUIRED)\n\
          foreach(kind siltstone static)\n  add_executable(with_${{kind}} {})\n  \
-         target_link_libraries(with_${{kind}} siltstone::${{kind}})\nendforeach()\n",
+         target_link_libraries(with_${{kind}} siltstone::${{kind}})\nendforeach()\n\
+         add_executable(leveldb {}/leveldb.cpp)\n\
+         target_link_libraries(leveldb siltstone::siltstone siltstone::leveldb)\n",
         env!("CARGO_PKG_VERSION"),
-        source.display()
+        source.display(),
+        crate_root().join("tests/programs").display()
     );
     std::fs::write(project.path().join("CMakeLists.txt"), lists).unwrap();
     let mut configure = Command::new("cmake");
@@ -297,6 +351,39 @@ fn pkg_config_and_cmake_find_the_library() {
         let database = project.path().join(kind);
         assert_eq!(run(Command::new(program).arg(database)), "a rose is red\n2 colours\n");
     }
+    let with_leveldb =
+        Command::new(project.path().join("build/leveldb")).arg(project.path()).output().unwrap();
+    assert!(with_leveldb.status.success());
+}
+
+#[test]
+fn a_version_below_1_fits_its_minor_version_alone() {
+    if !has("cmake", "--version") {
+        return;
+    }
+    let template =
+        std::fs::read_to_string(crate_root().join("install/siltstone-config-version.cmake.in")).unwrap();
+    let fits = |is: &str, wanted: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("version.cmake");
+        let end = "message(\"${PACKAGE_VERSION_COMPATIBLE} ${PACKAGE_VERSION_EXACT}\")\n";
+        std::fs::write(&script, template.replace("@VERSION@", is) + end).unwrap();
+        let mut cmake = Command::new("cmake");
+        let output =
+            cmake.arg(format!("-DPACKAGE_FIND_VERSION={wanted}")).arg("-P").arg(&script).output().unwrap();
+        String::from_utf8_lossy(&output.stderr).trim().to_owned()
+    };
+    for wanted in ["0.2", "0.2.0", "0.2.2", "0"] {
+        assert_eq!(fits("0.2.3", wanted), "TRUE", "{wanted}");
+    }
+    assert_eq!(fits("0.2.3", "0.2.3"), "TRUE TRUE");
+    for wanted in ["0.1", "0.1.9", "0.2.4", "0.3", "0.20", "1", "1.0"] {
+        assert_eq!(fits("0.2.3", wanted), "FALSE", "{wanted}");
+    }
+    assert_eq!(
+        ["1", "1.0", "1.4.1", "1.5", "2", "0.4"].map(|wanted| fits("1.4.1", wanted)),
+        ["TRUE", "TRUE", "TRUE TRUE", "FALSE", "FALSE", "FALSE"]
+    );
 }
 
 #[test]

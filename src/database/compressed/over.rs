@@ -350,6 +350,34 @@ impl Snapshot for CompressedSnapshot {
     fn records(&self) -> Records {
         decoded(self.snapshot.records(), &self.values)
     }
+
+    fn ordered(&self) -> Option<&dyn Ordered> {
+        self.snapshot.ordered().map(|_| self as &dyn Ordered)
+    }
+}
+
+impl Ordered for CompressedSnapshot {
+    fn range(
+        &self,
+        bounds: KeyBounds<'_>,
+        direction: Direction,
+        limit: usize,
+        now_ms: TimestampMs,
+    ) -> Result<Records> {
+        let Some(ordered) = self.snapshot.ordered() else { return Ok(Box::new(std::iter::empty())) };
+        Ok(decoded(ordered.range(bounds, direction, limit, now_ms)?, &self.values))
+    }
+
+    fn range_keys(
+        &self,
+        bounds: KeyBounds<'_>,
+        direction: Direction,
+        limit: usize,
+        now_ms: TimestampMs,
+    ) -> Result<Keys> {
+        let Some(ordered) = self.snapshot.ordered() else { return Ok(Box::new(std::iter::empty())) };
+        ordered.range_keys(bounds, direction, limit, now_ms)
+    }
 }
 
 /// A load of values that are compressed.

@@ -174,7 +174,10 @@ impl Engine for FlashKeyEngine {
 
     fn snapshot(&self, now_ms: TimestampMs) -> Result<Arc<dyn Snapshot>> {
         self.check_open()?;
-        Ok(Arc::new(LogSnapshot::take(&self.parts.logs, now_ms)?))
+        Ok(match self.ordered_snapshot(now_ms)? {
+            Some(snapshot) => Arc::new(snapshot),
+            None => Arc::new(LogSnapshot::take(&self.parts.logs, now_ms)?),
+        })
     }
 
     fn scan(

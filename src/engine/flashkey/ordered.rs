@@ -3,28 +3,81 @@
 use super::engine::FlashKeyEngine;
 use crate::batch::TimestampMs;
 use crate::engine::flashkey::{LogSnapshot, RangeCache, RangeKeys, RangeRecords};
-use crate::engine::{Direction, Engine, KeyBounds, Keys, Ordered, Record, Records};
+use crate::engine::{Direction, Engine, Found, KeyBounds, Keys, Ordered, Record, Records, Snapshot};
 use crate::error::Result;
-use crate::store::ordered_keys::OrderedRange;
+use crate::key::Key;
+use crate::store::ordered_keys::{KeysSnapshot, OrderedRange};
 
-impl FlashKeyEngine {
-    /// Returns the keys of a range, and the records of the same moment; `None` if no order is kept.
-    fn snapshot_of_range(
-        &self,
-        (start, end): KeyBounds<'_>,
-        direction: Direction,
-        now_ms: TimestampMs,
-    ) -> Result<Option<(LogSnapshot, RangeCache, OrderedRange)>> {
-        self.check_open()?;
-        let bounds = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
-        let taken = LogSnapshot::take_ordered(&self.parts.logs, now_ms)?;
-        let cache = RangeCache::new(&self.parts.logs, &self.parts.cache);
-        Ok(taken.map(|(snapshot, keys)| (snapshot, cache, keys.range(bounds, direction))))
+/// The records and the keys in order of one moment.
+pub(super) struct OrderedSnapshot {
+    records: LogSnapshot,
+    keys: KeysSnapshot,
+    cache: RangeCache,
+}
+
+impl OrderedSnapshot {
+    fn keys(&self, (start, end): KeyBounds<'_>, direction: Direction) -> OrderedRange {
+        self.keys.range((start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec)), direction)
     }
 }
 
 /// Records are read up to 128 together. Keys alone are read from the ordered set, and only records with an expiry time
-/// are looked up.
+/// are looked up. What expires was decided when the snapshot was taken.
+impl Ordered for OrderedSnapshot {
+    fn range(
+        &self,
+        bounds: KeyBounds<'_>,
+        direction: Direction,
+        limit: usize,
+        _now_ms: TimestampMs,
+    ) -> Result<Records> {
+        let keys = self.keys(bounds, direction);
+        let records = RangeRecords::new(self.records.clone(), self.cache.clone(), keys, limit);
+        let record = |(key, value, expires_at_ms)| Record { key, value, expires_at_ms };
+        Ok(Box::new(records.map(move |read| read.map(record))))
+    }
+
+    fn range_keys(
+        &self,
+        bounds: KeyBounds<'_>,
+        direction: Direction,
+        limit: usize,
+        _now_ms: TimestampMs,
+    ) -> Result<Keys> {
+        let keys = self.keys(bounds, direction);
+        Ok(Box::new(RangeKeys::new(self.records.clone(), self.cache.clone(), keys, limit)))
+    }
+}
+
+impl Snapshot for OrderedSnapshot {
+    fn get(&self, key: Key<'_>) -> Result<Option<Found>> {
+        Snapshot::get(&self.records, key)
+    }
+
+    fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Found>>> {
+        Snapshot::get_many(&self.records, keys)
+    }
+
+    fn records(&self) -> Records {
+        Snapshot::records(&self.records)
+    }
+
+    fn ordered(&self) -> Option<&dyn Ordered> {
+        Some(self)
+    }
+}
+
+impl FlashKeyEngine {
+    /// Takes a snapshot that has the order of the keys; `None` if no order is kept.
+    pub(super) fn ordered_snapshot(&self, now_ms: TimestampMs) -> Result<Option<OrderedSnapshot>> {
+        self.check_open()?;
+        let taken = LogSnapshot::take_ordered(&self.parts.logs, now_ms)?;
+        let cache = RangeCache::new(&self.parts.logs, &self.parts.cache);
+        Ok(taken.map(|(records, keys)| OrderedSnapshot { records, keys, cache }))
+    }
+}
+
+/// A range is one of a snapshot that is taken for it.
 impl Ordered for FlashKeyEngine {
     fn range(
         &self,
@@ -33,14 +86,10 @@ impl Ordered for FlashKeyEngine {
         limit: usize,
         now_ms: TimestampMs,
     ) -> Result<Records> {
-        let taken = self.snapshot_of_range(bounds, direction, now_ms)?;
-        let record = |(key, value, expires_at_ms)| Record { key, value, expires_at_ms };
-        Ok(match taken {
-            Some((snapshot, cache, range)) => {
-                Box::new(RangeRecords::new(snapshot, cache, range, limit).map(move |read| read.map(record)))
-            }
-            None => Box::new(std::iter::empty()),
-        })
+        match self.ordered_snapshot(now_ms)? {
+            Some(snapshot) => snapshot.range(bounds, direction, limit, now_ms),
+            None => Ok(Box::new(std::iter::empty())),
+        }
     }
 
     fn range_keys(
@@ -50,10 +99,10 @@ impl Ordered for FlashKeyEngine {
         limit: usize,
         now_ms: TimestampMs,
     ) -> Result<Keys> {
-        Ok(match self.snapshot_of_range(bounds, direction, now_ms)? {
-            Some((snapshot, cache, range)) => Box::new(RangeKeys::new(snapshot, cache, range, limit)),
-            None => Box::new(std::iter::empty()),
-        })
+        match self.ordered_snapshot(now_ms)? {
+            Some(snapshot) => snapshot.range_keys(bounds, direction, limit, now_ms),
+            None => Ok(Box::new(std::iter::empty())),
+        }
     }
 }
 
@@ -124,6 +173,39 @@ mod tests {
         // An iterator keeps the database open.
         drop(database);
         check(old, 1_000, 2);
+    }
+
+    #[test]
+    fn ranges_of_a_snapshot_are_of_its_moment_whatever_is_flushed_and_merged_since() {
+        let database = open(&MemoryDirectory::default());
+        let key = |number: u32| (number * 7919 % 1_000).to_be_bytes();
+        let mut snapshots = Vec::new();
+        for round in 0..4u8 {
+            (0..700)
+                .for_each(|number| database.put(key(number + u32::from(round) * 100), [round; 50]).unwrap());
+            (0..100).for_each(|number| database.delete(key(number * 3 + u32::from(round))).unwrap());
+            let expected: Vec<_> =
+                database.ordered().unwrap().range(..).unwrap().map(Result::unwrap).collect();
+            snapshots.push((database.snapshot().unwrap(), expected));
+            database.compact().unwrap();
+            while database.step().unwrap() == Step::Worked {}
+        }
+        for (snapshot, mut expected) in snapshots {
+            let ordered = snapshot.ordered().unwrap();
+            let all = |records: crate::Iter| records.collect::<Result<Vec<_>>>().unwrap();
+            assert_eq!(all(ordered.range(..).unwrap()), expected);
+            let found =
+                snapshot.get_many(&expected.iter().map(|record| &record.key).collect::<Vec<_>>()).unwrap();
+            assert!(found.into_iter().flatten().eq(expected.iter().map(|record| record.value.clone())));
+            let middle = &300u32.to_be_bytes()[..];
+            let above = expected.partition_point(|record| *record.key < *middle);
+            assert_eq!(all(ordered.limit(20).range(middle..).unwrap()), expected[above..above + 20]);
+            assert_eq!(snapshot.iter().count(), expected.len());
+            expected.reverse();
+            assert_eq!(all(ordered.descending().range(..).unwrap()), expected);
+            let keys = ordered.descending().range_keys(..).unwrap().map(Result::unwrap);
+            assert!(keys.eq(expected.iter().map(|record| record.key.clone())));
+        }
     }
 
     fn keys(database: &Database) -> Vec<Vec<u8>> {

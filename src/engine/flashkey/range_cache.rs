@@ -17,6 +17,7 @@ use siltstone_mica::HashedKey;
 use std::sync::{Arc, Weak};
 
 /// The record cache and the present index. A range that outlives the database does without.
+#[derive(Clone)]
 pub(crate) struct RangeCache {
     logs: Weak<IndexedLogs>,
     cache: Weak<RecordCache>,

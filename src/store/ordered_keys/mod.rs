@@ -391,7 +391,7 @@ impl FlushedTable {
     }
 }
 
-/// The keys of one moment.
+/// The keys of one moment. While it is held, the table keeps their states, and the files of the runs stay open.
 pub struct KeysSnapshot {
     origins: Vec<Origin>,
     epoch: u64,
@@ -400,7 +400,7 @@ pub struct KeysSnapshot {
 
 impl KeysSnapshot {
     /// Returns the keys within the bounds that are not deleted. Reads one page of each run at first, then more at once.
-    pub fn range(self, bounds: OwnedBounds, direction: Direction) -> OrderedRange {
+    pub fn range(&self, bounds: OwnedBounds, direction: Direction) -> OrderedRange {
         let reading = Reading {
             direction,
             epoch: self.epoch,
@@ -408,7 +408,8 @@ impl KeysSnapshot {
             pages_max: RANGE_PAGES_MAX,
             pages_min: 1,
         };
-        OrderedRange { cursor: Cursor::new(self.origins, bounds, reading), passed: self.passed }
+        let origins = self.origins.iter().cloned();
+        OrderedRange { cursor: Cursor::new(origins, bounds, reading), passed: self.passed.clone() }
     }
 }
 

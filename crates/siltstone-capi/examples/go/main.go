@@ -31,7 +31,8 @@ func pointer(bytes []byte) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(bytes))
 }
 
-// Open opens a database, or creates it, with settings by name.
+// Open opens a database, or creates it, with settings by name. A setting that is not possible is an error here: the
+// library checks the settings when they are used.
 func Open(path string, settings map[string]string) (*Database, error) {
 	options := C.siltstone_options_create()
 	defer C.siltstone_options_destroy(options)
@@ -45,7 +46,10 @@ func Open(path string, settings map[string]string) (*Database, error) {
 	defer C.siltstone_free(unsafe.Pointer(cPath))
 	var message *C.char
 	handle := C.siltstone_open(cPath, options, &message)
-	return &Database{handle}, checked(message)
+	if handle == nil {
+		return nil, checked(message)
+	}
+	return &Database{handle}, nil
 }
 
 // Close closes the database.
@@ -119,8 +123,12 @@ func run(directory string) error {
 		return err
 	}
 	fmt.Println(count, "colours")
-	if _, err := Open("/dev/null", nil); err == nil {
+	if none, err := Open("/dev/null", nil); none != nil || err == nil {
 		return errors.New("a file was opened as a database")
+	}
+	misspelt := map[string]string{"memory_bugdet": "16MiB"}
+	if none, err := Open(filepath.Join(directory, "other.db"), misspelt); none != nil || err == nil {
+		return errors.New("a setting that does not exist was accepted")
 	}
 	return database.Close()
 }

@@ -1,11 +1,12 @@
 /*
  * The names of leveldb/c.h over Siltstone.
  *
- * Include this file in place of leveldb/c.h and link with siltstone. A program that needs the order of the keys defines
- * SILTSTONE_LEVELDB_ORDERED before: databases are then made by the engine flashkey with its setting ordered. Without it,
- * iterators return all records, in no order of the keys, and a call that needs the order does not compile. Settings without
- * a counterpart have no effect, and the compiler warns of them; define SILTSTONE_LEVELDB_QUIET to silence it. docs/C.md has
- * the table.
+ * Include this file in place of leveldb/c.h, or compile with -I for the directory that it is in, which has a
+ * leveldb/c.h, and link with siltstone. Databases are made by the engine flashkey with its setting ordered. A program
+ * that does not need the order of the keys may define SILTSTONE_LEVELDB_UNORDERED before, for the default engine, which
+ * takes less memory: iterators then return all records, in no order of the keys, and a call that needs the order does
+ * not compile. Settings without a counterpart have no effect, and the compiler warns of them; define
+ * SILTSTONE_LEVELDB_QUIET to silence it. docs/C.md has the table.
  */
 
 #ifndef SILTSTONE_LEVELDB_COMPAT_H
@@ -25,12 +26,16 @@
 #define SILTSTONE_NO_EFFECT
 #endif
 
-#if defined(SILTSTONE_LEVELDB_ORDERED)
+#if !defined(SILTSTONE_LEVELDB_UNORDERED)
 #define SILTSTONE_IN_ORDER static inline
-#elif defined(__GNUC__)
-#define SILTSTONE_IN_ORDER __attribute__((error("define SILTSTONE_LEVELDB_ORDERED for the order of the keys")))
+#define SILTSTONE_OF_BLOCKS SILTSTONE_NO_EFFECT
+#else
+#define SILTSTONE_OF_BLOCKS
+#if defined(__GNUC__)
+#define SILTSTONE_IN_ORDER __attribute__((error("no order of the keys: SILTSTONE_LEVELDB_UNORDERED is defined")))
 #else
 #define SILTSTONE_IN_ORDER
+#endif
 #endif
 
 #ifdef __cplusplus
@@ -86,13 +91,11 @@ typedef struct leveldb_writeoptions_t {
 } leveldb_writeoptions_t;
 
 typedef struct leveldb_iterator_t {
-    const leveldb_snapshot_t *snapshot;
-    leveldb_snapshot_t *own;
     siltstone_iterator_t *records;
     bool valid;
     char *error;
-    siltstone_t *db;
-    bool reverse;
+    leveldb_snapshot_t *own;
+    const leveldb_snapshot_t *snapshot;
 } leveldb_iterator_t;
 
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
@@ -147,18 +150,18 @@ static inline leveldb_t *leveldb_open(const leveldb_options_t *options, const ch
         siltstone_leveldb_set(with, "open_files_max",
                               options->max_open_files < 64 ? 64 : (size_t)options->max_open_files);
     }
+    if (options->cache_bytes > 0) {
+        siltstone_leveldb_set(with, "memory_budget", options->cache_bytes + SILTSTONE_LEVELDB_MEMORY);
+    }
+#ifndef SILTSTONE_LEVELDB_UNORDERED
+    siltstone_options_set(with, "engine", "flashkey");
+    siltstone_options_set(with, "ordered", "true");
+#else
     if (options->block_size > 0) {
         size_t bytes = 512;
         while (bytes < options->block_size && bytes < 65536) bytes *= 2;
         siltstone_leveldb_set(with, "block_bytes", bytes);
     }
-    if (options->cache_bytes > 0) {
-        siltstone_leveldb_set(with, "memory_budget", options->cache_bytes + SILTSTONE_LEVELDB_MEMORY);
-    }
-#ifdef SILTSTONE_LEVELDB_ORDERED
-    siltstone_options_set(with, "engine", "flashkey");
-    siltstone_options_set(with, "ordered", "true");
-#else
     if (options->bits_per_key > 0) {
         siltstone_leveldb_set(with, "filter_last_store",
                               options->bits_per_key > 32 ? 32 : (size_t)options->bits_per_key);
@@ -239,24 +242,22 @@ static inline void leveldb_compact_range(leveldb_t *db, const char *start_key, s
     siltstone_compact(db, NULL);
 }
 
-/* Iterators: from the first record to the last; in the order of the keys with SILTSTONE_LEVELDB_ORDERED. */
+/* Iterators: over the records of the moment when they were made, or of a snapshot. */
 
 static inline leveldb_iterator_t *leveldb_create_iterator(leveldb_t *db,
                                                           const leveldb_readoptions_t *options) {
     leveldb_iterator_t *it = SILTSTONE_LEVELDB_NEW(leveldb_iterator_t);
+    const leveldb_snapshot_t *snapshot = options->snapshot;
     if (it == NULL) return NULL;
-    it->snapshot = options->snapshot;
-    it->db = db;
-#ifdef SILTSTONE_LEVELDB_ORDERED
-    if (it->snapshot != NULL) {
-        siltstone_leveldb_refuse(&it->error, "an iterator in the order of the keys cannot read a snapshot");
-    }
-    return it;
+    if (snapshot == NULL) snapshot = it->own = siltstone_snapshot_create(db, &it->error);
+#ifdef SILTSTONE_LEVELDB_UNORDERED
+    it->snapshot = snapshot;
+#else
+    if (snapshot != NULL) it->records = siltstone_snapshot_iterate_ordered(snapshot, &it->error);
+    /* The iterator has what it needs of it. */
+    siltstone_snapshot_destroy(it->own);
+    it->own = NULL;
 #endif
-    if (it->snapshot == NULL) {
-        it->own = siltstone_snapshot_create(db, &it->error);
-        it->snapshot = it->own;
-    }
     return it;
 }
 
@@ -269,58 +270,25 @@ static inline void leveldb_iter_destroy(leveldb_iterator_t *it) {
 
 static inline unsigned char leveldb_iter_valid(const leveldb_iterator_t *it) { return it->valid; }
 
-#ifdef SILTSTONE_LEVELDB_ORDERED
-
-/* Reads from a bound on; NULL for none. Each seek reads the records of its moment. */
-static inline void siltstone_leveldb_seek(leveldb_iterator_t *it, const char *bound, size_t length, bool reverse) {
-    siltstone_iterator_t *before = it->records;
-    it->records = NULL;
-    it->valid = false;
-    it->reverse = reverse;
-    if (it->snapshot == NULL) {
-        it->records = reverse ? siltstone_range(it->db, NULL, 0, bound, length, true, 0, &it->error)
-                              : siltstone_range(it->db, bound, length, NULL, 0, false, 0, &it->error);
-        if (it->records != NULL) it->valid = siltstone_iterator_next(it->records, &it->error);
-    }
-    /* The bound may be its key. */
-    siltstone_iterator_destroy(before);
+static inline void leveldb_iter_next(leveldb_iterator_t *it) {
+    it->valid = siltstone_iterator_next(it->records, &it->error);
 }
+
+#ifndef SILTSTONE_LEVELDB_UNORDERED
 
 SILTSTONE_IN_ORDER void leveldb_iter_seek(leveldb_iterator_t *it, const char *k, size_t klen) {
-    siltstone_leveldb_seek(it, k, klen, false);
+    /* The lowest key: an empty one is none of Siltstone. */
+    it->valid = it->records != NULL && siltstone_iterator_seek(it->records, klen > 0 ? k : NULL, klen, &it->error);
 }
+
+static inline void leveldb_iter_seek_to_first(leveldb_iterator_t *it) { leveldb_iter_seek(it, NULL, 0); }
+
 SILTSTONE_IN_ORDER void leveldb_iter_seek_to_last(leveldb_iterator_t *it) {
-    siltstone_leveldb_seek(it, NULL, 0, true);
-}
-static inline void leveldb_iter_seek_to_first(leveldb_iterator_t *it) {
-    siltstone_leveldb_seek(it, NULL, 0, false);
+    it->valid = it->records != NULL && siltstone_iterator_seek_last(it->records, &it->error);
 }
 
 SILTSTONE_IN_ORDER void leveldb_iter_prev(leveldb_iterator_t *it) {
-    size_t length;
-    const char *key = (const char *)siltstone_iterator_key(it->records, &length);
-    if (it->reverse) {
-        it->valid = siltstone_iterator_next(it->records, &it->error);
-    } else if (key != NULL) {
-        siltstone_leveldb_seek(it, key, length, true);
-    }
-}
-
-static inline void leveldb_iter_next(leveldb_iterator_t *it) {
-    size_t length;
-    const char *key = (const char *)siltstone_iterator_key(it->records, &length);
-    if (!it->reverse) {
-        it->valid = siltstone_iterator_next(it->records, &it->error);
-    } else if (key != NULL) {
-        /* The lowest key above this one. */
-        char *above = (char *)malloc(length + 1);
-        it->valid = false;
-        if (above == NULL) return;
-        memcpy(above, key, length);
-        above[length] = 0;
-        siltstone_leveldb_seek(it, above, length + 1, false);
-        free(above);
-    }
+    it->valid = siltstone_iterator_previous(it->records, &it->error);
 }
 
 /* The bytes of the keys and values of each range, which are read. */
@@ -346,6 +314,13 @@ SILTSTONE_IN_ORDER void leveldb_approximate_sizes(leveldb_t *db, int num_ranges,
 
 #else
 
+static inline void leveldb_iter_seek_to_first(leveldb_iterator_t *it) {
+    siltstone_iterator_destroy(it->records);
+    it->valid = false;
+    it->records = it->snapshot != NULL ? siltstone_snapshot_iterate(it->snapshot, &it->error) : NULL;
+    if (it->records != NULL) leveldb_iter_next(it);
+}
+
 SILTSTONE_IN_ORDER void leveldb_iter_seek(leveldb_iterator_t *it, const char *k, size_t klen);
 SILTSTONE_IN_ORDER void leveldb_iter_seek_to_last(leveldb_iterator_t *it);
 SILTSTONE_IN_ORDER void leveldb_iter_prev(leveldb_iterator_t *it);
@@ -353,19 +328,6 @@ SILTSTONE_IN_ORDER void leveldb_approximate_sizes(leveldb_t *db, int num_ranges,
                                                   const size_t *range_start_key_len,
                                                   const char *const *range_limit_key,
                                                   const size_t *range_limit_key_len, uint64_t *sizes);
-
-static inline void leveldb_iter_next(leveldb_iterator_t *it) {
-    it->valid = siltstone_iterator_next(it->records, &it->error);
-}
-
-static inline void leveldb_iter_seek_to_first(leveldb_iterator_t *it) {
-    siltstone_iterator_destroy(it->records);
-    it->records = NULL;
-    it->valid = false;
-    if (it->snapshot == NULL) return;
-    it->records = siltstone_snapshot_iterate(it->snapshot, &it->error);
-    if (it->records != NULL) leveldb_iter_next(it);
-}
 
 #endif
 
@@ -447,13 +409,13 @@ static inline void leveldb_options_set_error_if_exists(leveldb_options_t *o, uns
 }
 /* At least 64. */
 static inline void leveldb_options_set_max_open_files(leveldb_options_t *o, int n) { o->max_open_files = n; }
-/* The next power of two from 512 to 65,536, fixed when the database is created. */
-static inline void leveldb_options_set_block_size(leveldb_options_t *o, size_t n) { o->block_size = n; }
+/* The next power of two from 512 to 65,536, fixed when the database is created. The engine flashkey has no blocks. */
+SILTSTONE_OF_BLOCKS static inline void leveldb_options_set_block_size(leveldb_options_t *o, size_t n) { o->block_size = n; }
 /* The memory budget is the capacity and SILTSTONE_LEVELDB_MEMORY. */
 static inline void leveldb_options_set_cache(leveldb_options_t *o, leveldb_cache_t *c) {
     o->cache_bytes = c != NULL ? c->capacity : 0;
 }
-/* The setting filter_last_store. */
+/* With SILTSTONE_LEVELDB_UNORDERED the setting filter_last_store. The index of flashkey has every key. */
 static inline void leveldb_options_set_filter_policy(leveldb_options_t *o, leveldb_filterpolicy_t *p) {
     o->bits_per_key = p != NULL ? p->bits_per_key : 0;
 }

@@ -293,6 +293,10 @@ static void snapshots_and_iterators(siltstone_t *db) {
     CHECK(count(siltstone_scan(db, next, UINT64_MAX, 100, &next, &err)) == 2 && next == 0);
     CHECK(siltstone_range(db, NULL, 0, NULL, 0, false, 0, &err) == NULL);
     CHECK(failed(SILTSTONE_ERROR_UNSUPPORTED, "order"));
+    siltstone_snapshot_t *unordered = siltstone_snapshot_create(db, &err);
+    CHECK(siltstone_snapshot_iterate_ordered(unordered, &err) == NULL);
+    CHECK(failed(SILTSTONE_ERROR_UNSUPPORTED, "order"));
+    siltstone_snapshot_destroy(unordered);
     CHECK(siltstone_delete(db, "none", 4, &err));
 }
 
@@ -380,6 +384,46 @@ static void silt(void) {
     CHECK(open_with(in("copy"), reading, 1) == NULL && failed(SILTSTONE_ERROR_NOT_FOUND, "copy"));
 }
 
+/* Whether the iterator moved to the record with a key; NULL for none. */
+static bool moved(bool has_moved, const siltstone_iterator_t *at, const char *key) {
+    size_t length;
+    const char *own = siltstone_iterator_key(at, &length);
+    if (key == NULL || err != NULL) return !has_moved && own == NULL && err == NULL;
+    return has_moved && length == strlen(key) && memcmp(own, key, length) == 0;
+}
+
+static void walk_in_order(siltstone_t *db) {
+    size_t length;
+    siltstone_snapshot_t *snapshot = siltstone_snapshot_create(db, &err);
+    siltstone_iterator_t *at = siltstone_snapshot_iterate_ordered(snapshot, &err);
+    siltstone_iterator_t *forward = siltstone_snapshot_iterate(snapshot, &err);
+    siltstone_snapshot_destroy(snapshot);
+    CHECK(at != NULL && siltstone_put(db, "b15", 3, "", 0, &err) && siltstone_delete(db, "b2", 2, &err));
+    CHECK(moved(siltstone_iterator_previous(at, &err), at, NULL));
+    CHECK(moved(siltstone_iterator_next(at, &err), at, "a1"));
+    CHECK(moved(siltstone_iterator_next(at, &err), at, "b1"));
+    CHECK(moved(siltstone_iterator_next(at, &err), at, "b2"));
+    CHECK(moved(siltstone_iterator_previous(at, &err), at, "b1"));
+    CHECK(moved(siltstone_iterator_previous(at, &err), at, "a1"));
+    CHECK(moved(siltstone_iterator_previous(at, &err), at, NULL));
+    CHECK(moved(siltstone_iterator_next(at, &err), at, NULL) && moved(siltstone_iterator_previous(at, &err), at, NULL));
+    CHECK(moved(siltstone_iterator_seek(at, "b", 1, &err), at, "b1"));
+    CHECK(moved(siltstone_iterator_seek(at, siltstone_iterator_key(at, &length), 2, &err), at, "b1"));
+    CHECK(moved(siltstone_iterator_seek(at, "b11", 3, &err), at, "b2"));
+    CHECK(moved(siltstone_iterator_seek(at, "d", 1, &err), at, NULL));
+    CHECK(moved(siltstone_iterator_seek(at, NULL, 0, &err), at, "a1"));
+    CHECK(moved(siltstone_iterator_seek_last(at, &err), at, "c"));
+    CHECK(moved(siltstone_iterator_previous(at, &err), at, "b2") && moved(siltstone_iterator_next(at, &err), at, "c"));
+    CHECK(moved(siltstone_iterator_next(at, &err), at, NULL) && moved(siltstone_iterator_previous(at, &err), at, NULL));
+    CHECK(!siltstone_iterator_seek(forward, NULL, 0, &err) && failed(SILTSTONE_ERROR_UNSUPPORTED, "forward"));
+    CHECK(!siltstone_iterator_seek_last(forward, &err) && failed(SILTSTONE_ERROR_UNSUPPORTED, "forward"));
+    CHECK(siltstone_iterator_next(forward, &err) && !siltstone_iterator_previous(forward, &err));
+    CHECK(failed(SILTSTONE_ERROR_UNSUPPORTED, "forward") && siltstone_delete(db, "b15", 3, &err));
+    CHECK(siltstone_put(db, "b2", 2, "", 0, &err));
+    siltstone_iterator_destroy(forward);
+    siltstone_iterator_destroy(at);
+}
+
 static void ordered_ranges(void) {
     siltstone_t *db = open_with(in("ordered"), (const char *[][2]){{"engine", "flashkey"}, {"ordered", "true"}}, 2);
     size_t length;
@@ -391,6 +435,7 @@ static void ordered_ranges(void) {
     siltstone_iterator_t *down = siltstone_range(db, NULL, 0, NULL, 0, true, 0, &err);
     CHECK(siltstone_iterator_next(down, &err) && *siltstone_iterator_key(down, &length) == 'c' && length == 1);
     siltstone_iterator_destroy(down);
+    walk_in_order(db);
     siltstone_iterator_t *begun[5], *fresh[5];
     uint64_t position;
     siltstone_snapshot_t *snapshot = siltstone_snapshot_create(db, &err);

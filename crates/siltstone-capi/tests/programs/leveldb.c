@@ -3,6 +3,7 @@
 
 #define _POSIX_C_SOURCE 200809L /* setenv */
 
+#define SILTSTONE_LEVELDB_UNORDERED
 #include "siltstone/leveldb_compat.h"
 
 #define CHECK(condition)                                                                                     \
