@@ -151,10 +151,11 @@ weekly: ## What takes hours: all platforms, many seeds, mutants, tests on a driv
 	FUZZ_OPT_LEVEL=3 $(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) mutants
 
-lint: platforms engines ## Check the format, run clippy, and check the library for other platforms and with each engine alone
+lint: platforms engines ## Check the format, run clippy and rustdoc, and check the library for other platforms and with each engine alone
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --features $(OPTIONAL) --all-targets -- -D warnings
 	$(CARGO) clippy --package siltstone --package siltstone-index --package siltstone-device --package siltstone-mica --package siltstone-network -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --features $(OPTIONAL)
 
 platforms: ## Check the library for other platforms
 	rustup target add $(PLATFORMS)
