@@ -184,10 +184,11 @@ weekly: ## What takes hours: all platforms, many seeds, mutants, tests on a driv
 	FUZZ_OPT_LEVEL=3 $(MAKE) fuzz FUZZ_SECONDS=600
 	$(MAKE) mutants
 
-lint: platforms engines deny ## Check the format, run clippy, and check the library for other platforms and with each engine alone
+lint: platforms engines deny ## Check the format, run clippy and rustdoc, and check the library for other platforms and with each engine alone
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --features $(OPTIONAL) --all-targets -- -D warnings
 	$(CARGO) clippy --package siltstone --package siltstone-index --package siltstone-device --package siltstone-mica --package siltstone-network -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --features $(OPTIONAL)
 
 DENY := bans licenses sources
 deny: ## Check what dependencies may be; DENY=advisories also known faults in them, which needs the network

@@ -4,23 +4,28 @@
 //! of 100 cases, for 8.4 bits of RAM per URL. Several threads add URLs at the same time, and each URL is new to exactly
 //! one of them.
 //!
-//! Run with `cargo run --example seen_set`.
+//! Links are forgotten after a week, so that their pages are visited again.
+//!
+//! Run with `cargo run --example seen_set`. `crawler.rs` is the same set in a program with tokio.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
-use siltstone::{Database, Result, SiltSettings};
+use siltstone::{Database, Result, SiltSettings, WriteOptions};
 use std::error::Error;
 use std::path::Path;
+use std::time::Duration;
+
+const A_WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Opens a set, and creates it if it does not exist.
 fn open(path: &Path) -> Result<Database> {
     Database::builder(path).engine(SiltSettings::default().filter_last_store(Some(8))).open()
 }
 
-/// Returns the links that are seen for the first time, and adds them to the set.
+/// Returns the links that nobody has seen for a week, and adds them to the set.
 fn new_links<'a>(seen: &Database, links: &[&'a str]) -> Result<Vec<&'a str>> {
     let records: Vec<(&str, &str)> = links.iter().map(|link| (*link, "")).collect();
-    let inserted = seen.insert_many_if_absent(&records)?;
+    let inserted = seen.insert_many_if_absent_with(&records, WriteOptions::default().expires_in(A_WEEK))?;
     Ok(links.iter().zip(inserted).filter(|(_, is_new)| *is_new).map(|(link, _)| *link).collect())
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn has_expired(expires_at_ms: TimestampMs, now_ms: TimestampMs) -> bo
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
 #[non_exhaustive]
+#[doc(alias("fsync", "PersistMode"))]
 pub enum Durability {
     /// Nothing: it may be lost with the process.
     Buffered,
@@ -154,6 +155,7 @@ pub(crate) fn check_batch<'a>(writes: impl Iterator<Item = Write<'a>>) -> Result
 ///
 /// [`Database::write`]: crate::Database::write
 #[derive(Debug, Clone, Default)]
+#[doc(alias = "WriteBatch")]
 pub struct Batch {
     bytes: Vec<u8>,
     entries: Vec<BatchedWrite>,
@@ -202,6 +204,7 @@ impl Batch {
     }
 
     /// Adds a put of a record that never expires.
+    #[doc(alias = "insert")]
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<&mut Self> {
         self.put_until(key, value, NEVER)
     }
@@ -233,6 +236,7 @@ impl Batch {
     }
 
     /// Adds a delete.
+    #[doc(alias = "remove")]
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
         check_key(key.as_ref())?;
         let key = self.keep(key.as_ref());

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Makes the enum of errors, of a row per error: its documentation, its fields and its message. The message has the
-/// format and the arguments of `format!`, where the fields have their names.
+/// format and the arguments of `format!`, where the fields have their names. `Debug` prints the name of the error and
+/// the message, which is what a user sees if `main` or `unwrap` ends with it.
 macro_rules! errors {
     (
         $(#[$about:meta])*
@@ -44,6 +45,16 @@ macro_rules! errors {
             }
         }
 
+        impl fmt::Debug for $enum {
+            fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let name = match self {
+                    $($enum::$error { .. } => stringify!($error),)+
+                    $($enum::$same { .. } => stringify!($same),)+
+                };
+                write!(to, "{name}: {self}")
+            }
+        }
+
         $(
             impl From<$inner> for $enum {
                 fn from(error: $inner) -> $enum {
@@ -56,7 +67,10 @@ macro_rules! errors {
 
 errors! {
     /// An error of a database, a dictionary or one of their structures.
-    #[derive(Debug, Clone)]
+    ///
+    /// `Display` prints the message, `Debug` the name of the error and the message: a `main` that returns [`Result`]
+    /// ends with `Error: NotFound: visits: no database here; ...`.
+    #[derive(Clone)]
     #[non_exhaustive]
     pub enum Error {
         /// The operating system refused an operation on a file.

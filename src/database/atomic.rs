@@ -19,6 +19,7 @@ impl Database {
     ///
     /// # Errors
     /// See [`put`](Database::put); the same errors occur if the key is present.
+    #[doc(alias("insert_unique", "put_if_absent"))]
     pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
         self.insert_if_absent_with(key, value, WriteOptions::default())
     }
@@ -123,7 +124,8 @@ impl Database {
     }
 
     /// Replaces the value of a key if it is `expected`, and returns whether it did. `None` means an absent key, for
-    /// both arguments. Atomic. The new record never expires.
+    /// both arguments. Atomic. The new record never expires. Values are byte strings, `Some(b"text")`, or slices,
+    /// `Some(text.as_bytes())`: with all types that [`put`](Database::put) takes, a `None` would have no type.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -137,6 +139,7 @@ impl Database {
     ///
     /// # Errors
     /// See [`put`](Database::put).
+    #[doc(alias("cas", "compare_exchange", "swap"))]
     pub fn compare_and_swap(
         &self,
         key: impl AsRef<[u8]>,
@@ -169,6 +172,7 @@ impl Database {
     ///
     /// # Errors
     /// See [`delete`](Database::delete).
+    #[doc(alias("fetch_remove", "take"))]
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         let mut removed = None;
         self.update(key, |found| {
@@ -181,6 +185,7 @@ impl Database {
     /// Calls `change` with the value of the key and applies the change that it returns. No other write to the key
     /// happens in between. When it returns, the result is as durable as configured, even if `change` returned
     /// [`Change::Keep`]. `change` must not use the database, or it deadlocks.
+    #[doc(alias("fetch_and_update", "fetch_update", "merge"))]
     pub fn update(
         &self,
         key: impl AsRef<[u8]>,
@@ -313,6 +318,7 @@ impl Database {
     ///
     /// # Errors
     /// The error of `change`; nothing has changed then. Otherwise see [`write`](Database::write).
+    #[doc(alias("begin", "begin_write", "transaction"))]
     pub fn transact<K: AsRef<[u8]>>(
         &self,
         keys: &[K],

@@ -64,6 +64,7 @@ impl Database {
     ///
     /// # Errors
     /// See the methods of [`BulkLoader`].
+    #[doc(alias = "ingest")]
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         records: impl IntoIterator<Item = (K, V)>,

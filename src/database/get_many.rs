@@ -18,6 +18,7 @@ impl Database {
     /// assert_eq!(values, [Some("2".into()), None, Some("1".into())]);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias = "multi_get")]
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>> {
         let mut values = vec![None; keys.len()];
         self.show_many(keys, |number, shown| values[number] = shown.map(|shown| shown.into_found().value))?;
@@ -135,6 +136,7 @@ impl Database {
     /// assert_eq!(database.contains_many(&["a", "b"])?, [true, false]);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias = "multi_contains")]
     pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
         let mut contained = vec![false; keys.len()];
         self.show_many(keys, |number, shown| contained[number] = shown.is_some())?;

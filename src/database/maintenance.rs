@@ -26,6 +26,7 @@ impl Database {
     /// assert_eq!(database.approximate_len()?, 1_000);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("approximate_count", "count"))]
     pub fn approximate_len(&self) -> Result<u64> {
         self.engine().approximate_len(self.inner.clock.now_ms())
     }
@@ -40,6 +41,7 @@ impl Database {
     /// assert_eq!(database.len()?, 1_000);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias = "count")]
     pub fn len(&self) -> Result<u64> {
         match self.ordered() {
             Some(ordered) => ordered.range_keys(..)?.try_fold(0, |sum, key| key.map(|_| sum + 1)),
@@ -69,6 +71,7 @@ impl Database {
     /// database.sync()?;
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("flush", "fsync", "persist"))]
     pub fn sync(&self) -> Result<()> {
         let _measured = self.inner.latencies.as_ref().map(|latencies| latencies.measure(Operation::Sync));
         let _locked = self.inner.lock.to_write()?;
@@ -110,6 +113,7 @@ impl Database {
     /// database.settle()?;
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias = "wait_for_compaction")]
     pub fn settle(&self) -> Result<()> {
         self.inner.lock.check_process()?;
         self.inner.workers.settle()
@@ -126,6 +130,7 @@ impl Database {
     /// assert_eq!(database.stats().records, 1);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("compact_range", "major_compact"))]
     pub fn compact(&self) -> Result<()> {
         let locked = self.inner.lock.to_write()?;
         self.engine().request_compaction()?;
@@ -147,6 +152,7 @@ impl Database {
     /// assert!(copy.contains("key")?);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("backup", "restore"))]
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let _locked = self.inner.lock.to_write()?;
         // Before the directory is created: a checkpoint that is refused leaves nothing.
@@ -183,6 +189,7 @@ impl Database {
     /// println!("{stats}");
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("disk_space", "metrics", "property"))]
     pub fn stats(&self) -> Stats {
         let mut stats = self.engine().stats();
         if let Some(uniformity) = &self.inner.uniformity {

@@ -136,6 +136,7 @@ impl Database {
     ///
     /// # Errors
     /// See [`Builder::open`].
+    #[doc(alias = "create")]
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
         Database::builder(path).open()
     }
@@ -233,6 +234,7 @@ impl Database {
     /// assert!(database.contains("key")? && !database.contains("other")?);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("contains_key", "exists"))]
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }
@@ -247,6 +249,7 @@ impl Database {
     /// assert_eq!(database.get("key")?.as_deref(), Some(&[1, 2, 3][..]));
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("insert", "set", "upsert"))]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.apply(&[self.inner.put(key.as_ref(), value.as_ref(), NEVER)?], None)
     }
@@ -262,6 +265,7 @@ impl Database {
     /// database.put_with("order:1", "paid", options)?;
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("insert_with_ttl", "put_with_ttl", "ttl"))]
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -282,6 +286,7 @@ impl Database {
     /// assert!(!database.contains("key")?);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias = "erase")]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, WriteOptions::default())
     }
@@ -311,6 +316,7 @@ impl Database {
     /// database.write(&batch)?;
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("apply", "batch", "commit"))]
     pub fn write(&self, batch: &Batch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
     }

@@ -38,6 +38,7 @@ pub struct OrderedDatabase<'a> {
 impl Database {
     /// Returns access in key order; `None` if the engine does not keep this order. FlashKey keeps it if the database
     /// was created with its setting `ordered`. SILT and MICA do not.
+    #[doc(alias("range", "seek"))]
     pub fn ordered(&self) -> Option<OrderedDatabase<'_>> {
         let ordered = self.engine().ordered()?;
         Some(OrderedDatabase { database: self, ordered, direction: Direction::Ascending, limit: usize::MAX })

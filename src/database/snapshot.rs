@@ -46,6 +46,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Closed`](crate::Error::Closed).
+    #[doc(alias("begin_read", "read_transaction"))]
     pub fn snapshot(&self) -> Result<Snapshot> {
         // The records are those that have not expired now, whenever they are read.
         let snapshot = self.engine().snapshot(self.inner.clock.now_ms())?;
@@ -80,6 +81,7 @@ impl Database {
     /// assert_eq!(database.prefix("user:")?.count(), 2);
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias("prefix_iterator", "scan_prefix"))]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         let prefix = prefix.as_ref();
         if let Some(ordered) = self.ordered() {

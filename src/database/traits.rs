@@ -4,6 +4,7 @@ use super::{Database, Iter, KeyIter, OrderedDatabase, Snapshot, Table, TableIter
 use crate::batch::NEVER;
 use crate::engine::{Found, Record};
 use crate::error::{Error, Result};
+use bytes::Bytes;
 use std::fmt;
 use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -66,8 +67,16 @@ impl IntoIterator for &Database {
     }
 }
 
+/// The key and the value.
+impl From<Record> for (Bytes, Bytes) {
+    fn from(record: Record) -> (Bytes, Bytes) {
+        (record.key, record.value)
+    }
+}
+
 impl Found {
     /// Returns the time when the record expires; `None` if it never does.
+    #[doc(alias = "ttl")]
     pub fn expires_at(&self) -> Option<SystemTime> {
         let after = Duration::from_millis(self.expires_at_ms);
         // A time that the system cannot represent counts as never.

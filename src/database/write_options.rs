@@ -50,6 +50,7 @@ impl WriteOptions {
     /// database.put_with("key", "value", WriteOptions::default().durability(Durability::Synced))?;
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias = "sync")]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
@@ -86,6 +87,7 @@ impl WriteOptions {
     /// assert!(found.expires_at().unwrap() > SystemTime::now());
     /// # Ok::<(), siltstone::Error>(())
     /// ```
+    #[doc(alias = "ttl")]
     pub fn expires_in(self, time: Duration) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let then_ms = now.saturating_add(time).as_millis();

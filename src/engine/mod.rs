@@ -93,6 +93,23 @@ pub struct FoundRef<'a> {
 }
 
 /// A key with its value, as iterators and scans return it.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let database = siltstone::Database::open(directory.path().join("db"))?;
+/// use siltstone::{Bytes, Record, Result};
+/// use std::collections::HashMap;
+///
+/// database.put("key", "value")?;
+/// for record in &database {
+///     let Record { key, value, .. } = record?;
+///     assert_eq!((&key[..], &value[..]), (&b"key"[..], &b"value"[..]));
+/// }
+/// let pairs = database.iter()?.map(|record| record.map(Record::into));
+/// let values: HashMap<Bytes, Bytes> = pairs.collect::<Result<_>>()?;
+/// assert_eq!(values[&b"key"[..]], "value");
+/// # Ok::<(), siltstone::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The key.

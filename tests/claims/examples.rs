@@ -2,6 +2,8 @@
 
 #[path = "../../examples/counters.rs"]
 mod counters;
+#[path = "../../examples/crawler.rs"]
+mod crawler;
 #[path = "../../examples/dedup_index.rs"]
 mod dedup_index;
 #[path = "../../examples/dictionary.rs"]
@@ -22,6 +24,7 @@ mod tokio_gets;
 #[test]
 fn every_example_runs() {
     counters::main().unwrap();
+    crawler::main().unwrap();
     dedup_index::main().unwrap();
     dictionary::main().unwrap();
     follower::main().unwrap();

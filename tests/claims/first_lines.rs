@@ -45,6 +45,19 @@ fn handles_have_the_usual_traits() {
     assert!(format!("{:?}", Application { database, builder }).contains("db"));
 }
 
+/// What `main` and `unwrap` print is the debug form.
+#[test]
+fn the_debug_form_of_an_error_is_its_name_and_its_message() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = Database::builder(directory.path().join("visits")).create(false).open().unwrap_err();
+    assert_eq!(format!("{error:?}"), format!("NotFound: {error}"));
+    assert!(error.to_string().ends_with(
+        "visits: no database here; create one with `Builder::create(true)` or use \
+                                         another directory"
+    ));
+    assert_eq!(format!("{:?}", Error::Interrupted), format!("Interrupted: {}", Error::Interrupted));
+}
+
 #[test]
 fn an_update_has_the_errors_of_its_caller() {
     let directory = tempfile::tempdir().unwrap();

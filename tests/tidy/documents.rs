@@ -245,6 +245,35 @@ fn paths_in_documents_exist() {
     assert_eq!(paths_in(text).collect::<Vec<_>>(), ["src/lib.rs", "src/no.rs"]);
 }
 
+/// The methods of a trait that have no default: those whose declaration ends before a body.
+fn required_methods(source: &str, name: &str) -> Vec<String> {
+    let (_, after) = source.split_once(&format!("pub trait {name}:")).unwrap();
+    let (body, _) = after.split_once("\n}\n").unwrap();
+    let methods = body.split("\n    fn ").skip(1);
+    let at = |method: &str, end: &str| method.find(end).unwrap_or(usize::MAX);
+    let required = methods.filter(|method| at(method, ";") < at(method, " {\n"));
+    required.filter_map(|method| method.split('(').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_methods_that_an_engine_has_to_write_are_those_of_the_traits() {
+    let page = fs::read_to_string(root().join("docs/ENGINES.md")).unwrap();
+    let (_, table) = page.split_once("<!-- traits of engines -->").unwrap();
+    let (table, _) = table.split_once("<!-- end of traits -->").unwrap();
+    let code = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let rows: Vec<_> = rows.map(|row| row.split('|').map(code).collect::<Vec<_>>()).collect();
+    let files = ["src/engine/settings.rs", "src/engine/mod.rs", "src/engine/mod.rs", "src/engine/ordered.rs"];
+    let files = files.into_iter().chain(["src/engine/mod.rs"]);
+    assert_eq!(rows.len(), 5);
+    for (row, file) in rows.iter().zip(files) {
+        let source = fs::read_to_string(root().join(file)).unwrap();
+        // The macro is named after the methods.
+        let listed: Vec<_> = row[2].iter().filter(|name| !name.ends_with('!')).cloned().collect();
+        assert_eq!(listed, required_methods(&source, &row[1][0]), "{}", row[1][0]);
+    }
+}
+
 #[test]
 fn avoided_words_are_found_in_text_and_not_in_code() {
     let lines = |text: &str| avoided_in(text).into_iter().map(|(line, _)| line).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! The C interface: `include/siltstone.h` is made of the functions here, with their documentation.
 //!
 //! A function converts its arguments, calls the Rust interface and converts the result. What all have in common is in
-//! [`border`]. `docs/C.md` is the page for users.
+//! `border.rs`. `docs/C.md` is the page for users.
 
 #![expect(clippy::missing_safety_doc, reason = "the head of siltstone.h says what a caller has to do")]
 

@@ -2,8 +2,8 @@
 //! thread schedules (`siltstone-testing`, `tests/shuttle.rs`).
 //!
 //! A lock is never poisoned: if a thread panics while it holds a lock, the next one gets the lock. Where a panic may
-//! leave half of a change, [`Health::run`](crate::health::Health::run) records it before the lock is released, and the
-//! next thread is refused. The locks of the standard library are not fair, so nothing may depend on the order in which
+//! leave half of a change, `Health::run` of the library records it before the lock is released, and the next thread is
+//! refused. The locks of the standard library are not fair, so nothing may depend on the order in which
 //! waiting threads get a lock.
 //!
 //! With `--cfg thread_sanitizer` a thread that waits for a lock tries again and again: ThreadSanitizer sees the calls

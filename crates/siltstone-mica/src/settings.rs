@@ -89,7 +89,7 @@ impl StoreSettings {
     /// Opens an empty partition in mode `M`. The system provides its memory as it is first touched.
     ///
     /// # Errors
-    /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system refuses the memory.
+    /// [`Error::Setting`] for sizes outside their limits; [`Error::Memory`] if the system refuses the memory.
     pub fn open<M: Mode>(&self) -> Result<Partition<SegregatedFits, M>> {
         Ok(Partition::new(self.parts()?))
     }
@@ -148,7 +148,7 @@ impl CacheSettings {
     /// Opens an empty partition in mode `M`. The system provides its memory as it is first touched.
     ///
     /// # Errors
-    /// [`Error::Setting`] for sizes outside their limits; [`Error::Io`] if the system refuses the memory.
+    /// [`Error::Setting`] for sizes outside their limits; [`Error::Memory`] if the system refuses the memory.
     pub fn open<M: Mode>(&self) -> Result<Partition<CircularLog, M>> {
         Ok(Partition::new(self.parts()?))
     }

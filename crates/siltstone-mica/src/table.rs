@@ -91,7 +91,7 @@ impl<S: Space, M: Mode> Table<S, M> {
         self.buckets.words().prefetch(self.buckets.first_word(self.buckets.home(hash)));
     }
 
-    /// Prefetches the items that may be the key's, up to [`FETCHED_LINES_MAX`] cache lines of each: `bytes` is the
+    /// Prefetches the items that may be the key's, up to `FETCHED_LINES_MAX` cache lines of each: `bytes` is the
     /// length of key and value, or as much of it as is known.
     #[inline]
     pub fn fetch_items(&self, hash: u64, bytes: usize) {

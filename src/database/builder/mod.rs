@@ -75,6 +75,7 @@ type OwnedProgress = Box<dyn FnMut(u64, u64) -> bool + Send>;
 /// # Ok::<(), siltstone::Error>(())
 /// ```
 #[derive(Clone)]
+#[doc(alias("Config", "Options"))]
 pub struct Builder {
     path: PathBuf,
     engine: Option<Box<dyn EngineSettings>>,
@@ -226,6 +227,7 @@ impl Builder {
     /// memory, LogStores and buffers shrink. The minimum is 512 KiB and 4 KiB per partition;
     /// FlashKey needs 0.3 bytes per key more. Default: no limit and no cache; 256 MiB for an engine that keeps all data
     /// in memory.
+    #[doc(alias("block_cache", "cache_size"))]
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.common.memory_budget = Some(bytes);
         self

@@ -60,6 +60,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Setting`] if the name has another length or a byte 0, or if the keys of the database are hashes.
+    #[doc(alias("column_family", "keyspace", "partition", "tree"))]
     pub fn table<K, V>(&self, name: &str) -> Result<Table<K, V>>
     where
         K: Codec + ?Sized,

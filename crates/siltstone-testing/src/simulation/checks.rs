@@ -1,10 +1,10 @@
 //! The operations that read, and the checks of what they return.
 
-use super::model::Outcome;
+use super::model::{Model, Outcome};
 use super::run::{Held, KEYS_CHECKED, Run, STEPS_MAX, Scan, Session, cell, collect};
 use crate::operations::KeyNumber;
 use crate::reference::{Cell, Violation};
-use siltstone::{Record, Step};
+use siltstone::{OrderedDatabase, Record, Step, TimestampMs};
 use siltstone_device::{Access, Directory};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -81,7 +81,8 @@ impl Run<'_> {
         match collect(snapshot.iter()) {
             Ok(records) => reference.check_all(&records, *now_ms),
             Err(error) => self.read_failed("a snapshot", &error),
-        }
+        }?;
+        self.check_order(snapshot.ordered(), reference, *now_ms)
     }
 
     /// Reads the next page of the scan. After its last page it must have returned every key that was present all the
@@ -143,13 +144,17 @@ impl Run<'_> {
             Ok(records) => self.reference.check_all(&records, self.now_ms()),
             Err(error) => self.read_failed("iter", &error),
         }?;
-        self.check_order()
+        self.check_order(self.database()?.ordered(), &self.reference, self.now_ms())
     }
 
     /// Reads all records and all keys in their order, if the database keeps it.
-    fn check_order(&mut self) -> Outcome {
-        let database = self.database()?;
-        let Some(ordered) = database.ordered() else { return Ok(()) };
+    fn check_order(
+        &self,
+        ordered: Option<OrderedDatabase<'_>>,
+        reference: &Model,
+        now_ms: TimestampMs,
+    ) -> Outcome {
+        let Some(ordered) = ordered else { return Ok(()) };
         let read = ordered.range(..).and_then(|range| {
             let records = range.collect::<siltstone::Result<Vec<Record>>>()?;
             let ascending = ordered.range_keys(..)?.collect::<siltstone::Result<Vec<_>>>()?;
@@ -164,7 +169,7 @@ impl Run<'_> {
         let cell =
             |record: &Record| Cell { value: record.value.clone(), expires_at_ms: record.expires_at_ms };
         let cells = records.iter().map(|record| (record.key.clone(), cell(record))).collect();
-        self.reference.check_all(&cells, self.now_ms())?;
+        reference.check_all(&cells, now_ms)?;
         if keys().is_sorted_by(|one, next| one < next)
             && keys().eq(&ascending)
             && keys().eq(descending.iter().rev())
