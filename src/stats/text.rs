@@ -107,6 +107,7 @@ impl Stats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::Latency;
 
     fn some() -> Stats {
         let mut stats = Stats { engine: "silt", ..Stats::default() };

@@ -21,17 +21,17 @@ pub fn print(report: &Report, is_verbose: bool, out: &mut impl Write) -> io::Res
 /// Prints what is known of a run without a report.
 pub fn print_entry(number: u32, run: &RunEntry, out: &mut impl Write) -> io::Result<()> {
     let RunEntry { started_at_ms, milliseconds, files, bytes, bytes_read, new_bytes, files_failed } = *run;
-    writeln!(out, "The files of run {number}, {}", date(started_at_ms))?;
+    writeln!(out, "The files of run {number}, {} UTC", date(started_at_ms))?;
     row(out, "files", &grouped(files), &format!("{files_failed} unreadable"))?;
     row(out, "bytes", &grouped(bytes), &format!("{} read in this run", grouped(bytes_read)))?;
     row(out, "new bytes", &grouped(new_bytes), "in chunks that were in no file before")?;
     row(out, "seconds", &format!("{:.2}", milliseconds as f64 / 1000.0), "")?;
-    writeln!(out, "The index keeps no more of this run, which an earlier version of the program made.")
+    writeln!(out, "The index has no report of this run, only these numbers.")
 }
 
 fn print_files(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let interrupted = if report.interrupted { ", which was interrupted" } else { "" };
-    writeln!(out, "The files of run {}, {}{interrupted}", report.run, date(report.started_at_ms))?;
+    writeln!(out, "The files of run {}, {} UTC{interrupted}", report.run, date(report.started_at_ms))?;
     let Report {
         files_new, files_changed, files_resumed, files_unchanged, files_linked, files_failed, ..
     } = report;

@@ -186,6 +186,14 @@ fn the_report_of_each_run_is_printed_again() {
     assert!(printed[2].contains("run 3, 2"), "{}", printed[2]);
     let (code_now, said) = result(here, &["dedup", "report", "--db", "index", "--run", "4"]);
     assert!(code_now == 2 && said.contains("dedup runs"), "{said}");
+    // An index of an earlier version has no reports.
+    ok(here, &["delete", "--db", "index/files", "--hex", "0400000001"]);
+    let entry = again(&["--run", "1"]);
+    assert!(entry.contains("run 1, 2") && entry.contains("50,000") && entry.contains("no report"), "{entry}");
+    assert_eq!(
+        objects(here, &["dedup", "report", "--db", "index", "--run", "1", "--json"])[0]["bytes"],
+        50_000
+    );
     // A path with the name of the command.
     fs::write(here.join("report"), "text").unwrap();
     assert_eq!(report(here, &["./report"])["files_new"], 1);
