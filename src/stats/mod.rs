@@ -3,6 +3,7 @@
 #[cfg(feature = "json")]
 pub mod json;
 mod latency;
+mod prometheus;
 mod text;
 
 pub use latency::Latency;

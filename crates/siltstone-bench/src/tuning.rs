@@ -1,7 +1,7 @@
 //! The settings of the database of a benchmark.
 
 use crate::named::by_name;
-use crate::quantity::{parse_bytes, parse_whole};
+use crate::quantity::parse_whole;
 use clap::{Args, ValueEnum};
 use siltstone::{Access, Builder, Compression, EngineKind};
 
@@ -30,9 +30,9 @@ pub struct Tuning {
     /// Number of threads for background work
     #[arg(long, value_parser = parse_whole::<usize>)]
     pub background_threads: Option<usize>,
-    /// Limit on all memory of the database, such as 64MiB; unused memory caches records
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
-    pub memory_budget: Option<f64>,
+    /// The limit on memory.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
     /// Whether gets verify the checksums of the blocks that they read
     #[arg(long, value_enum, default_value = "on")]
     pub checksums: Switch,
@@ -54,6 +54,21 @@ pub struct SettingArgs {
     /// Set a setting of the engine (repeatable); `siltstone engines` lists them
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub settings: Vec<(String, String)>,
+}
+
+/// A limit on memory.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct MemoryArgs {
+    /// Limit on all memory of the database, such as 64MiB; what indexes and filters leave of it caches records
+    #[arg(long, value_name = "BYTES", value_parser = parse_whole::<u64>, aliases = ["memory-budget", "memory_budget"])]
+    pub memory: Option<u64>,
+}
+
+impl MemoryArgs {
+    /// Returns the builder with the limit, if there is one.
+    pub fn apply(self, builder: Builder) -> Builder {
+        with(builder, self.memory, Builder::memory_budget)
+    }
 }
 
 /// On or off.
@@ -78,7 +93,7 @@ impl Tuning {
         builder = with(builder, self.compression, Builder::compression);
         builder = with(builder, self.background_threads, Builder::background_threads);
         builder = with(builder, self.seed, Builder::seed);
-        builder = with(builder, self.memory_budget.map(|bytes| bytes as u64), Builder::memory_budget);
+        let builder = self.memory.apply(builder);
         builder.verify_checksums(self.checksums == Switch::On).access(self.access).latencies(self.latencies)
     }
 }

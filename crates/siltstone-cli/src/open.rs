@@ -9,7 +9,7 @@ use siltstone::key::{check_key_length, check_value_length};
 use siltstone::names::MANIFEST_NAME;
 use siltstone::{Builder, Compression, Database, EngineKind, Error};
 use siltstone_bench::named::by_name;
-use siltstone_bench::tuning::{SettingArgs, parse_compression};
+use siltstone_bench::tuning::{MemoryArgs, SettingArgs, parse_compression};
 use siltstone_command::database::open;
 use siltstone_server::ValueForm;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub struct Location {
     /// Directory of the database
     #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
     pub db: PathBuf,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
     #[command(flatten)]
     pub settings: SettingArgs,
 }
@@ -137,9 +139,9 @@ impl Location {
         Values::of(&self.readable())
     }
 
-    /// Sets up the database of a directory, with the settings.
+    /// Sets up the database of a directory, with the settings and the limit on memory.
     pub fn builder(&self, directory: impl AsRef<Path>) -> Builder {
-        self.settings.apply(Database::builder(directory))
+        self.memory.apply(self.settings.apply(Database::builder(directory)))
     }
 
     /// Opens the database that lookups read, which must exist. Changes nothing and needs no write permission.

@@ -1,9 +1,10 @@
 //! The end of a command: its exit code, and its messages on standard error.
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, FromArgMatches};
 use serde_json::json;
-use siltstone::Error;
 use siltstone::key::HASH_LENGTH_MIN;
+use siltstone::{EngineKind, Error};
 use siltstone_bench::Error as BenchError;
 use siltstone_network::ServerError;
 use std::error::Error as StdError;
@@ -77,8 +78,11 @@ pub fn wrong_usage(message: impl fmt::Display) -> anyhow::Error {
 pub fn parse<T: FromArgMatches>(command: Command) -> std::result::Result<T, ExitCode> {
     let options = std::env::args_os().take_while(|argument| argument != "--");
     IS_JSON.store(options.into_iter().any(|argument| argument == "--json"), Relaxed);
+    let commands: Vec<String> =
+        command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let parsed = command.try_get_matches().and_then(|matches| T::from_arg_matches(&matches));
     parsed.map_err(|error| {
+        let error = with_place_of_option(error, &commands, std::env::args().skip(1));
         if error.use_stderr() && IS_JSON.load(Relaxed) {
             return fail(error.to_string().trim_start_matches("error: ").trim_end(), EXIT_USAGE);
         }
@@ -86,6 +90,22 @@ pub fn parse<T: FromArgMatches>(command: Command) -> std::result::Result<T, Exit
         let _ = error.print();
         ExitCode::from(error.exit_code() as u8)
     })
+}
+
+/// Lets the error of an option before the command say where it belongs.
+fn with_place_of_option(
+    mut error: clap::Error,
+    commands: &[String],
+    arguments: impl Iterator<Item = String>,
+) -> clap::Error {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return error };
+    let mut before = arguments.take_while(|argument| !argument.starts_with(&**option));
+    if error.kind() != ErrorKind::UnknownArgument || before.any(|argument| commands.contains(&argument)) {
+        return error;
+    }
+    let tip = format!("options follow the command, as in `siltstone get {option} ... KEY`");
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// Prints the error, if any, and returns the exit code.
@@ -168,8 +188,14 @@ fn describe(error: &anyhow::Error) -> String {
     text
 }
 
-/// Settings of a database that no command has an option for.
+/// Settings of a database that no command has an option for, besides those of engines.
 const WITHOUT_OPTION: [&str; 3] = ["change_feed", "open_files_max", "verify_checksums"];
+
+/// Returns whether a setting is stated with --set.
+fn is_set(name: &str) -> bool {
+    let of_engine = |kind: &EngineKind| kind.settings().describe().iter().any(|setting| setting.name == name);
+    WITHOUT_OPTION.contains(&name) || EngineKind::ALL.iter().any(of_engine)
+}
 
 fn translated(error: &Error) -> String {
     match error {
@@ -189,9 +215,10 @@ fn translated(error: &Error) -> String {
             "the key has {got} bytes, but the keys of this database are hashes of {HASH_LENGTH_MIN} bytes or more; \
              create a database without --hashed-keys for other keys"
         ),
-        Error::Setting { name, problem } if WITHOUT_OPTION.contains(name) => {
-            format!("--set {name}: {problem}")
-        }
+        // No option: the directory of a copy.
+        Error::Setting { name: "checkpoint", problem } => problem.clone(),
+        Error::Setting { name, problem } if is_set(name) => format!("--set {name}: {problem}"),
+        Error::Setting { name: "memory_budget", problem } => format!("--memory: {problem}"),
         Error::Setting { name, problem } => format!("--{}: {problem}", name.replace('_', "-")),
         other => other.to_string(),
     }
@@ -216,7 +243,12 @@ mod tests {
         assert!(message.contains("--expiring") && !message.contains("Builder"), "{message}");
         let message = describe(&Error::NotFound { path: "/nowhere".into() }.into());
         assert!(message.contains("/nowhere") && message.contains("--db"), "{message}");
-        for (name, shown) in [("change_feed", "--set change_feed: "), ("block_bytes", "--block-bytes: ")] {
+        for (name, shown) in [
+            ("change_feed", "--set change_feed: "),
+            ("merge_ratio", "--set merge_ratio: "),
+            ("block_bytes", "--block-bytes: "),
+            ("memory_budget", "--memory: "),
+        ] {
             let message = describe(&Error::Setting { name, problem: "too small".into() }.into());
             assert_eq!(message, format!("{shown}too small"));
         }

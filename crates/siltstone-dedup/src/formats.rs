@@ -130,7 +130,7 @@ impl FileEntry {
 }
 
 /// Numbers of files, and of their contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Totals {
     /// Files.
     pub files: u64,

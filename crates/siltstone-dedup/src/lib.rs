@@ -20,13 +20,13 @@ mod repair;
 mod report;
 mod runs;
 mod scan;
+mod table;
 mod walk;
 
 use crate::place::{CHUNKS, FILES, PARAMETERS, check_repaired};
 use anyhow::{Context, bail, ensure};
 use chunks::{Chunking, HashKind};
 use clap::{Args, Subcommand};
-use formats::RunEntry;
 use index::Index;
 pub use index::is_mark;
 use recorder::Recorder;
@@ -34,7 +34,8 @@ pub use repair::repair;
 use report::Report;
 use scan::{Scan, Sources};
 use siltstone::Database;
-use siltstone_bench::tuning::SettingArgs;
+use siltstone_bench::tuning::{MemoryArgs, SettingArgs};
+use siltstone_command::database::expiry_after;
 use siltstone_command::interrupt::Interrupt;
 use siltstone_command::notation::shown;
 use siltstone_command::outcome::{Outcome, Result, complain, help, wrong_usage};
@@ -43,7 +44,7 @@ use siltstone_device::SystemDirectory;
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use walk::{Walk, WalkArgs};
 
 const EXAMPLES: &str = "
@@ -53,6 +54,7 @@ const EXAMPLES: &str = "
   siltstone dedup --db backup.index --hash sha256 --hash-bytes 20 --json /srv
   siltstone dedup --quiet --db backup.index /srv || echo 'some files were not read'
   siltstone dedup runs --db backup.index
+  siltstone dedup report --db backup.index --run 12
   siltstone dedup duplicates --db backup.index
   siltstone dedup forget --db backup.index --missing --dry-run";
 
@@ -80,6 +82,8 @@ pub struct DedupArgs {
     #[arg(long, value_name = "DIR", default_value = "dedup-index", env = "SILTSTONE_DB", global = true)]
     db: PathBuf,
     #[command(flatten)]
+    memory: MemoryArgs,
+    #[command(flatten)]
     settings: SettingArgs,
     /// Average size of a chunk, in bytes: a multiple of 8 from 256 to 4,194,304; chunk sizes range from a quarter of it
     /// to four times it; stored in the index [default: 4096]
@@ -103,7 +107,7 @@ pub struct DedupArgs {
     /// Record the lookups and inserts to this new file, for `siltstone bench trace`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Print each new or changed file to standard error
+    /// Print each new or changed file to standard error, and at the end what the index costs by item
     #[arg(long, short)]
     verbose: bool,
     /// Print no report; errors are still printed
@@ -121,6 +125,7 @@ pub struct DedupArgs {
 enum DedupCommand {
     Forget(forget::ForgetArgs),
     Duplicates(duplicates::DuplicatesArgs),
+    Report(runs::ReportArgs),
     Runs(runs::RunsArgs),
 }
 
@@ -134,17 +139,21 @@ pub fn run(args: DedupArgs) -> Result {
             args.db.display()
         )
     })?;
-    let index = Index::open(&args.db, &chunking, &args.settings)?;
+    let open = || Index::open(&args.db, &chunking, &args.settings, args.memory);
     match command {
-        DedupCommand::Forget(forget) => forget::run(forget, index, &interrupt, args.json),
+        DedupCommand::Forget(forget) => forget::run(forget, open()?, &interrupt, args.json),
         DedupCommand::Duplicates(duplicates) => {
+            let index = open()?;
             let outcome = duplicates::run(duplicates, &index, &interrupt, args.json)?;
             index.close()?;
             Ok(outcome)
         }
+        DedupCommand::Report(report) => {
+            runs::report(report, &args.db, args.json)?;
+            Ok(Outcome::Done)
+        }
         DedupCommand::Runs(_) => {
-            runs::print(&index.runs()?, args.json)?;
-            index.close()?;
+            runs::list(&args.db, args.json)?;
             Ok(Outcome::Done)
         }
     }
@@ -166,8 +175,8 @@ fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
     // Checked before the index is created.
     Walk::new(&roots, Vec::new(), &args.walk)?;
     let chunking = prepare(&args.db, args)?;
-    let mut index = Index::open(&args.db, &chunking, &args.settings)?;
-    let started = Instant::now();
+    let (started, started_at_ms) = (Instant::now(), expiry_after(Duration::ZERO)?);
+    let mut index = Index::open(&args.db, &chunking, &args.settings, args.memory)?;
     let before = index.chunks.stats();
     index.chunks.reset_ram_peak();
     index.begin_run(args.record.as_deref().map(Recorder::create).transpose()?);
@@ -177,24 +186,16 @@ fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
     let own = own.map(canonical).collect::<anyhow::Result<Vec<_>>>()?;
     let walk = Walk::new(&roots, own, &args.walk)?;
     let sources = Sources { walk, stream: (!streams.is_empty()).then_some(&args.stream_name[..]) };
-    let mut scan = Scan::new(index, interrupt, args.verbose);
+    let mut scan = Scan::new(index, interrupt, args.verbose, started_at_ms);
     scan.run(sources, missing, &chunking, args.threads)?;
     scan.index.end_recording()?;
     scan.index.chunks.settle()?;
     let after = scan.index.chunks.stats();
     let report = Report::new(&scan, &chunking, &before, &after, started.elapsed(), interrupt.is_raised());
-    scan.index.set_run(&RunEntry {
-        started_at_ms: report.started_at_ms,
-        milliseconds: u64::try_from(started.elapsed().as_millis())?,
-        files: report.files,
-        bytes: report.bytes,
-        bytes_read: report.bytes_read,
-        new_bytes: report.new_bytes,
-        files_failed: report.files_failed,
-    });
+    scan.index.set_run(&report)?;
     scan.index.close()?;
     if !args.quiet {
-        print(&report, args.json)?;
+        print(&report, args)?;
     }
     if interrupt.is_raised() {
         complain(format_args!("interrupted; run the same command again to continue"));
@@ -232,6 +233,16 @@ pub fn check(directory: &Path) -> anyhow::Result<()> {
 pub fn checkpoint(directory: &Path, target: &Path) -> anyhow::Result<()> {
     let chunking = parameters::read(directory)?
         .with_context(|| format!("{}: {PARAMETERS} is missing", directory.display()))?;
+    // Before anything is created: what is within the index would be found there as a foreign file.
+    let within = forget::resolved(target)?.starts_with(fs::canonicalize(directory)?);
+    ensure!(
+        !within,
+        wrong_usage(format_args!(
+            "{} is within the index in {}; use a directory outside of it",
+            target.display(),
+            directory.display()
+        ))
+    );
     SystemDirectory::create(target).map_err(siltstone::Error::from)?;
     let taken = fs::read_dir(target).with_context(|| format!("cannot list {}", target.display()))?.next();
     ensure!(
@@ -298,13 +309,13 @@ fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
     Ok(made)
 }
 
-fn print(report: &Report, json: bool) -> anyhow::Result<()> {
+fn print(report: &Report, args: &DedupArgs) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    if json {
+    if args.json {
         serde_json::to_writer(&mut out, report).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        report.print(&mut out)?;
+        table::print(report, args.verbose, &mut out)?;
     }
     Ok(out.flush()?)
 }

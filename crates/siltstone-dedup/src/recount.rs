@@ -1,14 +1,15 @@
 //! Counts the references to chunks again, after records of an index were lost.
 
 use super::formats::{FileEntry, Metadata, State};
-use super::index::{self, DAMAGED, Index, STATE_KEY, synced};
+use super::index::{self, Counts, DAMAGED, Index, STATE_KEY, synced};
 use anyhow::Context;
-use indicatif::ProgressBar;
 use siltstone::Batch;
+use siltstone_command::interrupt::Interrupt;
 use siltstone_command::outcome::complain;
-use siltstone_command::progress::{Stopwatch, item_bar};
+use siltstone_command::progress::{Stopwatch, with_progress};
 use siltstone_command::quantity::counted;
 use std::collections::HashSet;
+use std::time::Instant;
 
 /// The number of records that are written together.
 const BATCH_RECORDS: usize = 4096;
@@ -18,7 +19,7 @@ impl Index {
     /// which the next run reads again, and chunks without a file. The totals of all runs start again.
     ///
     /// A process that is stopped meanwhile leaves the state's mark, so that the next one starts again. Reads all
-    /// records of both databases, and a chunk for each reference.
+    /// records of both databases, and a chunk for each reference. Shows its progress, and ends at an interrupt.
     pub(super) fn recount(&mut self) -> anyhow::Result<()> {
         let runs = self.state.runs;
         let State { next_file_id, commit, before, .. } = self.state;
@@ -29,16 +30,12 @@ impl Index {
         }
         self.catalogue.put_with(STATE_KEY, self.state.encode(), synced())?;
         complain(format_args!(
-            "records of the index were lost: counting the references of all files again, which takes as long as the \
-             whole index is large"
+            "records of the index were lost: counting the references of all files again, which reads the whole index \
+             in four steps, before files are read"
         ));
-        let watch = Stopwatch::start();
-        let bar = item_bar("clearing references", self.chunks.approximate_len()?);
-        self.clear_references(&bar)?;
-        bar.finish_and_clear();
-        let bar = item_bar("counting references", self.catalogue.approximate_len()?);
-        let kept = self.count_files(&bar)?;
-        bar.finish_and_clear();
+        let (started, watch) = (Instant::now(), Stopwatch::start());
+        self.clear_references()?;
+        let kept = self.count_files()?;
         self.remove_hashes_of_others(&kept)?;
         self.commit()?;
         self.remove_unreferenced()?;
@@ -47,13 +44,17 @@ impl Index {
         self.state.recount = false;
         self.commit()?;
         complain(format_args!("counted the references of {}{watch}", counted(self.state.now.files, "file")));
+        // The run that follows counts its own lookups and writes.
+        (self.recount_time, self.counts) = (started.elapsed(), Counts::default());
         Ok(())
     }
 
     /// Sets all references to zero.
-    fn clear_references(&mut self, bar: &ProgressBar) -> anyhow::Result<()> {
-        let mut cleared = Vec::new();
-        for record in bar.wrap_iter(self.chunks.iter()?) {
+    fn clear_references(&mut self) -> anyhow::Result<()> {
+        let (mut cleared, interrupt) = (Vec::new(), Interrupt::listen()?);
+        let all = self.chunks.approximate_len()?;
+        for record in with_progress("1 of 4, clearing references", all, self.chunks.iter()?) {
+            interrupt.check()?;
             let record = record?;
             if index::is_mark(&record.key) {
                 continue;
@@ -70,9 +71,11 @@ impl Index {
     }
 
     /// Counts the references of complete files, removes the entries of the others, and returns the versions counted.
-    fn count_files(&mut self, bar: &ProgressBar) -> anyhow::Result<HashSet<u64>> {
-        let mut kept = HashSet::new();
-        for record in bar.wrap_iter(self.catalogue.iter()?) {
+    fn count_files(&mut self) -> anyhow::Result<HashSet<u64>> {
+        let (mut kept, interrupt) = (HashSet::new(), Interrupt::listen()?);
+        let all = self.catalogue.approximate_len()?;
+        for record in with_progress("2 of 4, counting references", all, self.catalogue.iter()?) {
+            interrupt.check()?;
             let record = record?;
             if index::file_of(&record.key).is_none() {
                 continue;
@@ -123,8 +126,11 @@ impl Index {
 
     /// Removes the hashes of files that are not counted.
     fn remove_hashes_of_others(&mut self, kept: &HashSet<u64>) -> anyhow::Result<()> {
-        for key in self.catalogue.iter()?.map(|record| record.map(|record| record.key)) {
-            let key = key?;
+        let interrupt = Interrupt::listen()?;
+        let all = self.catalogue.approximate_len()?;
+        for record in with_progress("3 of 4, removing what belongs to no file", all, self.catalogue.iter()?) {
+            interrupt.check()?;
+            let key = record?.key;
             let Some(id) = index::segment_file(&key) else { continue };
             self.state.next_file_id = self.state.next_file_id.max(id);
             if !kept.contains(&id) {
@@ -137,8 +143,10 @@ impl Index {
 
     /// Removes the chunks without a reference, and counts the others.
     fn remove_unreferenced(&mut self) -> anyhow::Result<()> {
-        let mut batch = Batch::new();
-        for record in self.chunks.iter()? {
+        let (mut batch, interrupt) = (Batch::new(), Interrupt::listen()?);
+        let all = self.chunks.approximate_len()?;
+        for record in with_progress("4 of 4, removing chunks without a file", all, self.chunks.iter()?) {
+            interrupt.check()?;
             let record = record?;
             if index::is_mark(&record.key) {
                 continue;

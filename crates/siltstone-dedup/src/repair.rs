@@ -45,6 +45,10 @@ pub fn repair(
     let lost: Vec<KeyRange> = found.iter().flat_map(|report| report.lost()).collect();
     if was_stopped || files_lose || !lost.is_empty() {
         Index::note_loss(&files)?;
+        complain(format_args!(
+            "the next `siltstone dedup` counts the references of all files again before it reads files, which reads \
+             the whole index, and then reads those files again whose records are lost"
+        ));
     }
     if is_damaged || was_stopped {
         change(directory, || fs::remove_file(&marker))?;

@@ -1,21 +1,22 @@
-//! The report at the end of a run, as a table and as JSON.
+//! The report at the end of a run: what it read, what is in the index, and what both cost. `table` prints it.
 
 use super::chunks::Chunking;
 use super::formats::Totals;
 use super::scan::Scan;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use siltstone::Stats;
 use siltstone_bench::accounts;
 use siltstone_command::notation::insert_name;
-use siltstone_command::quantity::counted;
 use siltstone_device::Purpose;
-use std::io::{self, Write};
+use std::fs;
 use std::time::Duration;
 
 /// The results and the costs of a run. `files`, `bytes` and `chunks` describe the current files below the paths;
 /// `indexed`, `unique_chunks` and `dedup_ratio` what is in the index; `all_runs` also what is not there any more.
-#[derive(Debug, Clone, Serialize)]
+///
+/// The catalogue keeps it as JSON, so that a field is never renamed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// The number of the run, from 1 on.
     pub run: u32,
@@ -24,7 +25,7 @@ pub struct Report {
     /// Whether the user stopped it.
     pub interrupted: bool,
     /// The hash function.
-    pub hash: &'static str,
+    pub hash: String,
     /// The length of the keys, in bytes.
     pub hash_bytes: u8,
     /// The configured average size of a chunk, in bytes.
@@ -69,15 +70,19 @@ pub struct Report {
     pub all_runs: Totals,
     /// Bytes that all runs have added per byte of new chunks.
     pub all_runs_ratio: f64,
-    /// The duration of the run.
+    /// The duration of the run, with what was done before files were read.
     pub seconds: f64,
-    /// Mebibytes read per second.
+    /// The part of it that counted the references again, because a repair had lost records.
+    pub recount_seconds: f64,
+    /// Mebibytes read per second of the rest.
     pub mb_per_s: f64,
     /// Chunks looked up per second of the time spent in lookups.
     pub lookups_per_s: f64,
     /// Records of chunks written per second of the time spent in writes.
     pub writes_per_s: f64,
-    /// The memory of the index at the end, in bytes.
+    /// The peak of the resident memory of the process, in bytes; `null` where the system does not say it.
+    pub process_bytes_max: Option<u64>,
+    /// The memory of the chunks at the end, in bytes.
     pub ram_bytes: u64,
     /// Its peak, in bytes.
     pub ram_bytes_max: u64,
@@ -95,16 +100,22 @@ pub struct Report {
     pub read_bytes_per_get: f64,
     /// Bytes written to the device per byte of keys and metadata.
     pub write_amplification: f64,
-    /// Bytes of the index on disk.
+    /// Bytes of the chunks on disk.
     pub disk_bytes: u64,
     /// Bytes of the catalogue on disk.
     pub catalogue_disk_bytes: u64,
-    #[serde(skip)]
-    ram_items: Vec<(&'static str, u64)>,
 }
 
-fn ratio(dividend: f64, divisor: f64) -> f64 {
+/// Returns the quotient, or 0 if the divisor is.
+pub fn ratio(dividend: f64, divisor: f64) -> f64 {
     if divisor > 0.0 { dividend / divisor } else { 0.0 }
+}
+
+/// Returns the peak of the resident memory of the process, in bytes.
+fn process_bytes_max() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(peak.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 impl Report {
@@ -123,11 +134,12 @@ impl Report {
         let (io, keys) = (after.io - before.io, indexed.unique_chunks as f64);
         let user_bytes = after.user_bytes.saturating_sub(before.user_bytes);
         let lookups = counts.lookups as f64;
+        let reading_s = time.saturating_sub(scan.index.recount_time).as_secs_f64();
         Report {
             run: scan.index.run(),
             started_at_ms: scan.started_at_ms(),
             interrupted,
-            hash: chunking.hash.name(),
+            hash: chunking.hash.name().to_owned(),
             hash_bytes: chunking.hash_bytes,
             average_size: chunking.average_size,
             files: files.new + files.changed + files.resumed + files.unchanged,
@@ -159,9 +171,11 @@ impl Report {
             all_runs,
             all_runs_ratio: ratio(all_runs.bytes as f64, all_runs.unique_bytes as f64),
             seconds: time.as_secs_f64(),
-            mb_per_s: ratio(counts.bytes as f64 / f64::from(1 << 20), time.as_secs_f64()),
+            recount_seconds: scan.index.recount_time.as_secs_f64(),
+            mb_per_s: ratio(counts.bytes as f64 / f64::from(1 << 20), reading_s),
             lookups_per_s: ratio(lookups, counts.lookup_time.as_secs_f64()),
             writes_per_s: ratio(counts.writes as f64, counts.write_time.as_secs_f64()),
+            process_bytes_max: process_bytes_max(),
             ram_bytes: after.ram.total_bytes(),
             ram_bytes_max: after.ram_peak.total_bytes(),
             ram_bytes_per_key: ratio(after.ram.total_bytes() as f64, keys),
@@ -173,133 +187,6 @@ impl Report {
             write_amplification: ratio(io.total().write_bytes as f64, user_bytes as f64),
             disk_bytes: after.disk_bytes,
             catalogue_disk_bytes,
-            ram_items: after.ram.items().to_vec(),
-        }
-    }
-
-    /// Prints the table.
-    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "The files of run {}, {}", self.run, date(self.started_at_ms))?;
-        self.print_files(out)?;
-        writeln!(out, "\nThe index: the last version of each file")?;
-        self.print_index(out)?;
-        writeln!(out, "\nCost of the index")?;
-        self.print_cost(out)
-    }
-
-    fn print_files(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut row = |name: &str, value: String, remark: String| {
-            writeln!(out, "{name:<26} {value:>16}  {remark}").map(|()| ())
-        };
-        let remark = format!(
-            "{} new, {} changed, {} resumed, {} unchanged, {} further hard links, {} unreadable",
-            self.files_new,
-            self.files_changed,
-            self.files_resumed,
-            self.files_unchanged,
-            self.files_linked,
-            self.files_failed
-        );
-        row("files", grouped(self.files), remark)?;
-        row("bytes", grouped(self.bytes), format!("{} read in this run", grouped(self.bytes_read)))?;
-        row("chunks", grouped(self.chunks), format!("{} read in this run", grouped(self.chunks_read)))?;
-        let remark = format!("{} bytes, not in any file before", grouped(self.new_bytes));
-        row("new chunks", grouped(self.new_chunks), remark)?;
-        row("seconds", format!("{:.2}", self.seconds), format!("{:.1} MB/s", self.mb_per_s))?;
-        row("lookups per second", grouped(self.lookups_per_s as u64), String::new())?;
-        row("writes per second", grouped(self.writes_per_s as u64), String::new())
-    }
-
-    /// Prints what is in the index, and what all runs have added.
-    fn print_index(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut row =
-            |name: &str, value: String, remark: String| writeln!(out, "{name:<26} {value:>16}  {remark}");
-        let Totals { files, bytes, chunks, unique_chunks, unique_bytes } = self.indexed;
-        row("indexed files", grouped(files), String::new())?;
-        row("chunks", grouped(chunks), format!("{} bytes", grouped(bytes)))?;
-        row("unique chunks", grouped(unique_chunks), format!("{} bytes", grouped(unique_bytes)))?;
-        row("dedup ratio", format!("{:.3}", self.dedup_ratio), "bytes per unique byte".to_owned())?;
-        let remark =
-            format!("{} files, {} bytes", grouped(self.all_runs.files), grouped(self.all_runs.bytes));
-        let ratio = format!("{:.3}", self.all_runs_ratio);
-        row(&format!("ratio of {}", counted(self.run.into(), "run")), ratio, remark)
-    }
-
-    fn print_cost(&self, out: &mut impl Write) -> io::Result<()> {
-        let per_key = |bytes: u64| format!("{:.3}", ratio(bytes as f64, self.unique_chunks as f64));
-        let mut row =
-            |name: &str, value: String, remark: String| writeln!(out, "{name:<26} {value:>16}  {remark}");
-        let remark = format!("{} bytes; at most {:.3}", grouped(self.ram_bytes), self.ram_bytes_per_key_max);
-        row("RAM bytes per key", format!("{:.3}", self.ram_bytes_per_key), remark)?;
-        for (item, bytes) in &self.ram_items {
-            row(&format!("  {item}"), per_key(*bytes), format!("{} bytes", grouped(*bytes)))?;
-        }
-        let remark = format!("{:.0} bytes each", ratio(self.read_bytes_per_get, self.reads_per_get));
-        row("flash reads per lookup", format!("{:.4}", self.reads_per_get), remark)?;
-        row("write amplification", format!("{:.2}", self.write_amplification), String::new())?;
-        let remark = format!(
-            "the catalogue takes {} more, and {} of RAM",
-            grouped(self.catalogue_disk_bytes),
-            grouped(self.catalogue_ram_bytes)
-        );
-        row("bytes on disk", grouped(self.disk_bytes), remark)
-    }
-}
-
-/// Formats a time in milliseconds since the Unix epoch as date and time (UTC).
-pub fn date(ms: u64) -> String {
-    let (days, seconds) = (ms / 86_400_000, ms / 1000 % 86_400);
-    // Years begin in March here, so that a leap day is the last day of its year; 146,097 days are 400 years.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = 400 * era + year + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
-}
-
-/// Formats the number with commas between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        for (seconds, text) in [
-            (0, "1970-01-01 00:00:00"),
-            (951_782_399, "2000-02-28 23:59:59"),
-            (951_782_400, "2000-02-29 00:00:00"),
-            (1_700_000_000, "2023-11-14 22:13:20"),
-            (4_107_542_400, "2100-03-01 00:00:00"),
-        ] {
-            assert_eq!(date(seconds * 1000), text);
-        }
-    }
-
-    #[test]
-    fn thousands_are_grouped() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), text);
         }
     }
 }

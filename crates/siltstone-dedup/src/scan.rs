@@ -8,7 +8,6 @@ use super::readers::{Input, Job, Readers};
 use super::walk::{Failure, Found, Identity, Walk};
 use anyhow::{Context, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use siltstone_command::database::expiry_after;
 use siltstone_command::interrupt::Interrupt;
 use siltstone_command::notation::shown;
 use siltstone_command::outcome::complain;
@@ -19,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
 
 /// The maximum number of files that wait to be read, or whose chunks wait to be indexed. With small files, this is what
 /// is read while a commit syncs; each takes its path twice, and some 200 bytes.
@@ -90,8 +88,8 @@ pub struct Sources<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Starts a run.
-    pub fn new(index: Index, interrupt: &'a Interrupt, verbose: bool) -> Self {
+    /// Prepares a run that began at a time, in milliseconds since the Unix epoch.
+    pub fn new(index: Index, interrupt: &'a Interrupt, verbose: bool, started_at_ms: u64) -> Self {
         Scan {
             index,
             files: FileCounts::default(),
@@ -100,7 +98,7 @@ impl<'a> Scan<'a> {
             bar: ProgressBar::new(0),
             active: HashMap::new(),
             jobs: 0,
-            started_at_ms: expiry_after(Duration::ZERO).unwrap_or_default(),
+            started_at_ms,
         }
     }
 

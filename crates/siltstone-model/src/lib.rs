@@ -9,6 +9,7 @@
 //! - [`FlashKeyLayout`]: the engine FlashKey, whose segments are cleaned by [`SegmentCleaning`]. [`FlashStoreLayout`]:
 //!   the other engine with logs, of whose segments records leave: [`SegmentRecycling`].
 //! - [`BloomStoreLayout`] and [`Mica`]: the engines of these names.
+//! - [`DedupDemand`]: an index of chunks, which is two databases, and the time of its first run.
 //!
 //! The [`planner`] chooses among the engines and their parameters. The models of stores as papers describe them are in
 //! `evidence/`.
@@ -17,6 +18,7 @@
 //! `docs/MODELS.md` lists the assumptions of each model, where it fails, and how accurate it is.
 
 mod bloomstore;
+mod dedup;
 mod error;
 mod flash;
 mod flashkey;
@@ -35,6 +37,7 @@ mod unique;
 pub use bloomstore::{
     BloomStoreGrown, BloomStoreLayout, BloomStoreRam, BloomStoreSteady, BloomStoreWrites, LogStorePuts,
 };
+pub use dedup::{DedupDemand, DedupPlan};
 pub use error::{ModelError, fraction, positive};
 pub use flash::{Flash, YEAR_S};
 pub use flashkey::{FlashKeyLayout, FlashKeyRam, FlashKeyStore, FlashKeyWrites};

@@ -1,6 +1,8 @@
 //! The formats that the command line reads: exports, JSONL, and the records of a dedup index.
 
-use crate::cli::formats::{FileEntry, METADATA_BYTES, Metadata, State, decode_changes, encode_changes};
+use crate::cli::formats::{
+    FileEntry, METADATA_BYTES, Metadata, RunEntry, State, decode_changes, encode_changes,
+};
 use crate::cli::notation::Notation;
 use crate::cli::transfer::columns::{Column, Columns};
 use crate::cli::transfer::{Fault, Format, binary};
@@ -62,6 +64,9 @@ pub fn dedup(data: &[u8]) {
     }
     if let Ok(entry) = FileEntry::decode(data) {
         assert_eq!(FileEntry::decode(&entry.encode()).expect("what was encoded is decoded"), entry);
+    }
+    if let Ok(run) = RunEntry::decode(data) {
+        assert_eq!(run.encode(), data);
     }
     if let Ok(state) = State::decode(data) {
         assert_eq!(state.encode(), data);

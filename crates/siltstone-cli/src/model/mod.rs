@@ -3,9 +3,10 @@
 mod primitives;
 mod systems;
 
-use crate::outcome::{Result, help};
+use crate::outcome::{Result, help, wrong_usage};
 use clap::{Args, Subcommand};
 use siltstone_bench::accounts;
+use siltstone_model::ModelError;
 
 const EXAMPLES: &str = "
   siltstone model wa --system silt --keys 1e9 --skew zipf:0.99
@@ -39,14 +40,22 @@ enum What {
 
 pub fn run(args: ModelArgs) -> Result {
     use systems::Measure;
-    match args.what {
+    as_usage(match args.what {
         What::Wa(args) => systems::run(*args, Measure::Writes),
         What::Ra(args) => systems::run(*args, Measure::Reads),
         What::Ram(args) => systems::run(*args, Measure::Memory),
         What::Sa(args) => systems::run(*args, Measure::Space),
         What::Lifetime(args) => primitives::lifetime(&args),
         What::Keys(args) => primitives::keys(&args),
-    }
+    })
+}
+
+/// Makes what a model refuses wrong usage: it was stated on the command line.
+pub fn as_usage(result: Result) -> Result {
+    result.map_err(|error| match error.chain().any(|cause| cause.is::<ModelError>()) {
+        true => wrong_usage(format_args!("{error:#}")),
+        false => error,
+    })
 }
 
 /// Prints named values, as lines or as one JSON object.

@@ -27,7 +27,7 @@ fn demand(args: &PlanArgs, data: Data) -> anyhow::Result<CacheDemand> {
         fixed: data.fixed,
         gets_per_s,
         updates_per_s,
-        ram_bytes: hardware.ram,
+        ram_bytes: hardware.memory.unwrap_or(super::MEMORY_BYTES),
         flash: Flash { bytes: hardware.flash, erase_cycles: hardware.endurance },
         lifetime_s: hardware.lifetime,
     })

@@ -3,7 +3,7 @@
 use crate::open::Location;
 use anyhow::bail;
 use siltstone::{Database, Error, Stats, Usage};
-use siltstone_bench::tuning::SettingArgs;
+use siltstone_bench::tuning::{MemoryArgs, SettingArgs};
 use std::path::Path;
 
 /// The number of records whose sizes are sampled.
@@ -27,7 +27,8 @@ pub struct Found {
 
 /// Reads the records and counters of a database. If it is in use, reads only the counters that it has stored.
 pub fn read(db: &Path) -> anyhow::Result<Found> {
-    let location = Location { db: db.to_owned(), settings: SettingArgs::default() };
+    let (memory, settings) = (MemoryArgs::default(), SettingArgs::default());
+    let location = Location { db: db.to_owned(), memory, settings };
     match location.open() {
         Ok(database) => sample(&database, db),
         Err(error) if matches!(error.downcast_ref(), Some(Error::Locked { .. })) => {

@@ -2,10 +2,13 @@
 
 mod cache;
 mod database;
+mod dedup;
+mod legend;
 mod load;
 mod report;
 mod trace;
 
+use crate::model;
 use crate::outcome::{Outcome, Result, help};
 use crate::quantity::{
     Skew, parse_byte_rate, parse_bytes, parse_count, parse_rate, parse_skew, parse_time_s,
@@ -23,6 +26,8 @@ use std::path::PathBuf;
 
 /// The default share of gets among all operations.
 const GETS_SHARE: f64 = 0.9;
+/// The memory if none is stated, in bytes.
+const MEMORY_BYTES: f64 = 1_073_741_824.0;
 /// The default number of random reads per second of a disk.
 const DISK_READS_PER_S: f64 = 150.0;
 /// The default number of puts per second.
@@ -30,20 +35,21 @@ const UPDATES_PER_S: f64 = 1_000.0;
 
 const EXAMPLES: &str = "
   siltstone plan --items 1e9 --key-size 20 --value-size 44 --gets 0.9 --updates 5000/s --skew zipf:0.99 \\
-      --ram 2GiB --flash 1TB --endurance 3000 --lifetime 3y
-  siltstone plan --items 100M --key-size 24 --value-size 1000 --updates 5000/s --goal ram --plot trade-off.svg
+      --memory 2GiB --flash 1TB --endurance 3000 --lifetime 3y
+  siltstone plan --items 100M --key-size 24 --value-size 1000 --updates 5000/s --goal memory --plot trade-off.svg
   siltstone plan --items 3e9 --key-size 20 --value-size 100 --gets 800/s --updates 800/s --skew zipf:0.99 \\
-      --ram 32GiB --flash 200GB --disk 4TB
+      --memory 32GiB --flash 200GB --disk 4TB
   siltstone plan --cache --items 500M --key-size 16 --value-size 84 --gets 50k/s --skew zipf:0.9 \\
-      --ram 2GiB --flash 20GB --lifetime 5y
+      --memory 2GiB --flash 20GB --lifetime 5y
+  siltstone plan --dedup 10TB --file-size 200kB --dedup-ratio 3 --scan-rate 250MB/s
   siltstone plan --trace keys.txt --value-size 200 --updates 300/s --json
   siltstone plan --trace chunks.trace
   siltstone plan --db DIR --skew zipf:0.99 --plot plan.html";
 
 /// Choose an engine and its parameters for given data, load and hardware
 ///
-/// Evaluates all sensible parameters of every engine with the papers' analytic models. Engines that this version does
-/// not have are shown, marked as such, and never recommended.
+/// Evaluates all sensible parameters of every engine with the papers' analytic models. What is not stated is assumed:
+/// the defaults below. With --dedup, predicts the index of `siltstone dedup` instead.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct PlanArgs {
@@ -53,6 +59,8 @@ pub struct PlanArgs {
     load: LoadArgs,
     #[command(flatten)]
     hardware: HardwareArgs,
+    #[command(flatten)]
+    index: dedup::IndexArgs,
     /// Plan a cache on flash: an object that is not found is put, and leaves when there is no space. Without --updates
     /// there are no other puts
     #[arg(long, conflicts_with_all = ["disk", "disk_reads", "space", "scans", "goal", "plot"])]
@@ -72,7 +80,7 @@ pub struct PlanArgs {
 #[command(next_help_heading = "The data")]
 struct DataArgs {
     /// Number of items, such as 1e9 or 250M [default: that of --trace or --db]
-    #[arg(long, value_name = "N", value_parser = parse_count, required_unless_present_any = ["trace", "db"])]
+    #[arg(long, value_name = "N", value_parser = parse_count, required_unless_present_any = ["trace", "db", "dedup"])]
     items: Option<f64>,
     /// Length of the keys, in bytes: the mean if they differ
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -123,9 +131,9 @@ struct LoadArgs {
 #[derive(Args)]
 #[command(next_help_heading = "The hardware")]
 struct HardwareArgs {
-    /// The memory, such as 2GiB
-    #[arg(long, value_parser = parse_bytes, default_value = "1GiB")]
-    ram: f64,
+    /// The memory, such as 2GiB [default: 1GiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, alias = "ram")]
+    memory: Option<f64>,
     /// The capacity of the flash, such as 1TB
     #[arg(long, value_parser = parse_bytes, default_value = "1TB")]
     flash: f64,
@@ -184,7 +192,8 @@ enum GoalArg {
     /// The smallest share of time in which the flash is busy
     DeviceTime,
     /// The least memory
-    Ram,
+    #[value(alias = "ram")]
+    Memory,
     /// The least write amplification
     Writes,
 }
@@ -193,7 +202,7 @@ impl From<GoalArg> for Goal {
     fn from(goal: GoalArg) -> Goal {
         match goal {
             GoalArg::DeviceTime => Goal::LeastDeviceTime,
-            GoalArg::Ram => Goal::LeastRam,
+            GoalArg::Memory => Goal::LeastRam,
             GoalArg::Writes => Goal::LeastWrites,
         }
     }
@@ -264,7 +273,7 @@ impl PlanArgs {
         demand.persistent = durability != Durability::Buffered;
         demand.synced = durability == Durability::Synced;
         let hardware = &self.hardware;
-        demand.ram_bytes = hardware.ram;
+        demand.ram_bytes = hardware.memory.unwrap_or(MEMORY_BYTES);
         demand.flash = Flash { bytes: hardware.flash, erase_cycles: hardware.endurance };
         demand.space = hardware.space.unwrap_or(f64::INFINITY);
         demand.lifetime_s = hardware.lifetime;
@@ -285,15 +294,23 @@ impl PlanArgs {
 }
 
 pub fn run(args: PlanArgs) -> Result {
+    model::as_usage(plan(&args))
+}
+
+fn plan(args: &PlanArgs) -> Result {
+    if let Some(bytes) = args.index.dedup {
+        return dedup::run(bytes, &args.index, &args.hardware, args.json);
+    }
     let data = args.data.read()?;
     if args.cache {
-        return cache::run(&args, data);
+        return cache::run(args, data);
     }
     let demand = args.demand(&data)?;
     let plans = planner::plan(&demand)?;
+    let is_memory_assumed = args.hardware.memory.is_none();
     if let Some(path) = &args.plot {
         let mut text = Vec::new();
-        report::print(&mut text, &demand, &plans)?;
+        report::print(&mut text, &demand, &plans, is_memory_assumed)?;
         let charts = report::charts(&demand, &plans, &planner::trade_off(&demand)?);
         let title = "What every engine can do with more and less memory";
         crate::output::deliver_charts(path, title, &String::from_utf8_lossy(&text), &charts)?;
@@ -310,7 +327,7 @@ pub fn run(args: PlanArgs) -> Result {
         writeln!(out, "{object}")?;
     } else {
         report::print_database(&mut out, data.usage.as_ref(), data.now.as_ref())?;
-        report::print(&mut out, &demand, &plans)?;
+        report::print(&mut out, &demand, &plans, is_memory_assumed)?;
     }
     out.flush()?;
     Ok(if plans.iter().any(planner::Plan::is_recommended) { Outcome::Done } else { Outcome::Negative })

@@ -1,5 +1,6 @@
 //! Prints plans as tables, JSON and charts.
 
+use super::legend;
 use crate::quantity::{show_bytes, show_count, show_time};
 use serde_json::{Value, json};
 use siltstone::{Stats, Usage};
@@ -108,8 +109,13 @@ pub fn print_database(out: &mut impl Write, usage: Option<&Usage>, now: Option<&
     }
 }
 
-/// Prints the engines, best first, and how to use the best one.
-pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Result<()> {
+/// Prints the engines, best first, what the columns mean, and how to use the best one.
+pub fn print(
+    out: &mut impl Write,
+    demand: &Demand,
+    plans: &[Plan],
+    is_memory_assumed: bool,
+) -> io::Result<()> {
     let disk = demand.disk.map_or(String::new(), |disk| match disk.bytes.is_finite() {
         true => format!(", {}B of disk", show_count(disk.bytes)),
         false => ", a disk".to_owned(),
@@ -134,6 +140,7 @@ pub fn print(out: &mut impl Write, demand: &Demand, plans: &[Plan]) -> io::Resul
     for plan in plans {
         print_row(out, plan)?;
     }
+    legend::print(out, demand, plans, is_memory_assumed)?;
     match plans.iter().find(|plan| plan.is_recommended()) {
         Some(best) => print_recommended(out, demand, best),
         None => print_remedies(out, demand, plans),
@@ -289,7 +296,7 @@ fn remedy(demand: &Demand, limit: &Limit) -> String {
     let times = limit.used;
     let bytes = |bytes: f64| format!("{:.0}", enough(bytes * times));
     match limit.bound {
-        Bound::Ram => format!("--ram {}: {times:.2} times as much", bytes(demand.ram_bytes)),
+        Bound::Ram => format!("--memory {}: {times:.2} times as much", bytes(demand.ram_bytes)),
         Bound::FlashSpace => format!("--flash {}: {times:.2} times as much", bytes(demand.flash.bytes)),
         Bound::Space => format!("--space {:.2}", enough(100.0 * demand.space * times) / 100.0),
         Bound::Lifetime => {
@@ -370,7 +377,7 @@ mod tests {
     fn the_table_names_every_engine_and_how_to_set_the_best_one_up() {
         let (demand, plans) = planned();
         let mut out = Vec::new();
-        print(&mut out, &demand, &plans).unwrap();
+        print(&mut out, &demand, &plans, true).unwrap();
         let table = String::from_utf8(out).unwrap();
         for wanted in
             ["silt", "flashkey", "mica", "bloomstore", "Recommended: silt", ".fixed(20, 44)", "--key_size 20"]

@@ -206,28 +206,34 @@ fn an_index_is_made_once_and_does_not_index_itself() {
 }
 
 #[test]
-fn the_table_has_all_figures() {
+fn the_table_has_bytes_the_ratio_and_memory_and_terms_of_the_engine_only_on_demand() {
     let files = Files::new();
     files.write("one", &noise(1, 200_000));
-    let output = files.command("index", &[]).output().unwrap();
-    let table = String::from_utf8(output.stdout).unwrap();
+    let table = |args: &[&str]| {
+        let output = files.command("index", args).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (short, long) = (table(&[]), table(&["--verbose"]));
+    let has = |table: &str, row: &str| table.lines().any(|line| line.starts_with(row));
+    for row in
+        ["files", "bytes", "new bytes", "unique bytes", "dedup ratio", "bytes of memory", "bytes on disk"]
+    {
+        assert!(has(&short, row) && has(&long, row), "{row}: {short}\n{long}");
+    }
+    assert!(has(&short, "ratio of 1 run") && short.starts_with("The files of run 1, 2"), "{short}");
     for row in [
-        "files",
-        "bytes",
         "chunks",
-        "new chunks",
-        "unique chunks",
-        "dedup ratio",
-        "ratio of 1 run",
         "lookups per second",
         "writes per second",
         "RAM bytes per key",
+        "  log_index",
         "flash reads per lookup",
         "write amplification",
-        "bytes on disk",
+        "bytes of the catalogue",
     ] {
-        assert!(table.lines().any(|line| line.starts_with(row)), "{row}: {table}");
+        assert!(!has(&short, row) && has(&long, row), "{row}: {short}\n{long}");
     }
+    assert!(!short.contains("_index"), "{short}");
 }
 
 /// An index of 400 files of one chunk, and the report of the run.
@@ -260,8 +266,11 @@ fn verify_and_repair_of_an_index_read_both_databases_and_lost_records_are_indexe
         let [again_bytes, bytes] = [numbers(&again, ["bytes_read"])[0], numbers(&whole, ["bytes"])[0]];
         assert!((1..bytes).contains(&again_bytes), "those with lost records are read: {again_bytes}");
         assert_eq!(again["indexed"], whole["indexed"], "and every chunk counts once ({database})");
+        let recount_s = again["recount_seconds"].as_f64().unwrap();
+        assert!(recount_s > 0.0 && again["seconds"].as_f64().unwrap() >= recount_s, "{again}");
         let later = files.dedup("index", &[]);
         assert_eq!(numbers(&later, ["bytes_read", "run"]), [0, 3]);
+        assert_eq!(later["recount_seconds"], 0.0);
     }
 }
 

@@ -173,6 +173,81 @@ fn runs_are_listed_with_their_dates() {
 }
 
 #[test]
+fn the_report_of_each_run_is_printed_again() {
+    let directory = tempdir().unwrap();
+    let here = directory.path();
+    fs::write(here.join("a"), text(1, 50_000)).unwrap();
+    let printed = [&["--json"][..], &["--verbose"], &[]]
+        .map(|options| ok(here, &[&["dedup", "--db", "index", "a"], options].concat()));
+    let again = |options: &[&str]| ok(here, &[&["dedup", "report", "--db", "index"], options].concat());
+    assert_eq!(again(&["--run", "1", "--json"]), printed[0]);
+    assert_eq!(again(&["--run", "2", "--verbose"]), printed[1]);
+    assert_eq!(again(&[]), printed[2], "the last one");
+    assert!(printed[2].contains("run 3, 2"), "{}", printed[2]);
+    let (code_now, said) = result(here, &["dedup", "report", "--db", "index", "--run", "4"]);
+    assert!(code_now == 2 && said.contains("dedup runs"), "{said}");
+    // An index of an earlier version has no reports.
+    ok(here, &["delete", "--db", "index/files", "--hex", "0400000001"]);
+    let entry = again(&["--run", "1"]);
+    assert!(entry.contains("run 1, 2") && entry.contains("50,000") && entry.contains("no report"), "{entry}");
+    assert_eq!(
+        objects(here, &["dedup", "report", "--db", "index", "--run", "1", "--json"])[0]["bytes"],
+        50_000
+    );
+    // A path with the name of the command.
+    fs::write(here.join("report"), "text").unwrap();
+    assert_eq!(report(here, &["./report"])["files_new"], 1);
+    let (code_now, said) = result(here, &["dedup", "report", "--db", "none"]);
+    assert!(code_now == 3 && said.contains("no index here"), "{said}");
+}
+
+#[test]
+fn a_repair_says_that_the_next_run_counts_again_and_the_run_says_what_it_does() {
+    let directory = tempdir().unwrap();
+    let here = directory.path();
+    fs::write(here.join("a"), text(1, 50_000)).unwrap();
+    report(here, &["a"]);
+    // What a repair that was stopped leaves counts as a loss.
+    fs::write(here.join("index/repair-incomplete"), "").unwrap();
+    let (code_now, said) = result(here, &["repair", "index"]);
+    assert!(code_now == 0 && said.contains("the next `siltstone dedup` counts the references"), "{said}");
+    let (_, said) = result(here, &["dedup", "--db", "index", "--quiet", "a"]);
+    assert!(said.contains("in four steps") && said.contains("counted the references of 1 file"), "{said}");
+    assert!(ok(here, &["dedup", "report", "--db", "index"]).contains("counted references after a repair"));
+}
+
+#[test]
+fn an_index_is_no_place_for_its_own_copy() {
+    let directory = tempdir().unwrap();
+    let here = directory.path();
+    fs::write(here.join("a"), text(1, 50_000)).unwrap();
+    report(here, &["a"]);
+    for inside in ["index/copy", "index/chunks/copy", "index", "index/../index/copy"] {
+        let (code_now, said) = result(here, &["checkpoint", "--db", "index", inside]);
+        assert!(code_now != 0 && said.contains("index"), "{inside}: {said}");
+    }
+    assert_eq!(report(here, &["a"])["files_unchanged"], 1, "the index is as before");
+}
+
+#[test]
+fn an_index_and_a_database_keep_within_their_memory() {
+    let directory = tempdir().unwrap();
+    let here = directory.path();
+    fs::write(here.join("a"), text(1, 500_000)).unwrap();
+    let limited = report(here, &["--memory", "8MiB", "a"]);
+    let [chunks, files] =
+        ["ram_bytes_max", "catalogue_ram_bytes"].map(|name| limited[name].as_u64().unwrap());
+    assert!(chunks <= 6 << 20 && files <= 2 << 20, "{limited}");
+    let (code_now, said) = result(here, &["dedup", "--db", "index", "--memory", "1KiB", "a"]);
+    assert!(code_now == 2 && said.contains("--memory: "), "{said}");
+    ok(here, &["put", "--memory", "8MiB", "k", "v"]);
+    for spelling in ["--memory", "--memory-budget", "--memory_budget"] {
+        let args = ["bench", "db", "--num", "10", "--benchmarks", "fillrandom", spelling, "8MiB", "--json"];
+        assert!(!ok(here, &args).is_empty());
+    }
+}
+
+#[test]
 fn databases_of_different_moments_are_refused_until_a_repair_accepts_it() {
     for older in ["chunks", "files"] {
         let directory = tempdir().unwrap();

@@ -14,6 +14,7 @@ mod import_redis;
 mod many;
 mod output;
 mod plan;
+mod prometheus;
 mod reading;
 mod runner;
 mod serve;

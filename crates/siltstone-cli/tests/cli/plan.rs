@@ -138,10 +138,10 @@ impl Trial {
 fn the_printed_trial_runs_and_shows_the_plan() {
     let directory = tempfile::tempdir().unwrap();
     let data = "--items 20000 --key-size 16 --value-size 84 --updates 100/s --gets 0.5/s";
-    let silt = format!("{data} --ram 0.4MB --flash 150MB --endurance 1e5");
-    let flashkey = format!("{data} --ram 2MB --flash 150MB --endurance 1e5 --goal writes");
+    let silt = format!("{data} --memory 0.4MB --flash 150MB --endurance 1e5");
+    let flashkey = format!("{data} --memory 2MB --flash 150MB --endurance 1e5 --goal writes");
     let large =
-        "--items 1500000000 --key-size 8 --value-size 8 --ram 60GB --durability buffered --updates 1/s";
+        "--items 1500000000 --key-size 8 --value-size 8 --memory 60GB --durability buffered --updates 1/s";
     let mica = "--items 50000 --key-size 8 --value-size 8 --durability buffered --gets 90k/s --updates 10k/s";
     let sizes = "--items 50000 --key-size 8 --value-size 92 --variable --durability buffered --gets 90k/s";
     for (flags, engine) in [(&*silt, "silt"), (&*flashkey, "flashkey"), (mica, "mica"), (sizes, "mica")] {
@@ -171,7 +171,7 @@ fn where_nothing_fits_the_plan_says_what_would() {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let flags =
-        "--items 1e9 --key-size 20 --value-size 44 --updates 5000/s --flash 40GB --ram 1GB --lifetime 1d";
+        "--items 1e9 --key-size 20 --value-size 44 --updates 5000/s --flash 40GB --memory 1GB --lifetime 1d";
     let (code, message) = plan(flags);
     assert!(code == Some(1) && message.contains("nearest is silt"), "{message}");
     let remedy = message.lines().find_map(|line| line.trim().strip_prefix("--flash ")).unwrap();
@@ -179,15 +179,16 @@ fn where_nothing_fits_the_plan_says_what_would() {
     let (code, message) = plan(&flags.replace("40GB", bytes));
     assert_eq!(code, Some(0), "{message}");
     // A get of a megabyte takes as long as its bytes.
-    let (code, message) =
-        plan("--items 1e6 --key-size 20 --value-size 1e6 --gets 50k/s --updates 1/s --flash 9TB --ram 4GB");
+    let (code, message) = plan(
+        "--items 1e6 --key-size 20 --value-size 1e6 --gets 50k/s --updates 1/s --flash 9TB --memory 4GB",
+    );
     assert!(code == Some(1) && message.contains("--read-bandwidth"), "{message}");
 }
 
 #[test]
 fn for_a_slow_store_below_a_fast_drive_flashstore_is_recommended() {
     let directory = tempfile::tempdir().unwrap();
-    let flags = "--items 3e9 --key-size 20 --value-size 100 --gets 300/s --updates 300/s --skew zipf:0.99 --ram 32GB \
+    let flags = "--items 3e9 --key-size 20 --value-size 100 --gets 300/s --updates 300/s --skew zipf:0.99 --memory 32GB \
                  --flash 200GB";
     let plan = |flags: &str, more: &str| {
         let args: Vec<&str> = ["plan"].into_iter().chain(flags.split(' ')).chain(more.split(' ')).collect();
@@ -205,7 +206,7 @@ fn for_a_slow_store_below_a_fast_drive_flashstore_is_recommended() {
         assert!(message.contains(wanted), "{wanted} in {message}");
     }
     let (code, message) = plan(flags, "--scans no");
-    assert!(code != Some(0) && !message.contains("flashstore"), "{message}");
+    assert!(code != Some(0) && !message.contains("\nflashstore  "), "{message}");
     let (code, message) = plan(flags, "--disk 300GB");
     assert!(code == Some(1) && message.contains("nearest is flashstore"), "{message}");
     assert!(message.contains("--disk "), "{message}");
@@ -215,9 +216,39 @@ fn for_a_slow_store_below_a_fast_drive_flashstore_is_recommended() {
 #[test]
 fn the_printed_trial_of_flashstore_runs_and_shows_the_plan() {
     let directory = tempfile::tempdir().unwrap();
-    let flags = "--items 60000 --key-size 16 --value-size 84 --updates 9/s --gets 9/s --ram 64MB --flash 5MB \
+    let flags = "--items 60000 --key-size 16 --value-size 84 --updates 9/s --gets 9/s --memory 64MB --flash 5MB \
                  --endurance 1e5 --disk 1GB --goal writes";
     let trial = Trial::run(directory.path(), flags, "flashstore");
     assert_eq!(trial.best["settings"]["disk"], "disk");
     trial.check_writes();
+}
+
+#[test]
+fn an_index_of_chunks_is_planned_with_its_assumptions() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = |more: &[&str]| {
+        let args = [&["plan", "--dedup", "10TB"], more].concat();
+        String::from_utf8(run(directory.path(), &args).stdout).unwrap()
+    };
+    let text = plan(&[]);
+    for wanted in [
+        "10M files with 10TB",
+        "memory",
+        "without filters",
+        "on flash",
+        "reads of flash",
+        "first run",
+        "Assumed:",
+        "--file-size",
+        "--scan-rate",
+    ] {
+        assert!(text.contains(wanted), "{wanted} in {text}");
+    }
+    let json =
+        |more: &[&str]| -> Value { serde_json::from_str(&plan(&[&["--json"], more].concat())).unwrap() };
+    let (small, large) = (json(&[]), json(&["--average-size", "65536", "--dedup-ratio", "2"]));
+    let number = |plan: &Value, name: &str| plan["dedup"][name].as_f64().unwrap();
+    assert!((1.9e9..2.2e9).contains(&number(&small, "chunks")), "{small}");
+    assert!(number(&small, "ram_bytes") > 10.0 * number(&large, "ram_bytes"), "{large}");
+    assert_eq!(number(&small, "first_run_s"), 1e5, "100 MB/s");
 }

@@ -14,6 +14,8 @@ pub struct Process {
     pub address: String,
     /// All addresses of Redis's protocol.
     pub addresses: Vec<String>,
+    /// The address of the metrics.
+    pub metrics: Option<String>,
 }
 
 impl Process {
@@ -35,7 +37,8 @@ impl Process {
         let started: Value = serde_json::from_str(&line).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let addresses = started["addresses"]["redis"].as_array().unwrap().iter().map(text).collect();
-        Process { child, address: text(&started["redis"]), addresses }
+        let metrics = started["metrics"].as_str().map(str::to_owned);
+        Process { child, address: text(&started["redis"]), addresses, metrics }
     }
 
     pub fn client(&self) -> Client {

@@ -27,6 +27,10 @@ fn a_mistyped_option_is_not_a_key_or_a_value() {
     assert!(!here.join("db").exists(), "nothing was stored");
     let (_, message) = result(here, &["put", "--hlep"]);
     assert!(message.contains("--help"), "{message}");
+    let (code, message) = result(here, &["--db", "X", "get", "k"]);
+    assert!(code == 2 && message.contains("options follow the command"), "{message}");
+    let (_, message) = result(here, &["get", "--bd", "X", "k"]);
+    assert!(!message.contains("options follow the command"), "{message}");
     ok(here, &["put", "--", "--sync", "-1"]);
     assert_eq!(ok(here, &["get", "--", "--sync"]), "-1");
     assert_eq!(ok(here, &["list", "--prefix=--s"]), "--sync\n");
@@ -91,6 +95,14 @@ fn wrong_usage_always_has_exit_code_2() {
         &["bench", "ycsb", "--threads", "0"],
         &["bench", "dict", "--keys", "10", "--key-size", "0"],
         &["plan", "--items", "1e6", "--plot", "x.png"],
+        &["plan", "--items", "0"],
+        &["plan", "--items", "1e6", "--missing", "2"],
+        &["plan", "--dedup", "0"],
+        &["plan", "--dedup", "10TB", "--dedup-ratio", "0.5"],
+        &["plan", "--dedup", "10TB", "--items", "5"],
+        &["plan", "--dedup", "10TB", "--memory", "1GiB"],
+        &["plan", "--items", "5", "--file-size", "5"],
+        &["model", "ram", "--system", "silt", "--keys", "0"],
         &["serve", "mica", "--listen", "127.0.0.1:0", "--partitions", "3"],
     ] {
         let (code, message) = result(here, args);

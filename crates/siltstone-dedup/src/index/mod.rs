@@ -15,14 +15,12 @@
 //! databases is known.
 
 use super::chunks::Chunking;
-use super::formats::{
-    self, Commit, FileEntry, METADATA_BYTES, Metadata, REFERENCES_MAX, RunEntry, State, Totals,
-};
+use super::formats::{self, Commit, FileEntry, METADATA_BYTES, Metadata, REFERENCES_MAX, State, Totals};
 use super::recorder::Recorder;
 use crate::place::{CHUNKS, FILES, check_repaired};
 use anyhow::{Context, bail};
 use siltstone::{Batch, Database, Durability, WriteOptions};
-use siltstone_bench::tuning::SettingArgs;
+use siltstone_bench::tuning::{MemoryArgs, SettingArgs};
 use siltstone_command::database;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -45,13 +43,15 @@ const SEGMENT: u8 = 0;
 /// The first byte of the keys of earlier versions of files whose last versions are not read to their ends yet.
 const SUPERSEDED: u8 = 1;
 /// The first byte of the keys of runs.
-const RUN: u8 = 2;
+pub(super) const RUN: u8 = 2;
 /// The first byte of the keys of directories on which a file system may be mounted.
 const MOUNTED: u8 = 3;
+/// The first byte of the keys of reports of runs.
+pub(super) const REPORT: u8 = 4;
 /// The beginning of the keys of streams.
 pub const STREAM: &[u8] = b"stream:";
 
-/// The counters of this process.
+/// The counters of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     /// Chunks added.
@@ -83,19 +83,28 @@ pub struct Index {
     changed: HashMap<Vec<u8>, Option<Metadata>>,
     records: HashMap<Vec<u8>, Option<Vec<u8>>>,
     committed: Instant,
-    counts: Counts,
+    pub(super) counts: Counts,
+    /// How long the references were counted again when the index was opened.
+    pub(super) recount_time: Duration,
     recorder: Option<Recorder>,
 }
 
 impl Index {
     /// Opens or creates the databases of the index in `directory`, completes a commit that was stopped, and counts the
-    /// references again if records were lost.
-    pub fn open(directory: &Path, chunking: &Chunking, settings: &SettingArgs) -> anyhow::Result<Index> {
+    /// references again if records were lost. The catalogue has a quarter of the memory.
+    pub fn open(
+        directory: &Path,
+        chunking: &Chunking,
+        settings: &SettingArgs,
+        MemoryArgs { memory }: MemoryArgs,
+    ) -> anyhow::Result<Index> {
+        let of_files = memory.map(|bytes| bytes / 4);
+        let of_chunks = memory.zip(of_files).map(|(all, of_files)| all - of_files);
+        let open = |builder, memory| database::open(settings.apply(MemoryArgs { memory }.apply(builder)));
         let builder = Database::builder(directory.join(CHUNKS));
         let builder = builder.fixed(chunking.hash_bytes.into(), METADATA_BYTES).hashed_keys();
-        let chunks = database::open(settings.apply(builder))?;
-        let builder = Database::builder(directory.join(FILES)).partitions(1);
-        let catalogue = database::open(settings.apply(builder))?;
+        let chunks = open(builder, of_chunks)?;
+        let catalogue = open(Database::builder(directory.join(FILES)).partitions(1), of_files)?;
         // Both databases are locked now, so no repair can begin.
         check_repaired(directory)?;
         let state = read_state(&catalogue)?;
@@ -109,6 +118,7 @@ impl Index {
             records: HashMap::new(),
             committed: Instant::now(),
             counts: Counts::default(),
+            recount_time: Duration::ZERO,
             recorder: None,
         };
         if must_recount {
@@ -158,7 +168,7 @@ impl Index {
         self.state.ever
     }
 
-    /// Returns the counters of this process.
+    /// Returns the counters of the run.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -366,6 +376,11 @@ impl Index {
         Ok(())
     }
 
+    /// Sets a record of the catalogue.
+    pub(super) fn set_record(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.records.insert(key, Some(value));
+    }
+
     /// Removes a record of the catalogue.
     pub(super) fn remove_record(&mut self, key: &[u8]) {
         self.records.insert(key.to_vec(), None);
@@ -446,22 +461,6 @@ impl Index {
         Ok(paths)
     }
 
-    /// Records the present run.
-    pub fn set_run(&mut self, run: &RunEntry) {
-        self.records.insert(run_key(self.state.runs), Some(run.encode()));
-    }
-
-    /// Returns the runs that were recorded, with their numbers.
-    pub fn runs(&self) -> anyhow::Result<Vec<(u32, RunEntry)>> {
-        let mut runs = Vec::new();
-        for run in 1..=self.state.runs {
-            if let Some(value) = self.record(&run_key(run))? {
-                runs.push((run, RunEntry::decode(&value)?));
-            }
-        }
-        Ok(runs)
-    }
-
     /// Ends the recording of lookups and inserts.
     pub fn end_recording(&mut self) -> anyhow::Result<()> {
         self.recorder.take().map_or(Ok(()), Recorder::finish)
@@ -516,10 +515,6 @@ pub(super) fn segment_key(file_id: u64, segment: u32) -> Vec<u8> {
 pub(super) fn segment_file(key: &[u8]) -> Option<u64> {
     let rest = key.strip_prefix(&[SEGMENT])?;
     Some(u64::from_be_bytes(*rest.first_chunk()?))
-}
-
-fn run_key(run: u32) -> Vec<u8> {
-    [&[RUN][..], &run.to_be_bytes()].concat()
 }
 
 /// The key of the record of the last commit among the chunks. No chunk has this hash.
@@ -583,7 +578,7 @@ pub fn is_file(key: &[u8]) -> bool {
     key.starts_with(b"/") || key.starts_with(STREAM)
 }
 
-fn read_state(catalogue: &Database) -> anyhow::Result<Option<State>> {
+pub(super) fn read_state(catalogue: &Database) -> anyhow::Result<Option<State>> {
     catalogue.get(STATE_KEY)?.map(|value| State::decode(&value)).transpose()
 }
 

@@ -8,7 +8,7 @@ struct Place(tempfile::TempDir);
 impl Place {
     fn open(&self) -> Index {
         let chunking = Chunking { hash_bytes: 20, ..Chunking::default() };
-        Index::open(self.0.path(), &chunking, &SettingArgs::default()).unwrap()
+        Index::open(self.0.path(), &chunking, &SettingArgs::default(), MemoryArgs::default()).unwrap()
     }
 
     fn copy(&self, from: &str, to: &str) {
@@ -154,7 +154,9 @@ fn an_older_copy_of_one_database_is_known_and_counted_again() {
         place.copy("before", older);
         let error = Index::check(place.0.path(), &chunking).unwrap_err().to_string();
         assert!(error.contains(&format!("{older} is older")) && error.contains(CHUNKS), "{error}");
-        assert!(Index::open(place.0.path(), &chunking, &SettingArgs::default()).is_err());
+        assert!(
+            Index::open(place.0.path(), &chunking, &SettingArgs::default(), MemoryArgs::default()).is_err()
+        );
         Index::note_loss(&place.0.path().join(FILES)).unwrap();
         let index = place.open();
         assert_eq!(references(&index), [(1, 1), (2, 1)], "only the first file is complete");

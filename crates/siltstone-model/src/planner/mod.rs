@@ -59,6 +59,11 @@ pub fn in_equal_space(demand: &Demand, plan: &Plan) -> Vec<Plan> {
     others.filter_map(|system| best(system, &demand)).collect()
 }
 
+/// Returns the best plan of an engine if memory does not limit it and has no cost.
+pub fn in_unlimited_memory(demand: &Demand, system: System) -> Option<Plan> {
+    best(system, &Demand { ram_bytes: f64::MAX, goal: Goal::LeastDeviceTime, ..demand.clone() })
+}
+
 /// Returns the plan of a Siltstone engine scaled to this many keys of equal popularity, with all settings that depend
 /// on the number of keys: a prediction for a benchmark of that size.
 pub fn trial(demand: &Demand, plan: &Plan, keys: u64) -> Result<Plan, ModelError> {

@@ -196,6 +196,7 @@ impl Plan {
             Value::Lengths(keys, values) => format!(" --key_size {keys} --value_size {values} --fixed"),
             Value::Disk(directory) => format!(" --set {name}={directory}"),
             Value::Chosen(count) => format!(" --set {name}={count}"),
+            value if *name == "memory_budget" => format!(" --memory {value}"),
             value if is_of_builder(name) => format!(" --{name} {value}"),
             value => format!(" --set {name}={value}"),
         };
