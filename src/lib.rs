@@ -164,8 +164,6 @@ pub use dictionary::{
     DICTIONARY_VERSION, Dictionary, DictionaryBuilder, DictionaryIndex, DictionaryInfo, DictionaryIter,
     DictionaryOptions, DictionaryWriter,
 };
-#[doc(hidden)]
-pub use engine::EngineInfo;
 #[cfg(feature = "bloomstore")]
 pub use engine::bloomstore::BloomStoreSettings;
 #[cfg(feature = "flashkey")]
@@ -179,6 +177,8 @@ pub use engine::silt::{FilterKind, HashStoreKind, IndexKind, SiltSettings};
 pub use engine::{
     Change, Disk, EngineKind, EngineSettings, Found, FoundRef, Record, ScanLimit, ScanPage, SettingInfo, Step,
 };
+#[doc(hidden)]
+pub use engine::{EngineInfo, parse_bytes};
 pub use error::{Error, Result};
 pub use key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 pub use progress::Progress;

@@ -24,6 +24,7 @@ mod settings;
 mod shown;
 #[cfg(feature = "silt")]
 pub mod silt;
+mod spelling;
 mod writes;
 
 pub use common::CommonSettings;
@@ -31,6 +32,7 @@ pub use family::EngineKind;
 pub use info::EngineInfo;
 pub use lookups::Lookups;
 pub(crate) use setting_value::SettingValue;
+pub use setting_value::parse_bytes;
 pub(crate) use settings::{DISK_FILTER_BITS, budget_of_disk};
 pub use settings::{Disk, EngineSettings, OpenDisk, Opening, SettingInfo};
 
@@ -50,6 +52,7 @@ pub use scan::{ScanLimit, ScanPage};
 pub use shown::{Show, Shown, ShownValue};
 pub(crate) use shown::{collect_many, show_all};
 use siltstone_device::Directory;
+pub(crate) use spelling::unknown_setting;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

@@ -23,9 +23,16 @@ pub trait SettingValue: Clone {
     fn limits_text(limits: Self::Limits) -> String;
 }
 
-/// Multiplies a number by the unit after it.
-fn parse_whole(text: &str) -> Option<u64> {
-    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+/// Returns the number that a text such as `64MiB` is: the settings by name take it for numbers of bytes. The units are
+/// KiB, MiB, GiB and TiB.
+///
+/// ```
+/// assert_eq!(siltstone::parse_bytes("64MiB"), Some(64 << 20));
+/// assert_eq!(siltstone::parse_bytes("1_000"), Some(1_000));
+/// assert_eq!(siltstone::parse_bytes("64 megabytes"), None);
+/// ```
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
     let unit = units.into_iter().find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
     let (digits, bits) = unit.unwrap_or((text, 0));
     digits.trim().replace(['_', ','], "").parse::<u64>().ok()?.checked_mul(1 << bits)
@@ -58,10 +65,10 @@ macro_rules! numbers {
 
 numbers! {
     f64: |text| text.parse().ok();
-    u8: |text| parse_whole(text)?.try_into().ok();
-    u32: |text| parse_whole(text)?.try_into().ok();
-    u64: |text| parse_whole(text);
-    usize: |text| parse_whole(text)?.try_into().ok();
+    u8: |text| parse_bytes(text)?.try_into().ok();
+    u32: |text| parse_bytes(text)?.try_into().ok();
+    u64: |text| parse_bytes(text);
+    usize: |text| parse_bytes(text)?.try_into().ok();
 }
 
 /// A number, or `auto` for `None`.

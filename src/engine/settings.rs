@@ -9,6 +9,7 @@ use super::Engine;
 use super::common::CommonSettings;
 use super::info::EngineInfo;
 use super::setting_value::SettingValue;
+use super::spelling::unknown_setting;
 use crate::batch::TimestampMs;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::error::{Error, Result};
@@ -209,10 +210,8 @@ pub trait SettingsTable: Clone + Sized + 'static {
             };
         }
         let Some(row) = Self::TABLE.iter().find(|row| row.name == name) else {
-            let names: Vec<_> = Self::TABLE.iter().filter(|row| row.is_shown).map(|row| row.name).collect();
-            let problem =
-                format!("the engine `{}` has no setting `{name}`; it has {}", info.name, names.join(", "));
-            return Err(Error::Setting { name: "set", problem });
+            let names = Self::TABLE.iter().filter(|row| row.is_shown).map(|row| row.name);
+            return Err(unknown_setting(info, name, names));
         };
         (row.set)(self, value).ok_or_else(|| row.refused(value))?;
         // So that it replaces the value that the database keeps.

@@ -17,8 +17,8 @@ const LINE_CHARS: usize = 100;
 /// List the engines and their settings
 ///
 /// A setting is given with --set NAME=VALUE. One that is kept in the database holds until another value is given; the
-/// others hold while the database is open. Sizes may have the units KiB, MiB and GiB. `--set preset=paper` sets all
-/// those that make the engine as its paper describes it, except those that are given.
+/// others hold while the database is open. Sizes may have the units KiB, MiB, GiB and TiB. `--set preset=paper` sets
+/// all those that make the engine as its paper describes it, except those that are given.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct EnginesArgs {

@@ -49,6 +49,12 @@ impl KeyCodec {
         if self == KeyCodec::Int { number ^ SIGN } else { number }.to_be_bytes()
     }
 
+    /// Returns the native bytes of the number that a key is.
+    pub fn to_native(self, key: [u8; 8]) -> [u8; 8] {
+        let number = u64::from_be_bytes(key);
+        if self == KeyCodec::Int { number ^ SIGN } else { number }.to_ne_bytes()
+    }
+
     /// Returns whether keys are numbers.
     pub fn is_number(self) -> bool {
         matches!(self, KeyCodec::Int | KeyCodec::Uint)

@@ -3,13 +3,13 @@
 use crate::buffer::Buffer;
 use crate::codec::{Codecs, Lookup};
 use crate::error::{IntoPython, missing_key, setting_error, to_python};
-use crate::interrupt::with_progress;
-use crate::keys::{KeyList, KeyRows, LookupList};
+use crate::interrupt::{report, with_progress};
+use crate::keys::{KeyList, KeyRows, LookupList, pair_of, pairs_of};
 use crate::records::{Part, Records};
 use crate::report::verify_report;
 use crate::settings;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList};
 use siltstone::{DictionaryIndex, Error};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -181,7 +181,7 @@ impl Dictionary {
 
     /// Reads everything and returns the damage. `progress` is called with the bytes read and the total.
     #[pyo3(signature = (progress=None))]
-    fn verify<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
+    fn _verify<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
         let report = with_progress(py, progress.as_ref(), |progress| self.handle.verify_with(progress))?;
         verify_report(py, &report)
     }
@@ -261,7 +261,7 @@ impl Dictionary {
     /// Builds the dictionary at `path` from pairs, in any order. No file remains if that fails.
     #[staticmethod]
     #[pyo3(signature = (path, records, keys, values, fixed, hashed_keys, block_bytes, index, memory_bytes,
-                        refuse_duplicates))]
+                        refuse_duplicates, progress))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of `siltstone.Dictionary.build`")]
     fn _build(
         py: Python<'_>,
@@ -271,11 +271,14 @@ impl Dictionary {
         values: Option<ValueFunctions>,
         fixed: Option<(usize, usize)>,
         hashed_keys: bool,
-        block_bytes: Option<u32>,
+        block_bytes: Option<&Bound<'_, PyAny>>,
         index: &str,
-        memory_bytes: Option<usize>,
+        memory_bytes: Option<&Bound<'_, PyAny>>,
         refuse_duplicates: bool,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
+        let block_bytes = block_bytes.map(|bytes| settings::size("block_bytes", bytes)).transpose()?;
+        let memory_bytes = memory_bytes.map(|bytes| settings::size("memory_bytes", bytes)).transpose()?;
         let codecs = Codecs::new(py, keys, values)?;
         let index = DictionaryIndex::ALL.into_iter().find(|kind| kind.name() == index).ok_or_else(|| {
             let names = DictionaryIndex::ALL.map(DictionaryIndex::name).join(", ");
@@ -286,7 +289,7 @@ impl Dictionary {
         let (to, from) = mpsc::sync_channel::<Piece>(PIECES_AHEAD);
         let stopping = stop.clone();
         let thread = std::thread::spawn(move || build_from(&plan, path, stopping, &from));
-        let mut fed = feed(records, &codecs, &to);
+        let mut fed = feed(records, &codecs, &to, progress);
         if fed.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -310,20 +313,19 @@ impl Dictionary {
     }
 }
 
-/// Encodes the records and sends them, until all are sent or the receiver has failed.
-fn feed(records: &Bound<'_, PyAny>, codecs: &Codecs, to: &mpsc::SyncSender<Piece>) -> PyResult<()> {
+/// Encodes the records and sends them, with reports of progress, until all are sent or the receiver has failed.
+fn feed(
+    records: &Bound<'_, PyAny>,
+    codecs: &Codecs,
+    to: &mpsc::SyncSender<Piece>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
     let py = records.py();
     let mut piece = Piece::default();
-    let pairs = match records.getattr_opt(pyo3::intern!(py, "items"))? {
-        Some(items) => items.call0()?.try_iter()?,
-        None => records.try_iter()?,
-    };
-    for pair in pairs {
-        let pair = pair?;
-        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = match pair.cast::<PyTuple>() {
-            Ok(pair) if pair.len() == 2 => (pair.get_item(0)?, pair.get_item(1)?),
-            _ => pair.extract()?,
-        };
+    let total = records.len().ok();
+    let mut count = 0;
+    for pair in pairs_of(records)? {
+        let (key, value) = pair_of(&pair?)?;
         piece.0.push(codecs.encode_key(&key)?.bytes()?);
         piece.1.push(codecs.encode_value(&value)?.bytes()?);
         if piece.0.len() == PIECE {
@@ -332,9 +334,11 @@ fn feed(records: &Bound<'_, PyAny>, codecs: &Codecs, to: &mpsc::SyncSender<Piece
                 // The thread has failed; its error is returned.
                 return Ok(());
             }
-            py.check_signals()?;
+            count += PIECE;
+            report(py, progress, count, total)?;
         }
     }
+    count += piece.0.len();
     py.detach(|| to.send(piece)).ok();
-    Ok(())
+    report(py, progress, count, total)
 }

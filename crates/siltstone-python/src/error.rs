@@ -152,6 +152,11 @@ pub fn undecodable(py: Python<'_>, error: PyErr, what: impl FnOnce() -> String) 
     raised
 }
 
+/// Returns the name of the type of an object, for messages.
+pub fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string())
+}
+
 /// Turns a result of the library into one of Python.
 pub trait IntoPython<T> {
     /// Returns the value, or the error as an exception.

@@ -43,6 +43,22 @@ pub fn with_progress<T: Send>(
     }
 }
 
+/// Calls `progress` of Python with the records written and their number, if that is known, and asks for signals.
+///
+/// # Errors
+/// What `progress` or the handler of a signal raises.
+pub fn report(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    done: usize,
+    total: Option<usize>,
+) -> PyResult<()> {
+    if let Some(progress) = progress {
+        progress.call1((done, total))?;
+    }
+    py.check_signals()
+}
+
 /// Runs `work`, which cannot be stopped, on a thread of its own, and waits for it. A signal ends the wait: the work
 /// continues in the background.
 ///

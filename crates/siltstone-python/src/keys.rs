@@ -1,9 +1,46 @@
-//! Many keys: from any iterable of Python, or from an array.
+//! Many keys or records: from any iterable of Python, or from an array.
 
 use crate::buffer::Buffer;
 use crate::codec::{Codecs, KeyCodec};
-use crate::error::setting_error;
+use crate::error::{setting_error, type_name};
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyTuple};
+
+/// Returns the pairs of a mapping or of an iterable.
+///
+/// # Errors
+/// `siltstone.SettingError` for a table, whose `items` are its columns.
+pub fn pairs_of<'py>(records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    let py = records.py();
+    let has = |name: &str| records.hasattr(name);
+    if has("columns")? && (has("__arrow_c_stream__")? || has("__dataframe__")?) {
+        let name = type_name(records);
+        let message = format!(
+            "records: {name} is a table, and not pairs; use siltstone.pandas.put_frame for a DataFrame of pandas, \
+             and siltstone.arrow.put_table for other tables"
+        );
+        return Err(setting_error(py, message));
+    }
+    match records.getattr_opt(intern!(py, "items"))? {
+        Some(items) => items.call0()?.try_iter(),
+        None => records.try_iter(),
+    }
+}
+
+/// Returns the key and the value of a pair.
+///
+/// # Errors
+/// `ValueError` for another object.
+pub fn pair_of<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    match pair.cast::<PyTuple>() {
+        Ok(pair) if pair.len() == 2 => Ok((pair.get_item(0)?, pair.get_item(1)?)),
+        _ => pair.extract().map_err(|_| {
+            PyValueError::new_err(format!("expected a pair (key, value), but got {}", type_name(pair)))
+        }),
+    }
+}
 
 /// Keys in one piece of memory, so that a call can read them when the interpreter may free the objects.
 #[derive(Default)]

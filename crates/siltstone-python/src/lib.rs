@@ -6,6 +6,7 @@
 
 mod buffer;
 mod codec;
+mod columns;
 mod database;
 mod dictionary;
 mod error;

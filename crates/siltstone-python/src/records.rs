@@ -1,6 +1,7 @@
 //! Iterators over records, keys or values.
 
 use crate::codec::Codecs;
+use crate::columns::{Columns, PyColumns, Values, refusal};
 use crate::error::{IntoPython, to_python};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -79,6 +80,22 @@ impl State {
         }
         self.ahead_max = (self.ahead_max * 2).min(AHEAD_MAX);
     }
+
+    fn next(&mut self) -> Option<Result<Record>> {
+        if self.ahead.is_empty() {
+            self.fill();
+        }
+        self.ahead.pop_front()
+    }
+}
+
+impl Records {
+    /// Returns an error if there are records left, but the database was closed.
+    fn check_open(&self, py: Python<'_>, state: &State) -> PyResult<()> {
+        let is_at_end = state.source.is_none() && state.ahead.is_empty();
+        let is_closed = self.is_closed.as_ref().is_some_and(|is_closed| is_closed.load(Ordering::Relaxed));
+        if is_closed && !is_at_end { Err(to_python(py, &Error::Closed)) } else { Ok(()) }
+    }
 }
 
 #[pymethods]
@@ -90,12 +107,7 @@ impl Records {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let record = {
             let Ok(mut state) = self.state.lock_py_attached(py) else { return Ok(None) };
-            let is_at_end = state.source.is_none() && state.ahead.is_empty();
-            if !is_at_end
-                && self.is_closed.as_ref().is_some_and(|is_closed| is_closed.load(Ordering::Relaxed))
-            {
-                return Err(to_python(py, &Error::Closed));
-            }
+            self.check_open(py, &state)?;
             if state.ahead.is_empty() {
                 let state: &mut State = &mut state;
                 py.detach(|| state.fill());
@@ -111,5 +123,39 @@ impl Records {
             Part::Values => value()?,
             Part::Items => PyTuple::new(py, [key()?, value()?])?.into_any(),
         }))
+    }
+
+    /// Returns the next records as columns: their number, and the bytes and ends of the keys and of the values; `None`
+    /// at the end. There are up to `records`, and no more once they have 64 MiB. All values have
+    /// `value_length` bytes, if it is given, and are UTF-8, if they are `text`.
+    #[pyo3(signature = (records, *, value_length=None, text=false))]
+    fn _columns<'py>(
+        &self,
+        py: Python<'py>,
+        records: usize,
+        value_length: Option<usize>,
+        text: bool,
+    ) -> PyResult<Option<PyColumns<'py>>> {
+        let expected = value_length.map_or(if text { Values::Text } else { Values::Any }, Values::Of);
+        let mut columns = Columns::new(expected, records);
+        let mut count = 0;
+        let Ok(mut state) = self.state.lock_py_attached(py) else { return Ok(None) };
+        self.check_open(py, &state)?;
+        let state: &mut State = &mut state;
+        let refused = py.detach(|| -> Result<_> {
+            while count < records && !columns.is_full() {
+                let Some(record) = state.next().transpose()? else { break };
+                if let Err(refused) = columns.push(&self.codecs, &record) {
+                    return Ok(Some((record, refused)));
+                }
+                count += 1;
+            }
+            Ok(None)
+        });
+        match refused.into_python(py)? {
+            Some((record, refused)) => Err(refusal(py, &self.codecs, &record, &refused)),
+            None if count == 0 => Ok(None),
+            None => Ok(Some(columns.into_python(py, &self.codecs, count))),
+        }
     }
 }

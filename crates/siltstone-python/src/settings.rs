@@ -1,6 +1,6 @@
 //! Settings by name, as `siltstone.open` receives them.
 
-use crate::error::{IntoPython, setting_error};
+use crate::error::{IntoPython, setting_error, type_name};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -17,11 +17,30 @@ impl<'py> FromPyObject<'_, 'py> for Seconds {
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Seconds> {
         let seconds = match object.getattr_opt(intern!(object.py(), "total_seconds"))? {
-            Some(total_seconds) => total_seconds.call0()?.extract()?,
-            None => object.extract()?,
+            Some(total_seconds) => total_seconds.call0()?,
+            None => object.to_owned(),
         };
-        Ok(Seconds(seconds))
+        seconds.extract().map(Seconds).map_err(|_| {
+            let remedy = "give seconds or a timedelta; of a time, its difference from now";
+            PyTypeError::new_err(format!("{} is no duration; {remedy}", type_name(&object)))
+        })
     }
+}
+
+/// Returns a number of bytes: a number, or text such as `64MiB`.
+///
+/// # Errors
+/// `siltstone.SettingError` with the name of the argument.
+pub fn size<T: TryFrom<u64>>(name: &str, object: &Bound<'_, PyAny>) -> PyResult<T> {
+    let bytes: Option<u64> = match object.cast::<PyString>() {
+        Ok(text) => siltstone::parse_bytes(text.to_str()?),
+        Err(_) => object.extract().ok(),
+    };
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
+        let shown = object.repr().map_or_else(|_| type_name(object), |text| text.to_string());
+        let message = format!("{name}: {shown} is no number of bytes; use one such as 67108864 or \"64MiB\"");
+        setting_error(object.py(), message)
+    })
 }
 
 /// Returns the durability with a name.

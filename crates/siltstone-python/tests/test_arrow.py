@@ -2,7 +2,9 @@
 
 import datetime
 import decimal
+import json
 import math
+import tracemalloc
 
 import pytest
 import siltstone
@@ -75,11 +77,12 @@ def test_what_comes_out_is_what_went_in_or_an_error(path, most, last, batch_size
         except siltstone.SettingError as error:
             assert "value_type" in error.remedy if error.remedy else "value_type" in str(error)
         else:
-            for key, value in zip(table["key"].to_pylist(), table["value"].to_pylist()):
+            values = table["value"].to_pylist()
+            if table.schema.field("value").metadata == {b"siltstone.values": b"json"}:
+                values = map(json.loads, values)
+            for key, value in zip(table["key"].to_pylist(), values):
                 assert is_same(last if key == odd else most, value), (key, value)
         texts = db.to_arrow(batch_size=batch_size, value_type="json").read_all()
-        import json
-
         found = dict(zip(texts["key"].to_pylist(), map(json.loads, texts["value"].to_pylist())))
         assert found == {key: last if key == odd else most for key in range(200)}
         try:
@@ -204,3 +207,109 @@ def test_data_frames_go_in_as_they_are(path, library):
     kinds = frames.DataFrame({"name": kinds, "size": frame["size"]})
     with siltstone.open(path + "2") as db:
         assert arrow.put_table(db, kinds, "name", "name") == 2 and dict(db) == {b"a": b"a", b"b": b"b"}
+
+
+MIXED = [1, "a", {"a": 1}, [1], None, 1.5, {"b": {"c": []}}]
+
+
+def test_json_values_without_a_common_type_come_as_their_text(path):
+    with siltstone.open(path, keys="int", values="json") as db:
+        db.put_many(enumerate(MIXED))
+        table = db.to_arrow().read_all()
+        assert table.schema.field("value").metadata == {b"siltstone.values": b"json"}
+        found = dict(zip(table["key"].to_pylist(), map(json.loads, table["value"].to_pylist())))
+        assert found == dict(enumerate(MIXED))
+        assert table.schema == db.to_arrow(value_type="json").schema
+        keys = pyarrow.array(range(8))
+        with pytest.raises(siltstone.SettingError, match="value_type"):
+            arrow.get_many(db, keys)
+        assert arrow.get_many(db, keys, value_type="json").to_pylist()[1:3] == ['"a"', '{"a":1}']
+        # What a later batch has is an error that says what to do.
+        db.put_many((number, {"a": 1}) for number in range(1000))
+        db[list(db)[-1]] = "odd"
+        with pytest.raises(siltstone.SettingError, match="value_type"):
+            db.to_arrow(batch_size=10).read_all()
+
+
+@pytest.mark.parametrize("keys", ["bytes", "str", "int", "uint"])
+@pytest.mark.parametrize("values", ["raw", "json", "pickle", "float32", "float32[2]", "bool"])
+def test_every_pair_of_codecs_goes_out_in_batches_and_in_again(path, keys, values):
+    numpy = pytest.importorskip("numpy")
+    key_of = {"bytes": lambda n: b"%d" % n, "str": lambda n: f"é{n}", "int": lambda n: -n, "uint": lambda n: 2**63 + n}
+    value_of = {"raw": lambda n: b"x" * n, "json": str, "pickle": lambda n: n, "float32": float, "bool": lambda n: n % 3 == 0}
+    value_of["float32[2]"] = lambda n: numpy.array([n, math.nan if n == 7 else -n], dtype="f4")
+    records = {key_of[keys](n): value_of[values](n) for n in range(300)}
+    with siltstone.open(path, keys=keys, values=values) as db:
+        db.put_many(records)
+        batches = list(db.to_arrow(batch_size=70))
+        assert [batch.num_rows for batch in batches] == [70, 70, 70, 70, 20]
+        table = pyarrow.Table.from_batches(batches)
+        table.validate(full=True)
+        found = dict(zip(table["key"].to_pylist(), table["value"].to_pylist()))
+        assert found.keys() == records.keys()
+        assert all(numpy.array_equal(found[key], records[key], equal_nan=values[0] == "f") for key in records)
+        some = pyarrow.array(list(records)[:5] + [key_of[keys](5000)], type=table.schema.field("key").type)
+        some = arrow.get_many(db, some)
+        assert some.type == table.schema.field("value").type and some.null_count == 1 and some[5].as_py() is None
+    # Slices of columns, too.
+    with siltstone.open(path + "2", keys=keys, values=values) as copy:
+        assert arrow.put_table(copy, table.slice(100), "key", "value") == 200
+        rest = copy.to_arrow().read_all()
+        assert rest.sort_by("key").equals(table.slice(100).combine_chunks().sort_by("key")) or values == "float32[2]"
+        assert rest.num_rows == 200
+    dictionary = siltstone.Dictionary.build(path + "3", records, keys=keys, values=values)
+    assert dictionary.to_arrow().read_all().num_rows == 300
+
+
+def test_the_memory_of_a_reader_is_that_of_a_few_batches(path):
+    numpy = pytest.importorskip("numpy")
+    batch_bytes = 1000 * (8 + 256)
+    for values, rows in (("float32[64]", numpy.zeros((50_000, 64), dtype="f4")), ("raw", [b"x" * 256] * 50_000)):
+        with siltstone.open(path + values, keys="int", values=values) as db:
+            db.put_many(zip(range(50_000), rows))
+            db.to_arrow().read_next_batch()  # imports
+            tracemalloc.start()
+            count = sum(batch.num_rows for batch in db.to_arrow(batch_size=1000))
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert count == 50_000 and batch_bytes < peak < 4 * batch_bytes, values
+
+
+def test_a_record_that_is_not_one_of_the_codec_is_named(path):
+    with siltstone.open(path) as db:
+        db[b"12345678"] = b"\xff"
+    for codec in ("json", "float32[4]", "float32", "pickle"):
+        with siltstone.open(path, "r", keys="str", values=codec) as db:
+            as_text = [lambda: db.to_arrow(value_type="json").read_all()] if codec == "json" else []
+            for read in (lambda: db.to_arrow().read_all(), db.to_pandas, *as_text):
+                with pytest.raises(siltstone.DecodeError, match="key '12345678'"):
+                    read()
+    with siltstone.open(path, "r", keys="str", values="raw") as db:
+        assert db.to_arrow().read_all()["key"].to_pylist() == ["12345678"]
+    with siltstone.open(path) as db:
+        db[b"\xfe\xfe"] = b"1"
+    for keys in ("str", "int"):
+        with siltstone.open(path, "r", keys=keys) as db, pytest.raises(siltstone.DecodeError, match="key b'.xfe.xfe'"):
+            db.to_arrow().read_all()
+
+
+def test_misuse_of_tables_is_named(path):
+    table = pyarrow.table({"k": ["a"], "v": ["x"], "w": [1]})
+    with siltstone.open(path) as db:
+        for arguments, words in [
+            ((table, "k", "x"), "no column `x`, or there are two; it has `k`, `v`, `w`"),
+            ((table, "x", "v"), "no column `x`"),
+            ((table, "k", ["v", "w"]), "several columns are a dict"),
+            (({"k": ["a"]}, "k", "v"), "dict is neither a table"),
+        ]:
+            with pytest.raises(siltstone.SettingError, match=words):
+                arrow.put_table(db, *arguments)
+        for call in (db.put_many, db.insert_many_if_absent, db.update):
+            with pytest.raises(siltstone.SettingError, match="put_table"):
+                call(table)
+        with pytest.raises(siltstone.SettingError, match="put_table"):
+            siltstone.Dictionary.build(path + ".dict", table)
+        with pytest.raises(siltstone.SettingError, match="batch_size"):
+            db.to_arrow(batch_size=0)
+    with siltstone.open(path + "2", keys="str", values="json") as db:
+        assert arrow.put_table(db, table, "k", ["v", "w"]) == 1 and db["a"] == {"v": "x", "w": 1}

@@ -102,7 +102,7 @@ def test_settings_reach_the_engine(path):
         stats = db.stats()
         assert stats["fixed"] == (8, 4) and stats["hashed_keys"] and stats["partitions"] == 4
         assert stats["settings"]["filter_last_store"] == "8"
-        assert "keys='bytes', values='raw', open" in repr(db)
+        assert "keys='bytes', values='raw', 0 records, open" in repr(db)
         with pytest.raises(siltstone.RecordError) as raised:
             db[b"short"] = b"1234"
         assert "8 bytes" in str(raised.value) and "fixed=" in raised.value.remedy

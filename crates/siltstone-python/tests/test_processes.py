@@ -1,5 +1,6 @@
 """Threads, forks, several processes, Ctrl-C, pickling."""
 
+import asyncio
 import multiprocessing
 import os
 import pickle
@@ -70,6 +71,89 @@ def test_a_dictionary_works_after_a_fork(path):
     dictionary = siltstone.Dictionary.build(path, {b"a": b"1"})
     assert in_child(lambda: dictionary[b"a"]) == "b'1'"
     assert in_child(lambda: dictionary.get_many([b"a", b"b"])) == "[b'1', None]"
+
+
+def calls_of_a_reader(store):
+    """What a child may do with a store that its parent opened for reading: every kind of read, by name."""
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    numpy = pytest.importorskip("numpy")
+    ids = numpy.arange(100)
+
+    async def gathered():
+        return len(await asyncio.gather(*(store.aget(number) for number in range(100))))
+
+    iterator, batches = iter(store.items()), store.to_arrow(batch_size=100)
+    next(iterator)
+    calls = {
+        "get": lambda: store[5].tolist() == [5, 5],
+        "get_many": lambda: len(store.get_many(range(100))) == 100,
+        "arrays": lambda: store.get_many(ids)[1].all(),
+        "contains": lambda: all(store.contains_many(ids)) and 5000 not in store,
+        "to_arrow": lambda: store.to_arrow().read_all().num_rows == 3000,
+        "to_pandas": lambda: len(store.to_pandas()) == 3000,
+        "verify": lambda: store.verify()["live_records"] == 3000,
+        "repr": lambda: "records" in repr(store) and "records" in store._repr_html_(),
+        "an iterator of the parent": lambda: sum(1 for _ in iterator) == 2999,
+        "batches of the parent": lambda: batches.read_all().num_rows == 3000,
+    }
+    if isinstance(store, siltstone.Database):
+        calls["aget"] = lambda: asyncio.run(gathered()) == 100
+        calls["stats"] = lambda: store.stats()["engine"] == "silt" and "siltstone" in store.prometheus()
+        assert asyncio.run(gathered()) == 100
+    return calls
+
+
+@pytest.mark.parametrize("access", ["buffered", "direct_or_buffered"])
+def test_every_read_of_a_reader_works_in_a_child(path, access):
+    numpy = pytest.importorskip("numpy")
+    ids = numpy.arange(3000)
+    rows = numpy.ones((3000, 2), dtype="f4") * ids[:, None]
+    with siltstone.open(path, keys="int", values="float32[2]") as db:
+        db.put_many(ids, rows)
+    codecs = {"keys": "int", "values": "float32[2]"}
+    siltstone.Dictionary.build(path + ".dict", zip(ids.tolist(), rows), **codecs)
+    dictionary = siltstone.Dictionary(path + ".dict", access=access, index_in_memory=False, **codecs)
+    with siltstone.open(path, "r", access=access) as reader:
+        for store in (reader, dictionary):
+            for name, call in calls_of_a_reader(store).items():
+                assert in_child(call) == "True", name
+        text = in_child(lambda: reader.put(1, [1, 1]))
+        assert text.startswith("ReadOnlyError"), text
+
+
+class Rows:
+    """A dataset as those of PyTorch, which opens its store when it is made."""
+
+    def __init__(self, path):
+        self.store = siltstone.open(path, "r")
+
+    def __len__(self):
+        return 3000
+
+    def __getitem__(self, index):
+        return self.store[index]
+
+
+def test_a_dataset_that_opens_a_reader_works_in_workers_that_are_forked(path):
+    with siltstone.open(path, keys="int", values="json") as db:
+        db.put_many((number, number * 2) for number in range(3000))
+    rows = Rows(path)
+    assert rows[7] == 14
+
+    def work(first, queue):
+        queue.put(sum(rows[index] for index in range(first, len(rows), 2)))
+
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    workers = [context.Process(target=work, args=(first, queue)) for first in range(2)]
+    for worker in workers:
+        worker.start()
+    assert sum(queue.get(timeout=60) for _ in workers) == 2999 * 3000
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert rows[8] == 16
 
 
 def in_threads(*works):

@@ -3,7 +3,7 @@
 use super::{Builder, ENGINE};
 use crate::batch::Durability;
 use crate::compression::Compression;
-use crate::engine::{EngineKind, SettingValue};
+use crate::engine::{EngineKind, EngineSettings, SettingValue, unknown_setting};
 use crate::error::{Error, Result};
 use siltstone_device::Access;
 
@@ -70,6 +70,18 @@ impl Builder {
     }
 }
 
+/// Returns the error of a setting that an engine refused. If the engine does not have it, the names of all settings
+/// that the builder takes are possible.
+pub(super) fn of_unknown(error: Error, engine: &dyn EngineSettings, name: &str) -> Error {
+    let settings = engine.describe();
+    if !matches!(error, Error::Setting { name: "set", .. }) || settings.iter().any(|own| own.name == name) {
+        return error;
+    }
+    let of_engine = settings.iter().filter(|setting| setting.is_shown).map(|setting| setting.name);
+    let common = COMMON.iter().map(|(name, ..)| *name);
+    unknown_setting(engine.info(), name, of_engine.chain([ENGINE]).chain(common))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +112,8 @@ mod tests {
             ("change_feed", "64MiB"),
         ];
         assert_eq!(COMMON.map(|(name, ..)| name), values.map(|(name, _)| name));
+        let document = include_str!("../../../docs/SETTINGS.md");
+        assert!(values.iter().all(|(name, _)| document.contains(&format!("\n| `{name}` |"))));
         for kind in EngineKind::ALL {
             let names = kind.settings().describe().into_iter().map(|setting| setting.name);
             names.for_each(|name| {
@@ -116,6 +130,28 @@ mod tests {
     }
 
     #[test]
+    fn a_misspelt_setting_names_the_one_that_was_meant() {
+        for (name, meant) in [
+            ("memory_bugdet", "memory_budget"),
+            ("memory-budget", "memory_budget"),
+            ("threads", "background_threads"),
+            ("hash_keys", "hashed_keys"),
+            ("engin", "engine"),
+        ] {
+            let refusal = refusal(name, "1");
+            assert!(refusal.ends_with(&format!("no setting `{name}`; did you mean `{meant}`?")), "{refusal}");
+        }
+        for kind in EngineKind::ALL {
+            for setting in kind.settings().describe().into_iter().filter(|setting| setting.is_shown) {
+                let builder = Database::builder("nowhere").engine(*kind);
+                let refused = builder.set(format!("{}s", setting.name), 1).create(true).open_in_memory();
+                let refusal = refused.unwrap_err().to_string();
+                assert!(refusal.ends_with(&format!("did you mean `{}`?", setting.name)), "{refusal}");
+            }
+        }
+    }
+
+    #[test]
     fn a_value_that_is_not_possible_is_named_with_those_that_are() {
         assert!(
             refusal("durability", "always").contains("durability: `always` is not possible; use buffered")
@@ -123,6 +159,7 @@ mod tests {
         assert!(refusal("fixed", "8").contains("32,8"));
         assert!(refusal("engine", "rocks").starts_with("engine"));
         assert!(refusal("no_such_setting", "1").contains("no setting `no_such_setting`"));
+        assert!(refusal("no_such_setting", "1").contains("merge_ratio") || !cfg!(feature = "silt"));
         // `silt` keeps its data in files.
         assert!(refusal("partitions", "4").contains("silt"));
     }

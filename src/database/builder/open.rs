@@ -9,6 +9,7 @@
 //! 7. Open the change feed and the usage counters. If recovery has failed, both are unchanged.
 //! 8. Start the worker threads. This is the last step that can fail, so no thread outlives a failed open.
 
+use super::named::of_unknown;
 use super::{Builder, ENGINE, OPEN_FILES_MIN};
 use crate::database::changes::Feed;
 use crate::database::changes::state::FEED_BYTES;
@@ -283,7 +284,7 @@ impl Builder {
         };
         // Taken: this runs twice, and the engine that it returns has these settings already.
         for (name, value) in std::mem::take(&mut self.named_settings) {
-            engine.set(&name, &value)?;
+            engine.set(&name, &value).map_err(|error| of_unknown(error, &*engine, &name))?;
         }
         Ok(engine)
     }

@@ -167,14 +167,16 @@ def contains_many(owner: Any, keys: Any) -> Any:
     return found
 
 
-def put_many(owner: Any, keys: Any, values: Any, expire: float | timedelta | None, durability: str | None) -> int:
+def put_many(
+    owner: Any, keys: Any, values: Any, expire: float | timedelta | None, durability: str | None, report: Any
+) -> int:
     """Puts the rows of an array."""
     rows, pairs = _records(owner, keys, values)
     count: int
     if rows is None:
-        count = owner._put_many(pairs, expire=expire, durability=durability)
+        count = owner._put_many(pairs, expire=expire, durability=durability, progress=report)
     else:
-        count = owner._put_array(*rows, expire=expire, durability=durability)
+        count = owner._put_array(*rows, expire=expire, durability=durability, progress=report)
     return count
 
 

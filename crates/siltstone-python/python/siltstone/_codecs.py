@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     import numpy
 
+    #: The name of a codec, or a type of Python or NumPy.
+    CodecName = str | type[Any] | numpy.dtype[Any]
+
     #: What a value codec is for the extension module; None is raw.
     Functions = tuple[str, Callable[[Any], Any], Callable[[Any], Any]]
 
@@ -23,30 +26,90 @@ FILE = "CODECS"
 LENGTH_MAX = 4096
 
 
-def array_shape(values: str) -> tuple[numpy.dtype[Any], tuple[int, ...]] | None:
-    """Returns the item type and the shape of a codec such as ``float32[64]``; None for other codecs."""
-    if "[" not in values:
-        return None
-    import re
+#: The names of codecs of keys, besides those of the extension module.
+KEY_NAMES: dict[Any, str] = {
+    bytes: "bytes",
+    str: "str",
+    int: "int",
+    "int64": "int",
+    "i8": "int",
+    "uint64": "uint",
+    "u8": "uint",
+}
 
-    match = re.fullmatch(r"([a-z]+[0-9]*)\[([0-9]+(?:,[0-9]+)*)\]", values.replace(" ", ""))
-    if match is None:
-        return None
+#: The codecs of values that are no numbers.
+PLAIN = ("raw", "json", "pickle")
+
+
+def key_name(keys: CodecName) -> str:
+    """Returns the one name of a codec of keys, which may be stated as a type of Python or of NumPy."""
+    if isinstance(keys, str) or keys in KEY_NAMES:
+        return KEY_NAMES.get(keys, keys)  # type: ignore[arg-type]
+    item = _item_type(keys)
+    if item is None or item.shape or item.name not in KEY_NAMES:
+        raise SettingError(f"keys: there is no codec {keys!r}; use one of bytes, str, int (64 bits), uint (64 bits)")
+    return KEY_NAMES[item.name]
+
+
+def value_name(values: CodecName) -> str:
+    """Returns the one name of a codec of values: those of numbers have several, such as ``f4[64]``.
+
+    A type of Python or of NumPy is a name as well.
+    """
+    if values is bytes:
+        return "raw"
+    if isinstance(values, str):
+        array = array_shape(values)
+        if array is None:
+            return values
+        item, shape = array
+    else:
+        kind = _item_type(values)
+        if kind is None:
+            raise SettingError(_unknown(repr(values)))
+        item, shape = _number_type(kind.base, repr(values)), kind.shape
+    return f"{item.name}[{','.join(map(str, shape))}]" if shape else str(item.name)
+
+
+def _unknown(name: str) -> str:
+    numbers = "a type of numbers such as float32, or an array of them such as float32[64]"
+    return f"values: there is no codec `{name}`; use one of {', '.join(PLAIN)}, {numbers}"
+
+
+def _item_type(name: Any) -> numpy.dtype[Any] | None:
+    """Returns the type of NumPy with a name; None if there is none."""
     import numpy
 
     try:
-        item = numpy.dtype(match[1])
-    except TypeError:
-        raise SettingError(f"values: NumPy has no type `{match[1]}`; use one such as float32[64]") from None
+        item: numpy.dtype[Any] = numpy.dtype(name)
+    except (TypeError, ValueError, SyntaxError):
+        return None
+    return item
+
+
+def _number_type(item: numpy.dtype[Any], name: str) -> numpy.dtype[Any]:
+    """Returns a type of numbers in the order of bytes on flash."""
     if item.kind not in "biufc":
-        raise SettingError(f"values: `{match[1]}` is not a type of numbers; use one such as float32[64]")
-    return item.newbyteorder("<"), tuple(int(length) for length in match[2].split(","))
+        raise SettingError(f"values: `{name}` is not a type of numbers; use one such as float32 or float32[64]")
+    return item.newbyteorder("<")
 
 
-def canonical(values: str) -> str:
-    """Returns the one name of a codec that has several, such as ``f4[64]`` and ``float32[64]``."""
-    array = array_shape(values)
-    return values if array is None else f"{array[0].name}[{','.join(map(str, array[1]))}]"
+def array_shape(values: str) -> tuple[numpy.dtype[Any], tuple[int, ...]] | None:
+    """Returns the item type and the shape of a codec such as ``float32[64]`` or ``float32``; None for other codecs."""
+    if values in PLAIN:
+        return None
+    import re
+
+    match = re.fullmatch(r"([<>=|]?[a-z]+[0-9]*)(?:\[([0-9]+(?:,[0-9]+)*)\])?", values.replace(" ", ""))
+    if match is None:
+        return None
+    item = _item_type(match[1])
+    if item is None and match[2] is None:
+        return None
+    if item is None:
+        raise SettingError(f"values: NumPy has no type `{match[1]}`; use one such as float32[64]")
+    shape = tuple(map(int, match[2].split(","))) if match[2] else ()
+    return _number_type(item, match[1]), shape
 
 
 def value_functions(values: str) -> Functions | None:
@@ -64,9 +127,7 @@ def value_functions(values: str) -> Functions | None:
         return "binary", lambda value: pickle.dumps(value, protocol=4), pickle.loads
     array = array_shape(values)
     if array is None:
-        raise SettingError(
-            f"values: there is no codec `{values}`; use one of raw, json, pickle, or an array such as float32[64]"
-        )
+        raise SettingError(_unknown(values))
     import numpy
 
     from ._arrays import cast
@@ -80,7 +141,8 @@ def value_functions(values: str) -> Functions | None:
         return row
 
     def decode(value: bytes) -> Any:
-        return numpy.frombuffer(value, dtype=item).reshape(shape)
+        # A single number is one of NumPy's, and not an array.
+        return numpy.frombuffer(value, dtype=item).reshape(shape)[()]
 
     return "binary", encode, decode
 
@@ -161,16 +223,21 @@ class StandardDescriptors:
             os.close(descriptor)
 
 
-def choose(path: str | os.PathLike[str], keys: str | None, values: str | None) -> tuple[str, str, bool]:
+def choose(
+    path: str | os.PathLike[str], keys: CodecName | None, values: CodecName | None
+) -> tuple[str, str, bool]:
     """Returns the codecs of keys and values, and whether the file already has them.
 
     What the directory says is data: it does not choose a codec that runs code.
     """
     known = remembered(path)
-    if values is not None:
-        values = canonical(values)
+    keys = None if keys is None else key_name(keys)
+    values = None if values is None else value_name(values)
+    # An older version kept a name as it was stated.
     if "values" in known and known["values"] != values:
-        known["values"] = canonical(known["values"])
+        known["values"] = value_name(known["values"])
+    if "keys" in known:
+        known["keys"] = key_name(known["keys"])
     for name, stated in (("keys", keys), ("values", values)):
         if stated is not None and name in known and known[name] != stated:
             raise SettingError(

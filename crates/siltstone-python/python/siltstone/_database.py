@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, KeysView, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 
 from . import _arrays, _codecs, _siltstone
-from ._errors import MissingKeyError
-from ._views import Items, Keys, Values
+from ._errors import Error, ForkedError, MissingKeyError, SettingError
+from ._store import Store
 
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ._asyncio import Lookups
+    from ._codecs import CodecName
+    from ._store import Progress
 
     K = TypeVar("K")
     V = TypeVar("V")
@@ -34,7 +36,7 @@ else:
 _ABSENT: Any = object()
 
 
-class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
+class Database(Store[K, V], _siltstone.Database[K, V], MutableMapping[K, V]):
     """A key-value store in a directory: see `siltstone.open`.
 
     All methods can be called from any thread. Calls that may read flash, write or wait release the GIL.
@@ -51,6 +53,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
     value_codec: str
     _lookups: Lookups | None = None
     _arguments: tuple[Any, ...]
+    _engine: str
 
     def __new__(
         cls,
@@ -58,21 +61,21 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         flag: str = "c",
         *,
         engine: str | None = None,
-        keys: str | None = None,
-        values: str | None = None,
+        keys: CodecName | None = None,
+        values: CodecName | None = None,
         mode: int = 0o666,
-        progress: Callable[[int, int], object] | None = None,
+        progress: Progress = None,
         **settings: Any,
     ) -> Database[K, V]:
         """Opens the database: see `siltstone.open`."""
         path = os.fsdecode(path)
         if flag == "n":
             _siltstone.remove_files(path)
-        keys, values, is_kept = _codecs.choose(path, keys, values)
-        arguments = (os.path.abspath(path), engine, keys, values, dict(settings))
-        functions = _codecs.value_functions(values)
-        if "fixed" not in settings and keys in ("int", "uint"):
-            array = _codecs.array_shape(values)
+        key_codec, value_codec, is_kept = _codecs.choose(path, keys, values)
+        arguments = (os.path.abspath(path), engine, key_codec, value_codec, dict(settings))
+        functions = _codecs.value_functions(value_codec)
+        if "fixed" not in settings and key_codec in ("int", "uint"):
+            array = _codecs.array_shape(value_codec)
             if array is not None:
                 item, shape = array
                 count = 1
@@ -80,31 +83,27 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
                     count *= length
                 settings["fixed"] = (8, count * item.itemsize)
         made = _make_directories(path, mode, settings.get("disk")) if flag in ("c", "n") and mode != 0o666 else []
+        new = super().__new__
         try:
-            own = super().__new__(cls, path, flag, engine, keys, functions, settings, progress)
-        except BaseException:
+            if progress is None:
+                own = new(cls, path, flag, engine, key_codec, functions, settings, None)
+            else:
+                from ._progress import reporting
+
+                with reporting(progress, "open", "B") as report:
+                    own = new(cls, path, flag, engine, key_codec, functions, settings, report)
+        except BaseException as error:
             for directory in made:
                 if not os.listdir(directory):
                     os.rmdir(directory)
+            _name_argument(error, settings)
             raise
-        own.value_codec, own._arguments = values, arguments
-        if not is_kept and flag != "r" and own.stats()["engine"] != "mica":
-            _codecs.remember(path, keys, values)
+        own.value_codec, own._arguments, own._engine = value_codec, arguments, own.stats()["engine"]
+        if not is_kept and flag != "r" and own._engine != "mica":
+            _codecs.remember(path, key_codec, value_codec)
         return own
 
     # What MutableMapping would do with a read per record, or not atomically.
-
-    def keys(self) -> KeysView[K]:
-        """Returns the keys. Iteration reads a snapshot, in the order of the engine."""
-        return Keys(self)
-
-    def values(self) -> Values[V]:
-        """Returns the values. Iteration reads a snapshot."""
-        return Values(self)
-
-    def items(self) -> Items[K, V]:
-        """Returns the pairs of keys and values. Iteration reads a snapshot."""
-        return Items(self)
 
     def set(self, key: K, value: V, expire: float | timedelta | None = None) -> None:
         """Sets the value of a key, which expires after `expire` seconds."""
@@ -191,6 +190,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         *,
         expire: float | timedelta | None = None,
         durability: str | None = None,
+        progress: Progress = None,
     ) -> int: ...
     @overload
     def put_many(
@@ -199,6 +199,7 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         *,
         expire: float | timedelta | None = None,
         durability: str | None = None,
+        progress: Progress = None,
     ) -> int: ...
     def put_many(
         self,
@@ -207,15 +208,26 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         *,
         expire: float | timedelta | None = None,
         durability: str | None = None,
+        progress: Progress = None,
     ) -> int:
         """Puts many records and returns their number.
 
         `records` are a mapping or pairs; with `values`, arrays of keys and values. They are written in atomic batches
-        of 10,000 records (16,384 of arrays); `write_batch` makes one batch of all.
+        of 10,000 records (16,384 of arrays); `write_batch` makes one batch of all. `progress` is called after each of
+        them with the records that were written and their number, which is None for an iterator; True shows a bar of
+        ``tqdm``. What it raises, and Ctrl-C, end the call between two batches: those before stay.
         """
+        if progress is not None:
+            from ._progress import reporting
+
+            with reporting(progress, "put_many", " records") as report:
+                return self._put_all(records, values, expire, durability, report)
+        return self._put_all(records, values, expire, durability, None)
+
+    def _put_all(self, records: Any, values: Any, expire: Any, durability: str | None, report: Any) -> int:
         if values is None:
-            return self._put_many(records, expire=expire, durability=durability)
-        return _arrays.put_many(self, records, values, expire, durability)
+            return self._put_many(records, expire=expire, durability=durability, progress=report)
+        return _arrays.put_many(self, records, values, expire, durability, report)
 
     @overload
     def insert_many_if_absent(
@@ -317,12 +329,6 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
         """
         self._checkpoint(target)
 
-    def to_arrow(self, *, batch_size: int = 65_536, value_type: Any = None) -> Any:
-        """Returns the records as a stream of Arrow batches: see `siltstone.arrow.reader`."""
-        from . import arrow
-
-        return arrow.reader(self, batch_size, value_type=value_type)
-
     def _fixed(self) -> tuple[int, int] | None:
         fixed: tuple[int, int] | None = self.stats()["fixed"]
         return fixed
@@ -333,10 +339,16 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        state = "closed" if self.closed else "read only" if self.read_only else "open"
-        codecs = f"keys={self.key_codec!r}, values={self.value_codec!r}"
-        return f"<siltstone.Database {os.fspath(self.path)!r}, {codecs}, {state}>"
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"engine": self._engine, "is": "read only" if self.read_only else "open"}
+        try:
+            count, stats = self.approximate_len(), self.stats()
+        except Error as error:
+            # `repr` is for people who look for the reason.
+            why = "of another process" if isinstance(error, ForkedError) else type(error).__name__
+            return {**state, "is": "closed" if self.closed else why}
+        about = "about " if count else ""
+        return {**state, **stats, "engine": self._engine, "records": f"{about}{count:,}"}
 
     def __reduce__(self) -> Any:
         if not self.read_only:
@@ -346,12 +358,19 @@ class Database(_siltstone.Database[K, V], MutableMapping[K, V]):
             )
         return _reopened, (type(self), *self._arguments)
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        return dict(self.items()) == dict(other.items())
+
+#: The arguments of `open` that are not settings of the library.
+_ARGUMENTS = ("flag", "mode", "engine", "keys", "values", "progress")
+
+
+def _name_argument(error: BaseException, settings: dict[str, Any]) -> None:
+    """Raises an error that names the argument of `open` that was meant, if a setting that there is not resembles one."""
+    for name in settings:
+        if isinstance(error, SettingError) and f"no setting `{name}`" in str(error):
+            from difflib import get_close_matches
+
+            for meant in get_close_matches(name, _ARGUMENTS, 1, 0.75):
+                raise SettingError(f"open: there is no argument `{name}`; did you mean `{meant}`?") from None
 
 
 def _reopened(
@@ -380,9 +399,9 @@ def open(
     mode: int = 0o666,
     *,
     engine: str | None = None,
-    keys: str | None = None,
-    values: str | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    keys: CodecName | None = None,
+    values: CodecName | None = None,
+    progress: Progress = None,
     **settings: Any,
 ) -> Database[Any, Any]:
     """Opens the database in the directory `path`.
@@ -393,14 +412,16 @@ def open(
 
     `engine` is ``silt`` (the default), ``flashkey``, ``flashstore``, ``bloomstore`` or ``mica``. `keys` is the codec
     of keys: ``bytes`` (the default), ``str``, ``int`` or ``uint``; `values` that of values: ``raw`` (the default),
-    ``json``, an array such as ``float32[64]``, or ``pickle``. A database remembers its codecs.
+    ``json``, a number or an array such as ``float32`` and ``float32[64]``, or ``pickle``. Types of Python and of NumPy
+    are names as well: ``int``, ``numpy.float32``, ``numpy.dtype(("f4", 64))``. A database remembers its codecs.
 
     ``values="pickle"`` runs code that the values name. Use it only for databases that no other user can write to. A
     database does not choose it by itself: it has to be stated at each open.
 
-    `progress` is called with the bytes done and the total while a long opening runs. `settings` are those of all
-    engines (fixed, hashed_keys, expiring, partitions, block_bytes, memory_budget, durability, background_threads,
-    open_files_max, verify_checksums, access) and those of the engine, which ``siltstone engines`` lists.
+    `progress` is called with the bytes done and the total while a long opening runs; True shows a bar of ``tqdm``.
+    `settings` are those of all engines (fixed, hashed_keys, expiring, partitions, block_bytes, compression,
+    memory_budget, durability, background_threads, open_files_max, verify_checksums, access, change_feed) and those of
+    the engine, which ``siltstone engines`` lists. Sizes can be text, such as ``"64MiB"``.
 
     >>> import siltstone, tempfile
     >>> path = tempfile.mkdtemp() + "/users"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Iterable, Mapping
 
 from . import _arrays, _codecs, _siltstone
-from ._views import Items, Keys, Values
+from ._store import Store
 
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
+
+    from ._codecs import CodecName
+    from ._store import Progress
 
     K = TypeVar("K")
     V = TypeVar("V")
@@ -19,7 +22,7 @@ else:
     K = V = object
 
 
-class Dictionary(_siltstone.Dictionary[K, V], Mapping[K, V]):
+class Dictionary(Store[K, V], _siltstone.Dictionary[K, V], Mapping[K, V]):
     """A read-only file of records that is built once and shared by many processes.
 
     It can be used from any thread, after a fork, and pickled: the copy opens the same path. `keys` and `values` are
@@ -42,16 +45,18 @@ class Dictionary(_siltstone.Dictionary[K, V], Mapping[K, V]):
         cls,
         path: str | os.PathLike[str],
         *,
-        keys: str = "bytes",
-        values: str = "raw",
+        keys: CodecName = "bytes",
+        values: CodecName = "raw",
         index_in_memory: bool = True,
         access: str | None = None,
     ) -> Dictionary[K, V]:
         """Opens the dictionary at `path`."""
         path = os.fsdecode(path)
-        own = super().__new__(cls, path, keys, _codecs.value_functions(values), index_in_memory, access)
-        own.path, own.key_codec, own.value_codec = path, keys, values
-        own._arguments = (os.path.abspath(path), keys, values, index_in_memory, access)
+        key_codec, value_codec = _codecs.key_name(keys), _codecs.value_name(values)
+        functions = _codecs.value_functions(value_codec)
+        own = super().__new__(cls, path, key_codec, functions, index_in_memory, access)
+        own.path, own.key_codec, own.value_codec = path, key_codec, value_codec
+        own._arguments = (os.path.abspath(path), key_codec, value_codec, index_in_memory, access)
         return own
 
     @classmethod
@@ -60,39 +65,33 @@ class Dictionary(_siltstone.Dictionary[K, V], Mapping[K, V]):
         path: str | os.PathLike[str],
         records: Mapping[K, V] | Iterable[tuple[K, V]],
         *,
-        keys: str = "bytes",
-        values: str = "raw",
+        keys: CodecName = "bytes",
+        values: CodecName = "raw",
         fixed: tuple[int, int] | None = None,
         hashed_keys: bool = False,
-        block_bytes: int | None = None,
+        block_bytes: int | str | None = None,
         index: str = "fences",
-        memory_bytes: int | None = None,
+        memory_bytes: int | str | None = None,
         refuse_duplicates: bool = False,
+        progress: Progress = None,
     ) -> Dictionary[K, V]:
         """Builds a dictionary from a mapping or pairs, in any order, and returns it, open.
 
-        The records are sorted with `memory_bytes` (256 MiB) and temporary files next to `path`. `index` is
-        ``fences``, ``sparse_trie``, ``dense_trie`` or ``none``. The last record of a key applies, unless duplicates
-        are refused. If the call fails or is interrupted, a file at `path` is as before.
+        The records are sorted with `memory_bytes` (256 MiB) and temporary files next to `path`; sizes can be text, such
+        as ``"64MiB"``. `index` is ``fences``, ``sparse_trie``, ``dense_trie`` or ``none``. The last record of a key
+        applies, unless duplicates are refused. `progress` is called with the records that were read and their number,
+        which is None for an iterator; True shows a bar of ``tqdm``. If the call fails or is interrupted, a file at
+        `path` is as before.
         """
+        from ._progress import reporting
+
         path = os.fsdecode(path)
-        functions = _codecs.value_functions(values)
-        cls._build(
-            path, records, keys, functions, fixed, hashed_keys, block_bytes, index, memory_bytes, refuse_duplicates
-        )
-        return cls(path, keys=keys, values=values)
-
-    def keys(self) -> KeysView[K]:
-        """Returns the keys, in the order of their hashes."""
-        return Keys(self)
-
-    def values(self) -> Values[V]:
-        """Returns the values."""
-        return Values(self)
-
-    def items(self) -> Items[K, V]:
-        """Returns the pairs of keys and values."""
-        return Items(self)
+        key_codec, value_codec = _codecs.key_name(keys), _codecs.value_name(values)
+        functions = _codecs.value_functions(value_codec)
+        shape = (fixed, hashed_keys, block_bytes, index, memory_bytes, refuse_duplicates)
+        with reporting(progress, "build", " records") as report:
+            cls._build(path, records, key_codec, functions, *shape, report)
+        return cls(path, keys=key_codec, values=value_codec)
 
     def get_many(self, keys: Any, default: Any = None, *, out: Any = None) -> Any:
         """Returns the values of many keys, as `Database.get_many`."""
@@ -108,18 +107,11 @@ class Dictionary(_siltstone.Dictionary[K, V], Mapping[K, V]):
         fixed: tuple[int, int] | None = self.info()["fixed"]
         return fixed
 
-    def __repr__(self) -> str:
-        return f"<siltstone.Dictionary {self.path!r}, {len(self)} records>"
+    def _state(self) -> dict[str, Any]:
+        return {"records": f"{len(self):,}", "is": "", "disk_bytes": self.info()["file_bytes"]}
 
     def __reduce__(self) -> Any:
         return _reopened, (type(self), *self._arguments)
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        return dict(self.items()) == dict(other.items())
 
 
 def _reopened(

@@ -3,6 +3,7 @@
 use super::Database;
 use crate::buffer::Buffer;
 use crate::error::{IntoPython, setting_error};
+use crate::interrupt::report;
 use crate::keys::KeyRows;
 use crate::settings::{Seconds, write_options};
 use pyo3::prelude::*;
@@ -89,14 +90,16 @@ impl Database {
         Ok(())
     }
 
-    /// Puts the keys of an array with the rows of `values`, in batches of up to 16,384, each atomic.
-    #[pyo3(signature = (keys, values, *, expire=None, durability=None))]
+    /// Puts the keys of an array with the rows of `values`, in batches of up to 16,384, each atomic. `progress` is
+    /// called after each batch.
+    #[pyo3(signature = (keys, values, *, expire=None, durability=None, progress=None))]
     fn _put_array(
         &self,
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
         expire: Option<Seconds>,
         durability: Option<&str>,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<usize> {
         let py = keys.py();
         let handle = self.handle(py)?;
@@ -119,7 +122,7 @@ impl Database {
                 handle.write_with(&batch, options)
             })
             .into_python(py)?;
-            py.check_signals()?;
+            report(py, progress, slices.len().min((piece + 1) * PIECE), Some(slices.len()))?;
         }
         Ok(keys.len())
     }

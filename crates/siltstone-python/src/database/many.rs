@@ -2,13 +2,11 @@
 
 use super::Database;
 use crate::error::{IntoPython, setting_error};
-use crate::interrupt::with_progress;
-use crate::keys::{KeyList, LookupList};
+use crate::interrupt::{report, with_progress};
+use crate::keys::{KeyList, LookupList, pair_of, pairs_of};
 use crate::settings::{Seconds, write_options};
-use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyList;
 use siltstone::Batch;
 
 /// The keys that are looked up at a time.
@@ -16,28 +14,6 @@ const LOOKED_UP: usize = 16_384;
 /// The records, and the bytes of keys and values, that are written at a time.
 const WRITTEN: usize = 10_000;
 const WRITTEN_BYTES: usize = 4 << 20;
-
-/// Returns the pairs of a mapping or of an iterable.
-fn pairs_of<'py>(records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
-    match records.getattr_opt(intern!(records.py(), "items"))? {
-        Some(items) => items.call0()?.try_iter(),
-        None => records.try_iter(),
-    }
-}
-
-/// Returns the key and the value of a pair.
-fn pair_of<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    match pair.cast::<PyTuple>() {
-        Ok(pair) if pair.len() == 2 => Ok((pair.get_item(0)?, pair.get_item(1)?)),
-        _ => pair.extract().map_err(|_| {
-            PyValueError::new_err(format!("expected a pair (key, value), but got {}", type_name(pair)))
-        }),
-    }
-}
-
-fn type_name(object: &Bound<'_, PyAny>) -> String {
-    object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string())
-}
 
 impl Database {
     /// Calls `look_up` with pieces of the keys.
@@ -102,15 +78,18 @@ impl Database {
         Ok(found)
     }
 
-    /// Puts many records, in batches of up to 10,000 records, each atomic. Returns their number.
-    #[pyo3(signature = (records, *, expire=None, durability=None))]
+    /// Puts many records, in batches of up to 10,000 records, each atomic. Returns their number. `progress` is called
+    /// after each batch.
+    #[pyo3(signature = (records, *, expire=None, durability=None, progress=None))]
     fn _put_many(
         &self,
         records: &Bound<'_, PyAny>,
         expire: Option<Seconds>,
         durability: Option<&str>,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<usize> {
         let py = records.py();
+        let total = records.len().ok();
         let handle = self.handle(py)?;
         let options = write_options(py, expire, durability)?;
         let new_batch = || Batch::with_capacity(1_000, 64 << 10);
@@ -126,10 +105,11 @@ impl Database {
                 let (records, size) = (batch.len(), std::mem::take(&mut bytes));
                 let full = std::mem::replace(&mut batch, Batch::with_capacity(records, size));
                 py.detach(|| handle.write_with(&full, options)).into_python(py)?;
-                py.check_signals()?;
+                report(py, progress, count, total)?;
             }
         }
         py.detach(|| handle.write_with(&batch, options)).into_python(py)?;
+        report(py, progress, count, total)?;
         Ok(count)
     }
 

@@ -226,15 +226,16 @@ impl Database {
     /// Reads everything and returns the damage. `live_records` is the number of live records, each key once; `None` if
     /// there is damage. `progress` is called with the bytes read and the total.
     #[pyo3(signature = (progress=None))]
-    fn verify<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
+    fn _verify<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
         let handle = self.handle(py)?;
         let report = with_progress(py, progress.as_ref(), |progress| handle.verify_with(progress))?;
         verify_report(py, &report)
     }
 
-    /// Changes the memory budget, in bytes; `None` for no limit.
-    fn set_memory_budget(&self, py: Python<'_>, bytes: Option<u64>) -> PyResult<()> {
+    /// Changes the memory budget, in bytes or as text such as `64MiB`; `None` for no limit.
+    fn set_memory_budget(&self, py: Python<'_>, bytes: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let handle = self.handle(py)?;
+        let bytes = bytes.map(|bytes| settings::size("memory_budget", bytes)).transpose()?;
         py.detach(|| handle.set_memory_budget(bytes)).into_python(py)
     }
 
