@@ -164,3 +164,54 @@ fn an_older_copy_of_one_database_is_known_and_counted_again() {
         assert!(Index::check(place.0.path(), &chunking).is_ok());
     }
 }
+
+/// Returns a copy of the index that version 0.1 wrote: two runs, of which the second one has forgotten a file.
+/// `SILTSTONE_BLESS=1` writes it if it is missing. An existing one is never overwritten.
+fn index_of_version_0_1() -> Place {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/databases/v1-dedup");
+    if !fixture.exists() && std::env::var_os("SILTSTONE_BLESS").is_some() {
+        let place = Place(tempfile::tempdir_in(fixture.parent().unwrap()).unwrap());
+        let mut index = place.open();
+        index.begin_run(None);
+        add(&mut index, "/a", &[1, 2, 1]);
+        add(&mut index, "/b", &[2, 3]);
+        index.close().unwrap();
+        let mut index = place.open();
+        index.begin_run(None);
+        add(&mut index, "/c", &[4]);
+        forget(&mut index, "/a");
+        index.close().unwrap();
+        for part in [CHUNKS, FILES] {
+            let _there_may_be_none = fs::remove_file(place.0.path().join(part).join("LOCK"));
+        }
+        fs::rename(place.0.keep(), &fixture).unwrap();
+    }
+    let place = Place(tempfile::tempdir().unwrap());
+    for part in fs::read_dir(&fixture).unwrap().map(Result::unwrap) {
+        let to = place.0.path().join(part.file_name());
+        if part.file_type().unwrap().is_file() {
+            fs::copy(part.path(), to).unwrap();
+            continue;
+        }
+        fs::create_dir(&to).unwrap();
+        for entry in fs::read_dir(part.path()).unwrap().map(Result::unwrap) {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+    place
+}
+
+#[test]
+fn an_index_of_version_0_1_is_read_and_written() {
+    let place = index_of_version_0_1();
+    let mut index = place.open();
+    assert_eq!(references(&index), [(2, 1), (3, 1), (4, 1)]);
+    let now = Totals { files: 2, bytes: 300, chunks: 3, unique_chunks: 3, unique_bytes: 300 };
+    let ever = Totals { files: 3, bytes: 600, chunks: 6, unique_chunks: 4, unique_bytes: 400 };
+    assert_eq!((index.now(), index.ever(), index.run()), (now, ever, 2));
+    index.begin_run(None);
+    add(&mut index, "/d", &[4, 5]);
+    index.close().unwrap();
+    let index = place.open();
+    assert_eq!((references(&index), index.run()), (vec![(2, 1), (3, 1), (4, 2), (5, 1)], 3));
+}
