@@ -322,7 +322,7 @@ fn feed(
 ) -> PyResult<()> {
     let py = records.py();
     let mut piece = Piece::default();
-    let total = records.len().ok();
+    let total = progress.and_then(|_| records.len().ok());
     let mut count = 0;
     for pair in pairs_of(records)? {
         let (key, value) = pair_of(&pair?)?;

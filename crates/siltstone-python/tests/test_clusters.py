@@ -23,6 +23,32 @@ def test_keys_are_in_the_same_shard_everywhere():
     assert min(counts) > 2300
 
 
+def test_shards_take_types_as_codecs_and_refuse_tables(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    from siltstone import _shards
+
+    class Local(_shards.Shards):
+        """Shards in this process."""
+
+        shards = 2
+
+        def _call(self, shard, method, *arguments):
+            path = _shards.path_of(str(tmp_path), shard, 2)
+            return _shards.run(path, {"keys": int, "values": float, "memory_budget": "16MiB"}, method, *arguments)
+
+        def _gather(self, futures):
+            return futures
+
+    store = Local()
+    try:
+        assert store.put_many(pandas.Series({1: 1.5, 2: 2.5})) == 2 and store.get_many([1, 2, 3]) == [1.5, 2.5, None]
+        for call in (store.put_many, store.insert_many_if_absent):
+            with pytest.raises(siltstone.SettingError, match="DataFrame is a table"):
+                call(pandas.DataFrame({"a": [1]}))
+    finally:
+        store.close()
+
+
 def use(store):
     """Uses a store of shards as a database is used."""
     assert store.insert_many_if_absent([("a", b"1"), ("b", b"2"), ("a", b"3")]) == [True, True, False]

@@ -85,6 +85,29 @@ def test_floats_that_are_missing_are_numbers_of_a_codec_of_floats(path):
         assert math.isnan(db[1]) and db[0] == 1.5
 
 
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+def test_columns_of_nullable_types_are_numbers(path, backend):
+    if backend == "pyarrow":
+        pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"k": [1, 2], "n": [3, 4], "x": [1.5, None], "b": [True, False]})
+    frame = frame.convert_dtypes(dtype_backend=backend)
+    with siltstone.open(path, keys="int", values="float64[3]") as db:
+        assert put_frame(db, frame, "k") == 2
+        assert db[1].tolist() == [3, 1.5, 1] and math.isnan(db[2][1])
+    with siltstone.open(path + "2", keys="int", values="int64") as db:
+        assert put_frame(db, frame, "k", "n") == 2 and db[2] == 4
+    with siltstone.open(path + "3", keys="int", values="json") as db:
+        assert put_frame(db, frame, "k") == 2 and db[2] == {"n": 4, "x": None, "b": False}
+
+
+def test_no_number_changes_because_of_another_column(path):
+    frame = pandas.DataFrame({"n": [2**60 + 1], "x": [0.5]})
+    with siltstone.open(path, keys="int", values="float64[2]") as db:
+        with pytest.raises(siltstone.SettingError, match="exactly"):
+            put_frame(db, frame)
+        assert put_frame(db, frame.assign(n=2**60)) == 1 and db[0].tolist() == [2**60, 0.5]
+
+
 def test_values_of_other_types_are_pickled(path):
     day = pandas.Timestamp("2026-01-01")
     with siltstone.open(path, keys="int", values="pickle") as db:

@@ -52,7 +52,7 @@ def test_all_names_of_a_codec_of_keys_are_one(tmp_path):
                     assert db.key_codec == name
             assert siltstone.Dictionary.build(path + ".dict", {}, keys=other).key_codec == name
     for wrong in (numpy.int32, float, object, numpy.dtype(("i8", 2)), "int128", 5, ["int"]):
-        with pytest.raises((siltstone.SettingError, TypeError), match="there is no codec|unhashable"):
+        with pytest.raises(siltstone.SettingError, match="^keys: there is no codec"):
             siltstone.open(str(tmp_path / "none"), keys=wrong)
     for wrong in (str, object, dict, 5, "f4,f4", "M8[s]", numpy.dtype([("a", "f4")]), "f4[]", "int7[3]", "text"):
         with pytest.raises(siltstone.SettingError, match="^values"):

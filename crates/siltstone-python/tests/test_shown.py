@@ -1,5 +1,6 @@
 """What people see: `repr`, tables in notebooks, progress."""
 
+import itertools
 import os
 import signal
 import sys
@@ -91,6 +92,13 @@ def long_calls(path):
     yield lambda progress: arrow.put_table(db, table, "key", "value", progress=progress), 25_000
     db.compact()
     yield lambda progress: db.verify(progress), None
+    pytest.importorskip("fsspec")
+    from siltstone import checkpoints
+
+    copies = itertools.count()
+    yield lambda progress: checkpoints.save(db, f"{path}-copy-{next(copies)}", progress=progress), None
+    loaded = itertools.count()
+    yield lambda progress: checkpoints.load(f"{path}-copy-0", f"{path}-{next(loaded)}", progress=progress), None
     yield lambda progress: siltstone.Dictionary(path + ".d", keys=int, values=int).verify(progress), None
     db.close()
 

@@ -43,8 +43,10 @@ PLAIN = ("raw", "json", "pickle")
 
 def key_name(keys: CodecName) -> str:
     """Returns the one name of a codec of keys, which may be stated as a type of Python or of NumPy."""
-    if isinstance(keys, str) or keys in KEY_NAMES:
-        return KEY_NAMES.get(keys, keys)  # type: ignore[arg-type]
+    if isinstance(keys, (str, type)) and keys in KEY_NAMES:
+        return KEY_NAMES[keys]
+    if isinstance(keys, str):
+        return keys
     item = _item_type(keys)
     if item is None or item.shape or item.name not in KEY_NAMES:
         raise SettingError(f"keys: there is no codec {keys!r}; use one of bytes, str, int (64 bits), uint (64 bits)")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._database import Database, open
+from ._errors import SettingError
 
 #: The databases that this process has open, by path.
 _open: dict[str, Database[Any, Any]] = {}
@@ -66,6 +67,16 @@ def run(path: str, settings: dict[str, Any], method: str, *arguments: Any) -> An
     return getattr(database, method)(*arguments)
 
 
+def _pairs(records: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Returns the pairs of a mapping or an iterable. A table is not one: its items are its columns."""
+    if hasattr(records, "columns") and (hasattr(records, "__arrow_c_stream__") or hasattr(records, "__dataframe__")):
+        raise SettingError(
+            f"records: {type(records).__name__} is a table, and not pairs; zip the columns of its keys and values"
+        )
+    items = getattr(records, "items", None)
+    return list(records if items is None else items())
+
+
 class Shards:
     """A store whose shards are databases in other processes. Subclasses call them.
 
@@ -112,12 +123,12 @@ class Shards:
 
         A call that is retried after its process has died may return False for a record that it has put.
         """
-        pairs = list(records.items() if isinstance(records, Mapping) else records)
+        pairs = _pairs(records)
         return self._many("insert_many_if_absent", [key for key, _ in pairs], pairs)
 
     def put_many(self, records: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> int:
         """Puts many records and returns their number."""
-        pairs = list(records.items() if isinstance(records, Mapping) else records)
+        pairs = _pairs(records)
         positions, count = split((key for key, _ in pairs), self.shards)
         futures = [
             self._call(shard, "put_many", [pairs[at] for at in own]) for shard, own in enumerate(positions) if own

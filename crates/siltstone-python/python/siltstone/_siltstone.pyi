@@ -14,7 +14,7 @@ _D = TypeVar("_D")
 _T = TypeVar("_T")
 _Path = str | PathLike[str]
 #: What a call reports: what is done, and the total if it is known.
-_Report = Callable[[int, int], object]
+_Report = Callable[[int, Any], object]
 #: The bytes of the items of a column, and where each ends, if they have different lengths.
 _Column = tuple[bytes, bytes | None]
 _Functions = tuple[str, Callable[[Any], Any], Callable[[Any], Any]]

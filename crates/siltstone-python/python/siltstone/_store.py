@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, TypeVar
 
     #: A function of what is done and the total, or whether to show a bar of tqdm.
-    Progress = Callable[[int, int], object] | bool | None
+    Progress = Callable[[int, Any], object] | bool | None
 
     K = TypeVar("K")
     V = TypeVar("V")
@@ -24,7 +24,6 @@ else:
 class Store(Mapping[K, V]):
     """Records of which each is a key and a value, by their codecs."""
 
-    key_codec: str
     value_codec: str
 
     def keys(self) -> KeysView[K]:
@@ -72,7 +71,7 @@ class Store(Mapping[K, V]):
     def __repr__(self) -> str:
         state = self._state()
         name = f"<siltstone.{type(self).__name__} {os.fspath(self.path)!r}"  # type: ignore[attr-defined]
-        codecs = f"keys={self.key_codec!r}, values={self.value_codec!r}"
+        codecs = f"keys={self.key_codec!r}, values={self.value_codec!r}"  # type: ignore[attr-defined]
         engine = f"engine={state['engine']!r}, " if "engine" in state else ""
         records = f", {state['records']} records" if "records" in state else ""
         return f"{name}, {engine}{codecs}{records}{', ' if state['is'] else ''}{state['is']}>"
@@ -85,7 +84,7 @@ class Store(Mapping[K, V]):
         rows = {
             "path": os.fspath(self.path),  # type: ignore[attr-defined]
             "engine": state.get("engine"),
-            "keys": self.key_codec,
+            "keys": self.key_codec,  # type: ignore[attr-defined]
             "values": self.value_codec,
             "records": state.get("records"),
             "on flash": _size(state.get("disk_bytes")),

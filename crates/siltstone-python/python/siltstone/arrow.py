@@ -198,9 +198,10 @@ def _rows(kind: pyarrow.DataType, rows: Any, found: Any = None) -> pyarrow.Array
     while pyarrow.types.is_fixed_size_list(kinds[-1]):
         kinds.append(kinds[-1].value_type)
     item = kinds.pop()
-    missing = None if found is None or found.all() else pyarrow.array(~found)
+    is_null = None if found is None or found.all() else ~found
     if not kinds:
-        return pyarrow.array(rows, type=item, mask=None if missing is None else ~found)
+        return pyarrow.array(rows, type=item, mask=is_null)
+    missing = None if is_null is None else pyarrow.array(is_null)
     column = pyarrow.array(rows.reshape(-1), type=item)
     for own in reversed(kinds):
         column = pyarrow.FixedSizeListArray.from_arrays(column, type=own, mask=missing if own is kind else None)
@@ -285,17 +286,27 @@ class _Source:
 
     def batches(self) -> Iterator[pyarrow.RecordBatch]:
         """Returns the batches."""
+        records = self.store._iter_items()
+        while (batch := self.next(records)) is not None:
+            yield batch
+            # Its memory is free before the next one needs its own.
+            del batch
+
+    def next(self, records: Any) -> pyarrow.RecordBatch | None:
+        """Returns the next batch, or None at the end."""
         length = None
         if self.array is not None:
             item, shape = self.array
             length = item.itemsize * int(numpy.prod(shape, dtype=int))
-        records, is_json = self.store._iter_items(), self.store.value_codec == "json"
-        while (found := records._columns(self.batch_size, value_length=length, text=is_json)) is not None:
-            count, keys, values = found
-            names = _column(self.key_type, count, keys)
-            column = self._values(names, count, values)
-            self.is_first = False
-            yield pyarrow.record_batch([names, column], schema=self.schema(column.type))
+        is_json = self.store.value_codec == "json"
+        found = records._columns(self.batch_size, value_length=length, text=is_json)
+        if found is None:
+            return None
+        count, keys, values = found
+        names = _column(self.key_type, count, keys)
+        column = self._values(names, count, values)
+        self.is_first = False
+        return pyarrow.record_batch([names, column], schema=self.schema(column.type))
 
     def schema(self, kind: pyarrow.DataType) -> pyarrow.Schema:
         """Returns the schema of batches whose values have a type."""

@@ -17,12 +17,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import fsspec
 
 from ._codecs import StandardDescriptors
 from ._errors import Error, NotADatabaseError
+from ._progress import reporting
 
 #: Written last: the names of the files with their lengths.
 LIST = "CHECKPOINT.json"
@@ -45,11 +47,22 @@ def _files(folder: str) -> dict[str, int]:
     return dict(sorted(lengths.items()))
 
 
-def save(database: Any, url: str) -> None:
+def _copied(lengths: dict[str, int], report: Any) -> Iterator[str]:
+    """Returns the names of files to copy, and reports the bytes of those that were."""
+    done, total = 0, sum(lengths.values())
+    for name, length in lengths.items():
+        yield name
+        done += length
+        if report is not None:
+            report(done, total)
+
+
+def save(database: Any, url: str, *, progress: Any = None) -> None:
     """Writes a consistent copy of an open database below `url`, which must have no checkpoint yet.
 
     The copy is made next to the database first, by hard links where possible. It has the disk of a database that has
-    one. A checkpoint is complete when its list of files exists, which is written last.
+    one. A checkpoint is complete when its list of files exists, which is written last. `progress` is called after each
+    file with the bytes that were copied and their number; True shows a bar of ``tqdm``.
     """
     system, folder = fsspec.core.url_to_fs(url)
     if system.exists(f"{folder}/{LIST}"):
@@ -61,8 +74,9 @@ def save(database: Any, url: str) -> None:
         lengths = _files(copy)
         for within in sorted({name.rpartition("/")[0] for name in lengths}):
             system.makedirs(f"{folder}/{within}" if within else folder, exist_ok=True)
-        for name in lengths:
-            system.put_file(os.path.join(copy, name), f"{folder}/{name}")
+        with reporting(progress, "save", "B") as report:
+            for name in _copied(lengths, report):
+                system.put_file(os.path.join(copy, name), f"{folder}/{name}")
         with system.open(f"{folder}/{LIST}", "w") as file:
             json.dump({"version": 1, "files": lengths}, file)
 
@@ -89,10 +103,10 @@ def _listed(text: str, url: str) -> dict[str, int]:
     return lengths
 
 
-def load(url: str, path: str | os.PathLike[str]) -> None:
+def load(url: str, path: str | os.PathLike[str], *, progress: Any = None) -> None:
     """Writes the database of a checkpoint to the directory `path`, which must be empty or not exist.
 
-    The disk of a database that has one becomes a folder in it.
+    The disk of a database that has one becomes a folder in it. `progress` is that of `save`.
     """
     system, folder = fsspec.core.url_to_fs(url)
     if not system.exists(f"{folder}/{LIST}"):
@@ -102,10 +116,11 @@ def load(url: str, path: str | os.PathLike[str]) -> None:
     os.makedirs(path, exist_ok=True)
     if os.listdir(path):
         raise NotADatabaseError(f"{os.fspath(path)}: the directory is not empty; use an empty or a new directory")
-    for name, length in lengths.items():
-        target = os.path.join(path, *name.split("/"))
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        with StandardDescriptors():
-            system.get_file(f"{folder}/{name}", target)
-        if os.path.getsize(target) != length:
-            raise NotADatabaseError(f"{url}/{name}: {os.path.getsize(target)} bytes instead of {length}")
+    with reporting(progress, "load", "B") as report:
+        for name in _copied(lengths, report):
+            target = os.path.join(path, *name.split("/"))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with StandardDescriptors():
+                system.get_file(f"{folder}/{name}", target)
+            if os.path.getsize(target) != lengths[name]:
+                raise NotADatabaseError(f"{url}/{name}: {os.path.getsize(target)} bytes instead of {lengths[name]}")

@@ -23,7 +23,7 @@ from typing import Any
 import numpy
 import pandas  # type: ignore[import-untyped, unused-ignore]
 
-from . import _codecs
+from . import _arrays, _codecs
 from ._errors import SettingError
 
 #: The rows that are converted at a time.
@@ -94,7 +94,7 @@ def _keys(store: Any, frame: Any, key: Hashable | None) -> Any:
     column, name = (frame.index, "index") if key is None else (frame[key], f"column `{key}`")
     _refuse_missing(column, f"key: the {name}")
     if column.dtype.kind in "iu" and store.key_codec in ("int", "uint"):
-        return column.to_numpy(dtype=numpy.dtype(column.dtype.name.lower()))
+        return _numbers(column)
     return _encoded(column.tolist()) if store.key_codec == "bytes" else column.tolist()
 
 
@@ -104,7 +104,7 @@ def _values(store: Any, frame: Any, key: Hashable | None, value: Any) -> Any:
     if value is None or isinstance(value, list):
         columns = frame[value] if value is not None else frame if key is None else frame.drop(columns=[key])
         if array is not None:
-            return _matrix(columns, array[1], store.value_codec)
+            return _matrix(columns, *array, store.value_codec)
         if store.value_codec == "raw":
             raise SettingError(
                 'value: several columns are a dict, but the values are `raw`; name one column, or use values="json"'
@@ -115,25 +115,36 @@ def _values(store: Any, frame: Any, key: Hashable | None, value: Any) -> Any:
         item, shape = array
         if not (column.dtype.kind == "f" and item.kind in "fc"):
             _refuse_missing(column, f"value: the column `{value}`")
-        return column.to_numpy() if not shape else numpy.array(column.tolist())
+        return numpy.array(column.tolist()) if shape else _numbers(column)
     _refuse_missing(column, f"value: the column `{value}`")
     _refuse_kind(store, column, value)
     return _encoded(column.tolist()) if store.value_codec == "raw" else column.tolist()
 
 
-def _matrix(columns: Any, shape: tuple[int, ...], codec: str) -> Any:
+def _numbers(column: Any) -> Any:
+    """Returns a column as an array: what is missing among floats is NaN."""
+    kind = getattr(column.dtype, "numpy_dtype", None)
+    if kind is None:
+        return column.to_numpy()
+    return column.to_numpy(dtype=kind, **({"na_value": numpy.nan} if kind.kind == "f" else {}))
+
+
+def _matrix(columns: Any, item: Any, shape: tuple[int, ...], codec: str) -> Any:
     """Returns columns of numbers as rows."""
     if shape != (columns.shape[1],) and not (shape == () and columns.shape[1] == 1):
         raise SettingError(
             f"value: {columns.shape[1]} columns, but the values are `{codec}`; name as many columns by value=, or one "
             "whose items are arrays"
         )
+    parts = []
     for name, column in columns.items():
         if column.dtype.kind not in "biufc":
             raise SettingError(f"value: the column `{name}` has the type {column.dtype}, and not numbers for `{codec}`")
         if column.dtype.kind not in "fc":
             _refuse_missing(column, f"value: the column `{name}`")
-    return columns.to_numpy().reshape(len(columns), *shape)
+        # One by one: the common type of all columns may not have each number.
+        parts.append(_arrays.cast(_numbers(column), item, codec))
+    return numpy.stack(parts, axis=1).reshape(len(columns), *shape)
 
 
 def _dicts(store: Any, columns: Any) -> Iterator[dict[Any, Any]]:

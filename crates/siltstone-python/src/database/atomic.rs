@@ -133,7 +133,8 @@ impl Database {
         let py = key.py();
         let handle = self.handle(py)?;
         if matches!(self.codecs.value, ValueCodec::Binary { .. }) {
-            let message = "incr: the codec of this database has no numbers; use values=\"raw\" or \"json\"";
+            let message =
+                "incr: the codec of this database has no decimal digits; use values=\"raw\" or \"json\"";
             return Err(unsupported(py, message));
         }
         let encoded = self.codecs.encode_key(key)?;

@@ -89,7 +89,7 @@ impl Database {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<usize> {
         let py = records.py();
-        let total = records.len().ok();
+        let total = progress.and_then(|_| records.len().ok());
         let handle = self.handle(py)?;
         let options = write_options(py, expire, durability)?;
         let new_batch = || Batch::with_capacity(1_000, 64 << 10);
