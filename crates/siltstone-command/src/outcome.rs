@@ -8,6 +8,7 @@ use siltstone::{EngineKind, Error};
 use siltstone_bench::Error as BenchError;
 use siltstone_network::ServerError;
 use std::error::Error as StdError;
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -82,7 +83,7 @@ pub fn parse<T: FromArgMatches>(command: Command) -> std::result::Result<T, Exit
         command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let parsed = command.try_get_matches().and_then(|matches| T::from_arg_matches(&matches));
     parsed.map_err(|error| {
-        let error = with_place_of_option(error, &commands, std::env::args().skip(1));
+        let error = with_place_of_option(error, &commands, std::env::args_os().skip(1));
         if error.use_stderr() && IS_JSON.load(Relaxed) {
             return fail(error.to_string().trim_start_matches("error: ").trim_end(), EXIT_USAGE);
         }
@@ -96,15 +97,19 @@ pub fn parse<T: FromArgMatches>(command: Command) -> std::result::Result<T, Exit
 fn with_place_of_option(
     mut error: clap::Error,
     commands: &[String],
-    arguments: impl Iterator<Item = String>,
+    arguments: impl Iterator<Item = OsString>,
 ) -> clap::Error {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return error };
-    let mut before = arguments.take_while(|argument| !argument.starts_with(&**option));
-    if error.kind() != ErrorKind::UnknownArgument || before.any(|argument| commands.contains(&argument)) {
-        return error;
+    let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let command = arguments.iter().position(|argument| commands.contains(argument));
+    let place = arguments.iter().position(|argument| argument.starts_with(&**option));
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some((command, place)) = command.zip(place)
+        && place < command
+    {
+        let tip = format!("options follow the command, as in `siltstone {} {option}`", arguments[command]);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
-    let tip = format!("options follow the command, as in `siltstone get {option} ... KEY`");
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
 }
 

@@ -11,8 +11,8 @@
 //!
 //! L = A / 4 + 2A (1 - e^(-3/8)) + e^(-3/8) A / 2 (1 - e^-6) = 1.218 A
 //!
-//! Both databases are [`Silt`](crate::Silt) stores with the engine's defaults. While most chunks are new, the chunks have
-//! filters of 8 bits per key.
+//! Both databases are [`Silt`](crate::Silt) stores with the engine's defaults. While most chunks are new, the chunks
+//! have filters of 8 bits per key.
 
 use crate::error::{ModelError, positive};
 use crate::popularity::Popularity;
@@ -90,7 +90,7 @@ pub struct DedupPlan {
     pub scan_s: f64,
     /// The time in which the flash of the index is busy, in seconds.
     pub index_s: f64,
-    /// The duration of the first run, in seconds: both go on at the same time.
+    /// The duration of the first run, in seconds: both happen at the same time.
     pub first_run_s: f64,
 }
 

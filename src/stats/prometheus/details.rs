@@ -30,7 +30,7 @@ const fn of(
 
 const PARTITIONS: &str = "Parts of the database that are written and merged independently";
 const RECORDS: &str = "Records by kind of store, with older versions that are not merged yet";
-const STORES: &str = "Stores of SILT that are not merged yet, by kind";
+const STORES: &str = "Stores whose records are not merged yet, by kind";
 const JOBS: &str = "Jobs in the background that have ended, by kind";
 const FURTHER: &str = "Jobs that began while another of their kind was in progress, by kind";
 const ON_FLASH: &str = "Indexes and filters that are on flash although they could be in memory";

@@ -111,7 +111,7 @@ impl Metrics<'_> {
         samples.for_each(|(value_of_label, value)| self.sample(name, Some((label, value_of_label)), value));
     }
 
-    /// Adds what only an engine counts. The samples of a metric follow each other, whatever the order of the details is.
+    /// Adds what only an engine counts. The samples of a metric follow each other, in whatever order the details are.
     fn details(&mut self, details: &[(&'static str, f64)]) {
         let value_of = |name: &str| details.iter().find(|(found, _)| *found == name).map(|(_, value)| *value);
         for group in DETAILS.chunk_by(|one, next| one.metric == next.metric) {

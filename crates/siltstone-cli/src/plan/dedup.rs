@@ -47,22 +47,28 @@ pub struct IndexArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with_all = WITHOUT_EFFECT)]
     pub dedup: Option<f64>,
     /// Average size of a chunk, as in `siltstone dedup`
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4096", conflicts_with_all = OTHER_DATA)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4096",
+          conflicts_with_all = OTHER_DATA)]
     average_size: f64,
     /// Number of bytes of the hash in the key, as in `siltstone dedup`
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "32", conflicts_with_all = OTHER_DATA)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "32",
+          conflicts_with_all = OTHER_DATA)]
     hash_bytes: f64,
     /// Mean size of a file
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "1MB", conflicts_with_all = OTHER_DATA)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "1MB",
+          conflicts_with_all = OTHER_DATA)]
     file_size: f64,
     /// Mean length of an absolute path
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "80", conflicts_with_all = OTHER_DATA)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "80",
+          conflicts_with_all = OTHER_DATA)]
     path_size: f64,
     /// Bytes of all files per byte of distinct chunks; 1: no chunk occurs twice
-    #[arg(long, value_name = "RATIO", value_parser = parse_count, default_value = "1", conflicts_with_all = OTHER_DATA)]
+    #[arg(long, value_name = "RATIO", value_parser = parse_count, default_value = "1",
+          conflicts_with_all = OTHER_DATA)]
     dedup_ratio: f64,
     /// Rate at which the files are read, cut and hashed
-    #[arg(long, value_name = "RATE", value_parser = parse_byte_rate, default_value = "100MB/s", conflicts_with_all = OTHER_DATA)]
+    #[arg(long, value_name = "RATE", value_parser = parse_byte_rate, default_value = "100MB/s",
+          conflicts_with_all = OTHER_DATA)]
     scan_rate: f64,
 }
 

@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// How long a server may take to accept a connection, and between two parts of its answer.
+/// How long a server may take to accept a connection, and between two parts of its reply.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest answer that is read, in bytes.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// The longest reply that is read, in bytes.
+const REPLY_BYTES_MAX: u64 = 64 << 20;
 
 /// A value of a metric.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,26 +28,26 @@ impl Sample {
 /// Reads the metrics of the server at an address.
 pub fn read(address: &str) -> anyhow::Result<Vec<Sample>> {
     let read = || {
-        let answer = answer(address)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
+        let reply = reply(address)?;
+        let (head, body) = reply.split_once("\r\n\r\n").context("the reply is not HTTP")?;
         let status = head.lines().next().unwrap_or_default();
-        ensure!(status.contains(" 200 "), "the answer is {status}");
-        parse(body).context("the answer is not the text format of Prometheus")
+        ensure!(status.contains(" 200 "), "the reply is {status}");
+        parse(body).context("the reply is not the text format of Prometheus")
     };
     read().with_context(|| {
         format!("cannot read metrics at {address}; state the address of --metrics of `siltstone serve data`")
     })
 }
 
-fn answer(address: &str) -> anyhow::Result<String> {
+fn reply(address: &str) -> anyhow::Result<String> {
     let place = address.to_socket_addrs()?.next().context("the name has no address")?;
     let mut socket = TcpStream::connect_timeout(&place, PATIENCE)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     socket.write_all(format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())?;
-    let mut answer = String::new();
-    socket.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut reply = String::new();
+    socket.take(REPLY_BYTES_MAX).read_to_string(&mut reply)?;
+    Ok(reply)
 }
 
 /// Returns all samples; comments are skipped. `None` if a line is neither.

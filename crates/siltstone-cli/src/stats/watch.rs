@@ -5,7 +5,7 @@
 //! | source | what | how often it changes |
 //! |---|---|---|
 //! | `--metrics HOST:PORT` | the metrics of `siltstone serve data --metrics` | with each request |
-//! | `--db DIR` | the file of usage counters, and the sizes of the files | when the process saves it, about each minute |
+//! | `--db DIR` | the file of usage counters, and sizes of files | when the process saves it, about each minute |
 
 use super::metrics::{self, Sample};
 use crate::interrupt::Interrupt;
@@ -172,7 +172,7 @@ struct Rates<'a> {
 }
 
 impl<'a> Rates<'a> {
-    /// Returns `None` if the later reading is not later, or of a process that began anew.
+    /// Returns `None` if the later reading is not later, or of a process that began again.
     fn between(before: &Reading, now: &'a Reading) -> Option<Rates<'a>> {
         let seconds = now.at_s - before.at_s;
         let counters = |of: &Reading| {
@@ -303,8 +303,8 @@ mod tests {
         let rates = Rates::between(&before, &now).unwrap();
         assert_eq!((rates.gets, rates.puts, rates.reads_per_get), (10.0, 0.5, Some(0.5)));
         assert!(Rates::between(&now, &now).is_none() && Rates::between(&now, &before).is_none());
-        let anew = Reading { at_s: 20.0, ..Reading::default() };
-        assert!(Rates::between(&now, &anew).is_none());
+        let restarted = Reading { at_s: 20.0, ..Reading::default() };
+        assert!(Rates::between(&now, &restarted).is_none());
     }
 
     #[test]

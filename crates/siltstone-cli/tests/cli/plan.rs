@@ -188,8 +188,8 @@ fn where_nothing_fits_the_plan_says_what_would() {
 #[test]
 fn for_a_slow_store_below_a_fast_drive_flashstore_is_recommended() {
     let directory = tempfile::tempdir().unwrap();
-    let flags = "--items 3e9 --key-size 20 --value-size 100 --gets 300/s --updates 300/s --skew zipf:0.99 --memory 32GB \
-                 --flash 200GB";
+    let flags = "--items 3e9 --key-size 20 --value-size 100 --gets 300/s --updates 300/s --skew zipf:0.99 \
+                 --memory 32GB --flash 200GB";
     let plan = |flags: &str, more: &str| {
         let args: Vec<&str> = ["plan"].into_iter().chain(flags.split(' ')).chain(more.split(' ')).collect();
         let output = run(directory.path(), &args);

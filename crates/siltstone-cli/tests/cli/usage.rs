@@ -28,7 +28,7 @@ fn a_mistyped_option_is_not_a_key_or_a_value() {
     let (_, message) = result(here, &["put", "--hlep"]);
     assert!(message.contains("--help"), "{message}");
     let (code, message) = result(here, &["--db", "X", "get", "k"]);
-    assert!(code == 2 && message.contains("options follow the command"), "{message}");
+    assert!(code == 2 && message.contains("as in `siltstone get --db`"), "{message}");
     let (_, message) = result(here, &["get", "--bd", "X", "k"]);
     assert!(!message.contains("options follow the command"), "{message}");
     ok(here, &["put", "--", "--sync", "-1"]);
