@@ -310,8 +310,8 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// Looks a key up in memory, and in the newest records, which the page cache has. Appends the value to `value` if it
-    /// is found. Default: whatever a key is, flash has to be read for it.
+    /// Looks a key up in memory, and in the newest records, which the page cache has. Appends the value to `value` if
+    /// it is found. Default: whatever a key is, flash has to be read for it.
     fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
         let _ = (key, now_ms, value);
         self.check_open()?;

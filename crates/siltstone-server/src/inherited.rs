@@ -1,10 +1,9 @@
 //! Sockets that another process has bound before this one began, as systemd does: clients can connect before there is a
 //! server, and while it is restarted.
 //!
-//! Such a socket takes the place of the one that a setting names: that with the same address, or the same path. One that
-//! no setting names would never be served, so it is an error.
+//! Such a socket takes the place of the one that a setting names: that with the same address, or the same path. One
+//! that no setting names would never be served, so it is an error.
 
-use crate::error::ServerError;
 use crate::listen::ListenAddress;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -48,15 +47,11 @@ impl Inherited {
         Ok(Some(socket))
     }
 
-    /// Returns an error if a socket is left.
-    pub(crate) fn check_taken(&self) -> Result<(), ServerError> {
+    /// Returns the address of a socket that is left, if there is one.
+    pub(crate) fn left(&self) -> Option<ListenAddress> {
         let tcp = self.tcp.first().and_then(|socket| socket.local_addr().ok()).map(ListenAddress::Tcp);
         let path = |socket: &UnixListener| Some(socket.local_addr().ok()?.as_pathname()?.to_owned());
-        let unix = || self.unix.first().and_then(path).map(ListenAddress::Unix);
-        match tcp.or_else(unix) {
-            Some(address) => Err(ServerError::Inherited { address }),
-            None => Ok(()),
-        }
+        tcp.or_else(|| self.unix.first().and_then(path).map(ListenAddress::Unix))
     }
 }
 
@@ -65,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_taken_by_its_own_address_once_and_one_that_is_left_is_an_error() {
+    fn a_socket_is_taken_by_its_own_address_once_and_one_that_is_left_is_known() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let mut inherited = Inherited::default();
@@ -74,12 +69,12 @@ mod tests {
         inherited.add_tcp(tcp);
         inherited.add_unix(UnixListener::bind(&path).unwrap());
         assert!(inherited.take_tcp("127.0.0.1:1".parse().unwrap()).unwrap().is_none());
-        assert!(inherited.check_taken().unwrap_err().to_string().contains(&address.to_string()));
+        assert_eq!(inherited.left(), Some(ListenAddress::Tcp(address)));
         assert!(
             inherited.take_tcp(address).unwrap().is_some() && inherited.take_tcp(address).unwrap().is_none()
         );
-        assert!(inherited.check_taken().unwrap_err().to_string().contains("socket"));
+        assert_eq!(inherited.left(), Some(ListenAddress::Unix(path.clone())));
         assert!(inherited.take_unix(&path).unwrap().is_some());
-        inherited.check_taken().unwrap();
+        assert_eq!(inherited.left(), None);
     }
 }

@@ -116,7 +116,9 @@ impl Server {
         };
         let listeners = settings.listeners.into_iter().map(listen).collect::<Result<Vec<_>, _>>()?;
         let metrics = settings.metrics.map(|address| bind(address, &mut inherited)).transpose()?;
-        inherited.check_taken()?;
+        if let Some(address) = inherited.left() {
+            return Err(ServerError::Inherited { address });
+        }
         let mut limits = settings.limits;
         let buffers = settings.memory.map(|memory| memory / BUFFERS_PART);
         limits.share_buffers(buffers);

@@ -1,6 +1,6 @@
 //! A database of the engine FlashKey with the keys in order, written by an earlier version: `fixtures/databases/` has
-//! it as a kill left it, with a saved index, notes in the redo log, records that cleaning moved, runs of keys, tombstones
-//! and records that expire. A copy is opened, read, written and compacted.
+//! it as a kill left it, with a saved index, notes in the redo log, records that cleaning moved, runs of keys,
+//! tombstones and records that expire. A copy is opened, read, written and compacted.
 //!
 //! `SILTSTONE_BLESS=1` writes the database if it is missing. An existing one is never overwritten.
 

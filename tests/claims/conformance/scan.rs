@@ -2,7 +2,7 @@
 
 use crate::beds::stage::{STAGES, Stage, reach};
 use crate::beds::{MANY, TestBed, all_beds, contents, expected, fill, spread};
-use siltstone::{Database, Error, Record, ScanLimit, WriteOptions};
+use siltstone::{Database, Error, FoundRef, Record, ScanLimit, WriteOptions};
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
@@ -334,5 +334,28 @@ fn an_ordered_range_does_not_change() {
         (0..50).for_each(|number| database.delete(bed.key(number)).unwrap());
         assert!(map_of(range.map(Result::unwrap)) == before, "{bed}");
         assert!(map_of(ordered.range(..).unwrap().map(Result::unwrap)) == contents(&database), "{bed}");
+    }
+}
+
+#[test]
+fn memory_knows_of_each_key_what_a_lookup_finds_or_that_flash_has_to_be_read() {
+    for bed in all_beds() {
+        let mut database = bed.open();
+        fill(&bed, &database, MANY);
+        for stage in STAGES {
+            database = reach(&bed, database, stage);
+            let keys: Vec<Vec<u8>> = (0..600).map(|at| bed.key(at * 7 % (2 * MANY))).collect();
+            let mut known = vec![None; keys.len()];
+            let show = |at: usize, found: Option<FoundRef<'_>>| {
+                let before = known[at].replace(found.map(|found| found.value.to_vec()));
+                assert_eq!(before, None, "{bed}, {stage:?}: number {at} is shown twice");
+            };
+            let unknown = database.get_many_in_memory(&keys, show).unwrap();
+            for (at, (key, known)) in keys.iter().zip(known).enumerate() {
+                assert_eq!(known.is_none(), unknown.contains(&at), "{bed}, {stage:?}: number {at}");
+                let found = || database.get(key).unwrap().map(Vec::from);
+                assert!(known.is_none_or(|known| known == found()), "{bed}, {stage:?}: number {at}");
+            }
+        }
     }
 }

@@ -73,7 +73,9 @@ impl Lookup {
         for (number, run) in runs {
             let connection = &mut connections[number];
             // What may become an update is no matter of memory.
-            let only_reads = |asked: &Asked| matches!(&asked.command, Ok(command) if matches!(command.action, Action::Read(_)));
+            let only_reads = |asked: &Asked| {
+                asked.command.as_ref().is_ok_and(|command| matches!(command.action, Action::Read(_)))
+            };
             if !run.asked.iter().all(only_reads) || !self.find_in_memory(context, connection, &run) {
                 others.push((number, run));
                 continue;
