@@ -4,8 +4,8 @@ Without a command the client is that of redis-py. A command is run with the port
 prints `ready` when it has written its keys, writes more until its input has the line `changed`, and ends with 0 if all
 that it writes then is as it should be.
 
-Until all nodes have the new map, some send a client to each other. A client that follows no more redirections fails with
-MOVED: only then, and only with this error, a write may fail.
+Until all nodes have the new map, some send a client to each other. A client that follows no more redirections fails
+with MOVED: only then, and only with this error, a write may fail.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ def nodes():
 
 
 def change_map(ports, file):
-    """The first two nodes change their slots. What they have is found under the new owner only if it is written again."""
+    """The first two nodes change their slots. What they have is found at the new owner only if it is written again."""
     write_map(file, {ports[0]: "5461-10922", ports[1]: "0-5460", ports[2]: "10923-16383"})
     for port in ports:
         assert redis.Redis(port=port).execute_command("SILTSTONE", "RELOAD") == 0
