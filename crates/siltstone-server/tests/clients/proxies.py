@@ -36,9 +36,9 @@ NUTCRACKER_CLOSES = ["HELLO 3", "CLIENT SETINFO LIB-NAME x", "SELECT 0", "INFO",
 MEMCACHED_CLOSES = ["gat 100 k", "gats 100 k", "stats", "flush_all", "verbosity 1", "mn", "mg k v", "md k", "ma k"]
 
 
-def configuration(first_line, addresses):
-    """Returns the configuration of the document that begins so, with other addresses in place of its own."""
-    text = next(block for block in re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(), re.S) if first_line in block)
+def configuration(word, addresses):
+    """Returns the configuration of the document that has the word, with other addresses in place of its own."""
+    text = next(block for block in re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(), re.S) if word in block)
     for stated, port in addresses.items():
         host, _, stated_port = stated.partition(":")
         for form in ("{}:{}", "address: {}, port_value: {}"):
