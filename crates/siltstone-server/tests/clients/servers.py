@@ -14,6 +14,15 @@ ENGINES = {"silt": ["--engine", "silt"], "mica": ["--engine", "mica", "--memory"
 PATIENCE_S = 60
 
 
+def free_ports(count):
+    """Returns ports that nothing listens at."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listening.getsockname()[1] for listening in sockets]
+    for listening in sockets:
+        listening.close()
+    return ports
+
+
 @contextlib.contextmanager
 def siltstone(engine, *options, listen="127.0.0.1:0"):
     """Runs `siltstone serve data` in a new directory, and yields its port; 0 for a Unix socket."""
@@ -34,9 +43,7 @@ def siltstone(engine, *options, listen="127.0.0.1:0"):
 @contextlib.contextmanager
 def redis(settings=""):
     """Runs `redis-server` in a new directory with these lines of settings, and yields its port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    [port] = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "redis.conf")
         with open(file, "w", encoding="utf-8") as out:
@@ -57,4 +64,4 @@ def wait_for(port, server):
             return
         except OSError:
             time.sleep(0.02)
-    raise RuntimeError(f"redis-server has ended with {server.returncode}")
+    raise RuntimeError(f"{server.args[0]} has ended with {server.returncode}")
