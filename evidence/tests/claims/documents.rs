@@ -83,7 +83,7 @@ fn the_figures_of_documents_are_those_of_their_sources() {
 
 #[test]
 fn the_chart_of_the_readme_is_that_of_the_recorded_runs() {
-    let drawn = std::fs::read_to_string(docs().join(documents::CHART)).unwrap();
+    let drawn = fs::read_to_string(docs().join(documents::CHART)).unwrap();
     let chart = documents::chart(&Sources::read(&docs()).unwrap().runs).unwrap();
     assert!(drawn == chart, "run evidence documents");
 }
