@@ -37,7 +37,8 @@ pub fn chart(runs: &Runs) -> Result<String> {
         }
     }
     let millions = keys / 1_000_000;
-    let title = format!("Gets per second from flash with 0.5, 2 and 16 B of RAM per key ({millions} million keys)");
+    let title =
+        format!("Gets per second from flash with 0.5, 2 and 16 B of RAM per key ({millions} million keys)");
     let svg = BarChart { title, bars, reference: None }.to_svg()?;
     svg.context("no store has a rate")
 }
