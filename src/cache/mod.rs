@@ -119,12 +119,25 @@ impl RecordCache {
     /// alone.
     #[inline]
     pub fn get(&self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<TimestampMs, Ticket> {
-        // Relaxed: the capacity that decides is that of the shard, under the writer's lock.
-        let shard = self.shard(hash).filter(|_| self.capacity.load(Relaxed) > 0);
-        let Some(shard) = shard else { return Err(Ticket { hash, version: None }) };
+        let Some(shard) = self.open_shard(hash) else { return Err(Ticket { hash, version: None }) };
         let found = shard.get(hash, key, value).map_err(|version| Ticket { hash, version });
         self.lookups.add([found.is_ok().into(), found.is_err().into()]);
         found
+    }
+
+    /// Like [`get`](Self::get), of a lookup that is repeated if memory does not know the key: counts hits only.
+    pub fn get_at_first(&self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<TimestampMs, Ticket> {
+        let Some(shard) = self.open_shard(hash) else { return Err(Ticket { hash, version: None }) };
+        let found = shard.get(hash, key, value).map_err(|version| Ticket { hash, version });
+        self.lookups.add([found.is_ok().into(), 0]);
+        found
+    }
+
+    /// Returns the shard of a hash, if the cache may have records.
+    #[inline]
+    fn open_shard(&self, hash: u64) -> Option<&Shard> {
+        // Relaxed: the capacity that decides is that of the shard, under the writer's lock.
+        self.shard(hash).filter(|_| self.capacity.load(Relaxed) > 0)
     }
 
     /// Looks up many keys, each as [`get`](Self::get) does: `show` receives the number of a key with its value and

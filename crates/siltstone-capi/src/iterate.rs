@@ -69,10 +69,9 @@ impl Iterator {
 
     /// Begins another stream, and moves to its first record.
     fn restart(&mut self, bounds: KeyBounds<'_>, reverse: bool) -> Outcome<bool> {
-        let Some(InOrder { snapshot, is_reverse }) = &mut self.ordered else {
-            let message = "the iterator only moves forward; use one of siltstone_snapshot_iterate_ordered";
-            return Err(Failure::unsupported(message));
-        };
+        let Some(InOrder { snapshot, is_reverse }) = &mut self.ordered else { return Err(only_forward()) };
+        // The old stream may have another direction, so it must not continue after a failure.
+        self.records = Records::Failed;
         let records = in_order(snapshot.ordered(), reverse, 0)?.range(bounds)?;
         // The bounds may be of the current record, so that is given up after their use.
         *is_reverse = reverse;
@@ -93,7 +92,8 @@ impl Iterator {
 
     /// Moves to the record before the current one.
     fn previous(&mut self) -> Outcome<bool> {
-        let is_reverse = self.ordered.as_ref().is_some_and(|ordered| ordered.is_reverse);
+        // The iterator stays where it is.
+        let is_reverse = self.ordered.as_ref().ok_or_else(only_forward)?.is_reverse;
         match (self.current.take(), &self.records) {
             (Some(_), _) if is_reverse => self.advance(),
             (Some(Record { key, .. }), _) => self.restart((Bound::Unbounded, Bound::Excluded(&key)), true),
@@ -123,6 +123,10 @@ impl Iterator {
         self.records = if self.current.is_some() { Records::More(records) } else { Records::End };
         Ok(self.current.is_some())
     }
+}
+
+fn only_forward() -> Failure {
+    Failure::unsupported("the iterator only moves forward; use one of siltstone_snapshot_iterate_ordered")
 }
 
 /// Takes a snapshot of all records: reads from it do not see later writes. `siltstone_snapshot_destroy` frees it. It

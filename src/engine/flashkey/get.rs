@@ -102,7 +102,7 @@ impl Reader {
     /// Looks a key up in the record cache and in the index.
     pub fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
         let start = value.len();
-        match self.cache.get(cache_hash(key.hash()), key.bytes(), value) {
+        match self.cache.get_at_first(cache_hash(key.hash()), key.bytes(), value) {
             Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
                 value.truncate(start);
                 Ok(InMemory::Absent)

@@ -43,7 +43,7 @@ impl Parts {
     pub fn look_in_memory(&self, key: Key<'_>, now_ms: TimestampMs, value: &mut Vec<u8>) -> Result<InMemory> {
         let route = self.configuration.hasher.route(key);
         let start = value.len();
-        let ticket = match self.cache.get(cache_hash(route.hash), key.bytes(), value) {
+        let ticket = match self.cache.get_at_first(cache_hash(route.hash), key.bytes(), value) {
             Ok(expires_at_ms) if has_expired(expires_at_ms, now_ms) => {
                 value.truncate(start);
                 return Ok(InMemory::Absent);

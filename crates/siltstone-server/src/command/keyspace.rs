@@ -3,6 +3,7 @@
 use super::arguments::{check_timeout, cursor, integer, is};
 use super::call::{Context, SlowCall};
 use super::pattern;
+use super::runtime::Syncs;
 use super::session::database_of;
 use super::update::keys::{self as update_keys, CopyOptions};
 use crate::failure::{Failure, Outcome};
@@ -159,6 +160,7 @@ fn retain(call: &SlowCall<'_>) -> Result<u64, Failure> {
         removed += others.len() as u64;
         position = page.next;
     }
+    call.store.map_or(Ok(()), |store| sync_if_always(context, store))?;
     Ok(removed)
 }
 
@@ -201,8 +203,13 @@ fn put_copy(
             };
         })?;
         context.watches.note(database, std::iter::once(key));
-        outcome
+        outcome.and_then(|is_put| sync_if_always(context, store).map(|()| is_put))
     })
+}
+
+/// Makes what a command has written durable, if each acknowledged write is to survive a power loss.
+fn sync_if_always(context: &Context, store: &dyn Store) -> Outcome {
+    if context.runtime.syncs() == Syncs::Always { store.sync() } else { Ok(()) }
 }
 
 fn check_flush(call: &SlowCall<'_>) -> Outcome {

@@ -2,8 +2,9 @@
 
 use crate::client::Answer;
 use crate::served::serve_with;
-use siltstone::EngineKind;
+use siltstone::{Durability, EngineKind};
 use siltstone_server::{Act, Failure, KeyCount, KeyPage, MapStore, Show, Store, StoreInfo};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ const OLD: &[u8] = b"old";
 #[derive(Default)]
 struct Gated {
     map: MapStore,
+    syncs: AtomicUsize,
     is_open: Mutex<bool>,
     opened: Condvar,
 }
@@ -77,6 +79,7 @@ impl Store for Shared {
     }
 
     fn sync(&self) -> Result<(), Failure> {
+        self.0.syncs.fetch_add(1, Relaxed);
         self.0.map.sync()
     }
 
@@ -120,6 +123,27 @@ fn a_read_that_memory_has_does_not_wait_for_those_that_wait_for_the_device() {
     gated.open();
     assert_eq!(of_old.answer(), Answer::bulk("2"));
     assert_eq!(of_young.answer(), Answer::Array(vec![Answer::bulk("1"), Answer::bulk("2")]));
+}
+
+#[test]
+fn a_copy_to_another_database_is_synced_before_its_reply_if_all_writes_are() {
+    for (durability, is_synced) in [(Durability::Synced, true), (Durability::Written, false)] {
+        let gated = Arc::new(Gated::default());
+        let store = gated.clone();
+        let served = serve_with(
+            |_| {},
+            EngineKind::Silt,
+            |settings| {
+                settings.durability = durability;
+                settings.places.open = Box::new(move |_, _, _| Ok(Arc::new(Shared(store.clone()))));
+            },
+        );
+        let mut client = served.client();
+        assert_eq!(client.line("SET a 1"), Answer::ok());
+        let before = gated.syncs.load(Relaxed);
+        assert_eq!(client.line("COPY a b DB 1"), Answer::Integer(1));
+        assert_eq!(gated.syncs.load(Relaxed) > before, is_synced, "{durability:?}");
+    }
 }
 
 #[test]
