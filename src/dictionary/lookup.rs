@@ -9,7 +9,7 @@ use crate::store::Query;
 use crate::store::record::RecordView;
 use crate::store::table::{Located, Span};
 use bytes::Bytes;
-use siltstone_device::{Purpose, ReadRequest, with_scratch};
+use siltstone_device::{Purpose, ReadRequest, read_batch, with_scratch};
 
 /// The maximum number of reads and bytes per batch.
 const BATCH_READS_MAX: usize = 1024;
@@ -137,17 +137,15 @@ impl Dictionary {
         }
         let located = self.locate_many(&keys)?;
         let groups: Vec<&[LocatedKey]> = located.chunk_by(|one, next| one.span == next.span).collect();
-        let mut requests = Vec::new();
+        let mut buffers = Vec::new();
         // In batches: all buffers of a batch are in memory at once.
         let mut rest = &groups[..];
         while !rest.is_empty() {
             let (batch, later) = rest.split_at(self.batch_len(rest));
-            self.read(batch, &mut requests)?;
-            for (group, request) in batch.iter().zip(&requests) {
-                for one in *group {
-                    self.find_in(request, one, keys[one.number], |value| found(one.number, value))?;
-                }
-            }
+            let requests: Vec<_> = batch.iter().map(|group| self.request(&group[0])).collect();
+            read_batch(Purpose::Get, &requests, &mut buffers, |number, bytes| {
+                self.find_each(batch[number], &keys, bytes?, &mut found)
+            })?;
             rest = later;
         }
         Ok(())
@@ -190,34 +188,36 @@ impl Dictionary {
         groups.iter().take(BATCH_READS_MAX).take_while(fits).count().max(1)
     }
 
-    /// Reads the bytes of each group.
-    fn read(&self, groups: &[&[LocatedKey]], requests: &mut Vec<ReadRequest>) -> Result<()> {
-        let file = self.store().file();
-        // The requests keep their buffers from one batch to the next.
-        requests.resize_with(groups.len(), || ReadRequest::new(0, 0));
-        for (one, request) in groups.iter().filter_map(|group| group.first()).zip(requests.iter_mut()) {
-            let (offset, length) = self.store().extent_of(&one.span);
-            request.aim(offset, length);
-        }
-        Ok(file.file().read_many(Purpose::Get, requests)?)
+    /// Returns the read of a key and of those that share its blocks.
+    fn request(&self, located: &LocatedKey) -> ReadRequest<'_> {
+        let (offset, length) = self.store().extent_of(&located.span);
+        ReadRequest { file: self.store().file().file(), offset, length }
     }
 
-    fn find_in(
+    /// Looks for the keys of a group in the bytes that were read for it.
+    fn find_each(
         &self,
-        request: &ReadRequest,
-        located: &LocatedKey,
-        key: &[u8],
-        found: impl FnOnce(&[u8]),
+        group: &[LocatedKey],
+        keys: &[&[u8]],
+        bytes: &mut [u8],
+        found: &mut impl FnMut(usize, &[u8]),
     ) -> Result<()> {
-        // A copy: `find` moves bytes, and other keys of the group are searched in the same bytes.
-        with_scratch(|buffer| {
-            buffer.clear();
-            buffer.extend_from_slice(request.bytes());
-            let record = self.store().find(located.span.clone(), buffer, key)?;
+        let mut find = |one: &LocatedKey, bytes: &mut [u8]| {
+            let record = self.store().find(one.span.clone(), bytes, keys[one.number])?;
             if let Some(value) = record.and_then(|record| record.value) {
-                found(value);
+                found(one.number, value);
             }
             Ok(())
-        })
+        };
+        let Some((last, others)) = group.split_last() else { return Ok(()) };
+        for one in others {
+            // A copy: `find` moves bytes, and the next keys are searched in the same bytes.
+            with_scratch(|buffer| {
+                buffer.clear();
+                buffer.extend_from_slice(bytes);
+                find(one, buffer)
+            })?;
+        }
+        find(last, bytes)
     }
 }

@@ -1,9 +1,8 @@
 //! Batches of reads, of one file or of several, overlapped by `io_uring` where the system has it.
 
 use super::system::ring;
-use super::{AlignedBuffer, BatchRead, File, Purpose};
+use super::{AlignedBuffer, BatchRead, File, Hint, Purpose};
 use crate::error::Result;
-use std::ops::Range;
 
 /// How batches of reads of real files are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,92 +29,70 @@ pub fn io_backend() -> IoBackend {
     if ring::is_available() { IoBackend::IoUring } else { IoBackend::Pread }
 }
 
-/// A read of a batch, with a buffer of its own.
-pub struct ReadRequest {
+/// A read of a batch.
+#[derive(Clone, Copy)]
+pub struct ReadRequest<'a> {
+    /// The file.
+    pub file: &'a File,
     /// The offset, in bytes.
     pub offset: u64,
     /// The number of bytes.
     pub length: usize,
-    buffer: AlignedBuffer,
-    wanted: Range<usize>,
 }
 
-impl ReadRequest {
-    /// Makes a request with an empty buffer, which is kept for later reads.
-    pub fn new(offset: u64, length: usize) -> Self {
-        ReadRequest { offset, length, buffer: AlignedBuffer::default(), wanted: 0..0 }
-    }
+/// How many reads ahead of the one that is copied the processor is asked for the bytes.
+const PREFETCH_DISTANCE: usize = 2;
 
-    /// Sets another range to read, with the same buffer.
-    pub fn aim(&mut self, offset: u64, length: usize) {
-        (self.offset, self.length) = (offset, length);
-    }
-
-    /// Returns the bytes of the last read; none if it failed.
-    pub fn bytes(&self) -> &[u8] {
-        self.buffer.get(self.wanted.clone()).unwrap_or_default()
-    }
-
-    /// Returns the bytes of the last successful read, for changes in place.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.buffer.get_mut(self.wanted.clone()).unwrap_or_default()
-    }
-
-    /// Returns the memory of the buffer, in bytes.
-    pub fn heap_bytes(&self) -> usize {
-        self.buffer.heap_bytes()
-    }
-}
-
-/// Reads from several files, overlapped up to the first one's [queue depth](super::Directory::queue_depth) where the
-/// system supports it. Executes all reads; returns the error of the first one in the batch that failed.
-pub fn read_batch(purpose: Purpose, reads: &mut [(&File, &mut ReadRequest)]) -> Result<()> {
-    let depth = reads.first().map_or(1, |(file, _)| file.queue_depth(purpose));
-    read_each(purpose, depth, reads.iter_mut().map(|(file, request)| (*file, &mut **request)))
-}
-
-impl File {
-    /// Executes several reads, overlapped up to the directory's [queue depth](super::Directory::queue_depth) where the
-    /// system supports it. Executes all reads; returns the error of the first one that failed.
-    pub fn read_many(&self, purpose: Purpose, requests: &mut [ReadRequest]) -> Result<()> {
-        read_each(purpose, self.queue_depth(purpose), requests.iter_mut().map(|request| (self, request)))
-    }
-}
-
-fn read_each<'a>(
+/// Executes reads of one file or of several, and passes the number of each, with its bytes or its error, to `take`, in
+/// any order. The bytes may be changed in place.
+///
+/// What is in memory is copied and passed on at once, so a batch that the page cache has takes one buffer. The other
+/// reads overlap, up to the first file's [queue depth](super::Directory::queue_depth) where the system supports it,
+/// each with a buffer of its own. `buffers` are kept for the next batch.
+///
+/// # Errors
+/// The first error that `take` returns. It gets no further reads then.
+pub fn read_batch<E>(
     purpose: Purpose,
-    depth: usize,
-    requests: impl ExactSizeIterator<Item = (&'a File, &'a mut ReadRequest)>,
-) -> Result<()> {
-    let mut batch = Vec::with_capacity(requests.len());
-    let mut asked = Vec::with_capacity(requests.len());
-    let mut outcome = Ok(());
-    for (file, request) in requests {
-        let ReadRequest { offset, length, buffer, wanted } = request;
-        *wanted = 0..0;
-        match file.widen(*offset, *length) {
-            Ok(wide) => {
-                let buffer = file.prepare(purpose, &wide, buffer);
-                batch.push(BatchRead {
-                    file: file.backend(),
-                    offset: wide.start,
-                    buffer,
-                    descriptor: None,
-                    outcome: None,
-                });
-                asked.push((file, wide, wanted));
+    requests: &[ReadRequest<'_>],
+    buffers: &mut Vec<AlignedBuffer>,
+    mut take: impl FnMut(usize, Result<&mut [u8]>) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    buffers.resize_with(buffers.len().max(requests.len()), AlignedBuffer::default);
+    let (mut batch, mut waiting) = (Vec::new(), Vec::new());
+    let mut free = buffers.iter_mut();
+    let mut next = free.next();
+    for (number, &ReadRequest { file, offset, length }) in requests.iter().enumerate() {
+        if let Some(ahead) = requests.get(number + PREFETCH_DISTANCE) {
+            ahead.file.backend().hint(Hint::Prefetch { offset: ahead.offset, length: ahead.length });
+        }
+        let Some(buffer) = next.take() else { break };
+        let wide = match file.widen(offset, length) {
+            Ok(wide) => wide,
+            Err(error) => {
+                take(number, Err(error))?;
+                next = Some(buffer);
+                continue;
             }
-            Err(error) => outcome = outcome.and(Err(error)),
+        };
+        if file.backend().read_in_memory(wide.start, file.prepare(purpose, &wide, buffer)) {
+            take(number, Ok(&mut buffer[wide.wanted]))?;
+            next = Some(buffer);
+        } else {
+            let (offset, backend) = (wide.start, file.backend());
+            batch.push(BatchRead { file: backend, offset, buffer, descriptor: None, outcome: None });
+            waiting.push((number, file, wide));
+            next = free.next();
         }
     }
-    carry_out(&mut batch, depth);
-    for (read, (file, wide, wanted)) in batch.into_iter().zip(asked) {
-        match file.check(read.outcome.unwrap_or(Ok(0)), &wide) {
-            Ok(()) => *wanted = wide.wanted,
-            Err(error) => outcome = outcome.and(Err(error)),
-        }
+    let Some((_, first, _)) = waiting.first() else { return Ok(()) };
+    carry_out(&mut batch, first.queue_depth(purpose));
+    let outcomes: Vec<_> = batch.into_iter().map(|read| read.outcome.unwrap_or(Ok(0))).collect();
+    for (((number, file, wide), outcome), buffer) in waiting.into_iter().zip(outcomes).zip(buffers) {
+        let checked = file.check(outcome, &wide);
+        take(number, checked.map(|()| &mut buffer[wide.wanted]))?;
     }
-    outcome
+    Ok(())
 }
 
 /// Passes reads to the ring. Reads that it leaves without an outcome are executed one after another, which also finds
@@ -127,6 +104,19 @@ fn carry_out(batch: &mut [BatchRead<'_>], depth: usize) {
     for read in batch.iter_mut().filter(|read| read.outcome.is_none()) {
         read.outcome = Some(read.file.read_at(read.offset, read.buffer));
     }
+}
+
+/// Executes the reads of a batch, and returns a copy of the bytes of each, in their order.
+#[cfg(test)]
+pub(crate) fn read_all(requests: &[ReadRequest<'_>]) -> Vec<Result<Vec<u8>>> {
+    let mut all: Vec<_> = requests.iter().map(|_| None).collect();
+    let taken = read_batch(Purpose::Get, requests, &mut Vec::new(), |number, bytes| {
+        assert!(all[number].is_none(), "each is passed once");
+        all[number] = Some(bytes.map(|bytes| bytes.to_vec()));
+        Ok::<_, ()>(())
+    });
+    assert!(taken.is_ok());
+    all.into_iter().map(|one| one.expect("all are passed")).collect()
 }
 
 #[cfg(test)]
@@ -170,26 +160,28 @@ mod tests {
                 system.open("b", Access::Buffered).unwrap(),
                 memory.open("c", Access::Buffered).unwrap(),
             ];
-            let mut requests: Vec<_> = (0..600)
-                .map(|at| ReadRequest::new(at % 50 * BLOCK as u64 + 4 * at, 40 + 4 * at as usize))
-                .collect();
-            let mut batch: Vec<_> =
-                requests.iter_mut().enumerate().map(|(at, request)| (&files[at % 3], request)).collect();
-            // The reads of the last block extend beyond the end if they are long.
-            let outcome = read_batch(Purpose::Get, &mut batch);
-            assert!(matches!(outcome, Err(Error::Io { operation: "read", .. })));
-            let mut failed = 0;
-            for (at, request) in requests.iter().enumerate() {
-                if request.offset as usize + request.length > 50 * BLOCK {
-                    failed += 1;
-                    assert!(request.bytes().is_empty());
-                    continue;
+            let request = |at: usize| ReadRequest {
+                file: &files[at % 3],
+                offset: (at % 50 * BLOCK + 4 * at) as u64,
+                length: 40 + 4 * at,
+            };
+            let requests: Vec<_> = (0..600).map(request).collect();
+            // Twice: the second time from memory, as far as files are buffered.
+            for round in 0..2 {
+                let mut failed = 0;
+                for ((at, request), read) in requests.iter().enumerate().zip(read_all(&requests)) {
+                    // The reads of the last block extend beyond the end if they are long.
+                    if request.offset as usize + request.length > 50 * BLOCK {
+                        failed += 1;
+                        assert!(matches!(read, Err(Error::Io { operation: "read", .. })));
+                        continue;
+                    }
+                    let expected = (0..request.length)
+                        .map(|byte| ((request.offset as usize + byte) / BLOCK + at % 3 * 100) as u8);
+                    assert!(read.unwrap().into_iter().eq(expected), "request {at} at depth {depth}, {round}");
                 }
-                let expected = (0..request.length)
-                    .map(|byte| ((request.offset as usize + byte) / BLOCK + at % 3 * 100) as u8);
-                assert!(request.bytes().iter().copied().eq(expected), "request {at} at depth {depth}");
+                assert_eq!(failed, 2);
             }
-            assert_eq!(failed, 2);
         }
     }
 
@@ -198,22 +190,38 @@ mod tests {
         let folder = folder();
         let system = directory(&folder, 32);
         write_blocks(&system, "a", 4, 1);
-        let file = system.open("a", Access::DirectOrBuffered).unwrap();
         let far = 100 * BLOCK as u64;
-        let mut requests =
-            [(0, 10), (far, 10), (9, usize::MAX), (u64::MAX, 1), (0, 0), (4 * BLOCK as u64 - 1, 1)]
-                .map(|(offset, length)| ReadRequest::new(offset, length));
-        assert!(file.read_many(Purpose::Get, &mut requests).is_err());
-        let lengths = requests.each_ref().map(|request| request.bytes().len());
-        assert_eq!(lengths, [10, 0, 0, 0, 0, 1]);
-        assert_eq!((requests[0].bytes(), requests[5].bytes()), (&[1; 10][..], &[4; 1][..]));
-        requests[1].aim(BLOCK as u64, 2);
-        assert!(file.read_many(Purpose::Get, &mut requests[..2]).is_ok());
-        assert_eq!(requests[1].bytes(), [2; 2]);
-        requests[1].bytes_mut()[1] = 9;
-        assert_eq!(requests[1].bytes(), [2, 9], "changed in place");
-        assert!(requests[1].heap_bytes() >= BLOCK);
-        assert_eq!(ReadRequest::new(0, BLOCK).heap_bytes(), 0);
+        for access in [Access::DirectOrBuffered, Access::Buffered] {
+            let file = system.open("a", access).unwrap();
+            let requests =
+                [(0, 10), (far, 10), (9, usize::MAX), (u64::MAX, 1), (0, 0), (4 * BLOCK as u64 - 1, 1)]
+                    .map(|(offset, length)| ReadRequest { file: &file, offset, length });
+            let read = read_all(&requests).into_iter().map(Result::ok);
+            let expected = [Some(vec![1; 10]), None, None, None, Some(vec![]), Some(vec![4])];
+            assert!(read.eq(expected), "{access:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_error_of_the_caller_ends_a_batch_whose_bytes_may_be_changed() {
+        let folder = folder();
+        let system = directory(&folder, 32);
+        write_blocks(&system, "a", 4, 1);
+        for access in [Access::DirectOrBuffered, Access::Buffered] {
+            let file = system.open("a", access).unwrap();
+            let requests = [0, 1, 2, 3].map(|at| ReadRequest { file: &file, offset: at * 4096, length: 2 });
+            let mut buffers = Vec::new();
+            let mut taken = Vec::new();
+            let outcome = read_batch(Purpose::Get, &requests, &mut buffers, |number, bytes| {
+                let bytes = bytes.unwrap();
+                assert_eq!(bytes, [number as u8 + 1; 2]);
+                bytes[1] = 9;
+                taken.push((number, bytes.to_vec()));
+                if number == 2 { Err("enough") } else { Ok(()) }
+            });
+            assert_eq!(outcome, Err("enough"));
+            assert_eq!(taken, [(0, vec![1, 9]), (1, vec![2, 9]), (2, vec![3, 9])]);
+        }
     }
 
     #[test]
@@ -227,11 +235,11 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..20 {
                         let block = |at: u64| (at * 7 + thread * 31 + round) % 200;
-                        let mut requests: Vec<_> =
-                            (0..50).map(|at| ReadRequest::new(block(at) * BLOCK as u64, BLOCK)).collect();
-                        file.read_many(Purpose::Get, &mut requests).unwrap();
-                        for (at, request) in requests.iter().enumerate() {
-                            assert_eq!(request.bytes(), [block(at as u64) as u8; BLOCK]);
+                        let request =
+                            |at| ReadRequest { file, offset: block(at) * BLOCK as u64, length: BLOCK };
+                        let requests: Vec<_> = (0..50).map(request).collect();
+                        for (at, read) in read_all(&requests).into_iter().enumerate() {
+                            assert_eq!(read.unwrap(), [block(at as u64) as u8; BLOCK]);
                         }
                     }
                 });

@@ -130,6 +130,11 @@ pub trait FileBackend: Send + Sync {
     /// `buffer` only at the end of the file, whose last block a direct read requests completely. Offset, length and
     /// address are multiples of [`alignment`](FileBackend::alignment); the address of at most 4,096.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Like [`read_at`](FileBackend::read_at), if all bytes are expected to be in memory. Returns whether it has read
+    /// them.
+    fn read_in_memory(&self, _offset: u64, _buffer: &mut [u8]) -> bool {
+        false
+    }
     /// Writes all `bytes` at `offset`, and extends the file if necessary. The same multiples are required. After an
     /// error any part of the bytes may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
@@ -188,6 +193,13 @@ pub enum Hint {
         offset: u64,
         /// Its length, in bytes.
         length: u64,
+    },
+    /// A range is read next. What is in memory may be moved closer to the processor.
+    Prefetch {
+        /// Where the range begins, in bytes.
+        offset: u64,
+        /// Its length, in bytes.
+        length: usize,
     },
     /// Later reads should come from the device. After a failed sync, a cache may contain data that was never written
     /// and that no later sync will write.

@@ -61,10 +61,6 @@ impl PendingRead {
         }
     }
 
-    fn is_page(&self) -> bool {
-        matches!(self, PendingRead::Page(_))
-    }
-
     /// Returns the position in the file: offset and length in bytes.
     fn extent(&self, placement: u64) -> (u64, usize) {
         match self {
@@ -75,21 +71,21 @@ impl PendingRead {
 }
 
 /// The buffers of a batch, which are in the memory account until they are dropped.
-struct Requests<'a> {
-    requests: Vec<ReadRequest>,
+struct Buffers<'a> {
+    buffers: Vec<AlignedBuffer>,
     held_bytes: u64,
     account: &'a AtomicU64,
 }
 
-impl Requests<'_> {
+impl Buffers<'_> {
     fn count(&mut self) {
-        let held_bytes = self.requests.iter().map(|request| request.heap_bytes() as u64).sum();
+        let held_bytes = self.buffers.iter().map(|buffer| buffer.heap_bytes() as u64).sum();
         self.account.fetch_add(held_bytes, Relaxed);
         self.account.fetch_sub(std::mem::replace(&mut self.held_bytes, held_bytes), Relaxed);
     }
 }
 
-impl Drop for Requests<'_> {
+impl Drop for Buffers<'_> {
     fn drop(&mut self) {
         self.account.fetch_sub(self.held_bytes, Relaxed);
     }
@@ -128,15 +124,15 @@ impl Parts {
     ) -> Result<()> {
         self.memory.account_for_read_buffers();
         let account = &self.memory.batch_bytes;
-        let mut requests = Requests { requests: Vec::new(), held_bytes: 0, account };
+        let mut buffers = Buffers { buffers: Vec::new(), held_bytes: 0, account };
         let buffer_bytes = 2 * self.block_bytes() + size_of::<PendingKey<'_>>();
         let keys_per_batch = KEYS_PER_BATCH.min(self.memory.batch_keys_max(buffer_bytes));
         for keys in keys.chunks(keys_per_batch) {
             self.memory.make_room((keys.len() * buffer_bytes) as u64);
-            match self.look_up_batch(keys, &start, &mut requests, found) {
+            match self.look_up_batch(keys, &start, &mut buffers, found) {
                 // A merge in progress may have lost what it wrote; what it merges is durable.
                 Err(error) if is_damage(&error) && note_damage_of_merged(keys.iter().map(&start)) => {
-                    self.look_up_batch(keys, &start, &mut requests, found)?;
+                    self.look_up_batch(keys, &start, &mut buffers, found)?;
                 }
                 outcome => outcome?,
             }
@@ -149,7 +145,7 @@ impl Parts {
         &self,
         keys: &[K],
         start: impl Fn(&K) -> (usize, LookupContext<'a>, Stores),
-        requests: &mut Requests<'_>,
+        buffers: &mut Buffers<'_>,
         found: &mut [Option<Found>],
     ) -> Result<()> {
         let mut pending = Vec::with_capacity(keys.len());
@@ -170,8 +166,8 @@ impl Parts {
             }
         }
         while !pending.is_empty() {
-            pending = read_round(pending, &mut requests.requests, found)?;
-            requests.count();
+            pending = read_round(pending, &mut buffers.buffers, found)?;
+            buffers.count();
         }
         Ok(())
     }
@@ -190,7 +186,7 @@ fn note_damage_of_merged<'a>(keys: impl Iterator<Item = (usize, LookupContext<'a
 /// Reads one store for every pending key. Returns the keys that are still pending.
 fn read_round<'a>(
     keys: Vec<PendingKey<'a>>,
-    requests: &mut Vec<ReadRequest>,
+    buffers: &mut Vec<AlignedBuffer>,
     found: &mut [Option<Found>],
 ) -> Result<Vec<PendingKey<'a>>> {
     let mut reading = Vec::with_capacity(keys.len());
@@ -200,36 +196,44 @@ fn read_round<'a>(
             Next::Done(value) => found[key.number] = value,
         }
     }
-    requests.resize_with(requests.len().max(reading.len()), || ReadRequest::new(0, 0));
-    for ((key, read), request) in reading.iter().zip(requests.iter_mut()) {
+    let aimed = reading.iter().map(|(key, read)| {
         let (offset, length) = read.extent(key.context.query.hash.placement);
-        request.aim(offset, length);
-    }
-    let files = reading.iter().map(|(_, read)| read.file().file());
-    let mut reads: Vec<_> = files.zip(requests.iter_mut()).collect();
-    match read_batch(Purpose::Get, &mut reads).map_err(Error::from) {
-        // A page that the device has lost has no bytes, which is damage too. Of stores, the error counts.
-        Err(error) if is_damage(&error) && reading.iter().any(|(_, read)| read.is_page()) => {
-            for ((_, read), request) in reading.iter().zip(requests.iter_mut()) {
-                if !read.is_page() {
-                    read_batch(Purpose::Get, &mut [(read.file().file(), request)])?;
-                }
+        ReadRequest { file: read.file().file(), offset, length }
+    });
+    let requests: Vec<_> = aimed.collect();
+    let mut is_found = vec![false; requests.len()];
+    let mut chained = Vec::new();
+    read_batch(Purpose::Get, &requests, buffers, |number, bytes| {
+        let (key, read) = &reading[number];
+        match key.take(read, bytes.map_err(Error::from))? {
+            Taken::Found(value) => {
+                found[key.number] = value;
+                is_found[number] = true;
             }
+            Taken::Places(places) => chained.push((number, places)),
+            Taken::Nothing => {}
         }
-        outcome => outcome?,
+        Ok::<_, Error>(())
+    })?;
+    drop(requests);
+    for (number, places) in chained {
+        reading[number].0.chained = places;
     }
-    let mut pending = Vec::new();
-    for ((mut key, read), request) in reading.into_iter().zip(requests.iter_mut()) {
-        match key.take(read, request.bytes_mut())? {
-            Some(value) => found[key.number] = value,
-            None => pending.push(key),
-        }
-    }
-    Ok(pending)
+    let pending = reading.into_iter().zip(is_found).filter(|(_, is_found)| !is_found);
+    Ok(pending.map(|((key, _), _)| key).collect())
 }
 
 fn to_found(value: Vec<u8>, expires_at_ms: Option<TimestampMs>) -> Option<Found> {
     expires_at_ms.map(|expires_at_ms| Found { value: Bytes::from(value), expires_at_ms })
+}
+
+/// What a read had of a key.
+enum Taken {
+    /// The result of the lookup.
+    Found(Option<Found>),
+    /// Where the chain has the key.
+    Places(Chained),
+    Nothing,
 }
 
 /// What a lookup of a key does next.
@@ -239,30 +243,32 @@ enum Next {
 }
 
 impl PendingKey<'_> {
-    /// Takes what was read. Returns the result of the lookup if it is known then.
-    fn take(&mut self, read: PendingRead, bytes: &mut [u8]) -> Result<Option<Option<Found>>> {
+    /// Takes what was read.
+    fn take(&self, read: &PendingRead, bytes: Result<&mut [u8]>) -> Result<Taken> {
         let query = &self.context.query;
         match read {
             PendingRead::Store { store, span } => {
                 let mut value = Vec::new();
-                let record = store.find(span, bytes, query.key)?;
+                let record = store.find(span.clone(), bytes?, query.key)?;
                 match record.map(|record| self.context.found(&record, &mut value)) {
-                    Some(Lookup::Found(expires_at_ms)) => return Ok(Some(to_found(value, expires_at_ms))),
+                    Some(Lookup::Found(expires_at_ms)) => Ok(Taken::Found(to_found(value, expires_at_ms))),
                     // A false positive: the next round continues with the older stores.
-                    Some(Lookup::Absent) | None => {}
+                    Some(Lookup::Absent) | None => Ok(Taken::Nothing),
                 }
             }
-            PendingRead::Page(chain) => match chain.places(query.hash.placement, bytes) {
-                Ok(places) => self.chained = Chained::At(places.into_iter()),
-                Err(error) if is_damage(&error) => {
-                    // No record is lost with a chain: the stores are searched without it.
-                    chain.note_damage();
-                    self.chained = Chained::Lost;
+            // A page that the device has lost has no bytes, which is damage too.
+            PendingRead::Page(chain) => {
+                match bytes.and_then(|bytes| chain.places(query.hash.placement, bytes)) {
+                    Ok(places) => Ok(Taken::Places(Chained::At(places.into_iter()))),
+                    Err(error) if is_damage(&error) => {
+                        // No record is lost with a chain: the stores are searched without it.
+                        chain.note_damage();
+                        Ok(Taken::Places(Chained::Lost))
+                    }
+                    Err(error) => Err(error),
                 }
-                Err(error) => return Err(error),
-            },
+            }
         }
-        Ok(None)
     }
 
     /// Returns the read of the chain's page, or of the next place that it has named; `None` if there is no chain, if it

@@ -145,12 +145,15 @@ fn open_finished(
     for segment in finished {
         files.push(open_file(directory, settings, segment)?);
     }
-    let mut requests: Vec<_> = files.iter().map(|_| ReadRequest::new(0, SEGMENT_HEADER_BYTES)).collect();
-    let mut reads: Vec<_> = files.iter().map(|(file, _)| file).zip(&mut requests).collect();
-    read_batch(OPENING, &mut reads)?;
+    let reads = files.iter().map(|(file, _)| ReadRequest { file, offset: 0, length: SEGMENT_HEADER_BYTES });
+    let mut headers = vec![None; files.len()];
+    read_batch(OPENING, &reads.collect::<Vec<_>>(), &mut Vec::new(), |number, bytes| {
+        headers[number] = SegmentHeader::decode(bytes?);
+        Ok::<_, Error>(())
+    })?;
     let mut segments = Vec::with_capacity(finished.len());
-    for (((file, header), request), wanted) in files.into_iter().zip(&requests).zip(finished) {
-        let (version, found) = SegmentHeader::decode(request.bytes()).unwrap_or((LOG_VERSION, None));
+    for (((file, header), decoded), wanted) in files.into_iter().zip(headers).zip(finished) {
+        let (version, found) = decoded.unwrap_or((LOG_VERSION, None));
         if version != LOG_VERSION {
             let file = file.path().to_owned();
             return Err(Error::Version { file, found: version, supported: LOG_VERSION });

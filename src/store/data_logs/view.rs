@@ -1,7 +1,7 @@
 //! Reads records by their units.
 
 use super::{Frames, SegmentInfo, Shared, no_segment};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::log::{Decoded, Log, Segment, SlotList, Unit};
 use crate::store::record::{RecordSpan, RecordView};
 use siltstone_device::{AlignedBuffer, Purpose, ReadRequest, read_batch};
@@ -65,7 +65,7 @@ impl DataView {
         units: &[Unit],
         visit: &mut dyn FnMut(usize, &RecordView<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut requests: Vec<ReadRequest> = Vec::new();
+        let mut buffers = Vec::new();
         let mut buffer = AlignedBuffer::default();
         for (units, first) in units.chunks(READS_MAX).zip((0..).step_by(READS_MAX)) {
             let mut wanted = Vec::with_capacity(units.len());
@@ -81,7 +81,7 @@ impl DataView {
             }
             while !wanted.is_empty() {
                 // Each round asks for more bytes of a record than the one before, so this ends.
-                wanted = read_round(purpose, wanted, &mut requests, visit)?;
+                wanted = read_round(purpose, wanted, &mut buffers, visit)?;
             }
         }
         Ok(())
@@ -149,25 +149,23 @@ impl DataView {
 fn read_round<'v>(
     purpose: Purpose,
     wanted: Vec<Wanted<'v>>,
-    requests: &mut Vec<ReadRequest>,
+    buffers: &mut Vec<AlignedBuffer>,
     visit: &mut dyn FnMut(usize, &RecordView<'_>) -> Result<()>,
 ) -> Result<Vec<Wanted<'v>>> {
-    // Never fewer: each keeps its buffer for the next round.
-    requests.resize_with(requests.len().max(wanted.len()), || ReadRequest::new(0, 0));
-    for (wanted, request) in wanted.iter().zip(&mut *requests) {
+    let mut requests = Vec::with_capacity(wanted.len());
+    for wanted in &wanted {
         // May be fewer bytes than wanted, if the segment ends: `decode` then takes a short frame for damage.
         let (offset, length) = wanted.log.extent(wanted.segment, wanted.position, wanted.bytes)?;
-        request.aim(offset, length);
+        requests.push(ReadRequest { file: wanted.segment.file(), offset, length });
     }
-    let files = wanted.iter().map(|wanted| wanted.segment.file());
-    let mut reads: Vec<_> = files.zip(&mut *requests).collect();
-    read_batch(purpose, &mut reads)?;
     let mut more = Vec::new();
-    for (wanted, request) in wanted.into_iter().zip(&*requests) {
-        match wanted.log.decode(wanted.segment, wanted.position, request.bytes(), wanted.bytes)? {
+    read_batch(purpose, &requests, buffers, |number, bytes| {
+        let wanted = &wanted[number];
+        match wanted.log.decode(wanted.segment, wanted.position, bytes?, wanted.bytes)? {
             Decoded::Record(record) => visit(wanted.number, &record)?,
-            Decoded::Short(bytes) => more.push(Wanted { bytes, ..wanted }),
+            Decoded::Short(bytes) => more.push(Wanted { bytes, ..*wanted }),
         }
-    }
+        Ok::<_, Error>(())
+    })?;
     Ok(more)
 }

@@ -148,23 +148,27 @@ impl Cursor {
     fn begin(&mut self) -> Result<()> {
         self.is_begun = true;
         // In one batch, so that a range waits for the slowest run instead of one run after the other.
-        let mut reads = Vec::new();
+        let mut reading = Vec::new();
         for source in &mut self.sources {
             if let Origin::Run(run) = &source.origin {
                 let run = run.clone();
                 let pages = source.take_pages(&self.reading);
-                let (offset, length) = run.extent_of(&pages);
-                reads.push((run, pages, ReadRequest::new(offset, length), source));
+                reading.push((run, pages, source));
             }
         }
-        let mut batch: Vec<_> =
-            reads.iter_mut().map(|(run, _, request, _)| (run.file().file(), request)).collect();
-        read_batch(self.reading.purpose, &mut batch)?;
-        for (run, pages, request, source) in reads {
-            run.decode(pages, request.bytes(), &mut source.batch)?;
+        let files: Vec<_> =
+            reading.iter().map(|(run, pages, _)| (run.clone(), run.extent_of(pages))).collect();
+        let reads = files.iter().map(|(run, (offset, length))| ReadRequest {
+            file: run.file().file(),
+            offset: *offset,
+            length: *length,
+        });
+        read_batch(self.reading.purpose, &reads.collect::<Vec<_>>(), &mut Vec::new(), |number, bytes| {
+            let (run, pages, source) = &mut reading[number];
+            run.decode(pages.clone(), bytes?, &mut source.batch)?;
             source.arrange(&self.reading, &self.bounds);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Returns the next key. After an error the cursor is to be dropped.

@@ -3,7 +3,7 @@
 use super::entries::Entries;
 use super::flash::FlashPages;
 use super::{Candidates, LogIndex, LogIndexSettings, Unit};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use siltstone_device::sync::atomic::Ordering;
 use siltstone_device::{Purpose, ReadRequest, read_batch, with_scratch};
 use std::sync::Arc;
@@ -65,22 +65,21 @@ pub(super) fn look_up(
             wanted.push((pages.clone(), home(&of_page[0]), of_page.to_vec()));
         }
     }
-    let mut requests: Vec<ReadRequest> = Vec::new();
+    let mut buffers = Vec::new();
     for wanted in wanted.chunks(READS_MAX) {
-        requests.resize_with(requests.len().max(wanted.len()), || ReadRequest::new(0, 0));
-        for ((pages, page, _), request) in wanted.iter().zip(&mut requests) {
+        let aimed = wanted.iter().map(|(pages, page, _)| {
             let place = pages.places()[*page];
-            request.aim(place.offset, place.length as usize);
-        }
-        let files = wanted.iter().map(|(pages, ..)| &**pages.file());
-        read_batch(purpose, &mut files.zip(&mut requests).collect::<Vec<_>>())?;
-        for ((pages, page, numbers), request) in wanted.iter().zip(&requests) {
-            let decoded = pages.decode_intact(*page, request.bytes())?;
+            ReadRequest { file: pages.file(), offset: place.offset, length: place.length as usize }
+        });
+        read_batch(purpose, &aimed.collect::<Vec<_>>(), &mut buffers, |number, bytes| {
+            let (pages, page, numbers) = &wanted[number];
+            let decoded = pages.decode_intact(*page, bytes?)?;
             for number in numbers {
                 let (_, tag) = pages.division().home(settings.within_shard(hashes[*number]));
                 lookups[*number].on_flash = Some((pages.clone(), decoded.candidates(tag).collect()));
             }
-        }
+            Ok::<_, Error>(())
+        })?;
     }
     Ok((lookups, wanted.len() as u64))
 }

@@ -1,7 +1,7 @@
 //! Random reads of existing files: the rate of a drive at a block size and a queue depth.
 
 use siltstone::{Error, Result};
-use siltstone_device::{Directory, File, Purpose, ReadRequest, read_batch};
+use siltstone_device::{AlignedBuffer, Directory, File, Purpose, ReadRequest, read_batch};
 
 /// Random reads at multiples of a block size. Each block of each file is equally likely. Each thread has its own.
 pub(super) struct RandomReads {
@@ -9,7 +9,7 @@ pub(super) struct RandomReads {
     /// The number of blocks up to the end of each file.
     block_ends: Vec<u64>,
     block_bytes: usize,
-    requests: Vec<ReadRequest>,
+    buffers: Vec<AlignedBuffer>,
     random: fastrand::Rng,
 }
 
@@ -24,7 +24,7 @@ impl RandomReads {
             files: Vec::new(),
             block_ends: Vec::new(),
             block_bytes,
-            requests: Vec::new(),
+            buffers: Vec::new(),
             random: fastrand::Rng::with_seed(seed),
         };
         let mut blocks = 0;
@@ -45,19 +45,16 @@ impl RandomReads {
 
     /// Does `count` random reads as one batch and returns the number of bytes that they fetched.
     pub fn read(&mut self, count: usize) -> Result<u64> {
-        if self.requests.len() < count {
-            self.requests.resize_with(count, || ReadRequest::new(0, 0));
-        }
         let blocks = self.block_ends.last().copied().unwrap_or(0);
         let mut batch = Vec::with_capacity(count);
-        for request in &mut self.requests[..count] {
+        for _ in 0..count {
             let block = self.random.u64(..blocks);
             let at = self.block_ends.partition_point(|&end| end <= block);
             let before = if at == 0 { 0 } else { self.block_ends[at - 1] };
-            request.aim((block - before) * self.block_bytes as u64, self.block_bytes);
-            batch.push((&self.files[at], request));
+            let offset = (block - before) * self.block_bytes as u64;
+            batch.push(ReadRequest { file: &self.files[at], offset, length: self.block_bytes });
         }
-        read_batch(Purpose::Get, &mut batch)?;
+        read_batch(Purpose::Get, &batch, &mut self.buffers, |_, bytes| bytes.map(|_| ()))?;
         Ok(count as u64 * self.block_bytes as u64)
     }
 }

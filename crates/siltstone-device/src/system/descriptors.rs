@@ -310,7 +310,8 @@ fn align(file: &File, access: Access) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::folder;
-    use crate::{Access, AlignedBuffer, Directory, File, Purpose, ReadRequest, SystemDirectory, read_batch};
+    use crate::batch::read_all;
+    use crate::{Access, AlignedBuffer, Directory, File, Purpose, ReadRequest, SystemDirectory};
     use std::path::Path;
 
     const BYTES: usize = 8192;
@@ -383,12 +384,11 @@ mod tests {
             for _ in 0..3 {
                 files.iter().zip(0..).for_each(|(file, number)| check(file, number));
                 // Descriptors of a batch stay open while the system reads from them.
-                let mut requests: Vec<_> = (0..200).map(|at| ReadRequest::new(at * 7, 300)).collect();
-                let mut batch: Vec<_> =
-                    requests.iter_mut().enumerate().map(|(at, request)| (&files[at % 50], request)).collect();
-                read_batch(Purpose::Get, &mut batch).unwrap();
-                for (at, request) in requests.iter().enumerate() {
-                    assert_eq!(request.bytes(), [(at % 50) as u8; 300]);
+                let request =
+                    |at: usize| ReadRequest { file: &files[at % 50], offset: 7 * at as u64, length: 300 };
+                let requests: Vec<_> = (0..200).map(request).collect();
+                for (at, read) in read_all(&requests).into_iter().enumerate() {
+                    assert_eq!(read.unwrap(), [(at % 50) as u8; 300]);
                 }
             }
             assert!(descriptors(folder.path()) <= 10);

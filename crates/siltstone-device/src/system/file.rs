@@ -104,6 +104,10 @@ impl FileBackend for SystemFile {
         self.mapping.call(|| self.pread(offset, buffer))
     }
 
+    fn read_in_memory(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        self.alignment == 1 && self.mapping.copy(offset, buffer, || self.file())
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.check_alignment(offset, bytes)?;
         self.file_to_write()?.write_all_at(bytes, offset)
@@ -128,12 +132,16 @@ impl FileBackend for SystemFile {
 
     /// Direct I/O has no cache.
     fn hint(&self, hint: Hint) {
-        if self.alignment == 1
-            && let Ok(file) = self.file()
-        {
-            match hint {
-                Hint::Writeback { offset, length } => start_writeback(&file, offset, length),
-                Hint::DropCache => {
+        match hint {
+            _ if self.alignment > 1 => {}
+            Hint::Prefetch { offset, length } => self.mapping.prefetch(offset, length),
+            Hint::Writeback { offset, length } => {
+                if let Ok(file) = self.file() {
+                    start_writeback(&file, offset, length);
+                }
+            }
+            Hint::DropCache => {
+                if let Ok(file) = self.file() {
                     // Before: the system drops no page that is mapped.
                     self.mapping.drop_pages();
                     drop_cache(&file);

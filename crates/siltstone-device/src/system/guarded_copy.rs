@@ -42,6 +42,12 @@ pub(super) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     unsafe { copy_bytes(to, from, 0, bytes) == 0 }
 }
 
+/// Asks the processor for the line of an address, which may be one that cannot be read.
+pub(super) fn prefetch(address: *const u8) {
+    // SAFETY: the instruction accesses no memory as far as a program can see, and an address without memory is ignored.
+    unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast()) };
+}
+
 /// Installs the handler, once per process. Returns whether that succeeded.
 pub(super) fn install() -> bool {
     static INSTALLED: OnceLock<bool> = OnceLock::new();

@@ -42,6 +42,8 @@ const COPIED_BYTES_MAX: usize = 16 << 10;
 const MAPPED_BYTES_MIN: u64 = 65_536;
 /// The mappings of the process, of the 65,530 that Linux allows by default.
 const MAPPINGS_MAX: u64 = 1 << 14;
+/// The bytes that a processor moves at once.
+const CACHE_LINE_BYTES: usize = 64;
 /// The number of tmpfs as a file system.
 const TMPFS: u64 = 0x0102_1994;
 /// A read that takes longer has waited for the drive, or the thread was interrupted.
@@ -106,6 +108,21 @@ impl ReadMapping {
         };
         self.observe(begin.elapsed() > SLOW);
         is_complete
+    }
+
+    /// Asks the processor for the bytes of a read that is a copy. Pages that are not in memory stay where they are.
+    pub fn prefetch(&self, offset: u64, bytes: usize) {
+        let is_copied = bytes <= COPIED_BYTES_MAX && self.calls.load(Ordering::Relaxed) == 0;
+        let Some(end) = offset.checked_add(bytes as u64).filter(|end| *end <= self.known_bytes()) else {
+            return;
+        };
+        // SAFETY: as in `copy`.
+        let Some(mapped) = (unsafe { self.newest.load(Ordering::Acquire).as_ref() }) else { return };
+        if is_copied {
+            for line in (offset..end).step_by(CACHE_LINE_BYTES) {
+                guarded_copy::prefetch(mapped.address.cast::<u8>().wrapping_add(line as usize));
+            }
+        }
     }
 
     /// Notes whether a copy was slow.

@@ -24,6 +24,9 @@ impl ReadMapping {
         false
     }
 
+    /// Does nothing.
+    pub fn prefetch(&self, _offset: u64, _bytes: usize) {}
+
     /// Reads by a call.
     pub fn call<T>(&self, read: impl FnOnce() -> T) -> T {
         read()

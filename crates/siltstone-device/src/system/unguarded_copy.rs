@@ -12,6 +12,9 @@ pub(super) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     true
 }
 
+/// Does nothing.
+pub(super) fn prefetch(_address: *const u8) {}
+
 /// Returns false: there is no handler.
 pub(super) fn install() -> bool {
     false

@@ -1,6 +1,7 @@
 //! What a directory knows of itself, and what its files ask of the backend.
 
 use super::{aligned, directory, folder, kind, pattern};
+use crate::batch::read_all;
 use crate::file::File;
 use crate::memory::MemoryDirectory;
 use crate::queue::{Piece, PieceQueue};
@@ -300,16 +301,16 @@ fn a_batch_and_pieces_in_the_background_make_no_call_where_the_system_has_a_ring
     counters.read(Purpose::Get, 1);
     let piece = Piece { file: backend.clone(), is_write: false, offset: 5, buffer: aligned(&[0; 9]) };
     let ticket = queue.begin(piece, &counters);
-    assert_eq!(backend.calls.load(Relaxed), 1);
+    assert_eq!(backend.calls.load(Relaxed), if has_ring { 1 } else { 2 });
     assert!(ticket.wait().0[..] == bytes[5..14] && !queue.overlaps(&counters));
     for depth in [1, 2, 8, 500] {
         backend.calls.store(0, Relaxed);
         let usage = Usage { queue_depth: depth, ..USAGE };
         let shared = Shared::new(&MemoryDirectory::default());
         let file = File::new(backend.clone(), "counted".into(), shared, usage);
-        let mut requests: Vec<_> = (0..600).map(|at| ReadRequest::new(at * 512, 512)).collect();
-        file.read_many(Purpose::Get, &mut requests).unwrap();
-        assert!(requests.iter().map(ReadRequest::bytes).eq(bytes.chunks(512)));
+        let request = |at: u64| ReadRequest { file: &file, offset: at * 512, length: 512 };
+        let read = read_all(&(0..600).map(request).collect::<Vec<_>>());
+        assert!(read.into_iter().map(Result::unwrap).eq(bytes.chunks(512)));
         let is_overlapped = has_ring && depth > 1;
         assert_eq!(backend.calls.load(Relaxed), if is_overlapped { 0 } else { 600 }, "depth {depth}");
     }

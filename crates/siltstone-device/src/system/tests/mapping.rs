@@ -1,6 +1,7 @@
 //! Reads that are copied from a mapping are those that calls return, whatever happens to the file.
 
 use super::folder;
+use crate::batch::read_all;
 use crate::system::guarded_copy;
 use crate::system::mapping::ReadMapping;
 use crate::{Access, AlignedBuffer, Directory, Error, File, Purpose, ReadRequest};
@@ -133,11 +134,10 @@ fn reads_return_what_was_written_last_also_after_the_cache_was_dropped() {
             file.sync(Purpose::Log).unwrap();
             file.drop_cache();
         }
-        let mut requests: Vec<_> = (0..8).map(|part| ReadRequest::new(part * 10_000, 3_000)).collect();
-        file.read_many(Purpose::Get, &mut requests).unwrap();
-        for request in &requests {
-            let start = request.offset as usize;
-            assert!(request.bytes() == &expected[start..start + 3_000], "round {round}");
+        let request = |part: u64| ReadRequest { file: &file, offset: part * 10_000, length: 3_000 };
+        for (part, read) in read_all(&(0..8).map(request).collect::<Vec<_>>()).into_iter().enumerate() {
+            let start = part * 10_000;
+            assert!(read.unwrap() == expected[start..start + 3_000], "round {round}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod directories;
 mod mapping;
 mod removed;
 
+use crate::batch::read_all;
 use crate::error::Error;
 use crate::sync::RwLock;
 use crate::{
@@ -151,14 +152,15 @@ fn a_batch_of_reads_fills_every_request_and_reports_a_failure() {
     let bytes = pattern(64 << 10);
     directory.create("data", Access::Buffered).unwrap().write(Purpose::Log, 0, &bytes).unwrap();
     let file = directory.open("data", Access::DirectOrBuffered).unwrap();
-    let mut requests: Vec<_> = (0..100).map(|at| ReadRequest::new(at * 601, 77 + at as usize)).collect();
-    file.read_many(Purpose::Get, &mut requests).unwrap();
-    for request in &requests {
-        assert_eq!(request.bytes(), &bytes[request.offset as usize..][..request.length]);
+    let request = |at: u64| ReadRequest { file: &file, offset: at * 601, length: 77 + at as usize };
+    let mut requests: Vec<_> = (0..100).map(request).collect();
+    for (request, read) in requests.iter().zip(read_all(&requests)) {
+        assert_eq!(read.unwrap(), &bytes[request.offset as usize..][..request.length]);
     }
-    requests[50].aim(64 << 10, 1);
-    let error = file.read_many(Purpose::Get, &mut requests).unwrap_err();
-    assert_eq!(kind(&error), ErrorKind::UnexpectedEof);
+    (requests[50].offset, requests[50].length) = (64 << 10, 1);
+    let failed = read_all(&requests).into_iter().enumerate().filter_map(|(at, read)| Some((at, read.err()?)));
+    let failed: Vec<_> = failed.map(|(at, error)| (at, kind(&error))).collect();
+    assert_eq!(failed, [(50, ErrorKind::UnexpectedEof)]);
     assert_eq!(directory.io().of(Purpose::Get).reads, 200);
 }
 
@@ -430,13 +432,11 @@ fn a_forked_child_and_its_parent_read_batches_through_rings_of_their_own() {
     let right = pattern(64 << 10);
     file.write(Purpose::Log, 0, &right).unwrap();
     let read_right = |first: usize| {
-        let mut requests: Vec<_> =
-            (first..first + 8).map(|at| ReadRequest::new(at as u64 * 4096, 4096)).collect();
-        file.read_many(Purpose::Get, &mut requests).is_ok()
-            && requests
-                .iter()
-                .zip(right[first * 4096..].chunks(4096))
-                .all(|(read, right)| read.bytes() == right)
+        let request = |at| ReadRequest { file: &file, offset: at as u64 * 4096, length: 4096 };
+        let read = read_all(&(first..first + 8).map(request).collect::<Vec<_>>());
+        read.iter()
+            .zip(right[first * 4096..].chunks(4096))
+            .all(|(read, right)| read.as_ref().is_ok_and(|read| read == right))
     };
     assert!(read_right(0));
     let _forks = FORKS.write();
