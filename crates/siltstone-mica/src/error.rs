@@ -60,9 +60,11 @@ pub enum Full {
 impl fmt::Display for Full {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
-            Full::Memory => "the memory for items is full; delete items, or use more memory",
+            Full::Memory => {
+                "the memory for items is full; delete items, use more memory, or let old items be evicted"
+            }
             Full::Index => {
-                "the index is full; delete items, or create it for more items (or with more spare buckets)"
+                "the index is full; delete items, use more memory, or state how small the records are (record_bytes)"
             }
             Full::Item => "the item is larger than the memory for items of its partition; use more memory",
             Full::Shape => {

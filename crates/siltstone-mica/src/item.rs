@@ -2,11 +2,13 @@
 //!
 //! | word | when | contains |
 //! |---|---|---|
-//! | header | sizes are not fixed | lengths of key (16 bits) and value (29), whether it expires (1), slack (18) |
+//! | header | sizes are not fixed | lengths of key (16 bits) and value (29), expires or not (1), last byte (8), slack (10) |
 //! | expiry | it may expire | milliseconds since the Unix epoch |
 //! | payload | always | the key, directly followed by the value |
 //!
-//! The slack is the number of allocated words beyond those in use: the item may grow into them in place.
+//! The slack is the number of allocated words beyond those in use: the item may grow into them in place. If key and
+//! value have one byte more than whole words, that byte is in the header and takes no word: values of 8 bytes with a
+//! byte for their type, as servers keep them, take two words and not three with keys of 8 bytes.
 //!
 //! Deviation: an entry of the prototype also has the hash of the key. Here tags distinguish other keys, except in one
 //! of about 7,000 lookups, and the complete key is compared in any case; this saves 8 bytes per item. Items of fixed
@@ -18,7 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const VALUE_SHIFT: u32 = 16;
 const EXPIRES_SHIFT: u32 = VALUE_SHIFT + 29;
-const SLACK_SHIFT: u32 = EXPIRES_SHIFT + 1;
+const LAST_BYTE_SHIFT: u32 = EXPIRES_SHIFT + 1;
+const SLACK_SHIFT: u32 = LAST_BYTE_SHIFT + 8;
 const VALUE_MASK: u64 = (1 << 29) - 1;
 const SLACK_MAX: u32 = (1 << (64 - SLACK_SHIFT)) - 1;
 const _: () = assert!(KEY_LENGTH_MAX < 1 << VALUE_SHIFT && VALUE_LENGTH_MAX as u64 <= VALUE_MASK);
@@ -39,6 +42,8 @@ pub(super) struct Item<'a> {
     pub expires_at_ms: TimestampMs,
     /// The allocated words.
     pub capacity: u32,
+    /// The last byte of key and value, if it is in the header.
+    last_byte: Option<u8>,
     payload: &'a [AtomicU64],
 }
 
@@ -58,11 +63,12 @@ impl ItemLayout {
     /// Returns the words of an item with these lengths.
     #[inline]
     pub fn words(&self, key_length: usize, value_length: usize, expires: bool) -> u32 {
-        let head = match self.fixed {
-            Some(_) => usize::from(self.expiring),
-            None => 1 + usize::from(expires),
+        let bytes = key_length + value_length;
+        let words = match self.fixed {
+            Some(_) => usize::from(self.expiring) + bytes.div_ceil(8),
+            None => 1 + usize::from(expires) + (bytes - usize::from(is_in_header(bytes))).div_ceil(8),
         };
-        (head + (key_length + value_length).div_ceil(8)) as u32
+        words as u32
     }
 
     #[inline]
@@ -73,22 +79,35 @@ impl ItemLayout {
     /// Reads the item that begins at the first of `words`, which must include its end. `None` if they do not.
     #[inline]
     pub(super) fn read<'a>(&self, words: &'a [AtomicU64]) -> Option<Item<'a>> {
-        let (key_length, value_length, expires, slack, head) = match self.fixed {
-            Some((key_length, value_length)) => (key_length, value_length, self.expiring, 0, 0),
+        let header = match self.fixed {
+            Some(_) => 0,
+            None => words.first()?.load(Relaxed),
+        };
+        let (key_length, value_length, expires, head) = match self.fixed {
+            Some((key_length, value_length)) => (key_length, value_length, self.expiring, 0),
             None => {
-                let header = words.first()?.load(Relaxed);
                 let value_length = (header >> VALUE_SHIFT & VALUE_MASK) as usize;
-                let slack = (header >> SLACK_SHIFT) as u32;
-                (usize::from(header as u16), value_length, header >> EXPIRES_SHIFT & 1 == 1, slack, 1)
+                (usize::from(header as u16), value_length, header >> EXPIRES_SHIFT & 1 == 1, 1)
             }
         };
+        let slack = (header >> SLACK_SHIFT) as u32;
         let expires_at_ms = if expires { words.get(head)?.load(Relaxed) } else { NEVER };
+        let bytes = key_length + value_length;
+        let last_byte =
+            (self.fixed.is_none() && is_in_header(bytes)).then_some((header >> LAST_BYTE_SHIFT) as u8);
         let head = head + usize::from(expires);
-        let end = head + (key_length + value_length).div_ceil(8);
+        let end = head + (bytes - usize::from(last_byte.is_some())).div_ceil(8);
         // After a torn read the lengths may be anything.
         let payload = words.get(head..end)?;
         // Only writers use the capacity. They hold the bucket, and in a cache they check that the item is live.
-        Some(Item { key_length, value_length, expires_at_ms, capacity: end as u32 + slack, payload })
+        Some(Item {
+            key_length,
+            value_length,
+            expires_at_ms,
+            capacity: end as u32 + slack,
+            last_byte,
+            payload,
+        })
     }
 
     /// Returns whether `capacity` allocated words suffice for `words`, and their difference can be stored as slack.
@@ -107,14 +126,19 @@ impl ItemLayout {
                 to.store(word, Relaxed);
             }
         };
-        let Record { key, value, expires_at_ms } = *record;
+        let Record { mut key, mut value, expires_at_ms } = *record;
         let mut expires = self.expiring;
         if self.fixed.is_none() {
             expires = expires_at_ms != NEVER;
             // `capacity` is not less: the caller has allocated as many words, or checked it with `may_stand_in`.
             let slack = capacity - self.words_of(record);
-            let lengths = key.len() as u64 | (value.len() as u64) << VALUE_SHIFT;
-            put(lengths | u64::from(expires) << EXPIRES_SHIFT | u64::from(slack) << SLACK_SHIFT);
+            let mut header = key.len() as u64 | (value.len() as u64) << VALUE_SHIFT;
+            if is_in_header(key.len() + value.len()) {
+                // The key's, if there is no value.
+                let last = if value.is_empty() { key.split_off_last() } else { value.split_off_last() };
+                header |= last.map_or(0, |byte| u64::from(*byte)) << LAST_BYTE_SHIFT;
+            }
+            put(header | u64::from(expires) << EXPIRES_SHIFT | u64::from(slack) << SLACK_SHIFT);
         }
         if expires {
             put(expires_at_ms);
@@ -129,6 +153,12 @@ impl ItemLayout {
         }
         value[with_tail..].chunks(8).for_each(|chunk| put(word_of(chunk)));
     }
+}
+
+/// Returns whether the last of so many bytes of key and value is in the header.
+#[inline]
+fn is_in_header(bytes: usize) -> bool {
+    bytes % 8 == 1
 }
 
 /// Returns up to 8 bytes as a word, little-endian.
@@ -163,8 +193,14 @@ impl Item<'_> {
     /// Not inlined, so that it is not prepared for keys of one word.
     #[inline(never)]
     fn has_long_key(&self, key: &[u8]) -> bool {
+        // Without a value, the last byte of the header is the key's.
+        let key = match (self.value_length, self.last_byte, key.split_last()) {
+            (0, Some(last), Some((last_of_key, _))) if last != *last_of_key => return false,
+            (0, Some(_), Some((_, others))) => others,
+            _ => key,
+        };
         let whole = key.len() / 8;
-        // The payload has `key_length` bytes, so it has these words.
+        // The payload has the bytes of the key, so it has these words.
         let (words, tail) = (&self.payload[..whole], &key[whole * 8..]);
         let same =
             words.iter().zip(key.chunks_exact(8)).all(|(word, bytes)| word.load(Relaxed) == word_of(bytes));
@@ -191,19 +227,22 @@ impl Item<'_> {
 
     /// Appends the key.
     pub fn key_into(&self, to: &mut Vec<u8>) {
-        copy(self.payload, 0, self.key_length, to);
+        let last = self.last_byte.filter(|_| self.value_length == 0);
+        copy(self.payload, 0, self.key_length - usize::from(last.is_some()), to);
+        to.extend(last);
     }
 
     /// Appends the value.
     #[inline]
     pub fn value_into(&self, to: &mut Vec<u8>) {
+        let last = self.last_byte.filter(|_| self.value_length > 0);
+        let length = self.value_length - usize::from(last.is_some());
         // A word: most frequent where the time counts.
-        if let (8, 0, Some(word)) =
-            (self.value_length, self.key_length % 8, self.payload.get(self.key_length / 8))
-        {
-            return to.extend_from_slice(&word.load(Relaxed).to_le_bytes());
+        match (length, self.key_length % 8, self.payload.get(self.key_length / 8)) {
+            (8, 0, Some(word)) => to.extend_from_slice(&word.load(Relaxed).to_le_bytes()),
+            _ => copy(self.payload, self.key_length, length, to),
         }
-        copy(self.payload, self.key_length, self.value_length, to);
+        to.extend(last);
     }
 }
 
@@ -213,6 +252,9 @@ const CHUNK_WORDS: usize = 16;
 /// Appends `length` bytes of `words`, from byte `start` on. They must exist.
 #[inline(never)]
 fn copy(words: &[AtomicU64], start: usize, length: usize, to: &mut Vec<u8>) {
+    if length == 0 {
+        return;
+    }
     let words = &words[start / 8..(start + length).div_ceil(8)];
     to.reserve_exact(length);
     let (mut skip, mut left) = (start % 8, length);
@@ -271,6 +313,16 @@ mod tests {
                 assert!(layout.read(&memory[..words as usize - 1]).is_none(), "it does not fit");
             }
         }
+    }
+
+    #[test]
+    fn one_byte_more_than_whole_words_takes_no_word_where_items_have_headers() {
+        let words = |fixed: Option<(usize, usize)>, key_length, value_length| {
+            ItemLayout { fixed, expiring: false }.words(key_length, value_length, false)
+        };
+        assert_eq!([8, 9, 10, 16, 17].map(|length| words(None, 8, length)), [3, 3, 4, 4, 4]);
+        assert_eq!([(1, 0), (9, 0), (1, 8)].map(|(key, value)| words(None, key, value)), [1, 2, 2]);
+        assert_eq!([8, 9].map(|length| words(Some((8, length)), 8, length)), [2, 3]);
     }
 
     #[test]

@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+/// How a failure begins if an engine in memory has no place for a record. Clients of Redis know the code.
+pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'";
+
 /// An error reply: its code and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(Cow<'static, str>);
@@ -87,6 +90,7 @@ impl From<siltstone::Error> for Failure {
         match error {
             siltstone::Error::ReadOnly => Failure::READ_ONLY,
             siltstone::Error::Closed => Failure::CLOSED,
+            siltstone::Error::Full(full) => Failure::from(format!("{OUT_OF_MEMORY}: {full}")),
             error @ siltstone::Error::ChangesLost { .. } => Failure::from(format!("CHANGESLOST {error}")),
             error => Failure::from(format!("ERR {error}")),
         }

@@ -30,7 +30,7 @@ const EXAMPLES: &str = "
   siltstone serve data --mount 0=features.dict --redis 127.0.0.1:6380
   siltstone serve data --config /etc/siltstone/siltstone.toml
   siltstone serve data /var/lib/siltstone --memcached 127.0.0.1:11211
-  siltstone serve data cache --engine mica --memory 4GiB --databases 1 --redis 0.0.0.0:6379 --password-file secret
+  siltstone serve data cache --engine mica --memory 4GiB --redis 0.0.0.0:6379 --password-file secret
   siltstone serve data DIR --redis unix:/run/siltstone.sock --unix-permissions 770 --redis 127.0.0.1:6379
   siltstone serve data DIR --redis tls:0.0.0.0:6380 --tls-cert server.crt --tls-key server.key --users users.acl";
 
@@ -107,9 +107,10 @@ pub struct DataArgs {
     /// Threads for background work of all databases
     #[arg(long, default_value_t = 2, value_parser = parse_whole::<usize>)]
     background_threads: usize,
-    /// The number of databases, 1 to 16
-    #[arg(long, default_value_t = DATABASES, value_parser = parse_whole::<usize>)]
-    databases: usize,
+    /// The number of databases, 1 to 16 [default: 16, and 1 with mica, whose databases have equal parts of the memory
+    /// from the beginning]
+    #[arg(long, value_parser = parse_whole::<usize>)]
+    databases: Option<usize>,
     /// Memory of databases, dictionaries and buffers of connections together. The open databases have equal shares of
     /// it; with mica, all --databases
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -185,6 +186,7 @@ impl DataArgs {
         let password = self.password_file.as_deref().map(read_password).transpose()?;
         let workers = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
         let dictionary = Dictionary::options().access(self.access);
+        let is_in_memory = self.creation.engine == Some(EngineKind::Mica);
         Ok(ServerSettings {
             listeners: self.listeners(),
             inherited: inherited()?,
@@ -216,9 +218,9 @@ impl DataArgs {
             }),
             places: PlacesSettings {
                 directory: self.directory.clone(),
-                databases: self.databases,
+                databases: self.databases.unwrap_or(if is_in_memory { 1 } else { DATABASES }),
                 mounts: self.mounts.clone(),
-                are_shares_fixed: self.creation.engine == Some(EngineKind::Mica),
+                are_shares_fixed: is_in_memory,
                 open: self.opener()?,
                 dictionary,
                 // A byte for the type would be one more than the fixed length.

@@ -1,5 +1,7 @@
 //! Replies: values of RESP 2 and 3 as bytes, and memcached's lines.
 
+use crate::failure::OUT_OF_MEMORY;
+
 /// The protocol of a connection, with the version that the client has chosen by HELLO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Version {
@@ -86,7 +88,13 @@ impl<'a> Reply<'a> {
             Version::Memcached if is_of_memcached => message,
             Version::Memcached => {
                 self.raw("SERVER_ERROR ");
-                message.strip_prefix("ERR ").unwrap_or(message)
+                match message.strip_prefix(OUT_OF_MEMORY) {
+                    Some(rest) => {
+                        self.raw("out of memory storing object");
+                        rest
+                    }
+                    None => message.strip_prefix("ERR ").unwrap_or(message),
+                }
             }
             Version::Resp2 | Version::Resp3 => {
                 self.raw("-");

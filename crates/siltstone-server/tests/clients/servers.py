@@ -9,7 +9,7 @@ import tempfile
 import time
 
 # The engines that the clients are run with, and how their databases are created.
-ENGINES = {"silt": ["--engine", "silt"], "mica": ["--engine", "mica", "--memory", "512MiB"]}
+ENGINES = {"silt": ["--engine", "silt"], "mica": ["--engine", "mica", "--memory", "512MiB", "--databases", "16"]}
 
 PATIENCE_S = 60
 

@@ -14,13 +14,13 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A connection of memcached's protocol.
-struct Client {
+pub struct Client {
     socket: TcpStream,
     input: BufReader<TcpStream>,
 }
 
 impl Client {
-    fn connect(address: Option<SocketAddr>) -> Client {
+    pub fn connect(address: Option<SocketAddr>) -> Client {
         let socket = TcpStream::connect(address.unwrap()).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         socket.set_nodelay(true).unwrap();
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, request: &str) -> String {
+    pub fn ask(&mut self, request: &str) -> String {
         String::from_utf8(self.ask_bytes(request.as_bytes())).unwrap()
     }
 

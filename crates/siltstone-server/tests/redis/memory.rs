@@ -64,6 +64,34 @@ fn a_database_for_which_memory_does_not_suffice_is_refused_and_the_others_keep_t
 }
 
 #[test]
+fn a_full_engine_in_memory_refuses_writes_as_redis_and_memcached_do_and_serves_what_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(directory.path());
+    settings.memory = Some(1 << 20);
+    (settings.places.databases, settings.places.are_shares_fixed) = (1, true);
+    settings.places.open = Box::new(|path, form, share| {
+        let builder = Database::builder(path).engine(EngineKind::Mica).partitions(1);
+        Ok(Arc::new(DatabaseStore::new(builder.memory_budget(share.unwrap()).open()?, form)))
+    });
+    let server = Server::start(settings).unwrap();
+    let mut client = Client::connect(server.redis_address().unwrap());
+    let refused = (0..).find_map(|number| match client.line(&format!("SET key{number} {number}")) {
+        Answer::Error(text) => Some((number, text)),
+        _ => None,
+    });
+    let (refused, text) = refused.unwrap();
+    assert!(refused > 5_000, "{refused}");
+    assert!(text.starts_with("OOM command not allowed when used memory > 'maxmemory': "), "{text}");
+    assert!(text.contains("record_bytes"), "{text}");
+    assert_eq!(client.line("GET key0"), Answer::bulk("0"));
+    let mut memcached = crate::memcached::Client::connect(server.memcached_address());
+    let replies = (0..10_000).map(|number| memcached.ask(&format!("set other{number} 0 0 1\r\nx")));
+    let text = replies.skip_while(|reply| reply == "STORED\r\n").next().unwrap();
+    assert!(text.starts_with("SERVER_ERROR out of memory storing object: "), "{text}");
+    server.stop().unwrap();
+}
+
+#[test]
 fn connections_with_the_most_bytes_are_closed_before_buffers_exceed_their_part() {
     let served = serve_with(
         |_| {},

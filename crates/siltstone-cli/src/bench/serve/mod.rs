@@ -140,8 +140,10 @@ pub fn run(args: ServeArgs) -> Result {
         for side in Side::ALL.into_iter().filter(|side| has_memcached || *side != Side::Memcached) {
             let directory = session.place.directory().join(format!("{}-{round}", side.name()));
             if side != Side::Memcached {
-                args.measure_redis(side, &directory, &mut figures)?;
-                let _ = std::fs::remove_dir_all(&directory);
+                for measure in [ServeArgs::measure_redis, ServeArgs::measure_memory] {
+                    measure(&args, side, &directory, &mut figures)?;
+                    let _ = std::fs::remove_dir_all(&directory);
+                }
             }
             if side != Side::Redis {
                 args.measure_memcached(side, &directory, &mut figures)?;

@@ -64,7 +64,7 @@ impl Running {
             Side::Mica | Side::Silt => {
                 let databases = directory.join("databases");
                 let mut all = vec!["--engine", side.name(), "--databases", "1"];
-                if side == Side::Mica {
+                if side == Side::Mica && options.is_empty() {
                     // Keys of 16 bytes, values of 8, and the byte of the type.
                     all.extend(["--set", "record_bytes=25"]);
                 }
