@@ -41,12 +41,14 @@ pub(super) static ITEMS: [Item; 9] = [
         Run::Measured(&mica::LOCAL),
     )
     .lacking("other systems"),
-    not_done(
+    item(
         "mica/figure-5.13",
         "Figure 5.13",
         "latency by throughput",
-        "needs a load generator in a process of its own; the client of the benchmark shares the processors",
-    ),
+        OTHER_MACHINE,
+        Run::Measured(&mica::UDP),
+    )
+    .lacking("memcached; the load generator is a thread of the same process, with a processor of its own"),
     item(
         "mica/figure-5.14",
         "Figure 5.14",

@@ -1,5 +1,5 @@
 //! MICA's experiments: throughput of stores in memory without a network (Figures 5.11, 5.12, 5.14, 5.16), and over UDP
-//! on one machine (Figure 5.10, Table 5.1).
+//! on one machine (Figures 5.10 and 5.13, Table 5.1).
 //!
 //! Rates are per second of processor time of one core, so those of a client on the same processors do not count.
 
@@ -7,7 +7,7 @@ use crate::Result;
 use crate::conditions::Conditions;
 use crate::mica::{Settings, Table, run as measure};
 use crate::point::{Points, Reading};
-use crate::quantity::{BytesPerKey, OperationsPerSecond, Quantity, Quoted, Times};
+use crate::quantity::{BytesPerKey, Microseconds, OperationsPerSecond, Quantity, Quoted, Times};
 use crate::registry::Experiment;
 use crate::udp::{self, Direction};
 
@@ -21,6 +21,9 @@ const SKEW: f64 = 0.99;
 const PER_CORE: Quantity<OperationsPerSecond> = Quantity::higher("operations of a core");
 const WALL: Quantity<OperationsPerSecond> = Quantity::higher("operations of all cores");
 const MEMORY: Quantity<BytesPerKey> = Quantity::lower("memory");
+const RESPONSE: Quantity<Microseconds> = Quantity::lower("mean time of a response");
+const RESPONSE_P5: Quantity<Microseconds> = Quantity::lower("time of a response, 5th percentile");
+const RESPONSE_P95: Quantity<Microseconds> = Quantity::lower("time of a response, 95th percentile");
 const OF_UNIFORM: Quantity<Times> = Quantity::higher("skewed by uniform");
 const OF_ASSISTED: Quantity<Times> = Quantity::equal("software direction by client-assisted");
 
@@ -91,6 +94,31 @@ fn over_udp(conditions: &Conditions, points: &mut Points) -> Result<()> {
             }
         }
         directions(conditions, &settings, (skew, zipf), points)?;
+    }
+    latencies(conditions, &settings, points)
+}
+
+/// Figure 5.13: uniform keys, half of the requests are gets. The number of packets in flight sets the rate, where the
+/// paper's clients set it directly.
+fn latencies(conditions: &Conditions, settings: &udp::Settings, points: &mut Points) -> Result<()> {
+    for requests_per_packet in [1, 32] {
+        for window in [1, 4, 16, 64, 256] {
+            conditions.check()?;
+            let report = udp::run(&udp::Settings {
+                zipf: 0.0,
+                get: 0.5,
+                requests_per_packet,
+                window,
+                burst: window.min(settings.burst),
+                ..settings.clone()
+            })?;
+            let series = format!("{requests_per_packet} requests per packet, {window} packets in flight");
+            let mut add = |point| points.add("mica/figure-5.13", point);
+            add(WALL.of(&series).is(Reading::time(report.wall_ops_per_s)));
+            add(RESPONSE.of(&series).is(Reading::time(report.response_us)));
+            add(RESPONSE_P5.of(&series).is(Reading::time(report.response_p5_us)));
+            add(RESPONSE_P95.of(&series).is(Reading::time(report.response_p95_us)));
+        }
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! The client of the benchmark. It sends packets generated in advance and counts the responses, with a limited number
 //! of packets in flight so that few are lost. Like the dissertation's client, it checks only a sample of the responses,
-//! so that the measurement is that of the server.
+//! and takes the times of these, so that the measurement is that of the server.
 
 use super::trace::Trace;
 use super::{Path, Settings};
 use crate::{Error, Result};
+use hdrhistogram::Histogram;
 use siltstone_mica::Operation;
 use siltstone_network::protocol::{Header, Kind, Outcome, Requests, Responses};
 use siltstone_network::transport::{Burst, Peer, Transport, Udp, Waker, bind};
@@ -12,8 +13,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// One response in this many is checked.
+/// One response in this many is checked, and its time is taken.
 const SAMPLE: u64 = 16;
+/// The significant digits of the times.
+const TIME_DIGITS: u8 = 3;
+/// Longer times count as this one, in nanoseconds.
+const TIME_NS_MAX: u64 = 10_000_000_000;
 /// A packet without a response within this time counts as lost.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The buffers of the socket, in bytes.
@@ -88,6 +93,14 @@ pub(super) struct Client {
     received: Burst<Peer>,
     leaving: Burst<Peer>,
     window: u64,
+    /// When each packet of the trace was sent last.
+    sent_at: Vec<Instant>,
+}
+
+/// Makes an empty histogram of times in nanoseconds.
+pub(super) fn no_times() -> Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, TIME_NS_MAX, TIME_DIGITS)
+        .map_err(|error| Error::wrong_results(error.to_string()))
 }
 
 impl Client {
@@ -100,27 +113,33 @@ impl Client {
             received: Burst::new(burst, packet_bytes),
             leaving: Burst::new(burst, packet_bytes),
             window: settings.window as u64,
+            sent_at: Vec::new(),
         })
     }
 
-    /// Sends `count` packets of the trace; `address` maps their ports to addresses.
+    /// Sends `count` packets of the trace; `address` maps their ports to addresses. Adds to `times` how long after a
+    /// packet its response came, for a sample of them.
     pub fn drive(
         &mut self,
         settings: &Settings,
         trace: &Trace,
         count: u64,
         address: impl Fn(u16) -> SocketAddr,
+        times: &mut Histogram<u64>,
     ) -> Result<PacketResults> {
         let mut results = PacketResults::default();
         let (mut flying, mut lost) = (0, 0);
         let begun = Instant::now();
+        self.sent_at.resize(trace.len(), begun);
         while results.answered + lost < count {
             let room = (self.window - flying).min(count - results.sent).min(self.leaving.capacity() as u64);
             if room == (self.leaving.capacity() as u64).min(count - results.sent) && room > 0 {
                 self.leaving.clear();
+                let now = Instant::now();
                 for number in results.sent..results.sent + room {
                     let (packet, port) = trace.packet(number);
                     self.leaving.push_bytes(address(port).into(), packet);
+                    self.sent_at[(number % trace.len() as u64) as usize] = now;
                 }
                 self.transport.send(&self.leaving)?;
                 results.sent += room;
@@ -144,6 +163,8 @@ impl Client {
                     && let Ok(header) = Header::decode(reply)
                 {
                     results.look(trace.packet(header.sequence).0, reply);
+                    let sent_at = self.sent_at.get(header.sequence as usize).copied().unwrap_or(begun);
+                    times.saturating_record(sent_at.elapsed().as_nanos() as u64);
                 }
             }
             flying = flying.saturating_sub(self.received.len() as u64);

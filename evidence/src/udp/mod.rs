@@ -13,7 +13,8 @@ mod trace;
 
 use crate::{Error, Result};
 use clap::Parser;
-use client::{Client, PacketResults};
+use client::{Client, PacketResults, no_times};
+use hdrhistogram::Histogram;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use siltstone_bench::clock::spawn_scoped;
@@ -195,6 +196,12 @@ pub struct Report {
     pub wall_packets_per_s: f64,
     /// Echoed packets per second of wall-clock time.
     pub wall_echo_packets_per_s: f64,
+    /// The mean time from a packet to its response, in microseconds.
+    pub response_us: f64,
+    /// The times that one response in 20 is quicker than, and one in 20 is slower than.
+    pub response_p5_us: f64,
+    /// See [`response_p5_us`](Report::response_p5_us).
+    pub response_p95_us: f64,
     /// The share of packets without a response.
     pub loss: f64,
     /// The share of gets that found their key, among the checked responses.
@@ -209,7 +216,8 @@ impl Report {
         let settings = &self.settings;
         format!(
             "{:<12} : {:>2} requests a packet: {:.2} M ops/sec a core, {:.0} k packets/sec, {:.1}% of the echo's {:.0} k; \
-             wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors; {:?}, {}, {:?}, {} cores, {}; \
+             wall {:.2} M ops/sec, {:.0} k and {:.0} k packets/sec on {} processors, responses after {:.0} us \
+             ({:.0} to {:.0}); {:?}, {}, {:?}, {} cores, {}; \
              {:.0}% get, zipf {}, found {:.2}%, loss {:.3}%, {:.1} packets a burst",
             self.benchmark,
             settings.requests_per_packet,
@@ -221,6 +229,9 @@ impl Report {
             self.wall_packets_per_s / 1e3,
             self.wall_echo_packets_per_s / 1e3,
             self.processors,
+            self.response_us,
+            self.response_p5_us,
+            self.response_p95_us,
             settings.path,
             settings.mode.name(),
             settings.direction,
@@ -326,13 +337,16 @@ struct Side {
     server: Server,
     before: Counts,
     all: PacketResults,
+    /// The times of responses, in nanoseconds.
+    times: Histogram<u64>,
     /// Packets per second of CPU time of one core, and of wall-clock time, of each round.
     rates: Vec<(f64, f64)>,
 }
 
 impl Side {
-    fn new(server: Server) -> Side {
-        Side { before: server.stats().counts, server, all: PacketResults::default(), rates: Vec::new() }
+    fn new(server: Server) -> Result<Side> {
+        let (before, times) = (server.stats().counts, no_times()?);
+        Ok(Side { before, server, all: PacketResults::default(), times, rates: Vec::new() })
     }
 
     /// Returns the counters once all cores have finished and reported their CPU time.
@@ -367,7 +381,7 @@ impl Side {
             let core = ports.iter().position(|one| *one == port).unwrap_or(0);
             addresses[core % addresses.len()]
         };
-        let results = client.drive(settings, trace, settings.packets, address)?;
+        let results = client.drive(settings, trace, settings.packets, address, &mut self.times)?;
         let processor_ns = self.settled()?.processor_ns - self.before.processor_ns;
         let answered = results.answered as f64;
         self.rates
@@ -393,8 +407,8 @@ fn measure(
     load(settings, &server)?;
     let directory = server.directory().clone();
     let trace = Trace::draw(settings, &directory);
-    let mut store = Side::new(server);
-    let mut echo = Side::new(echo);
+    let mut store = Side::new(server)?;
+    let mut echo = Side::new(echo)?;
     let mut client = Client::new(settings, directory.packet_bytes)?;
     let loaded = store.settled()?;
     for _ in 0..settings.rounds {
@@ -519,6 +533,9 @@ fn report(
         wall_ops_per_s: wall(store) * per_packet,
         wall_packets_per_s: wall(store),
         wall_echo_packets_per_s: wall(echo),
+        response_us: store.times.mean() / 1e3,
+        response_p5_us: store.times.value_at_quantile(0.05) as f64 / 1e3,
+        response_p95_us: store.times.value_at_quantile(0.95) as f64 / 1e3,
         loss: sent.saturating_sub(answered) as f64 / sent.max(1) as f64,
         found: found as f64 / (found + absent).max(1) as f64,
         forwarded_packets: counts.forwarded_packets,

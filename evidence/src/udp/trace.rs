@@ -33,6 +33,11 @@ pub(super) fn value(settings: &Settings, key: &[u8]) -> Vec<u8> {
 }
 
 impl Trace {
+    /// Returns how many packets there are before they repeat.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
     /// Returns the packet with this number; packets repeat.
     #[inline]
     pub fn packet(&self, number: u64) -> (&[u8], u16) {

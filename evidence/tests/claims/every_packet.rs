@@ -34,6 +34,9 @@ fn every_mode_and_direction_serves_every_packet() {
                 assert!(report.found > 0.9 && report.loss <= 0.01, "{}", report.line());
                 assert!(report.ops_per_s > 0.0 && report.best_ops_per_s >= report.ops_per_s);
                 assert!(report.echo_ratio > 0.0 && report.packets_per_burst >= 1.0);
+                // A packet over a socket takes longer than a tenth of a microsecond.
+                assert!(report.response_p5_us > 0.1 && report.response_p95_us >= report.response_p5_us);
+                assert!(report.response_us >= 0.9 * report.response_p5_us, "{}", report.line());
                 let forwards = direction == Direction::Software && cores == 2;
                 assert_eq!(report.forwarded_packets > 0, forwards, "{}", report.line());
             }
