@@ -74,7 +74,7 @@ static void errors(void) {
     CHECK(siltstone_open(NULL, NULL, &err) == NULL && failed(SILTSTONE_ERROR_ARGUMENT, "silt"));
     CHECK(siltstone_open(in("\xff"), NULL, &err) == NULL && failed(SILTSTONE_ERROR_ARGUMENT, "UTF-8"));
     CHECK(open_with(in("none"), (const char *[][2]){{"create", "false"}}, 1) == NULL);
-    CHECK(failed(SILTSTONE_ERROR_NOT_FOUND, "no database here"));
+    CHECK(failed(SILTSTONE_ERROR_NOT_FOUND, "no database here; create one with the setting `create`"));
     CHECK(open_with(in("none"), (const char *[][2]){{"durability", "always"}}, 1) == NULL);
     CHECK(failed(SILTSTONE_ERROR_ARGUMENT, "durability"));
     CHECK(open_with(in("none"), (const char *[][2]){{"colour", "red"}}, 1) == NULL);
@@ -385,7 +385,7 @@ static void silt(void) {
     damage_and_repair();
     db = open_with(in("copy"), reading, 1);
     CHECK(db != NULL && has(db, "rose", "red"));
-    CHECK(!siltstone_put(db, "k", 1, "v", 1, &err) && failed(SILTSTONE_ERROR_READ_ONLY, ""));
+    CHECK(!siltstone_put(db, "k", 1, "v", 1, &err) && failed(SILTSTONE_ERROR_READ_ONLY, "without the setting"));
     siltstone_t *second = open_with(in("copy"), reading, 1);
     CHECK(second != NULL && siltstone_close(second, &err) && siltstone_close(db, &err));
     siltstone_options_set_progress(options, stop, &calls);
