@@ -185,6 +185,8 @@ fn errors_say_what_is_true() {
     assert!(code == 3 && message.contains("this is a database, and no index of files"), "{message}");
     let (code, message) = result(here, &["dedup", "--db", "index", "reprot"]);
     assert!(code == 3 && message.contains("reprot: ") && message.contains("report, runs"), "{message}");
+    let (_, message) = result(here, &["plan", "--items", "0"]);
+    assert!(message.contains("'--items <N>': a plan is for 1 item or more"), "{message}");
     let (_, message) = result(here, &["put", "--expires-in", "tomorrow", "k", "v"]);
     assert!(message.contains("\"tomorrow\" is not a time; use one such as"), "{message}");
     let (_, message) = result(here, &["put", "--db", "new", "--fixed", "0,1", "k", "v"]);
