@@ -8,6 +8,10 @@ DEMO_DB := demo-db
 PLATFORMS ?= i686-unknown-linux-gnu x86_64-apple-darwin
 ALL_PLATFORMS := $(PLATFORMS) aarch64-unknown-linux-gnu x86_64-unknown-freebsd
 PREFIX ?= /usr/local
+# The files for pkg-config name the prefix: a relative path and a tilde, which not all shells expand here, become absolute.
+absolute = $(abspath $(patsubst ~/%,$(HOME)/%,$(1)))
+override PREFIX := $(call absolute,$(PREFIX))
+override DESTDIR := $(call absolute,$(DESTDIR))
 # The features with an engine each.
 ENGINES := silt mica flashkey flashstore bloomstore
 # Features of the command: parquet, af-xdp, count-heap.
@@ -75,7 +79,7 @@ install-capi: $(call UNPRIVILEGED,build-capi) ## Install the C library below PRE
 
 install-capi-files:
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/siltstone
-	cd $(CAPI)/include && find . -type f -exec install -D -m 644 {} $(abspath $(DESTDIR)$(PREFIX))/include/{} \;
+	cd $(CAPI)/include && find . -type f -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/include/{} \;
 	install $(CAPI_BUILT)/libsiltstone_capi.so $(DESTDIR)$(PREFIX)/lib/libsiltstone.so.$(CAPI_ABI)
 	ln -sf libsiltstone.so.$(CAPI_ABI) $(DESTDIR)$(PREFIX)/lib/libsiltstone.so
 	install -m 644 $(CAPI_BUILT)/libsiltstone_capi.a $(DESTDIR)$(PREFIX)/lib/libsiltstone.a
@@ -150,7 +154,8 @@ test-python-all: ## Like test-python, with PyTorch, Ray, Spark, S3 and pyright, 
 	SILTSTONE_PYTHON_ALL=1 crates/siltstone-python/test
 
 wheel: ## Build the wheel of the Python package in dist/
-	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv target/wheel-venv
+	target/wheel-venv/bin/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 fuzz: export TMPDIR = $(TEST_TMPDIR)
 fuzz: ## Fuzz the decoders, FUZZ_SECONDS (60) per target; needs a C++ compiler
@@ -204,9 +209,13 @@ else
 	$(CARGO) semver-checks --package siltstone --baseline-rev $(LAST_TAG)
 endif
 
-platforms: ## Check the library for other platforms
+platforms: ## Check the library for other platforms; PLATFORMS= checks none
+ifneq ($(strip $(PLATFORMS)),)
+	@command -v rustup >/dev/null || { echo "make: rustup installs the standard library of other platforms, and there is no \
+	rustup; install it, or use PLATFORMS= to check this platform alone" >&2; exit 1; }
 	rustup target add $(PLATFORMS)
 	$(CARGO) check --package siltstone $(addprefix --target ,$(PLATFORMS))
+endif
 
 engines: ## Check the library with each engine alone
 	for engine in $(ENGINES); do \

@@ -365,6 +365,7 @@ fn hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::StorageFull => "; free some space and reopen; all data acknowledged as durable is safe",
         ErrorKind::PermissionDenied => "; check the owner and mode of the directory",
+        ErrorKind::NotADirectory => "; a part of the path is a file: use another path",
         _ if is_shortage(source) => {
             "; raise the limit on open files (`ulimit -n`), or lower `Builder::open_files_max`"
         }

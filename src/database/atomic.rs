@@ -139,6 +139,8 @@ impl Database {
     ///
     /// # Errors
     /// See [`put`](Database::put).
+    // A trait for `Option<&[u8]>`, `Option<&str>` and others, by value or by `Into`, has several types for a `None`
+    // without one: rustc refuses the call (E0283), and no default of a type parameter applies to a method.
     #[doc(alias("cas", "compare_exchange", "swap"))]
     pub fn compare_and_swap(
         &self,
@@ -146,8 +148,36 @@ impl Database {
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
+        self.compare_and_swap_with(key, expected, new, WriteOptions::default())
+    }
+
+    /// Like [`compare_and_swap`](Database::compare_and_swap), with its own durability or an expiry time of the new
+    /// record. To keep the time of the record that is there, use [`update`](Database::update).
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// let options = siltstone::WriteOptions::default().expires_at_ms(4_102_444_800_000);
+    /// assert!(database.compare_and_swap_with("lease", None, Some(b"mine"), options)?);
+    /// assert_eq!(database.get_found("lease")?.unwrap().expires_at_ms, 4_102_444_800_000);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`put_with`](Database::put_with); [`Error::Setting`](crate::Error::Setting) for an expiry time without a new
+    /// value.
+    pub fn compare_and_swap_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+        options: WriteOptions,
+    ) -> Result<bool> {
+        if new.is_none() {
+            options.check_without_expiry()?;
+        }
         let mut swapped = false;
-        self.update(key, |found| {
+        self.update_with(key, options, |found| {
             swapped = found.map(|found| &found.value[..]) == expected;
             Ok(match new {
                 _ if !swapped => Change::Keep,

@@ -1,6 +1,7 @@
 //! Repairs databases that are not open, and reads the usage counters of one that may be open elsewhere.
 
 use super::Database;
+use super::builder::not_opened;
 use super::changes;
 use super::compressed;
 use super::disk;
@@ -119,8 +120,5 @@ fn is_refused(source: &std::io::Error) -> bool {
 }
 
 pub(super) fn existing(opened: siltstone_device::Result<Directory>, path: &Path) -> Result<Directory> {
-    match opened {
-        Err(error) if error.is_not_found() => Err(Error::NotFound { path: path.to_owned() }),
-        outcome => Ok(outcome?),
-    }
+    opened.map_err(|error| not_opened(path.to_owned(), error.into()))
 }

@@ -182,7 +182,11 @@ impl DictionaryOptions {
     /// [`Error::Io`] if the file does not exist, [`Error::NotADictionary`] if it is another file, [`Error::Corrupt`] if
     /// it is damaged, [`Error::Version`] if it has another format version.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dictionary> {
-        let (directory, name) = split(path.as_ref())?;
+        let path = path.as_ref();
+        if path.is_dir() {
+            return Err(Error::NotADictionary { path: path.to_owned(), found: "it is a directory".into() });
+        }
+        let (directory, name) = split(path)?;
         let directory = Directory::new(SystemDirectory::open_read_only(directory)?, self.access).read_only();
         self.open_in(directory, name)
     }

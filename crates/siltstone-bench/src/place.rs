@@ -1,6 +1,7 @@
 //! The directory of a benchmark's files, and the file system that it is on.
 
 use crate::{Error, Result};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use serde::Serialize;
 use std::fmt;
 use std::fs;
@@ -10,6 +11,14 @@ use tempfile::TempDir;
 
 /// File systems in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+/// Parses the path of a directory of databases, which need not exist. A file is refused before anything is read in it.
+pub fn directory() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.is_file() {
+        true => Err("this is a file, but a database is a directory; use another path"),
+        false => Ok(path),
+    })
+}
 
 /// A directory. A temporary one is removed with its contents when it is dropped.
 #[derive(Debug, Serialize)]

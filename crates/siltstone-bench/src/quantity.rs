@@ -20,6 +20,7 @@ const TIMES: [(&str, f64); 9] = [
     ("mo", YEAR_S / 12.0),
     ("y", YEAR_S),
 ];
+
 /// Splits a text into the number at its beginning and the rest.
 fn number(text: &str) -> Result<(f64, &str), String> {
     let is_number = |end: &usize| text.get(..*end).is_some_and(|text| text.parse::<f64>().is_ok());
@@ -93,10 +94,12 @@ pub fn counted(number: u64, name: &str) -> String {
 
 /// Parses a rate such as `5000/s` or `20k/min`; without a slash, a count per second.
 pub fn parse_rate(text: &str) -> Result<f64, String> {
-    match text.split_once('/') {
-        Some((count, time)) => Ok(parse_count(count)? / with_unit(&format!("1{time}"), &TIMES)?),
+    let rate = match text.split_once('/') {
+        Some((count, time)) => parse_count(count)
+            .and_then(|count| with_unit(&format!("1{time}"), &TIMES).map(|seconds| count / seconds)),
         None => parse_count(text),
-    }
+    };
+    rate.map_err(|_| format!("{text:?} is not a rate; use one such as 5000/s, 20k/min or 1M"))
 }
 
 /// Parses bytes per second such as `500MB/s`.
@@ -113,6 +116,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
 /// Parses a time in seconds, such as `3y` or `18mo`.
 pub fn parse_time_s(text: &str) -> Result<f64, String> {
     with_unit(text, &TIMES)
+        .map_err(|_| format!("{text:?} is not a time; use one such as 500ms, 90s, 15m, 12h or 30d"))
 }
 
 /// Formats a number with few digits and the prefix of its size.
@@ -187,6 +191,8 @@ mod tests {
         for wrong in ["", "s", "5x", "99999999999999999999y", "-1s"] {
             assert!(parse_time(wrong).is_err(), "{wrong}");
         }
+        assert!(parse_time("tomorrow").is_err_and(|said| said.contains("tomorrow") && said.contains("90s")));
+        assert!(parse_rate("fast").is_err_and(|said| said.contains("fast") && said.contains("20k/min")));
         assert!(parse_whole::<u64>("1.5").is_err() && parse_whole::<u8>("256").is_err());
         assert!(parse_whole::<u64>("18446744073709551616").is_err());
         assert!(parse_within(1u64, 10)("0").is_err() && parse_within(1u64, 10)("1e2").is_err());

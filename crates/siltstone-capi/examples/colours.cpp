@@ -20,6 +20,8 @@ int main(int argc, char **argv) try {
     for (int i = 0; i < 3; i++) {
         db.update("visits", [](auto found) { return std::to_string(found ? std::stoi(std::string(*found)) + 1 : 1); });
     }
+    if (!db.compare_and_swap("visits", "3", "0") || db.compare_and_swap("visits", std::nullopt, "1")) return 1;
+    if (!db.compare_and_swap("visits", "0", "") || !db.compare_and_swap("visits", "", "3")) return 1;
     if (db.get("visits") != "3") return 1;
 
     size_t records = 0;

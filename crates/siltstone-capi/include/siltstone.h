@@ -357,7 +357,8 @@ void siltstone_dictionary_close(siltstone_dictionary_t *dictionary);
 /**
  * Starts to build a dictionary. The file `path` appears, or is replaced, when `siltstone_dictionary_writer_finish`
  * returns. `options` may be NULL, or have the settings "fixed", "hashed_keys" and "block_bytes" as databases, "index"
- * ("fences", "sparse_trie", "dense_trie" or "none"), "memory_bytes", "temporary_directory" and "refuse_duplicates".
+ * ("fences", "sparse_trie", "dense_trie" or "none"), "memory_bytes" for sorting, such as "64MiB",
+ * "temporary_directory" and "refuse_duplicates".
  */
 siltstone_dictionary_writer_t *siltstone_dictionary_create(const char *path,
                                                            const siltstone_options_t *options,
@@ -827,7 +828,7 @@ bool siltstone_insert_many_if_absent_with(const siltstone_t *database,
 /**
  * Replaces the value of a key if it is `expected`, in one atomic step, and returns whether it did. NULL means an
  * absent key: as `expected`, the key must be absent; as `value`, it is deleted. An empty value is a pointer that is
- * not NULL, and a length of 0.
+ * not NULL, and a length of 0. The new record never expires.
  */
 bool siltstone_compare_and_swap(const siltstone_t *database,
                                 const void *key,
@@ -837,6 +838,21 @@ bool siltstone_compare_and_swap(const siltstone_t *database,
                                 const void *value,
                                 size_t value_length,
                                 char **errptr);
+
+/**
+ * Like `siltstone_compare_and_swap`, with a durability, `SILTSTONE_DURABILITY_...`, and with the time when the new
+ * record expires, in milliseconds since 1970; 0 for never.
+ */
+bool siltstone_compare_and_swap_with(const siltstone_t *database,
+                                     const void *key,
+                                     size_t key_length,
+                                     const void *expected,
+                                     size_t expected_length,
+                                     const void *value,
+                                     size_t value_length,
+                                     uint32_t durability,
+                                     uint64_t expires_at_ms,
+                                     char **errptr);
 
 /**
  * Removes a key in one atomic step, and returns its value as `siltstone_get`; NULL if it was absent.

@@ -252,9 +252,24 @@ public:
             return siltstone_write(handle(), batch.handle(), static_cast<std::uint32_t>(durability), error);
         });
     }
-    bool insert_if_absent(std::string_view key, std::string_view value) {
+    bool insert_if_absent(std::string_view key, std::string_view value, std::uint64_t expires_at_ms = 0,
+                          Durability durability = Durability::Default) {
         return detail::checked([&](char **error) {
-            return siltstone_insert_if_absent(handle(), key.data(), key.size(), value.data(), value.size(), error);
+            return siltstone_insert_if_absent_with(handle(), key.data(), key.size(), value.data(), value.size(),
+                                                   static_cast<std::uint32_t>(durability), expires_at_ms, error);
+        });
+    }
+    // Replaces the value of a key if it is `expected`. nullopt is an absent key, for both.
+    bool compare_and_swap(std::string_view key, std::optional<std::string_view> expected,
+                          std::optional<std::string_view> value, std::uint64_t expires_at_ms = 0,
+                          Durability durability = Durability::Default) {
+        // An empty string may have no address; that of another one says that it is there.
+        auto data = [](const auto &of) { return !of ? nullptr : of->data() != nullptr ? of->data() : ""; };
+        auto size = [](const auto &of) { return of ? of->size() : 0; };
+        return detail::checked([&](char **error) {
+            return siltstone_compare_and_swap_with(handle(), key.data(), key.size(), data(expected), size(expected),
+                                                   data(value), size(value), static_cast<std::uint32_t>(durability),
+                                                   expires_at_ms, error);
         });
     }
 

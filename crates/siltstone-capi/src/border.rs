@@ -55,6 +55,15 @@ impl Failure {
     }
 }
 
+/// How messages name what is called otherwise in C.
+const NAMES: [(&str, &str); 5] = [
+    ("create one with `Builder::create(true)`", "create one with the setting `create`"),
+    ("create it with `Builder::expiring(true)`", "create it with the setting `expiring`"),
+    ("open it without `Builder::read_only`", "open it without the setting `read_only`"),
+    ("lower `Builder::open_files_max`", "lower the setting `open_files_max`"),
+    ("create one with `siltstone dict build`", "create one with siltstone_dictionary_create"),
+];
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let code = match &error {
@@ -90,7 +99,8 @@ impl From<Error> for Failure {
             Error::NoRoom { .. } | Error::NoSpace { .. } | Error::Full(_) => crate::SILTSTONE_ERROR_FULL,
             _ => crate::SILTSTONE_ERROR_INTERNAL,
         };
-        Failure { code, message: error.to_string() }
+        let named = |message: String, (rust, c): &(&str, &str)| message.replace(rust, c);
+        Failure { code, message: NAMES.iter().fold(error.to_string(), named) }
     }
 }
 
@@ -324,6 +334,23 @@ mod tests {
             assert!(slice::<u64>(std::ptr::without_provenance(1), 1).is_err());
             assert!(slice::<u64>(std::ptr::dangling(), usize::MAX).is_err());
             assert!(handle::<u8>(std::ptr::null()).is_err() && text("path", std::ptr::null()).is_err());
+        }
+    }
+
+    #[test]
+    fn no_message_names_a_rust_builder() {
+        let path = std::path::PathBuf::from("x");
+        let shortage = std::io::Error::from_raw_os_error(libc::EMFILE);
+        for error in [
+            Error::NotFound { path: path.clone() },
+            Error::ExpiryUnsupported,
+            Error::ReadOnly,
+            Error::NotADictionary { path: path.clone(), found: "a text".into() },
+            Error::Io { operation: "open", file: path.clone(), source: shortage.into() },
+        ] {
+            let message = Failure::from(error).message;
+            assert!(!message.contains("Builder") && !message.contains("siltstone dict"), "{message}");
+            assert!(message.contains('`') || message.contains("siltstone_dictionary_create"), "{message}");
         }
     }
 }

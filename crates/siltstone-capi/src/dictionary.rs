@@ -81,7 +81,8 @@ pub unsafe extern "C" fn siltstone_dictionary_close(dictionary: *mut Dictionary)
 
 /// Starts to build a dictionary. The file `path` appears, or is replaced, when `siltstone_dictionary_writer_finish`
 /// returns. `options` may be NULL, or have the settings "fixed", "hashed_keys" and "block_bytes" as databases, "index"
-/// ("fences", "sparse_trie", "dense_trie" or "none"), "memory_bytes", "temporary_directory" and "refuse_duplicates".
+/// ("fences", "sparse_trie", "dense_trie" or "none"), "memory_bytes" for sorting, such as "64MiB",
+/// "temporary_directory" and "refuse_duplicates".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_dictionary_create(
     path: *const c_char,

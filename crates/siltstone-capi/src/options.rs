@@ -46,15 +46,29 @@ pub fn go_on(progress: Option<Progress>) -> impl FnMut(u64, u64) -> bool {
     move |done, total| progress.is_none_or(|progress| progress.call(done, total))
 }
 
-fn value<T: FromStr>(name: &str, value: &str) -> Outcome<T> {
-    value.parse().map_err(|_| Failure::argument(format!("{name}: `{value}` is not possible")))
+fn impossible(name: &str, value: &str, remedy: &str) -> Failure {
+    Failure::argument(format!("{name}: `{value}` is not possible; use {remedy}"))
+}
+
+fn number<T: FromStr>(name: &str, value: &str) -> Outcome<T> {
+    value.parse().map_err(|_| impossible(name, value, "a whole number"))
+}
+
+/// Reads a number of bytes, such as `65536` or `64KiB`.
+fn size<T: TryFrom<u64>>(name: &str, value: &str) -> Outcome<T> {
+    let bytes = siltstone::parse_bytes(value).and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| impossible(name, value, "a number of bytes, such as 65536 or 64KiB"))
+}
+
+fn flag(name: &str, value: &str) -> Outcome<bool> {
+    value.parse().map_err(|_| impossible(name, value, "true or false"))
 }
 
 /// Returns the value of the list with this name.
 fn named<T: Copy>(setting: &str, wanted: &str, values: &[T], name: fn(T) -> &'static str) -> Outcome<T> {
     values.iter().copied().find(|value| name(*value) == wanted).ok_or_else(|| {
         let names: Vec<_> = values.iter().map(|value| name(*value)).collect();
-        Failure::argument(format!("{setting}: `{wanted}` is not possible; use {}", names.join(", ")))
+        impossible(setting, wanted, &names.join(", "))
     })
 }
 
@@ -90,15 +104,19 @@ impl Options {
             to = match name.as_str() {
                 "fixed" => {
                     let (key, record) = text.split_once(',').unwrap_or((text, ""));
-                    to.fixed(value(name, key.trim())?, value(name, record.trim())?)
+                    let lengths = (key.trim().parse(), record.trim().parse());
+                    let (Ok(key), Ok(record)) = lengths else {
+                        return Err(impossible(name, text, "the lengths of keys and values, such as 20,44"));
+                    };
+                    to.fixed(key, record)
                 }
-                "hashed_keys" if value(name, text)? => to.hashed_keys(),
+                "hashed_keys" if flag(name, text)? => to.hashed_keys(),
                 "hashed_keys" => to,
-                "block_bytes" => to.block_bytes(value(name, text)?),
+                "block_bytes" => to.block_bytes(size(name, text)?),
                 "index" => to.index(index_of_name(text)?),
-                "memory_bytes" => to.memory_bytes(value(name, text)?),
+                "memory_bytes" => to.memory_bytes(size(name, text)?),
                 "temporary_directory" => to.temporary_directory(text),
-                "refuse_duplicates" if value(name, text)? => to.refuse_duplicates(),
+                "refuse_duplicates" if flag(name, text)? => to.refuse_duplicates(),
                 "refuse_duplicates" => to,
                 _ => {
                     return Err(unknown(
@@ -118,8 +136,8 @@ impl Options {
         for (name, text) in &self.settings {
             to = match name.as_str() {
                 "access" => to.access(named(name, text, &siltstone::Access::ALL, siltstone::Access::name)?),
-                "queue_depth" => to.queue_depth(value(name, text)?),
-                "without_index" if value(name, text)? => to.without_index(),
+                "queue_depth" => to.queue_depth(number(name, text)?),
+                "without_index" if flag(name, text)? => to.without_index(),
                 "without_index" => to,
                 _ => return Err(unknown(name, "access, queue_depth, without_index")),
             };

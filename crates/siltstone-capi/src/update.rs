@@ -141,7 +141,7 @@ pub unsafe extern "C" fn siltstone_insert_many_if_absent_with(
 
 /// Replaces the value of a key if it is `expected`, in one atomic step, and returns whether it did. NULL means an
 /// absent key: as `expected`, the key must be absent; as `value`, it is deleted. An empty value is a pointer that is
-/// not NULL, and a length of 0.
+/// not NULL, and a length of 0. The new record never expires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siltstone_compare_and_swap(
     database: *const Db,
@@ -157,6 +157,29 @@ pub unsafe extern "C" fn siltstone_compare_and_swap(
         let (expected, value) =
             (optional_bytes(expected, expected_length)?, optional_bytes(value, value_length)?);
         Ok(handle(database)?.0.compare_and_swap(bytes(key, key_length)?, expected, value)?)
+    })
+}
+
+/// Like `siltstone_compare_and_swap`, with a durability, `SILTSTONE_DURABILITY_...`, and with the time when the new
+/// record expires, in milliseconds since 1970; 0 for never.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siltstone_compare_and_swap_with(
+    database: *const Db,
+    key: *const c_void,
+    key_length: usize,
+    expected: *const c_void,
+    expected_length: usize,
+    value: *const c_void,
+    value_length: usize,
+    durability: u32,
+    expires_at_ms: u64,
+    errptr: *mut *mut c_char,
+) -> bool {
+    body!(errptr, {
+        let options = write_options(durability, expires_at_ms)?;
+        let (expected, value) =
+            (optional_bytes(expected, expected_length)?, optional_bytes(value, value_length)?);
+        Ok(handle(database)?.0.compare_and_swap_with(bytes(key, key_length)?, expected, value, options)?)
     })
 }
 

@@ -6,6 +6,7 @@ use crate::outcome::{Outcome, Result, complain, help};
 use crate::place;
 use crate::progress::{Stopwatch, spinner};
 use clap::Args;
+use siltstone_bench::place::directory;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "
@@ -21,6 +22,7 @@ pub struct CheckpointArgs {
     #[command(flatten)]
     location: Location,
     /// Target: an empty directory, or one that does not exist
+    #[arg(value_parser = directory())]
     target: PathBuf,
 }
 

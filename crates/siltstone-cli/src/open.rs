@@ -9,6 +9,7 @@ use siltstone::key::{check_key_length, check_value_length};
 use siltstone::names::MANIFEST_NAME;
 use siltstone::{Builder, Compression, Database, EngineKind, Error};
 use siltstone_bench::named::by_name;
+use siltstone_bench::place::directory;
 use siltstone_bench::tuning::{MemoryArgs, SettingArgs, parse_compression};
 use siltstone_command::database::open;
 use siltstone_server::ValueForm;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 pub struct Location {
     /// Directory of the database
-    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB", value_parser = directory())]
     pub db: PathBuf,
     #[command(flatten)]
     pub memory: MemoryArgs,
@@ -114,10 +115,10 @@ impl Creation {
 #[derive(Debug, Args)]
 pub struct Place {
     /// Directory of the database
-    #[arg(value_name = "DIR", required_unless_present = "db")]
+    #[arg(value_name = "DIR", required_unless_present = "db", value_parser = directory())]
     directory: Option<PathBuf>,
     /// Directory of the database, as for other commands
-    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB", value_parser = directory())]
     db: Option<PathBuf>,
 }
 

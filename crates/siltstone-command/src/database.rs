@@ -22,6 +22,16 @@ pub fn open(builder: Builder) -> anyhow::Result<Database> {
     Ok(opened?)
 }
 
+/// Opens a database that has a part of a limit on memory: an error says how much of it.
+pub fn open_part(builder: Builder, memory: Option<u64>, part: &str) -> anyhow::Result<Database> {
+    open(builder).map_err(|error| match (error.downcast_ref(), memory) {
+        (Some(Error::Setting { name: "memory_budget", problem }), Some(memory)) => {
+            wrong_usage(format_args!("--memory: {part} of the {memory} bytes, and {problem}"))
+        }
+        _ => error,
+    })
+}
+
 /// Reads a whole database, with a progress bar, and returns the damage.
 pub fn verify(directory: &Path, interrupt: &Interrupt) -> siltstone::Result<VerifyReport> {
     with_bar("verifying", interrupt, |progress| Database::verify_closed(directory, progress))

@@ -34,6 +34,8 @@ pub use repair::repair;
 use report::Report;
 use scan::{Scan, Sources};
 use siltstone::Database;
+use siltstone::names::MANIFEST_NAME;
+use siltstone_bench::place::directory;
 use siltstone_bench::tuning::{MemoryArgs, SettingArgs};
 use siltstone_command::database::expiry_after;
 use siltstone_command::interrupt::Interrupt;
@@ -79,7 +81,8 @@ pub struct DedupArgs {
     #[command(subcommand)]
     command: Option<DedupCommand>,
     /// Directory of the index
-    #[arg(long, value_name = "DIR", default_value = "dedup-index", env = "SILTSTONE_DB", global = true)]
+    #[arg(long, value_name = "DIR", default_value = "dedup-index", env = "SILTSTONE_DB", global = true,
+        value_parser = directory())]
     db: PathBuf,
     #[command(flatten)]
     memory: MemoryArgs,
@@ -129,6 +132,15 @@ enum DedupCommand {
     Runs(runs::RunsArgs),
 }
 
+impl DedupCommand {
+    /// Names the subcommands in an error.
+    fn names() -> String {
+        let command = DedupCommand::augment_subcommands(clap::Command::new("dedup"));
+        let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        format!("no such path, and no subcommand; these are {}", names.join(", "))
+    }
+}
+
 /// Runs `siltstone dedup`, or one of its subcommands.
 pub fn run(args: DedupArgs) -> Result {
     let interrupt = Interrupt::listen()?;
@@ -167,6 +179,9 @@ fn index_files(args: &DedupArgs, interrupt: &Interrupt) -> Result {
         && streams.is_empty()
         && let Some((path, error)) = missing.pop()
     {
+        // A misspelt subcommand is a path.
+        let is_word = paths.len() == 1 && path.components().count() == 1;
+        let error = if is_word { error.context(DedupCommand::names()) } else { error };
         return Err(error.context(shown(&path)));
     }
     if args.threads == 0 {
@@ -278,6 +293,12 @@ fn prepare(directory: &Path, args: &DedupArgs) -> anyhow::Result<Chunking> {
             Some(name) if name == PARAMETERS || name == partial => {}
             _ => other = Some(name),
         }
+    }
+    if directory.join(MANIFEST_NAME).exists() {
+        bail!(
+            "{}: this is a database, and no index of files; use another directory with --db",
+            directory.display()
+        );
     }
     if let Some(name) = other {
         bail!(

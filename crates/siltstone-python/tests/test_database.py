@@ -246,6 +246,15 @@ def test_compare_and_swap_replaces_only_what_is_expected(path):
         assert not db.compare_and_swap("a", None, [2])
         assert db.compare_and_swap("a", [1], [2]) and db["a"] == [2]
         assert db.compare_and_swap("a", [2], None) and "a" not in db
+        # As a put, it sets the time when the record expires, or that it never does.
+        assert db.compare_and_swap("a", None, [1], expire=60, durability="synced") and 59 < db.ttl("a") <= 60
+        assert db.compare_and_swap("a", [1], [2], expire=datetime.timedelta(hours=1)) and 3599 < db.ttl("a") <= 3600
+        assert db.compare_and_swap("a", [2], [3]) and db.ttl("a") == float("inf")
+        for new in ([4], None):
+            with pytest.raises(siltstone.SettingError, match="not above 0"):
+                db.compare_and_swap("a", [3], new, expire=0)
+        with pytest.raises(siltstone.SettingError, match="delete has no expiry time"):
+            db.compare_and_swap("a", [3], None, expire=60)
 
 
 def test_ranges_are_in_key_order(path):

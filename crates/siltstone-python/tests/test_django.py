@@ -117,6 +117,37 @@ def test_incr_is_atomic_and_keeps_the_timeout(make, path):
         cache.incr("nothing")
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "value", "timeout"),
+    [
+        (lambda cache: cache.set_many({"n": 10}, timeout=5000), 11, 5000),
+        (lambda cache: cache.set("n", 10, timeout=None), 11, None),
+        (lambda cache: cache.set("n", 1, timeout=5000), 2, 5000),  # the same value
+        (lambda cache: cache.touch("n", 5000), 2, 5000),
+        (lambda cache: cache.delete_many(["n"]), None, None),
+    ],
+)
+def test_incr_overwrites_no_write_that_happens_meanwhile(make, meanwhile, value, timeout):
+    cache = make()
+    cache.set("n", 1, timeout=50)
+    writes = [meanwhile]
+
+    class One:
+        def __radd__(self, number):
+            if writes:
+                writes.pop()(cache)
+            return number + 1
+
+    if value is None:
+        with pytest.raises(ValueError, match="'n' not found"):
+            cache.incr("n", One())
+        assert "n" not in cache
+    else:
+        assert cache.incr("n", One()) == value == cache.get("n")
+        seconds = cache.database.ttl(":1:n")
+        assert seconds == float("inf") if timeout is None else timeout - 10 < seconds <= timeout
+
+
 def test_the_database_outlives_the_cache_of_a_thread(make, path):
     make().set("a", 1)
     with pytest.raises(siltstone.LockedError, match="this process"):

@@ -121,3 +121,14 @@ def test_a_new_database_removes_only_the_files_of_the_old_one(path, tmp_path):
     with pytest.raises(siltstone.NotADatabaseError):
         siltstone.open(path, "n")
     assert note.read_text() == "mine"
+
+
+@pytest.mark.parametrize("flag", ["r", "w", "c", "n"])
+def test_a_file_is_no_database_and_stays(tmp_path, flag):
+    note = tmp_path / "note.txt"
+    note.write_text("mine")
+    with pytest.raises(siltstone.NotADatabaseError, match="this is a file, but a database is a directory"):
+        siltstone.open(note, flag)
+    with pytest.raises(siltstone.NotADatabaseError, match="not a dictionary: it is a directory"):
+        siltstone.Dictionary(tmp_path)
+    assert note.read_text() == "mine"

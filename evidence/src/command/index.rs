@@ -1,6 +1,6 @@
 //! `evidence index`: bits per key and nanoseconds per lookup of the index structures.
 
-use super::write_charts;
+use super::{check_writable, write_charts};
 use anyhow::Result;
 use anyhow::bail;
 use clap::{ArgGroup, Args};
@@ -52,6 +52,7 @@ fn help_with_structures() -> String {
 
 pub fn run(args: IndexArgs) -> Result<()> {
     let IndexArgs { structure, all, options, mut settings, plot, json } = args;
+    plot.as_deref().map_or(Ok(()), check_writable)?;
     settings.stop = Interrupt::listen()?.flag();
     let sample = Sample::new(settings.keys, settings.seed);
     let chosen = match all {

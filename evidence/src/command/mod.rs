@@ -31,6 +31,12 @@ fn print<R: Serialize>(report: &R, json: bool, text: impl FnOnce() -> String) ->
     Ok(out.flush()?)
 }
 
+/// Fails now, and not after the experiments, if a file cannot be written. What it has stays.
+fn check_writable(path: &Path) -> Result<()> {
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    opened.map(drop).with_context(|| format!("cannot write {}", path.display()))
+}
+
 /// Writes charts to a file, as an HTML page with the text or as SVG, whichever its name says.
 fn write_charts(path: &Path, title: &str, text: &str, charts: &[Chart]) -> Result<()> {
     let document = chart::document(path, title, text, charts)?;

@@ -1,6 +1,6 @@
 //! `evidence run` and `evidence list`: the items of the registry.
 
-use super::{provenance, write_charts};
+use super::{check_writable, provenance, write_charts};
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -106,6 +106,10 @@ pub struct RunArgs {
 
 pub fn run(args: &RunArgs) -> Result<()> {
     let items = registry::find(&args.ids)?;
+    if let Some(directory) = &args.plot {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    }
+    args.page.as_deref().map_or(Ok(()), check_writable)?;
     let interrupt = Interrupt::listen()?;
     let mut conditions = Conditions::new(args.scale, args.db.as_deref())?;
     conditions.disk = args.disk.clone();
@@ -142,7 +146,6 @@ fn ended(outcome: &Outcome, args: &RunArgs) -> Result<()> {
     if charts.is_empty() {
         return Ok(());
     }
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let name = output::chart_name(outcome.item);
     write_charts(&directory.join(name), outcome.item.id, "", &charts)?;
     Ok(stdout().flush()?)

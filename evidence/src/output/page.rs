@@ -58,9 +58,9 @@ pub fn page(outcomes: &[Outcome], run: &Run) -> String {
 const REFUTE: &str = "\
 ## How to refute this
 
-Counts do not depend on the speed of a machine, and these are the same in each run. Each command takes less than a
-minute after `cargo build --release --manifest-path evidence/Cargo.toml`; the values to compare are in the sections of
-the items below.
+Counts do not depend on the speed of a machine, and these are the same in each run. `evidence` is
+`cargo run --release --manifest-path evidence/Cargo.toml --`. Each command takes less than a minute, once it is built;
+the values to compare are in the sections of the items below.
 
 1. Reads of flash per get, and memory per key, of FlashKey's hash table: `evidence run flashkey/section-v-a-1`.
 2. Hits and writes of a log that is smaller than its records, next to an exact LRU and the paper's log:

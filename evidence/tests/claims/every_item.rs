@@ -9,6 +9,15 @@ fn evidence(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_evidence")).args(args).output().unwrap()
 }
 
+#[test]
+fn what_cannot_be_written_is_an_error_before_anything_is_measured() {
+    for output in ["--page", "--plot"] {
+        let refused = evidence(&["run", "silt/figure-8", output, "/dev/null/x"]);
+        let (said, printed) = (String::from_utf8_lossy(&refused.stderr), refused.stdout);
+        assert!(!refused.status.success() && printed.is_empty() && said.contains("/dev/null/x"), "{said}");
+    }
+}
+
 /// Runs items, and returns their lines of JSON.
 fn outcomes(args: &[&str]) -> Vec<Value> {
     let output = evidence(&[&["run", "--json"], args].concat());

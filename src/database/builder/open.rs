@@ -338,7 +338,7 @@ fn event_of_opening(path: &Path, engine: &dyn Engine) {
 }
 
 /// Returns the error for a directory that could not be opened.
-fn not_opened(path: PathBuf, error: Error) -> Error {
+pub(in crate::database) fn not_opened(path: PathBuf, error: Error) -> Error {
     let Error::Io { source, .. } = &error else { return error };
     match source.kind() {
         ErrorKind::NotFound => Error::NotFound { path },

@@ -336,6 +336,7 @@ fn an_expiry_time_in_the_options_acts_or_is_refused() {
         let inserted = database.insert_many_if_absent_with(&records, expires).unwrap();
         assert_eq!(inserted, [false, true, true], "{bed}");
         database.update_with(key(4), expires, |_| Ok(change(4))).unwrap();
+        assert!(database.compare_and_swap_with(key(10), None, Some(&value(10)), expires).unwrap(), "{bed}");
         let both = [key(5), key(6)];
         let set = |_: &[Option<Found>], changes: &mut [Change]| {
             changes.clone_from_slice(&[change(5), change(6)]);
@@ -343,7 +344,7 @@ fn an_expiry_time_in_the_options_acts_or_is_refused() {
         };
         database.transact_with(&both, expires, set).unwrap();
         database.write_with(&[(key(7), value(7))].into_iter().collect(), expires).unwrap();
-        for number in 0..8 {
+        for number in (0..8).chain([10]) {
             let found = database.get_found(key(number)).unwrap().unwrap();
             assert_eq!(found.expires_at_ms, FUTURE_MS, "{bed}: {number}");
         }
@@ -357,6 +358,7 @@ fn an_expiry_time_in_the_options_acts_or_is_refused() {
         let go_on = &mut |_, _| true;
         let refused = [
             database.delete_with(key(0), expires).err(),
+            database.compare_and_swap_with(key(10), Some(&value(10)), None, expires).err(),
             database.delete_prefix_with([7], expires, go_on).err(),
             database.clear_with(expires, go_on).err(),
             database.retain_with(expires, go_on, |_| false).err(),
@@ -364,7 +366,7 @@ fn an_expiry_time_in_the_options_acts_or_is_refused() {
         for error in refused {
             assert!(matches!(&error, Some(Error::Setting { name: "expires_at_ms", .. })), "{bed}: {error:?}");
         }
-        assert_eq!(database.iter().unwrap().count(), 10, "{bed}");
+        assert_eq!(database.iter().unwrap().count(), 11, "{bed}");
     }
     for bed in all_beds().filter(|bed| bed.shape.fixed.is_some() && !bed.shape.expiring) {
         let database = bed.open();

@@ -20,6 +20,7 @@ pub use series::{HEADER as SERIES_HEADER, Sample};
 
 use crate::keys::ValueKind;
 use crate::named::{self, by_name};
+use crate::place::directory;
 use crate::quantity::{parse_byte_rate, parse_percent, parse_time, parse_whole};
 use crate::tuning::Tuning;
 use crate::{Error, Result};
@@ -71,7 +72,7 @@ pub struct Settings {
     #[serde(skip)]
     pub hashed_keys: bool,
     /// Directory of the database [default: a temporary directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = directory())]
     #[serde(skip)]
     pub db: Option<PathBuf>,
     /// Use the existing database in the directory. All its records are read first, to find out which keys exist

@@ -5,6 +5,7 @@ mod random_reads;
 
 use crate::clock::spawn_scoped;
 use crate::latencies::Latencies;
+use crate::place::directory;
 use crate::quantity::{parse_time, parse_whole};
 use crate::random::mix;
 use crate::{Error, Result};
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct Settings {
     /// Directory of the database
-    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB")]
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB", value_parser = directory())]
     #[serde(skip)]
     pub db: PathBuf,
     /// Size of a read, in bytes

@@ -21,6 +21,7 @@ pub use runner::run;
 pub use workload::{Request, Workload};
 
 use crate::named::{self, by_name};
+use crate::place::directory;
 use crate::quantity::{parse_time, parse_whole};
 use crate::tuning::Tuning;
 use clap::Parser;
@@ -70,7 +71,7 @@ pub struct Settings {
     #[arg(long)]
     pub fixed: bool,
     /// Directory of the database [default: a temporary directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = directory())]
     #[serde(skip)]
     pub db: Option<PathBuf>,
     /// Use the loaded database in the directory: only send requests

@@ -74,7 +74,7 @@ static void errors(void) {
     CHECK(siltstone_open(NULL, NULL, &err) == NULL && failed(SILTSTONE_ERROR_ARGUMENT, "silt"));
     CHECK(siltstone_open(in("\xff"), NULL, &err) == NULL && failed(SILTSTONE_ERROR_ARGUMENT, "UTF-8"));
     CHECK(open_with(in("none"), (const char *[][2]){{"create", "false"}}, 1) == NULL);
-    CHECK(failed(SILTSTONE_ERROR_NOT_FOUND, "no database here"));
+    CHECK(failed(SILTSTONE_ERROR_NOT_FOUND, "no database here; create one with the setting `create`"));
     CHECK(open_with(in("none"), (const char *[][2]){{"durability", "always"}}, 1) == NULL);
     CHECK(failed(SILTSTONE_ERROR_ARGUMENT, "durability"));
     CHECK(open_with(in("none"), (const char *[][2]){{"colour", "red"}}, 1) == NULL);
@@ -200,6 +200,12 @@ static bool keep(void *state, siltstone_update_t *records) {
     return siltstone_update_value(records, 0, state) == NULL;
 }
 
+static uint64_t expiry_of(siltstone_t *db, const char *key) {
+    uint64_t expires_at_ms = 1;
+    siltstone_free(siltstone_get_with_expiry(db, key, strlen(key), NULL, &expires_at_ms, &err));
+    return expires_at_ms;
+}
+
 static void atomic(siltstone_t *db) {
     const void *keys[2] = {"from", "to"};
     size_t lengths[2] = {4, 2}, length;
@@ -229,6 +235,12 @@ static void atomic(siltstone_t *db) {
     CHECK(siltstone_compare_and_swap(db, "to", 2, "cc", 2, "", 0, &err) && has(db, "to", ""));
     CHECK(siltstone_compare_and_swap(db, "to", 2, "", 0, NULL, 0, &err) && has(db, "to", NULL));
     CHECK(siltstone_compare_and_swap(db, "to", 2, NULL, 0, "new", 3, &err));
+    CHECK(is(siltstone_remove(db, "to", 2, &length, &err), &length, "new"));
+    CHECK(siltstone_compare_and_swap_with(db, "to", 2, NULL, 0, "soon", 4, SILTSTONE_DURABILITY_SYNCED, soon, &err));
+    CHECK(expiry_of(db, "to") == soon);
+    CHECK(!siltstone_compare_and_swap_with(db, "to", 2, "x", 1, "", 0, 9, 0, &err) && failed(SILTSTONE_ERROR_ARGUMENT, "9"));
+    CHECK(siltstone_compare_and_swap(db, "to", 2, "soon", 4, "new", 3, &err));
+    CHECK(expiry_of(db, "to") == 0);
     CHECK(is(siltstone_remove(db, "to", 2, &length, &err), &length, "new"));
     CHECK(siltstone_remove(db, "to", 2, &length, &err) == NULL && length == 0 && err == NULL);
 }
@@ -373,7 +385,7 @@ static void silt(void) {
     damage_and_repair();
     db = open_with(in("copy"), reading, 1);
     CHECK(db != NULL && has(db, "rose", "red"));
-    CHECK(!siltstone_put(db, "k", 1, "v", 1, &err) && failed(SILTSTONE_ERROR_READ_ONLY, ""));
+    CHECK(!siltstone_put(db, "k", 1, "v", 1, &err) && failed(SILTSTONE_ERROR_READ_ONLY, "without the setting"));
     siltstone_t *second = open_with(in("copy"), reading, 1);
     CHECK(second != NULL && siltstone_close(second, &err) && siltstone_close(db, &err));
     siltstone_options_set_progress(options, stop, &calls);
@@ -486,6 +498,8 @@ static void dictionaries(void) {
     siltstone_options_t *options = siltstone_options_create();
     siltstone_options_set(options, "fixed", "4, 4");
     siltstone_options_set(options, "refuse_duplicates", "true");
+    siltstone_options_set(options, "memory_bytes", "1MiB");
+    siltstone_options_set(options, "block_bytes", "4KiB");
     siltstone_dictionary_writer_t *writer = siltstone_dictionary_create(in("d"), options, &err);
     CHECK(writer != NULL && siltstone_dictionary_writer_put(writer, "Chad", 4, "Ndja", 4, &err));
     CHECK(!siltstone_dictionary_writer_put(writer, "Chad", 4, "N", 1, &err) && failed(SILTSTONE_ERROR_ARGUMENT, "4"));
@@ -517,6 +531,16 @@ static void dictionaries(void) {
     siltstone_dictionary_writer_destroy(siltstone_dictionary_create(in("d3"), NULL, &err));
     CHECK(siltstone_dictionary_open(in("d3"), NULL, &err) == NULL && failed(SILTSTONE_ERROR_NOT_FOUND, "d3"));
     CHECK(siltstone_dictionary_writer_finish(NULL, &err) == NULL && failed(SILTSTONE_ERROR_ARGUMENT, "NULL"));
+    const char *impossible[][3] = {{"memory_bytes", "64MB", "64KiB"}, {"block_bytes", "4k", "bytes"},
+                                   {"fixed", "4", "20,44"}, {"hashed_keys", "yes", "true"},
+                                   {"index", "magic", "fences"}, {"memory_byte", "1MiB", "memory_bytes"}};
+    for (size_t i = 0; i < sizeof impossible / sizeof *impossible; i++) {
+        siltstone_options_t *refused = siltstone_options_create();
+        siltstone_options_set(refused, impossible[i][0], impossible[i][1]);
+        CHECK(siltstone_dictionary_create(in("d3"), refused, &err) == NULL);
+        CHECK(failed(SILTSTONE_ERROR_ARGUMENT, impossible[i][2]));
+        siltstone_options_destroy(refused);
+    }
 }
 
 int main(int argc, char **argv) {

@@ -76,16 +76,21 @@ pub struct PlanArgs {
     json: bool,
 }
 
+fn parse_items(text: &str) -> std::result::Result<f64, String> {
+    let items = parse_count(text)?;
+    if items >= 1.0 { Ok(items) } else { Err("a plan is for 1 item or more".into()) }
+}
+
 #[derive(Args)]
 #[command(next_help_heading = "The data")]
 struct DataArgs {
     /// Number of items, such as 1e9 or 250M [default: that of --trace or --db]
-    #[arg(long, value_name = "N", value_parser = parse_count, required_unless_present_any = ["trace", "db", "dedup"])]
+    #[arg(long, value_name = "N", value_parser = parse_items, required_unless_present_any = ["trace", "db", "dedup"])]
     items: Option<f64>,
-    /// Length of the keys, in bytes: the mean if they differ
+    /// Length of the keys, in bytes: the mean if they differ [default: that of --trace or --db, or 20]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     key_size: Option<f64>,
-    /// Length of the values, in bytes: the mean if they differ
+    /// Length of the values, in bytes: the mean if they differ [default: that of --trace or --db, or 100]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     value_size: Option<f64>,
     /// The records differ in size

@@ -182,7 +182,7 @@ fn trial(demand: &Demand, plan: &Plan) -> Option<Trial> {
     let has_lengths = |(_, value): &(&str, Setting)| matches!(value, Setting::Lengths(..));
     let sizes = match scaled.settings.iter().any(has_lengths) {
         true => String::new(),
-        false => format!(" --key_size {:.0} --value_size {:.0}", demand.key_bytes, demand.value_bytes),
+        false => format!(" --key-size {:.0} --value-size {:.0}", demand.key_bytes, demand.value_bytes),
     };
     // Merges reach a steady state after each partition has been merged once or twice.
     let ratio = scaled.settings.iter().find_map(|(name, value)| match value {
@@ -380,7 +380,7 @@ mod tests {
         print(&mut out, &demand, &plans, true).unwrap();
         let table = String::from_utf8(out).unwrap();
         for wanted in
-            ["silt", "flashkey", "mica", "bloomstore", "Recommended: silt", ".fixed(20, 44)", "--key_size 20"]
+            ["silt", "flashkey", "mica", "bloomstore", "Recommended: silt", ".fixed(20, 44)", "--key-size 20"]
         {
             assert!(table.contains(wanted), "{wanted} in\n{table}");
         }

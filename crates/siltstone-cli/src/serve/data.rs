@@ -12,6 +12,7 @@ use sd_notify::NotifyState;
 use serde_json::{Value, json};
 use siltstone::{Access, Builder, Database, Dictionary, Durability, EngineKind, Resources};
 use siltstone_bench::named::by_name;
+use siltstone_bench::place::directory;
 use siltstone_bench::tuning::SettingArgs;
 use siltstone_command::outcome::complain;
 use siltstone_server::{
@@ -54,7 +55,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 #[command(after_help = help(EXAMPLES))]
 pub struct DataArgs {
     /// Directory of the databases, which are created when they are first written to
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = directory())]
     directory: Option<PathBuf>,
     /// File of settings, in TOML: the options by their names
     #[arg(long, value_name = "FILE")]

@@ -11,6 +11,7 @@ use clap::Args;
 use serde_json::json;
 use siltstone::{EngineKind, SettingInfo, Stats};
 use siltstone_bench::accounts;
+use siltstone_bench::place::directory;
 use siltstone_bench::tuning::{MemoryArgs, SettingArgs};
 use siltstone_command::database;
 use siltstone_server::joined_metrics;
@@ -38,7 +39,8 @@ const EXAMPLES: &str = "
 #[command(after_help = help(EXAMPLES))]
 pub struct StatsArgs {
     /// Directory of the database
-    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB", required_unless_present = "metrics")]
+    #[arg(long, value_name = "DIR", env = "SILTSTONE_DB", required_unless_present = "metrics",
+        value_parser = directory())]
     db: Option<PathBuf>,
     #[command(flatten)]
     memory: MemoryArgs,

@@ -140,7 +140,6 @@ fn errors_say_what_is_true() {
         (&["repair", "lost"], "both missing", "siltstone repair"),
         (&["dict", "get", "words.csv", "x"], "not a dictionary", "damaged"),
         (&["dict", "info", "short.csv"], "not a dictionary", "repair"),
-        (&["get", "--db", "words.csv", "k"], "this is a file", "other files"),
         (&["get", ""], "the key is empty", "hash"),
         (
             &["dict", "build", "a.dict", "words.csv", "--key-column", "nope"],
@@ -159,6 +158,37 @@ fn errors_say_what_is_true() {
             "{args:?}: {code}: {message}"
         );
     }
+    for args in [
+        &["get", "--db", "words.csv", "k"][..],
+        &["put", "--db", "words.csv", "k", "v"],
+        &["stats", "--db", "words.csv"],
+        &["verify", "words.csv"],
+        &["repair", "words.csv"],
+        &["checkpoint", "words.csv"],
+        &["dedup", "--db", "words.csv", "copy"],
+        &["serve", "data", "words.csv"],
+        &["follow", "127.0.0.1:1", "words.csv"],
+        &["bench", "db", "--db", "words.csv"],
+        &["bench", "ycsb", "--db", "words.csv"],
+        &["bench", "trace", "words.txt", "--db", "words.csv"],
+        &["bench", "device", "--db", "words.csv"],
+        &["bench", "serve", "--db", "words.csv"],
+    ] {
+        let (code, message) = result(here, args);
+        assert!(code == 2 && message.contains("this is a file, but a database is a directory"), "{message}");
+    }
+    for command in ["info", "verify", "export"] {
+        let (code, message) = result(here, &["dict", command, "copy"]);
+        assert!(code == 3 && message.contains("not a dictionary: it is a directory"), "{message}");
+    }
+    let (code, message) = result(here, &["dedup", "--db", "copy", "words.csv"]);
+    assert!(code == 3 && message.contains("this is a database, and no index of files"), "{message}");
+    let (code, message) = result(here, &["dedup", "--db", "index", "reprot"]);
+    assert!(code == 3 && message.contains("reprot: ") && message.contains("report, runs"), "{message}");
+    let (_, message) = result(here, &["plan", "--items", "0"]);
+    assert!(message.contains("'--items <N>': a plan is for 1 item or more"), "{message}");
+    let (_, message) = result(here, &["put", "--expires-in", "tomorrow", "k", "v"]);
+    assert!(message.contains("\"tomorrow\" is not a time; use one such as"), "{message}");
     let (_, message) = result(here, &["put", "--db", "new", "--fixed", "0,1", "k", "v"]);
     assert!(message.contains("--fixed") && message.contains("the key is empty"), "{message}");
     let listener = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

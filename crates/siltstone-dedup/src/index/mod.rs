@@ -100,11 +100,18 @@ impl Index {
     ) -> anyhow::Result<Index> {
         let of_files = memory.map(|bytes| bytes / 4);
         let of_chunks = memory.zip(of_files).map(|(all, of_files)| all - of_files);
-        let open = |builder, memory| database::open(settings.apply(MemoryArgs { memory }.apply(builder)));
+        let open = |builder, share, part| {
+            let builder = settings.apply(MemoryArgs { memory: share }.apply(builder));
+            database::open_part(builder, memory, part)
+        };
         let builder = Database::builder(directory.join(CHUNKS));
         let builder = builder.fixed(chunking.hash_bytes.into(), METADATA_BYTES).hashed_keys();
-        let chunks = open(builder, of_chunks)?;
-        let catalogue = open(Database::builder(directory.join(FILES)).partitions(1), of_files)?;
+        let chunks = open(builder, of_chunks, "the chunks have three quarters")?;
+        let catalogue = open(
+            Database::builder(directory.join(FILES)).partitions(1),
+            of_files,
+            "the catalogue of files has a quarter",
+        )?;
         // Both databases are locked now, so no repair can begin.
         check_repaired(directory)?;
         let state = read_state(&catalogue)?;

@@ -214,7 +214,7 @@ mod tests {
                 .starts_with("Database::builder(path).engine(SiltSettings::default().merge_ratio(")
         );
         assert!(
-            silt.flags().starts_with("--engine silt --key_size 24 --value_size 104 --fixed --partitions ")
+            silt.flags().starts_with("--engine silt --key-size 24 --value-size 104 --fixed --partitions ")
         );
     }
 
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!((best.system, best.is_recommended()), (System::FLASHKEY, true));
         assert!(best.prediction.space_amplification <= 2.0, "{best:?}");
         let flags = best.flags();
-        assert!(flags.starts_with("--engine flashkey --key_size 24 --value_size 104 --fixed --set space=1."));
+        assert!(flags.starts_with("--engine flashkey --key-size 24 --value-size 104 --fixed --set space=1."));
         assert!(best.builder_call().contains(".engine(FlashKeySettings::default().space(1."));
         let others = in_equal_space(&demand, &best);
         assert_eq!(others.iter().map(|plan| plan.system).collect::<Vec<_>>(), [System::SILT]);

@@ -193,7 +193,7 @@ impl Plan {
     /// Returns the flags of `siltstone bench db` for the plan's settings.
     pub fn flags(&self) -> String {
         let flag = |(name, value): &(&str, Value)| match value {
-            Value::Lengths(keys, values) => format!(" --key_size {keys} --value_size {values} --fixed"),
+            Value::Lengths(keys, values) => format!(" --key-size {keys} --value-size {values} --fixed"),
             Value::Disk(directory) => format!(" --set {name}={directory}"),
             Value::Chosen(count) => format!(" --set {name}={count}"),
             value if *name == "memory_budget" => format!(" --memory {value}"),

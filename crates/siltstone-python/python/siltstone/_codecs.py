@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ._errors import CorruptError, SettingError, UnsupportedError
+from ._errors import CorruptError, DeviceError, SettingError, UnsupportedError
 
 # As in `typing`, which takes longer to import than all else here.
 TYPE_CHECKING = False
@@ -155,8 +155,10 @@ def remembered(path: str | os.PathLike[str]) -> dict[str, str]:
     try:
         # Another user may have made the directory: a pipe is not waited for, and a long file not read.
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # opening the database says what is there
         return {}
+    except OSError as error:
+        raise DeviceError(f"cannot read {file}: {error.strerror}; check the owner and mode of the directory") from error
     import json
     import stat
 

@@ -22,10 +22,6 @@ from ._database import Database, open
 from ._errors import LockedError, NotFoundError, SettingError
 
 
-#: The locks of keys, so that writes of different keys seldom wait for each other.
-LOCKS = 64
-
-
 class Opened:
     """A database that is open in this process."""
 
@@ -35,11 +31,6 @@ class Opened:
         self.users: weakref.WeakSet[Handle] = weakref.WeakSet()
         #: For whoever writes many keys as one step.
         self.lock = threading.RLock()
-        self._locks = [threading.Lock() for _ in range(LOCKS)]
-
-    def lock_of(self, key: str) -> threading.Lock:
-        """Returns the lock for calls that read and write one key."""
-        return self._locks[hash(key) % LOCKS]
 
 
 #: What is open, by process and path: after a fork, a child has what its parent has open, and may not use it.

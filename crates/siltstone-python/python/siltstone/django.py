@@ -106,9 +106,8 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
         made, expire = self._key(key, version), self._seconds(timeout)
         if expire is not None and expire <= 0:
             return made not in self.database
-        opened = self._opened
-        with opened.lock_of(made):
-            return opened.database.add(made, value, expire=expire)
+        added: bool = self.database.add(made, value, expire=expire)
+        return added
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
         """Returns the value of a key, or `default`."""
@@ -117,21 +116,18 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
     def set(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
         """Sets the value of a key. With a timeout of 0 or less, removes the key."""
         made, expire = self._key(key, version), self._seconds(timeout)
-        opened = self._opened
-        with opened.lock_of(made):
-            if expire is not None and expire <= 0:
-                opened.database.delete(made)
-            else:
-                opened.database.put(made, value, expire=expire)
+        if expire is not None and expire <= 0:
+            self.database.delete(made)
+        else:
+            self.database.put(made, value, expire=expire)
 
     def touch(self, key: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
         """Sets the timeout of a key, and returns whether the key exists. Rewrites the record."""
         made, expire = self._key(key, version), self._seconds(timeout)
         if expire is not None and expire <= 0:
             return self._delete(made)
-        opened = self._opened
-        with opened.lock_of(made):
-            return opened.database.touch(made, expire)
+        touched: bool = self.database.touch(made, expire)
+        return touched
 
     def delete(self, key: Any, version: int | None = None) -> bool:
         """Removes a key, and returns whether it existed."""
@@ -150,20 +146,10 @@ class SiltstoneCache(BaseCache):  # type: ignore[misc, unused-ignore]
 
     def incr(self, key: Any, delta: Any = 1, version: int | None = None) -> Any:
         """Adds to the value of a key, which keeps its timeout. A key that does not exist is a ValueError."""
-        made = self._key(key, version)
-        opened = self._opened
-        database = opened.database
-        # A compare_and_swap removes the timeout: no call may see or set that of the key before `touch` has.
-        with opened.lock_of(made):
-            while True:
-                value = database.get(made, _ABSENT)
-                if value is _ABSENT:
-                    raise ValueError(f"Key '{key}' not found")
-                seconds = database.ttl(made)
-                if database.compare_and_swap(made, value, value + delta):
-                    if seconds is not None and seconds != float("inf"):
-                        database.touch(made, seconds)
-                    return value + delta
+        try:
+            return self.database._change(self._key(key, version), lambda value: value + delta)
+        except KeyError:
+            raise ValueError(f"Key '{key}' not found") from None
 
     def get_many(self, keys: Iterable[Any], version: int | None = None) -> dict[Any, Any]:
         """Returns the values of the keys that exist, with overlapping reads."""

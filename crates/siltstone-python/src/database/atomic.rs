@@ -74,21 +74,25 @@ impl Database {
     }
 
     /// Replaces the value of a key if it equals `expected`, decoded, and returns whether it did. `None` is an absent
-    /// key, for both arguments. Atomic.
+    /// key, for both arguments. Atomic. The new record expires after `expire` seconds, or never, as that of `put`.
+    #[pyo3(signature = (key, expected, new, *, expire=None, durability=None))]
     fn compare_and_swap(
         &self,
         key: &Bound<'_, PyAny>,
         expected: Option<&Bound<'_, PyAny>>,
         new: Option<&Bound<'_, PyAny>>,
+        expire: Option<Seconds>,
+        durability: Option<&str>,
     ) -> PyResult<bool> {
         let py = key.py();
         let handle = self.handle(py)?;
+        let options = write_options(py, expire, durability)?;
         let key = self.codecs.encode_key(key)?;
         let new = new.map(|value| self.codecs.encode_value(value)).transpose()?;
         let key = key.bytes()?;
         let new = new.as_ref().map(|value| value.bytes()).transpose()?;
         let swap = |expected: Option<&[u8]>| {
-            py.detach(|| handle.compare_and_swap(key, expected, new)).into_python(py)
+            py.detach(|| handle.compare_and_swap_with(key, expected, new, options)).into_python(py)
         };
         let Some(expected) = expected else { return swap(None) };
         if matches!(self.codecs.value, ValueCodec::Raw) {
@@ -105,6 +109,41 @@ impl Database {
             py.check_signals()?;
         }
         Ok(false)
+    }
+
+    /// Replaces the value of a key by what `change` returns for it, and returns that. An absent key is a `KeyError`.
+    /// Atomic: `change` is called again if the value has changed meanwhile. The expiry time is kept.
+    fn _change<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        change: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = key.py();
+        let handle = self.handle(py)?;
+        let encoded = self.codecs.encode_key(key)?;
+        let bytes = encoded.bytes()?;
+        // As in `_take`, code of the program runs before the atomic step.
+        while let Some(value) = py.detach(|| handle.get(bytes)).into_python(py)? {
+            let changed = change.call1((self.codecs.decode_value(py, bytes, &value)?,))?;
+            let new = self.codecs.encode_value(&changed)?;
+            let new = new.bytes()?;
+            let replaced = py.detach(|| {
+                handle.try_update(bytes, |found| -> siltstone::Result<_> {
+                    Ok(match found.filter(|found| found.value == value) {
+                        Some(found) => {
+                            let expires_at_ms = found.expires_at_ms;
+                            (Change::Put { value: new.to_vec().into(), expires_at_ms }, true)
+                        }
+                        None => (Change::Keep, false),
+                    })
+                })
+            });
+            if replaced.into_python(py)? {
+                return Ok(changed);
+            }
+            py.check_signals()?;
+        }
+        Err(missing_key(key, None))
     }
 
     /// Sets when a key expires, in seconds from now (`None`: never), and returns whether it exists. Atomic.

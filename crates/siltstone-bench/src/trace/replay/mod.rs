@@ -12,6 +12,7 @@ pub use report::Report;
 pub use runner::run;
 
 use crate::named::{self, by_name};
+use crate::place::directory;
 use crate::quantity::parse_whole;
 use crate::tuning::Tuning;
 use clap::Parser;
@@ -46,7 +47,7 @@ pub struct Settings {
     #[serde(skip)]
     pub hashed_keys: bool,
     /// Directory of the database [default: a temporary directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = directory())]
     #[serde(skip)]
     pub db: Option<PathBuf>,
     /// Use the existing database in the directory; records that are not in the trace are not checked

@@ -20,7 +20,7 @@ use crate::quantity::parse_whole;
 use clap::Args;
 use serde::Serialize;
 use server::Side;
-use siltstone_bench::place::Place;
+use siltstone_bench::place::{Place, directory};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -54,7 +54,7 @@ pub struct ServeArgs {
     #[arg(long, default_value = "1e6", value_parser = parse_whole::<u64>)]
     dictionary_keys: u64,
     /// Directory of the databases [default: a temporary directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = directory())]
     db: Option<PathBuf>,
     /// Print one line of JSON
     #[arg(long)]
