@@ -4,8 +4,8 @@ use crate::acceptor::{Acceptor, Binding, Listener, StopAcceptor, listen_at};
 #[cfg(feature = "scripts")]
 use crate::command::Scripts;
 use crate::command::{
-    COMMANDS, Channels, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures,
-    Runtime, SlowLog, Users, Watches, all_commands, permission,
+    COMMANDS, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures, Runtime,
+    SlowLog, Users, Watches, all_commands, permission,
 };
 use crate::error::ServerError;
 use crate::inherited::Inherited;
@@ -138,7 +138,7 @@ impl Server {
             #[cfg(feature = "scripts")]
             scripts: Scripts::default(),
             clients: Clients::default(),
-            channels: Channels::default(),
+            channels: Arc::default(),
             measures: Measures::new(settings.workers, all_commands().count()),
             slow_log: SlowLog::default(),
             runtime: Runtime::new(&settings.limits, settings.durability),

@@ -299,6 +299,8 @@ pub struct ScriptCall<'a> {
     pub user: Option<&'a Arc<User>>,
     /// The server.
     pub context: &'a Context,
+    /// What it has for other connections, once the transaction has committed.
+    pub outbox: &'a mut Outbox,
 }
 
 /// What all connections of a server share.
@@ -331,7 +333,7 @@ pub struct Context {
     /// The connections.
     pub clients: Clients,
     /// The channels with their subscribers, and the monitors.
-    pub channels: Channels,
+    pub channels: Arc<Channels>,
     /// How long commands take.
     pub measures: Measures,
     /// The last executions that took long.

@@ -86,7 +86,7 @@ pub use access::{User, Users, UsersError};
 pub use call::{
     Action, Client, Command, Context, Patience, Queued, Replies, ScriptCall, SessionCall, SlowCall,
 };
-pub use channels::{Channels, Parcel, Place, Source};
+pub use channels::{Outbox, Parcel, Place, Source};
 pub use clients::{Activity, ClientEntry, Clients, shown_address};
 pub use cluster::{Cluster, ClusterSettings};
 pub use follow::FollowStatus;

@@ -1,7 +1,7 @@
 //! Messages to a worker, from the thread that accepts connections, from helper threads, and from other workers.
 
+use super::answer::Answer;
 use super::pace::Pace;
-use super::updates::Answer;
 use crate::command::{Client, Parcel};
 use crate::connection::{RunKind, Socket};
 use mio::Waker;

@@ -20,11 +20,13 @@
 //! | `lookup` | the keys of all reads of a turn, and what was found |
 //! | `pace` | whether lookups wait for the device |
 //! | `scripts` | transactions with scripts |
+//! | `answer` | what requests of a connection reply and send |
 //! | `updates` | updates, as one transaction, and reads that wait |
 //! | `post` | messages between connections, of this worker and of others |
 //! | `account` | how long executions took |
 
 mod account;
+mod answer;
 mod buffers;
 mod endings;
 mod helpers;
@@ -39,12 +41,13 @@ pub use helpers::Helpers;
 pub use mailbox::{Mailbox, Message};
 
 use crate::command::{
-    Action, Client, Command, Context, Counters, Replies, SessionCall, Syncs, Tally, are_replies_pushed,
-    permission,
+    Action, Client, Command, Context, Counters, Place, Replies, SessionCall, Syncs, Tally,
+    are_replies_pushed, permission,
 };
 use crate::connection::{Asked, Connection, Run, RunKind, Socket};
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
+use answer::Answer;
 use helpers::{Job, SlowJob};
 use lookup::Lookup;
 use mio::{Events, Interest, Poll, Token};
@@ -57,7 +60,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use updates::{Answer, Exec, Updates, What};
+use updates::{Exec, Updates, What};
 
 /// The token of the mailbox.
 const MAILBOX: Token = Token(usize::MAX);
@@ -385,7 +388,7 @@ impl Worker {
         let longest = || longest_of(std::iter::once((&*connection, &run)));
         account::note(&self.context, self.post.worker, &tally, begin.elapsed(), longest);
         connection.end_run();
-        self.post.collect(number, &mut connection.client);
+        self.post.collect(connection.client.entry.place(), &mut connection.client.outbox);
     }
 
     /// Returns whether requests of this kind may wait for the device.
@@ -461,9 +464,9 @@ impl Worker {
 
     /// Takes the replies of updates.
     fn take_answer(&mut self, answer: Answer) {
-        let Answer { connection: number, client, reply, mut changed, requests, .. } = answer;
+        let Answer { connection: number, client, reply, changed, mut outbox, requests, .. } = answer;
         // Also what a connection has sent that is gone.
-        changed.iter_mut().for_each(|changed| self.post.collect(number, changed));
+        self.post.collect(Place { connection: number, client }, &mut outbox);
         let connection = self.connections.get_mut(number);
         let Some(connection) = connection.filter(|connection| connection.client.id == client) else { return };
         connection.note_replies(requests, reply.len());

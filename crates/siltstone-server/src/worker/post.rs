@@ -12,7 +12,7 @@
 
 use super::Worker;
 use super::mailbox::{Mailbox, Message};
-use crate::command::{Client, Counters, Parcel, Place, Source, push_monitor_line};
+use crate::command::{Counters, Outbox, Parcel, Place, Source, push_monitor_line};
 use crate::connection::{Asked, Connection, Run};
 use crate::protocol::{Version, push};
 use siltstone::Bytes;
@@ -84,12 +84,12 @@ impl Post {
     }
 
     /// Takes what a connection has for others.
-    pub fn collect(&mut self, connection: usize, client: &mut Client) {
-        if client.outbox.is_empty() {
+    pub fn collect(&mut self, sender: Place, outbox: &mut Outbox) {
+        if outbox.is_empty() {
             return;
         }
-        self.senders.push(Place { connection, client: client.id });
-        for (worker, parcel) in client.outbox.drain(..) {
+        self.senders.push(sender);
+        for (worker, parcel) in outbox.drain(..) {
             self.collected[worker].push(parcel);
         }
     }
@@ -209,7 +209,7 @@ impl Worker {
         let lines = lines_of(connection, run);
         if !lines.is_empty() {
             self.context.channels.post_to_monitors(lines, &mut connection.client.outbox);
-            self.post.collect(number, &mut connection.client);
+            self.post.collect(connection.client.entry.place(), &mut connection.client.outbox);
         }
     }
 }
