@@ -4,8 +4,8 @@ use crate::acceptor::{Acceptor, Binding, Listener, StopAcceptor, listen_at};
 #[cfg(feature = "scripts")]
 use crate::command::Scripts;
 use crate::command::{
-    COMMANDS, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures, Runtime,
-    SlowLog, Users, Watches, all_commands, permission,
+    COMMANDS, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures, Outbox,
+    Runtime, SlowLog, Users, Watches, all_commands, permission,
 };
 use crate::error::ServerError;
 use crate::inherited::Inherited;
@@ -249,7 +249,12 @@ impl Server {
     /// # Errors
     /// Those of the map, and of opening a dictionary. What has the error, and what follows it, is as it was.
     pub fn reload(&self) -> Result<usize, ServerError> {
-        Ok(self.context.reload()?)
+        let mut outbox = Outbox::new();
+        let reloaded = self.context.reload(&mut outbox);
+        for (worker, parcel) in outbox {
+            self.workers[worker].send_parcels(vec![parcel]);
+        }
+        Ok(reloaded?)
     }
 
     /// Returns whether a client has asked for the end of the server, by SHUTDOWN. The server runs until it is stopped.

@@ -22,7 +22,7 @@ use crate::failure::{Failure, Outcome};
 use crate::listen::{Listen, Protocol};
 use crate::protocol::{Reply, Version, number};
 use crate::store::{KeyState, Places, Store};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::iter::StepBy;
 use std::ops::Range;
 use std::sync::Arc;
@@ -111,23 +111,32 @@ pub struct Keys {
     pub last: i64,
     /// From one key to the next.
     pub step: usize,
+    /// They are channels, which belong to a slot of a cluster as keys do, and are no keys otherwise.
+    pub are_channels: bool,
 }
 
 impl Keys {
-    pub(super) const NONE: Keys = Keys { first: 0, last: 0, step: 0 };
-    pub(super) const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
-    pub(super) const TWO: Keys = Keys { first: 1, last: 2, step: 1 };
-    pub(super) const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
-    pub(super) const REST: Keys = Keys { first: 2, last: -1, step: 1 };
-    pub(super) const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
-    pub(super) const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
+    pub(super) const NONE: Keys = Keys { first: 0, last: 0, step: 0, are_channels: false };
+    pub(super) const ONE: Keys = Keys { first: 1, last: 1, step: 1, are_channels: false };
+    pub(super) const TWO: Keys = Keys { first: 1, last: 2, step: 1, are_channels: false };
+    pub(super) const SECOND: Keys = Keys { first: 2, last: 2, step: 1, are_channels: false };
+    pub(super) const REST: Keys = Keys { first: 2, last: -1, step: 1, are_channels: false };
+    pub(super) const PAIRS: Keys = Keys { first: 1, last: -1, step: 2, are_channels: false };
+    pub(super) const ALL: Keys = Keys { first: 1, last: -1, step: 1, are_channels: false };
+    pub(super) const CHANNEL: Keys = Keys { are_channels: true, ..Keys::ONE };
+    pub(super) const CHANNELS: Keys = Keys { are_channels: true, ..Keys::ALL };
     /// Those of a script, after their number.
     #[cfg(feature = "scripts")]
-    pub(super) const COUNTED: Keys = Keys { first: 3, last: 0, step: 1 };
+    pub(super) const COUNTED: Keys = Keys { first: 3, last: 0, step: 1, are_channels: false };
 
     /// Returns the numbers of the words that are keys, in a command of this number of words. A word that counts them
     /// wrongly counts none: the command fails then.
     pub fn positions<'a>(self, words: usize, word: impl Fn(usize) -> &'a [u8]) -> StepBy<Range<usize>> {
+        if self.are_channels { Keys::NONE } else { self }.slot_positions(words, word)
+    }
+
+    /// Returns the numbers of the words that belong to a slot of a cluster: keys, and some channels.
+    pub fn slot_positions<'a>(self, words: usize, word: impl Fn(usize) -> &'a [u8]) -> StepBy<Range<usize>> {
         let end = match self.last {
             _ if self.first == 0 => 0,
             0 if self.first < words => {
@@ -255,6 +264,8 @@ pub struct SlowCall<'a> {
     pub context: &'a Context,
     /// Returns whether the client has gone or the server stops, so that the reply is not needed.
     pub is_cancelled: &'a dyn Fn() -> bool,
+    /// What it has for connections.
+    pub outbox: &'a RefCell<Outbox>,
 }
 
 impl SlowCall<'_> {
@@ -361,12 +372,15 @@ impl Context {
     }
 
     /// Reads the files that may have changed: the map of the cluster, and the dictionaries. Returns the number of
-    /// dictionaries.
+    /// dictionaries. Subscriptions to channels of slots that have moved end, which `outbox` has then.
     ///
     /// # Errors
     /// Those of the map, and of opening a dictionary. What has the error, and what follows it, is as it was.
-    pub fn reload(&self) -> siltstone::Result<usize> {
-        self.cluster.iter().try_for_each(|cluster| cluster.reload())?;
+    pub fn reload(&self, outbox: &mut Outbox) -> siltstone::Result<usize> {
+        if let Some(cluster) = &self.cluster {
+            cluster.reload()?;
+            self.channels.revoke(|name| cluster.is_own(name), outbox);
+        }
         self.places.reload()
     }
 }

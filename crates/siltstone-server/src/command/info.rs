@@ -80,7 +80,7 @@ fn clients(context: &Context, lines: &mut Lines) {
     lines.add("maxclients", context.runtime.connections_max());
     lines.add("blocked_clients", 0);
     let subscribers =
-        context.clients.all().iter().filter(|entry| entry.activity().subscriptions != [0, 0]).count();
+        context.clients.all().iter().filter(|entry| entry.activity().subscriptions != [0; 3]).count();
     lines.add("pubsub_clients", subscribers);
 }
 
@@ -136,9 +136,10 @@ fn stats(context: &Context, lines: &mut Lines) {
     ] {
         lines.add(name, counter.load(Relaxed));
     }
-    let [channels, patterns] = context.channels.counts();
+    let [channels, patterns, shards] = context.channels.counts();
     lines.add("pubsub_channels", channels);
     lines.add("pubsub_patterns", patterns);
+    lines.add("pubsubshard_channels", shards);
 }
 
 fn replication(context: &Context, lines: &mut Lines) {

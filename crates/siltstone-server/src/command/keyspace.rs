@@ -130,7 +130,7 @@ pub fn siltstone(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             Ok(())
         }
         [_, subcommand] if is(subcommand, "RELOAD") => {
-            reply.integer(call.context.reload()? as i64);
+            reply.integer(call.context.reload(&mut call.outbox.borrow_mut())? as i64);
             Ok(())
         }
         _ => Err(Failure::SYNTAX),

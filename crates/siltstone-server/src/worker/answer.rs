@@ -25,7 +25,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Makes the answer to a connection that has no requests yet.
+    /// Makes what is for a connection that has no requests yet.
     pub fn new(connection: usize, client: &Client) -> Answer {
         Answer {
             connection,

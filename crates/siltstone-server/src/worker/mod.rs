@@ -42,7 +42,7 @@ pub use mailbox::{Mailbox, Message};
 
 use crate::command::{
     Action, Client, Command, Context, Counters, Place, Replies, SessionCall, Syncs, Tally,
-    are_replies_pushed, permission,
+    changes_subscriptions, permission,
 };
 use crate::connection::{Asked, Connection, Run, RunKind, Socket};
 use crate::failure::Failure;
@@ -196,7 +196,10 @@ impl Worker {
         for message in self.mailbox.take() {
             match message {
                 Message::Connected(socket, client) => self.connect(*socket, *client),
-                Message::Answered { connection, client, reply } => self.answer(connection, client, reply),
+                Message::Answered { connection, client, reply, mut outbox } => {
+                    self.post.collect(Place { connection, client }, &mut outbox);
+                    self.answer(connection, client, reply);
+                }
                 Message::Executed { answers, kind, lookup } => {
                     *self.jobs_of(kind).1 -= 1;
                     if let Some((database, pace)) = lookup {
@@ -375,7 +378,7 @@ impl Worker {
             conclude(&self.context, &mut reply, start, outcome);
             // A request that is none has a reply, as in memcached.
             let is_refused = command.is_err() && client.version == Version::Memcached;
-            let is_shown = is_refused || command.as_ref().is_ok_and(|command| are_replies_pushed(command));
+            let is_shown = is_refused || command.as_ref().is_ok_and(|command| changes_subscriptions(command));
             let turns_replies_on = replies == Replies::Off && client.replies == Replies::On;
             if request.is_silent && !is_shown && !turns_replies_on {
                 reply.truncate(start);

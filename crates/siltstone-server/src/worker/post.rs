@@ -12,7 +12,7 @@
 
 use super::Worker;
 use super::mailbox::{Mailbox, Message};
-use crate::command::{Counters, Outbox, Parcel, Place, Source, push_monitor_line};
+use crate::command::{Counters, Kind, Name, Outbox, Parcel, Place, Source, push_monitor_line};
 use crate::connection::{Asked, Connection, Run};
 use crate::protocol::{Version, push};
 use siltstone::Bytes;
@@ -150,6 +150,9 @@ impl Worker {
             rest = others;
             match first {
                 Parcel::Wake => {}
+                Parcel::Revoke { name, receivers: places } => {
+                    places.iter().for_each(|place| self.revoke(*place, name, &mut receivers));
+                }
                 Parcel::Kill(place) => {
                     if find(&mut self.connections, *place).is_some() {
                         self.close(place.connection);
@@ -197,6 +200,18 @@ impl Worker {
                 self.close(place.connection);
             }
             Err(_) => self.close(place.connection),
+        }
+    }
+
+    /// Ends a subscription to a channel that belongs to a slot, and says so to the connection.
+    fn revoke(&mut self, place: Place, name: &Name, receivers: &mut Vec<usize>) {
+        let Some(connection) = find(&mut self.connections, place) else { return };
+        let left = connection.client.subscriptions.confirmed(Kind::Shard).saturating_sub(1);
+        let bytes = Bytes::from(push::shard_unsubscribed(name, left));
+        let source = Source::Subscription(Kind::Shard, name.clone());
+        self.push(place, &Messages::new(&source, &bytes), receivers);
+        if let Some(connection) = find(&mut self.connections, place) {
+            connection.client.subscriptions.remove(Kind::Shard, name);
         }
     }
 

@@ -314,3 +314,65 @@ fn the_messages_of_a_script_have_a_limit() {
     assert_eq!(subscriber.answer().items()[2].text().len(), 1000, "those before were sent");
     assert_eq!(eval(&mut client, "return redis.call('publish', 'b', 'x')", ""), Answer::Integer(0));
 }
+
+#[test]
+fn a_channel_of_a_slot_has_subscribers_and_messages_of_its_own() {
+    let served = with_workers(3);
+    let mut subscribers: Vec<Client> = (0..6).map(|_| served.client()).collect();
+    for (number, subscriber) in subscribers.iter_mut().enumerate() {
+        if number % 2 == 1 {
+            subscriber.line("HELLO 3");
+        }
+        subscribe(subscriber, "SSUBSCRIBE news", 1);
+    }
+    // Both kinds are counted apart.
+    subscribe(&mut subscribers[0], "SUBSCRIBE news", 1);
+    subscribe(&mut subscribers[0], "PSUBSCRIBE n*", 2);
+    subscribe(&mut subscribers[0], "SSUBSCRIBE other", 2);
+    let mut publisher = served.client();
+    assert_eq!(publisher.line("SPUBLISH news slot"), Answer::Integer(6));
+    let script = "return redis.call('spublish', 'news', ARGV[1])";
+    assert_eq!(eval(&mut publisher, script, "script"), Answer::Integer(6));
+    assert_eq!(publisher.line("PUBLISH news all"), Answer::Integer(2));
+    for (number, subscriber) in subscribers.iter_mut().enumerate() {
+        for text in ["slot", "script"] {
+            let words = message(&["smessage", "news", text]);
+            let expected = if number % 2 == 1 { Answer::Push(words) } else { Answer::Array(words) };
+            assert_eq!(subscriber.answer(), expected);
+        }
+    }
+    assert_eq!(subscribers[0].answer(), Answer::Array(message(&["message", "news", "all"])));
+    assert_eq!(subscribers[0].answer(), Answer::Array(message(&["pmessage", "n*", "news", "all"])));
+    assert_eq!(publisher.line("PUBSUB SHARDCHANNELS n*"), Answer::Array(vec![Answer::bulk("news")]));
+    assert_eq!(publisher.line("PUBSUB SHARDNUMSUB news other").items()[1], Answer::Integer(6));
+    assert_eq!(publisher.line("PUBSUB NUMSUB news").items()[1], Answer::Integer(1));
+    assert!(publisher.line("INFO stats").text().contains("pubsubshard_channels:2\r\n"));
+    assert!(publisher.line("CLIENT LIST TYPE pubsub").text().contains("flags=P db=0 sub=1 psub=1 ssub=2 "));
+    // In one packet: what is allowed follows from all subscriptions.
+    subscribers[0].send_bytes(b"UNSUBSCRIBE\r\nPUNSUBSCRIBE\r\nGET key:1\r\nSUNSUBSCRIBE\r\nGET key:1\r\n");
+    (0..2).for_each(|_| assert!(matches!(subscribers[0].answer(), Answer::Array(_))));
+    assert!(
+        matches!(subscribers[0].answer(), Answer::Error(text) if text.starts_with("ERR Can't execute 'get'"))
+    );
+    for (channel, left) in [("news", 1), ("other", 0)] {
+        let expected = vec![Answer::bulk("sunsubscribe"), Answer::bulk(channel), Answer::Integer(left)];
+        assert_eq!(subscribers[0].answer(), Answer::Array(expected));
+    }
+    assert_eq!(subscribers[0].answer(), Answer::Null);
+    subscribers.clear();
+    while publisher.line("SPUBLISH news end") != Answer::Integer(0) {}
+}
+
+#[test]
+fn a_subscriber_of_a_slot_that_takes_nothing_is_disconnected_at_the_limit() {
+    let served = serve_with(|_| {}, EngineKind::Silt, |settings| settings.limits.push_bytes_max = 1 << 20);
+    let (mut slow, mut publisher) = (served.client(), served.client());
+    subscribe(&mut slow, "SSUBSCRIBE a", 1);
+    let text = "v".repeat(100_000);
+    while publisher.ask(&["SPUBLISH", "a", &text]) != Answer::Integer(0) {}
+    while !slow.is_ended() {
+        slow.skip();
+    }
+    let info = publisher.line("INFO stats").text();
+    assert!(info.contains("client_output_buffer_limit_disconnections:1\r\n"), "{info}");
+}

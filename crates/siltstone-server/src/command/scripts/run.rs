@@ -225,7 +225,7 @@ impl Run {
             | Action::SlowIf(run, ..) => {
                 run(&mut UpdateCall { words: &words, states, keys: &numbers, now_ms }, &mut written)
             }
-            Action::Session(_) if publishes(command) => self.messages.publish(&words, &mut written),
+            Action::Session(_) if publishes(command) => self.messages.publish(command, &words, &mut written),
             Action::Session(_) => about_the_server(command.name, &words, self.database, &mut written),
             Action::Slow(_) => Err(may_take_long(command.name)),
             Action::Exec | Action::Script(_) => Err(NOT_ALLOWED),
