@@ -429,6 +429,9 @@ pub trait Engine: Send + Sync {
         Err(self.unsupported("a change of the memory budget"))
     }
 
+    /// Returns the least memory budget, in bytes; for an engine whose memory is fixed when it is opened, what it has.
+    fn memory_budget_min(&self) -> u64;
+
     /// Requests that everything is merged into the last store. The following steps do it. Default: there is nothing to
     /// merge.
     fn request_compaction(&self) -> Result<()> {

@@ -5,7 +5,7 @@ use crate::acceptor::{Acceptor, Binding, Listener, StopAcceptor, listen_at};
 use crate::command::Scripts;
 use crate::command::{
     COMMANDS, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures, Outbox,
-    Runtime, SlowLog, Users, Watches, all_commands, permission,
+    Runtime, SlowLog, Users, Watches, all_commands, memory_of_places, permission,
 };
 use crate::error::ServerError;
 use crate::inherited::Inherited;
@@ -26,9 +26,6 @@ use std::time::Instant;
 
 /// The number of threads for commands that may take long, such as KEYS.
 const SLOW_THREADS: usize = 2;
-
-/// The buffers of connections have this part of the memory: an eighth.
-const BUFFERS_PART: u64 = 8;
 
 /// The most threads of a kind.
 const THREADS_MAX: usize = 256;
@@ -119,15 +116,10 @@ impl Server {
         if let Some(address) = inherited.left() {
             return Err(ServerError::Inherited { address });
         }
-        let mut limits = settings.limits;
-        let buffers = settings.memory.map(|memory| memory / BUFFERS_PART);
-        limits.share_buffers(buffers);
-        let of_places = settings.memory.zip(buffers).map(|(all, buffers)| all - buffers);
         let context = Arc::new(Context {
             commands: COMMANDS,
-            places: Places::open(settings.places, of_places)?,
-            limits,
-            memory: settings.memory,
+            places: Places::open(settings.places, settings.memory.map(memory_of_places))?,
+            limits: settings.limits,
             follow: settings.follow,
             cluster: settings.cluster.map(Cluster::open).transpose()?.map(Arc::new),
             users,
@@ -141,7 +133,7 @@ impl Server {
             channels: Arc::default(),
             measures: Measures::new(settings.workers, all_commands().count()),
             slow_log: SlowLog::default(),
-            runtime: Runtime::new(&settings.limits, settings.durability),
+            runtime: Runtime::new(&settings.limits, settings.durability, settings.memory),
             started: Instant::now(),
             run: RandomState::new().hash_one(0),
         });

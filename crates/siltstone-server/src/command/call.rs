@@ -8,7 +8,7 @@ use super::channels::{Channels, Outbox, Subscriptions};
 use super::clients::{ClientEntry, Clients};
 use super::cluster::Cluster;
 use super::follow::FollowStatus;
-use super::limits::{Counters, Limits};
+use super::limits::{Counters, Limits, memory_for_places, memory_of_places};
 use super::measures::Measures;
 use super::read::ReadCall;
 use super::runtime::Runtime;
@@ -21,7 +21,7 @@ use super::watches::{Watched, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::listen::{Listen, Protocol};
 use crate::protocol::{Reply, Version, number};
-use crate::store::{KeyState, Places, Store};
+use crate::store::{KeyState, Places, Store, TooSmall};
 use std::cell::{Cell, RefCell};
 use std::iter::StepBy;
 use std::ops::Range;
@@ -324,9 +324,7 @@ pub struct Context {
     pub cluster: Option<Arc<Cluster>>,
     /// The server that this one copies, if any. Clients only read then.
     pub follow: Option<Arc<FollowStatus>>,
-    /// The memory of databases, dictionaries and buffers together, if it is limited.
-    pub memory: Option<u64>,
-    /// The limits.
+    /// The limits as the server was started; [`limits_now`](Context::limits_now) has those under its memory.
     pub limits: Limits,
     /// Who may connect, and what they may do.
     pub users: Users,
@@ -364,6 +362,29 @@ impl Context {
         let mut wanted =
             listeners.filter(|listen| listen.protocol == protocol && listen.address.is_tls() == is_tls);
         wanted.find_map(|listen| listen.address.socket_address()).map_or(0, |address| address.port())
+    }
+
+    /// Returns the limits under the present memory of the server.
+    pub fn limits_now(&self) -> Limits {
+        self.limits.within(self.runtime.memory())
+    }
+
+    /// Changes the memory of databases, dictionaries and buffers together, in bytes; `None` removes the limit.
+    ///
+    /// # Errors
+    /// It is too small: what is the least, and nothing has changed.
+    pub fn set_memory(&self, bytes: Option<u64>) -> Result<(), String> {
+        self.places.set_memory(bytes.map(memory_of_places)).map_err(|error| match error {
+            TooSmall::Least(of_places) => {
+                format!(
+                    "the open databases and dictionaries need {} bytes or more",
+                    memory_for_places(of_places)
+                )
+            }
+            TooSmall::Other(error) => error.to_string(),
+        })?;
+        self.runtime.set_memory(bytes);
+        Ok(())
     }
 
     /// Returns how the server works together with others, in Redis's words.

@@ -87,7 +87,7 @@ fn clients(context: &Context, lines: &mut Lines) {
 fn memory(context: &Context, lines: &mut Lines) {
     let of_stores: u64 = context.places.opened().iter().map(|store| store.about().memory_bytes).sum();
     let of_clients = context.counters.buffer_bytes.load(Relaxed);
-    let (bytes, limit) = (of_stores + of_clients, context.memory.unwrap_or(0));
+    let (bytes, limit) = (of_stores + of_clients, context.runtime.memory().unwrap_or(0));
     let as_text = |bytes: u64| format!("{:.2}M", bytes as f64 / f64::from(1 << 20));
     lines.add("used_memory", bytes);
     lines.add("used_memory_human", as_text(bytes));
@@ -186,7 +186,7 @@ fn keyspace(context: &Context, lines: &mut Lines) {
 
 /// Returns the settings that clients and tools ask for, in Redis's names.
 fn settings(context: &Context) -> Vec<(&'static str, String)> {
-    let (limits, runtime) = (&context.limits, &context.runtime);
+    let (limits, runtime) = (context.limits_now(), &context.runtime);
     vec![
         ("appendfsync", runtime.syncs().name().to_owned()),
         ("appendonly", "no".to_owned()),
@@ -196,7 +196,7 @@ fn settings(context: &Context) -> Vec<(&'static str, String)> {
         ),
         ("databases", DATABASES.to_string()),
         ("maxclients", runtime.connections_max().to_string()),
-        ("maxmemory", context.memory.unwrap_or(0).to_string()),
+        ("maxmemory", runtime.memory().unwrap_or(0).to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
         ("port", context.port(Protocol::Redis, false).to_string()),
         ("proto-max-bulk-len", limits.word_bytes_max.to_string()),
@@ -223,7 +223,8 @@ pub fn config(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         }
         [_, subcommand, pairs @ ..] if is(subcommand, "SET") => {
             let known: Vec<&str> = settings(call.context).into_iter().map(|(name, _)| name).collect();
-            config_set::set(&call.context.runtime, pairs, &known)?;
+            let context = call.context;
+            config_set::set(&context.runtime, pairs, &known, |bytes| context.set_memory(bytes))?;
             call.client.outbox.extend((0..call.context.workers).map(|worker| (worker, Parcel::Wake)));
             reply.ok();
             Ok(())

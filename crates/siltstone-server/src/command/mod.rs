@@ -90,7 +90,7 @@ pub use channels::{Kind, Name, Outbox, Parcel, Place, Source};
 pub use clients::{Activity, ClientEntry, Clients, shown_address};
 pub use cluster::{Cluster, ClusterSettings};
 pub use follow::FollowStatus;
-pub use limits::{Counters, Limits};
+pub use limits::{Counters, Limits, memory_of_places};
 pub use measures::{Distribution, Measures, Tally};
 pub use permission::Denied;
 pub use pubsub::{changes_subscriptions, check_context};

@@ -221,12 +221,16 @@ impl Store for DatabaseStore {
         self.database.stats().to_prometheus(labels)
     }
 
-    fn set_memory_budget(&self, bytes: u64) -> Result<(), Error> {
+    fn set_memory_budget(&self, bytes: Option<u64>) -> Result<(), Error> {
         match self.is_persistent {
-            true => self.database.set_memory_budget(Some(bytes)),
+            true => self.database.set_memory_budget(bytes),
             // The tables of MICA have the size with which they were made.
             false => Ok(()),
         }
+    }
+
+    fn memory_budget_min(&self) -> u64 {
+        self.database.memory_budget_min()
     }
 
     fn about(&self) -> StoreInfo {

@@ -24,7 +24,7 @@ pub use database::DatabaseStore;
 pub use dictionary::DictionaryStore;
 pub use map::MapStore;
 pub use mark::Mark;
-pub use places::{DATABASES, Mount, OpenStore, Places, PlacesSettings};
+pub use places::{DATABASES, Mount, OpenStore, Places, PlacesSettings, TooSmall};
 pub use state::{Act, KeyState, NewValue};
 pub use typed::{MARKED_BYTES, ValueForm};
 
@@ -197,13 +197,19 @@ pub trait Store: Send + Sync {
         String::new()
     }
 
-    /// Limits the memory of the store, in bytes. Default: it is what it was when the store was opened.
+    /// Limits the memory of the store, in bytes; `None` removes the limit. Default: it is what it was when the store was
+    /// opened.
     ///
     /// # Errors
     /// The store cannot work with so little; nothing has changed then.
-    fn set_memory_budget(&self, bytes: u64) -> siltstone::Result<()> {
+    fn set_memory_budget(&self, bytes: Option<u64>) -> siltstone::Result<()> {
         let _ = bytes;
         Ok(())
+    }
+
+    /// Returns the least memory of the store, in bytes: what it has, if that does not change. Default: 0.
+    fn memory_budget_min(&self) -> u64 {
+        0
     }
 
     /// Returns what INFO shows of the store.

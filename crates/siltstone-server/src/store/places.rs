@@ -7,7 +7,7 @@ use siltstone::{Dictionary, DictionaryOptions};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The most databases, as many as frameworks expect.
 pub const DATABASES: usize = 16;
@@ -48,10 +48,9 @@ pub struct PlacesSettings {
 /// The databases of a server.
 pub struct Places {
     settings: PlacesSettings,
-    memory: Option<SharedMemory>,
     stores: Vec<RwLock<Option<Arc<dyn Store>>>>,
-    /// Held while a database is opened, or replaced.
-    opening: Mutex<()>,
+    /// The limit of memory, if there is one. Locked while a database is opened, or replaced.
+    memory: Mutex<Option<SharedMemory>>,
 }
 
 impl Places {
@@ -83,9 +82,8 @@ impl Places {
             }
         }
         let stores = (0..DATABASES).map(|_| RwLock::default()).collect();
-        let fixed_shares = settings.are_shares_fixed.then_some(settings.databases);
-        let memory = memory.map(|bytes| SharedMemory { bytes, fixed_shares });
-        let places = Places { settings, memory, stores, opening: Mutex::default() };
+        let places = Places { settings, stores, memory: Mutex::default() };
+        *places.memory() = places.shared(memory);
         for number in 0..DATABASES {
             if let Some(removed) =
                 places.path(number).map(|path| removed_name(&path)).filter(|path| path.exists())
@@ -98,7 +96,7 @@ impl Places {
                 places.open_at(number)?;
             }
         }
-        if let Some(memory) = places.memory {
+        if let Some(memory) = *places.memory() {
             memory.check(&places.opened())?;
         }
         Ok(places)
@@ -123,7 +121,7 @@ impl Places {
     /// Returns the store that has taken the place of one that is closed, after a flush that may still run; `None` if
     /// none has.
     pub fn replaced(&self, number: usize, closed: &Arc<dyn Store>) -> Option<Arc<dyn Store>> {
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _opening = self.memory();
         self.get(number).filter(|store| !Arc::ptr_eq(store, closed))
     }
 
@@ -167,7 +165,7 @@ impl Places {
     /// be renamed, the old database is served as before.
     pub fn flush(&self, number: usize) -> siltstone::Result<()> {
         // Before the store is looked up: another flush may be about to replace it.
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.memory();
         let Some(store) = self.get(number) else { return Ok(()) };
         if store.about().is_read_only {
             return Err(siltstone::Error::ReadOnly);
@@ -181,7 +179,7 @@ impl Places {
         }
         // Also where the old database is still there: it is served as before.
         // The old database is one of those that are open.
-        let share = self.memory.map(|memory| memory.share(&self.opened(), 0));
+        let share = memory.map(|memory| memory.share(&self.opened(), 0));
         self.set(number, (self.settings.open)(&path, form, share)?);
         if let Some(removed) = removed? {
             remove_in_background(removed);
@@ -201,11 +199,42 @@ impl Places {
             reloaded += 1;
         }
         // The new files may need more memory, or less. No database is opened meanwhile, which changes the shares too.
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(memory) = self.memory {
+        if let Some(memory) = *self.memory() {
             memory.divide(&self.opened(), 0)?;
         }
         Ok(reloaded)
+    }
+
+    /// Changes the limit of the bytes of all of them together; `None` removes it. Databases that keep the memory that they
+    /// have when they are created have it until they are flushed.
+    ///
+    /// # Errors
+    /// The limit is too small for what is open; the error has the least one, and nothing has changed.
+    pub fn set_memory(&self, bytes: Option<u64>) -> Result<(), TooSmall> {
+        let mut memory = self.memory();
+        let (wanted, stores) = (self.shared(bytes), self.opened());
+        if let Some(wanted) = wanted {
+            let least_bytes = wanted.least(&stores);
+            if wanted.bytes < least_bytes {
+                return Err(TooSmall::Least(least_bytes));
+            }
+        }
+        if let Err(error) = give(wanted, &stores) {
+            // They had this.
+            let _ = give(*memory, &stores);
+            return Err(TooSmall::Other(error));
+        }
+        *memory = wanted;
+        Ok(())
+    }
+
+    fn shared(&self, bytes: Option<u64>) -> Option<SharedMemory> {
+        let fixed_shares = self.settings.are_shares_fixed.then_some(self.settings.databases);
+        bytes.map(|bytes| SharedMemory { bytes, fixed_shares })
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Option<SharedMemory>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the writes of all databases durable. One that fails to accepts no writes any more.
@@ -245,7 +274,7 @@ impl Places {
     /// Opens what belongs to a number.
     fn open_at(&self, number: usize) -> siltstone::Result<Option<Arc<dyn Store>>> {
         // One thread at a time: a second one would find the database locked.
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.memory();
         if let Some(store) = self.get(number) {
             return Ok(Some(store));
         }
@@ -258,7 +287,7 @@ impl Places {
         let store: Arc<dyn Store> = if path.is_file() {
             Arc::new(DictionaryStore::new(self.open_dictionary(&path)?))
         } else {
-            self.open_database(number, &path)?
+            self.open_database(number, &path, *memory)?
         };
         self.set(number, store.clone());
         Ok(Some(store))
@@ -270,13 +299,18 @@ impl Places {
 
     /// Opens the database of a number. One that does not exist is created, and has values with types unless they have
     /// fixed lengths.
-    fn open_database(&self, number: usize, path: &Path) -> siltstone::Result<Arc<dyn Store>> {
+    fn open_database(
+        &self,
+        number: usize,
+        path: &Path,
+        memory: Option<SharedMemory>,
+    ) -> siltstone::Result<Arc<dyn Store>> {
         let is_new = self.mount(number).is_none() && !path.join(MANIFEST_NAME).exists();
         if is_new && self.settings.are_values_typed {
             // First: a database whose creation was interrupted must not pass for one of plain values.
             ValueForm::declare_typed(path)?;
         }
-        let Some(memory) = self.memory else {
+        let Some(memory) = memory else {
             return (self.settings.open)(path, ValueForm::of_database(path)?, None);
         };
         // Before it is opened: both together must not have more than the limit at any moment.
@@ -292,6 +326,23 @@ impl Places {
 
     fn open_dictionary(&self, path: &Path) -> siltstone::Result<Dictionary> {
         self.settings.dictionary.open(path)
+    }
+}
+
+/// Why a limit of memory cannot be kept.
+#[derive(Debug)]
+pub enum TooSmall {
+    /// It is less than this, in bytes.
+    Least(u64),
+    /// A database has refused its share.
+    Other(siltstone::Error),
+}
+
+/// Gives all open databases their shares of a limit, or no limit.
+fn give(memory: Option<SharedMemory>, stores: &[Arc<dyn Store>]) -> siltstone::Result<()> {
+    match memory {
+        Some(memory) => memory.divide(stores, 0).map(drop),
+        None => stores.iter().try_for_each(|store| store.set_memory_budget(None)),
     }
 }
 

@@ -267,6 +267,7 @@ impl Worker {
         let numbers = std::mem::take(&mut self.queue);
         let (mut reads, mut waiting, mut requests) = (Vec::new(), Vec::new(), 0);
         let mut served = Vec::with_capacity(numbers.len());
+        let limits = self.context.limits_now();
         for number in numbers {
             let Some(connection) = self.connections.get_mut(number) else { continue };
             connection.is_queued = false;
@@ -282,7 +283,7 @@ impl Worker {
                     continue;
                 }
             }
-            let Some(run) = connection.take_run(&self.context.limits) else { continue };
+            let Some(run) = connection.take_run(&limits) else { continue };
             begin(connection, &run, self.now);
             requests += run.asked.len();
             let database = connection.client.database;
