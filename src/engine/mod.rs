@@ -52,6 +52,7 @@ pub use scan::{ScanLimit, ScanPage};
 pub use shown::{Show, Shown, ShownValue};
 pub(crate) use shown::{collect_many, show_all};
 use siltstone_device::Directory;
+pub use spelling::nearest as nearest_name;
 pub(crate) use spelling::unknown_setting;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

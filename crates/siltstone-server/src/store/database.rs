@@ -6,6 +6,7 @@ use super::{
 use crate::failure::{Failure, Outcome};
 use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
 use siltstone::{Batch, Bytes, Change, Database, Error, Found, FoundRef, NEVER, Shape};
+use std::sync::Arc;
 
 /// About how many keys are counted exactly.
 const COUNTED_KEYS_MAX: u64 = 10_000;
@@ -211,6 +212,10 @@ impl Store for DatabaseStore {
 
     fn close(&self) -> Result<(), Error> {
         self.database.close()
+    }
+
+    fn truncate(&self) -> Result<Arc<dyn Store>, Error> {
+        Ok(Arc::new(DatabaseStore::new(self.database.clone().truncate()?, self.form)))
     }
 
     fn is_in_memory(&self) -> bool {

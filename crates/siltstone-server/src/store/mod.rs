@@ -31,6 +31,7 @@ pub use typed::{MARKED_BYTES, ValueForm};
 use crate::failure::Failure;
 use shares::SharedMemory;
 use siltstone::ScanLimit;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The expiry time of a value that does not expire.
@@ -196,6 +197,12 @@ pub trait Store: Send + Sync {
         let _ = labels;
         String::new()
     }
+
+    /// Closes the store, removes all records at once, and returns the empty one.
+    ///
+    /// # Errors
+    /// It cannot be changed, or not be opened. It has all records or none then.
+    fn truncate(&self) -> siltstone::Result<Arc<dyn Store>>;
 
     /// Limits the memory of the store, in bytes; `None` removes the limit. Default: it is what it was when the store was
     /// opened.

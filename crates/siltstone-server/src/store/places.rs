@@ -4,8 +4,6 @@ use super::{DictionaryStore, SharedMemory, Store, ValueForm};
 use crate::failure::Failure;
 use siltstone::names::MANIFEST_NAME;
 use siltstone::{Dictionary, DictionaryOptions};
-use std::fs;
-use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -85,11 +83,6 @@ impl Places {
         let places = Places { settings, stores, memory: Mutex::default() };
         *places.memory() = places.shared(memory);
         for number in 0..DATABASES {
-            if let Some(removed) =
-                places.path(number).map(|path| removed_name(&path)).filter(|path| path.exists())
-            {
-                remove_in_background(removed);
-            }
             let exists = places.directory(number).is_some_and(|directory| directory.exists());
             // The first one always: a wrong setting must be seen now, and not by the first write.
             if exists || number == 0 || places.mount(number).is_some() {
@@ -157,12 +150,11 @@ impl Places {
         self.get(number).is_some_and(|store| !store.about().is_read_only)
     }
 
-    /// Removes all records of a database, at once: an empty database takes its place, and the files of the old one are
-    /// removed in the background.
+    /// Removes all records of a database, at once: an empty one takes its place, and the files of the old one are removed
+    /// in the background.
     ///
     /// # Errors
-    /// Those of closing, renaming and opening a database; [`siltstone::Error::ReadOnly`] for a dictionary. If it cannot
-    /// be renamed, the old database is served as before.
+    /// Those of [`siltstone::Database::truncate`]; [`siltstone::Error::ReadOnly`] for a dictionary.
     pub fn flush(&self, number: usize) -> siltstone::Result<()> {
         // Before the store is looked up: another flush may be about to replace it.
         let memory = self.memory();
@@ -170,21 +162,19 @@ impl Places {
         if store.about().is_read_only {
             return Err(siltstone::Error::ReadOnly);
         }
-        let Some(path) = self.path(number) else { return Ok(()) };
-        let form = ValueForm::of_database(&path)?;
-        store.close()?;
-        let removed = set_aside(&path);
-        if removed.is_ok() && form == ValueForm::Typed {
-            ValueForm::declare_typed(&path)?;
-        }
-        // Also where the old database is still there: it is served as before.
-        // The old database is one of those that are open.
         let share = memory.map(|memory| memory.share(&self.opened(), 0));
-        self.set(number, (self.settings.open)(&path, form, share)?);
-        if let Some(removed) = removed? {
-            remove_in_background(removed);
-        }
-        Ok(())
+        let outcome = match store.truncate() {
+            Ok(empty) => {
+                self.set(number, empty.clone());
+                // It was opened with the share of that time.
+                return share.map_or(Ok(()), |share| empty.set_memory_budget(Some(share)));
+            }
+            Err(error) => Err(error),
+        };
+        // It is closed, and has all records or none: it is served as it is.
+        let Some(path) = self.path(number) else { return outcome };
+        self.set(number, (self.settings.open)(&path, ValueForm::of_database(&path)?, share)?);
+        outcome
     }
 
     /// Opens the files of all dictionaries again. Requests that run keep the old ones. Returns their number.
@@ -206,7 +196,7 @@ impl Places {
     }
 
     /// Changes the limit of the bytes of all of them together; `None` removes it. Databases that keep the memory that they
-    /// have when they are created have it until they are flushed.
+    /// have when they are created have it as long as they are open.
     ///
     /// # Errors
     /// The limit is too small for what is open; the error has the least one, and nothing has changed.
@@ -344,50 +334,4 @@ fn give(memory: Option<SharedMemory>, stores: &[Arc<dyn Store>]) -> siltstone::R
         Some(memory) => memory.divide(stores, 0).map(drop),
         None => stores.iter().try_for_each(|store| store.set_memory_budget(None)),
     }
-}
-
-fn failed(operation: &'static str, file: &Path) -> impl Fn(io::Error) -> siltstone::Error {
-    move |source| siltstone::Error::Io { operation, file: file.to_path_buf(), source: Arc::new(source) }
-}
-
-/// The end of the name of a directory that is being removed.
-const REMOVED: &str = ".removed";
-
-fn removed_name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(REMOVED);
-    PathBuf::from(name)
-}
-
-/// Renames a directory, so that its name is free. Returns the new name; `None` if there is no directory.
-fn set_aside(path: &Path) -> siltstone::Result<Option<PathBuf>> {
-    let removed = removed_name(path);
-    // An earlier removal may still run.
-    remove(&removed).map_err(failed("remove", &removed))?;
-    match fs::rename(path, &removed) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed("rename", path)(error)),
-    }
-    // Without it the old records could be back after a power loss.
-    let synced = path.parent().map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all());
-    if let Err(error) = synced {
-        // Nothing has changed after an error.
-        fs::rename(&removed, path).map_err(failed("rename", &removed))?;
-        return Err(failed("sync", path)(error));
-    }
-    Ok(Some(removed))
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Removes a directory on a thread of its own. What a crash or an error leaves is removed at the next start.
-fn remove_in_background(path: PathBuf) {
-    // Without a thread it stays until then, too.
-    drop(std::thread::Builder::new().name("remover".to_owned()).spawn(move || remove(&path)));
 }

@@ -219,6 +219,10 @@ impl Store for Shared {
         Ok(())
     }
 
+    fn truncate(&self) -> siltstone::Result<Arc<dyn Store>> {
+        self.0.map.truncate()
+    }
+
     fn is_in_memory(&self) -> bool {
         true
     }

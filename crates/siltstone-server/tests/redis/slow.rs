@@ -87,6 +87,10 @@ impl Store for Shared {
         self.0.map.close()
     }
 
+    fn truncate(&self) -> siltstone::Result<Arc<dyn Store>> {
+        self.0.map.truncate()
+    }
+
     fn is_in_memory(&self) -> bool {
         false
     }
