@@ -16,6 +16,7 @@ const WRITE: &[&str] = &["write", "denyoom", "fast"];
 /// Writes that take longer with longer values or more keys.
 const SLOW_WRITE: &[&str] = &["write", "denyoom"];
 const FLUSH: &[&str] = &["write"];
+const MOVE: &[&str] = &["write", "fast"];
 const TRANSACTION: &[&str] = &["noscript", "loading", "stale", "fast"];
 const PUBLISH: &[&str] = &["pubsub", "loading", "stale", "fast"];
 const SUBSCRIBE: &[&str] = &["pubsub", "noscript", "loading", "stale", "no_multi"];
@@ -127,6 +128,7 @@ pub const COMMANDS: &[Command] = commands! {
     "memory" -2 SECOND SLOW "server" Read(read::memory) "Returns the bytes of a key with its value.";
     "mget" -2 ALL FAST "string" Read(read::mget) "Returns the values of keys.";
     "monitor" 1 NONE ADMIN_ALONE "server" Session(monitoring::monitor) "Returns a line for each command of all connections.";
+    "move" 3 ONE MOVE "generic" Slow(keyspace::move_key) "Moves a key to another database.";
     "mset" -3 PAIRS SLOW_WRITE "string" Blind(strings::mset) "Sets the values of keys.";
     "msetnx" -3 PAIRS SLOW_WRITE "string" Update(strings::msetnx) "Sets the values of keys, if none of them exists.";
     "multi" 1 NONE TRANSACTION "transactions" Session(transaction::multi) "Begins to queue commands.";
