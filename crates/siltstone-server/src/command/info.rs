@@ -16,13 +16,14 @@ use std::sync::atomic::Ordering::Relaxed;
 type Section = fn(&Context, &mut Lines);
 
 /// The sections, in their order.
-const SECTIONS: [(&str, Section); 9] = [
+const SECTIONS: [(&str, Section); 10] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
     ("Replication", replication),
+    ("CPU", cpu),
     ("Commandstats", command_stats),
     ("Cluster", cluster),
     ("Keyspace", keyspace),
@@ -171,6 +172,26 @@ fn command_stats(context: &Context, lines: &mut Lines) {
     }
 }
 
+/// The time that processors have spent on the process, where the system says it.
+fn cpu(_: &Context, lines: &mut Lines) {
+    let found = std::fs::read_to_string("/proc/self/stat");
+    if let Some([user_s, system_s]) = found.ok().and_then(|text| times_s(&text)) {
+        lines.add("used_cpu_sys", format_args!("{system_s:.2}"));
+        lines.add("used_cpu_user", format_args!("{user_s:.2}"));
+    }
+}
+
+/// The units of times in /proc per second, in the interface of Linux.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Returns the seconds in the process and in the system, from the text of /proc/self/stat.
+fn times_s(stat: &str) -> Option<[f64; 2]> {
+    // After the name of the program, which may have spaces and brackets.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut time_s = || Some(fields.next()?.parse::<u64>().ok()? as f64 / TICKS_PER_S);
+    Some([time_s()?, time_s()?])
+}
+
 fn cluster(context: &Context, lines: &mut Lines) {
     lines.add("cluster_enabled", u8::from(context.cluster.is_some()));
 }
@@ -239,5 +260,17 @@ pub fn config(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             Ok(())
         }
         _ => Err(Failure::SYNTAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_of_a_process_follow_the_name_of_its_program() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 123 45 0 0 20 0 9 0 5000";
+        assert_eq!(times_s(stat), Some([1.23, 0.45]));
+        assert_eq!((times_s("7 (a) S 1"), times_s("")), (None, None));
     }
 }
