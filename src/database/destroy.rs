@@ -14,11 +14,10 @@ use super::compressed;
 use super::disk;
 use super::place::{engine_of, refuse_disk};
 use super::repair::existing;
-use super::truncate;
 use super::usage_file;
 use crate::engine::EngineSettings;
 use crate::error::{Error, Result};
-use crate::names::{CLAIM_NAME, COMPANION_NAMES, FileName};
+use crate::names::{CLAIM_NAME, FileName, is_beside};
 use siltstone_device::{Access, Directory, LOCK, Purpose};
 use std::path::Path;
 
@@ -130,7 +129,7 @@ pub(super) fn files_of(engine: &dyn EngineSettings, directory: &Directory) -> Re
 fn remove_files(Locked { engine, directory, lock }: Locked) -> Result<()> {
     let Files { others, manifests } = files_of(&*engine, &directory)?;
     let mut left = directory.list()?;
-    left.retain(|name| COMPANION_NAMES.contains(&&**name) || truncate::owns(name));
+    left.retain(|name| is_beside(name));
     others.iter().chain(&left).try_for_each(|name| directory.remove(name))?;
     // Before the manifest goes: as long as it exists, another call finds the files that are left.
     directory.sync(Purpose::Maintain)?;
@@ -147,6 +146,7 @@ fn remove_files(Locked { engine, directory, lock }: Locked) -> Result<()> {
 mod tests {
     use super::*;
     use crate::engine::EngineKind;
+    use crate::names::COMPANION_NAMES;
 
     #[test]
     fn of_a_destroyed_database_nothing_remains_and_of_other_files_all() {

@@ -229,8 +229,8 @@ impl Database {
         Ok(())
     }
 
-    /// Returns the least [memory budget](crate::Builder::memory_budget) of the database, in bytes: less is an error. With
-    /// an engine in memory, which keeps what it has from its opening on, it is that.
+    /// Returns the least [memory budget](crate::Builder::memory_budget) of the database, in bytes: less is an error.
+    /// With an engine in memory, which keeps what it has from its opening on, it is that.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

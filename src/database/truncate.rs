@@ -28,10 +28,10 @@ impl Database {
     /// Removes all records at once, whatever their number, and returns the empty database. It is opened with the
     /// settings of this one, also with those that the database keeps. All handles of this one are closed.
     ///
-    /// A crash leaves all records or none. After one in the middle of the call, the next open creates the empty database,
-    /// with the settings of that open. The files of the removed records are removed in the background; without
-    /// background threads, before this returns. The change feed begins anew. The data of
-    /// [companions](crate::names::COMPANION_NAMES) stays.
+    /// A crash leaves all records or none. After one in the middle of the call, the next open creates the empty
+    /// database, with the settings of that open. The files of the removed records are removed in the background; without
+    /// background threads, before this returns. The change feed begins from nothing: positions in the old one are lost.
+    /// Files of bindings and servers that describe the records stay.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -82,11 +82,6 @@ pub(super) fn complete(directory: &Directory, stated: Option<Box<dyn EngineSetti
 /// Returns whether the records of a database were removed, and their files still have their names.
 pub(super) fn is_interrupted(directory: &Directory) -> Result<bool> {
     Ok(directory.list()?.iter().any(|name| name == TRUNCATED_NAME))
-}
-
-/// Returns whether a file is one that a truncation leaves.
-pub(super) fn owns(name: &str) -> bool {
-    name == TRUNCATED_NAME || name.starts_with(TRUNCATED_PREFIX)
 }
 
 /// Gives the files of a database, and of the disks below it, their new names.

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_as_of_the_question_that_a_page_that_is_not_full_has_answered() {
+    fn a_copy_is_as_of_the_request_whose_page_was_not_full() {
         let directory = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

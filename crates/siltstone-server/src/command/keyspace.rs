@@ -183,8 +183,8 @@ pub fn copy(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     Ok(())
 }
 
-/// MOVE key number: puts the value into the other database, durably, and then deletes it here if it is still the same. A
-/// crash between both leaves it in both databases.
+/// MOVE key number: puts the value into the other database, durably, and then deletes it here if it is still the same.
+/// A crash between both leaves it in both databases.
 pub fn move_key(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let key = call.words[1];
     let database = database_of(call.context, integer(call.words[2])?)?;

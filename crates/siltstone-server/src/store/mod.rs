@@ -204,8 +204,8 @@ pub trait Store: Send + Sync {
     /// It cannot be changed, or not be opened. It has all records or none then.
     fn truncate(&self) -> siltstone::Result<Arc<dyn Store>>;
 
-    /// Limits the memory of the store, in bytes; `None` removes the limit. Default: it is what it was when the store was
-    /// opened.
+    /// Limits the memory of the store, in bytes; `None` removes the limit. Default: it is what it was when the store
+    /// was opened.
     ///
     /// # Errors
     /// The store cannot work with so little; nothing has changed then.

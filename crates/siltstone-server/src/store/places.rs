@@ -150,8 +150,8 @@ impl Places {
         self.get(number).is_some_and(|store| !store.about().is_read_only)
     }
 
-    /// Removes all records of a database, at once: an empty one takes its place, and the files of the old one are removed
-    /// in the background.
+    /// Removes all records of a database, at once: an empty one takes its place, and the files of the old one are
+    /// removed in the background.
     ///
     /// # Errors
     /// Those of [`siltstone::Database::truncate`]; [`siltstone::Error::ReadOnly`] for a dictionary.
@@ -195,8 +195,8 @@ impl Places {
         Ok(reloaded)
     }
 
-    /// Changes the limit of the bytes of all of them together; `None` removes it. Databases that keep the memory that they
-    /// have when they are created have it as long as they are open.
+    /// Changes the limit of the bytes of all of them together; `None` removes it. Databases that keep the memory that
+    /// they have when they are created have it as long as they are open.
     ///
     /// # Errors
     /// The limit is too small for what is open; the error has the least one, and nothing has changed.
