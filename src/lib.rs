@@ -178,7 +178,7 @@ pub use engine::{
     Change, Disk, EngineKind, EngineSettings, Found, FoundRef, Record, ScanLimit, ScanPage, SettingInfo, Step,
 };
 #[doc(hidden)]
-pub use engine::{EngineInfo, parse_bytes};
+pub use engine::{EngineInfo, nearest_name, parse_bytes};
 pub use error::{Error, Result};
 pub use key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 pub use progress::Progress;

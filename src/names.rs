@@ -15,6 +15,12 @@ pub const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
 /// The name of a mirror that is being written, until it replaces [`MIRROR_NAME`].
 pub const NEW_MIRROR_NAME: &str = "MANIFEST.mirror.new";
 
+/// The name of the file by which a truncation says that the database is empty, until all files have other names.
+pub const TRUNCATED_NAME: &str = "TRUNCATED";
+
+/// How the names of files begin that a truncation has left, and that nothing needs.
+pub const TRUNCATED_PREFIX: &str = "truncated-";
+
 /// The name of the file by which a server says that the values of a database have their types in front.
 pub const VALUES_NAME: &str = "VALUES";
 
@@ -22,6 +28,11 @@ pub const VALUES_NAME: &str = "VALUES";
 /// package. They are replaced as a whole, never changed in place. Checkpoints have them, and they are removed with the
 /// database. They may be there before the database is.
 pub const COMPANION_NAMES: [&str; 2] = ["CODECS", VALUES_NAME];
+
+/// Returns whether a file may be in a directory before a database is created there: it is none of an engine.
+pub fn is_beside(name: &str) -> bool {
+    COMPANION_NAMES.contains(&name) || name == TRUNCATED_NAME || name.starts_with(TRUNCATED_PREFIX)
+}
 
 /// The names of the dictionary of compressed values, and of its mirror.
 pub const COMPRESSION_NAMES: [&str; 2] = ["COMPRESSION", "COMPRESSION.mirror"];

@@ -68,6 +68,7 @@ pub const TARGETS: &[Target] = &[
     reads("tables", &[], targets::transfer::tables),
     reads("dedup", &["dedup"], targets::transfer::dedup),
     reads("packet", &["packet"], targets::packet::run),
+    reads("memcached", &[], targets::memcached::run),
     reads("resp", &[], targets::resp::run),
     reads("typed_value", &["typed_value"], targets::typed_value::run),
     reads("dump", &[], targets::typed_value::dump),

@@ -17,7 +17,7 @@ use super::repair::existing;
 use super::usage_file;
 use crate::engine::EngineSettings;
 use crate::error::{Error, Result};
-use crate::names::{CLAIM_NAME, COMPANION_NAMES, FileName};
+use crate::names::{CLAIM_NAME, FileName, is_beside};
 use siltstone_device::{Access, Directory, LOCK, Purpose};
 use std::path::Path;
 
@@ -52,18 +52,33 @@ impl Database {
     }
 }
 
-/// A database that is being destroyed, and locked.
-struct Destroyed {
-    engine: Box<dyn EngineSettings>,
-    directory: Directory,
+/// A database that is closed, and locked.
+pub(super) struct Locked {
+    pub engine: Box<dyn EngineSettings>,
+    pub directory: Directory,
     lock: Box<dyn Send + Sync>,
 }
 
-/// Locks a database and, one after another, the disks below it. Changes nothing.
-fn lock_all(directory: Directory) -> Result<Vec<Destroyed>> {
+/// The names of the files of a database.
+pub(super) struct Files {
+    /// All but the manifests.
+    pub others: Vec<String>,
+    pub manifests: Vec<String>,
+}
+
+/// Locks a database and, one after another, the disks below it. Changes nothing. `stated` is the engine that the user
+/// chose, which may be none of the table.
+pub(super) fn lock_all(
+    directory: Directory,
+    mut stated: Option<Box<dyn EngineSettings>>,
+) -> Result<Vec<Locked>> {
     let (mut all, mut next) = (Vec::new(), Some(directory));
     while let Some(directory) = next {
-        let engine = engine_of(&directory)?;
+        let engine = match (engine_of(&directory), stated.take()) {
+            // One that is not in the table.
+            (Err(Error::UnknownEngine { .. }), Some(stated)) => stated,
+            (engine, _) => engine?,
+        };
         let lock = directory.lock()?;
         next = match disk::of_closed(&*engine, &directory) {
             Ok(disk) => disk,
@@ -71,14 +86,14 @@ fn lock_all(directory: Directory) -> Result<Vec<Destroyed>> {
             Err(Error::Setting { .. }) => None,
             Err(error) => return Err(error),
         };
-        all.push(Destroyed { engine, directory, lock });
+        all.push(Locked { engine, directory, lock });
     }
     Ok(all)
 }
 
 fn destroy_in(directory: &Directory) -> Result<()> {
     // All before anything is removed: a disk that is open elsewhere leaves the database as it is.
-    let mut all = lock_all(directory.clone())?;
+    let mut all = lock_all(directory.clone(), None)?;
     for disk in all.iter().skip(1) {
         let names = disk.directory.list()?;
         for claim in names.iter().filter(|name| *name == CLAIM_NAME) {
@@ -93,23 +108,32 @@ fn destroy_in(directory: &Directory) -> Result<()> {
     Ok(())
 }
 
-fn remove_files(Destroyed { engine, directory, lock }: Destroyed) -> Result<()> {
+/// Returns the names of the files of a database, without those that describe its records.
+pub(super) fn files_of(engine: &dyn EngineSettings, directory: &Directory) -> Result<Files> {
     let is_of_manifest = |name: &str| {
         use FileName::{Manifest, Mirror, NewManifest, NewMirror};
         matches!(FileName::parse(name), Some(Manifest | Mirror | NewManifest | NewMirror))
     };
-    let is_companion = |name: &str| COMPANION_NAMES.contains(&name);
+    let is_claim = |name: &str| name == CLAIM_NAME;
     let names = directory.list()?;
-    let (manifests, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_of_manifest(name));
+    let (manifests, mut others): (Vec<String>, Vec<String>) =
+        names.into_iter().partition(|name| is_of_manifest(name));
     let is_own =
         |name: &str| usage_file::owns(name) || compressed::file::owns(name) || changes::state::owns(name);
-    let is_other = |name: &&&String| is_companion(name) || is_own(name) || engine.owns(name);
-    for name in others.iter().filter(is_other) {
-        directory.remove(name)?;
-    }
+    others.retain(|name| is_claim(name) || is_own(name) || engine.owns(name));
+    // First: a disk without it is a database by itself if this is interrupted.
+    others.sort_by_key(|name| !is_claim(name));
+    Ok(Files { others, manifests })
+}
+
+fn remove_files(Locked { engine, directory, lock }: Locked) -> Result<()> {
+    let Files { others, manifests } = files_of(&*engine, &directory)?;
+    let mut left = directory.list()?;
+    left.retain(|name| is_beside(name));
+    others.iter().chain(&left).try_for_each(|name| directory.remove(name))?;
     // Before the manifest goes: as long as it exists, another call finds the files that are left.
     directory.sync(Purpose::Maintain)?;
-    manifests.into_iter().try_for_each(|name| directory.remove(name))?;
+    manifests.iter().try_for_each(|name| directory.remove(name))?;
     // The database is still locked: where the system can lock a directory, the lock is not that of this file.
     directory.remove(LOCK)?;
     directory.sync(Purpose::Maintain)?;
@@ -122,6 +146,7 @@ fn remove_files(Destroyed { engine, directory, lock }: Destroyed) -> Result<()> 
 mod tests {
     use super::*;
     use crate::engine::EngineKind;
+    use crate::names::COMPANION_NAMES;
 
     #[test]
     fn of_a_destroyed_database_nothing_remains_and_of_other_files_all() {

@@ -229,6 +229,19 @@ impl Database {
         Ok(())
     }
 
+    /// Returns the least [memory budget](crate::Builder::memory_budget) of the database, in bytes: less is an error.
+    /// With an engine in memory, which keeps what it has from its opening on, it is that.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = siltstone::Database::open(directory.path().join("db"))?;
+    /// database.set_memory_budget(Some(database.memory_budget_min()))?;
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    pub fn memory_budget_min(&self) -> u64 {
+        self.engine().memory_budget_min()
+    }
+
     /// Resets the peak of the memory statistics.
     ///
     /// ```

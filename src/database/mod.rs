@@ -24,6 +24,7 @@ mod scan;
 mod snapshot;
 mod table;
 mod traits;
+mod truncate;
 mod uniformity;
 mod usage;
 #[doc(hidden)]
@@ -60,6 +61,7 @@ use lock::DirectoryLock;
 use siltstone_device::Directory;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use truncate::Reopening;
 use uniformity::Uniformity;
 use usage::{UsageCounters, WriteCounts};
 use workers::Workers;
@@ -106,6 +108,7 @@ struct Inner {
     path: PathBuf,
     /// The directory, and those of its disks. Empty if all data is in memory.
     directories: Vec<Directory>,
+    reopening: Reopening,
     feed: Option<Arc<Feed>>,
     /// If the keys are hashes.
     uniformity: Option<Uniformity>,

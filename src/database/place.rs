@@ -2,7 +2,7 @@
 
 use crate::engine::{EngineInfo, EngineKind, EngineSettings};
 use crate::error::{Error, Result};
-use crate::names::{CLAIM_NAME, COMPANION_NAMES, FileName, MANIFEST_NAME};
+use crate::names::{CLAIM_NAME, FileName, MANIFEST_NAME, is_beside};
 use crate::store::manifest::Header;
 use siltstone_device::{Access, Directory, LOCK};
 
@@ -54,7 +54,7 @@ impl Contents {
             return Ok(Contents::Occupied { file: file.clone(), is_data: true });
         }
         // The root of a file system has `lost+found`.
-        let is_free = |name: &str| ["LOCK", "lost+found"].contains(&name) || COMPANION_NAMES.contains(&name);
+        let is_free = |name: &str| ["LOCK", "lost+found"].contains(&name) || is_beside(name);
         let user_file = names.into_iter().find(|name| !is_free(name));
         Ok(user_file.map_or(Contents::Free, |file| Contents::Occupied { file, is_data: false }))
     }

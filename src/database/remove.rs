@@ -122,8 +122,8 @@ impl Database {
     }
 
     /// Deletes all keys, and returns how many there were. Costs and guarantees what
-    /// [`delete_prefix`](Database::delete_prefix) does with a prefix that all keys have. If no other thread or process
-    /// uses the database, [`destroy`](Database::destroy) and another open cost much less.
+    /// [`delete_prefix`](Database::delete_prefix) does with a prefix that all keys have.
+    /// [`truncate`](Database::truncate) costs much less, and closes all other handles.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

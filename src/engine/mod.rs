@@ -52,6 +52,7 @@ pub use scan::{ScanLimit, ScanPage};
 pub use shown::{Show, Shown, ShownValue};
 pub(crate) use shown::{collect_many, show_all};
 use siltstone_device::Directory;
+pub use spelling::nearest as nearest_name;
 pub(crate) use spelling::unknown_setting;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -428,6 +429,9 @@ pub trait Engine: Send + Sync {
         let _ = bytes;
         Err(self.unsupported("a change of the memory budget"))
     }
+
+    /// Returns the least memory budget, in bytes; for an engine whose memory is fixed when it is opened, what it has.
+    fn memory_budget_min(&self) -> u64;
 
     /// Requests that everything is merged into the last store. The following steps do it. Default: there is nothing to
     /// merge.

@@ -431,6 +431,11 @@ pub(crate) fn budget_of_disk(bytes: u64) -> u64 {
     bytes / 2
 }
 
+/// Returns the least memory budget of which both get their least, in bytes.
+pub(crate) fn budget_of_both(of_flash: u64, of_disk: u64) -> u64 {
+    (2 * of_disk).max((2 * of_flash).saturating_sub(1))
+}
+
 /// Defines a struct of settings with its table: `name: type = default, limits, kept or opening;`. The fields are for
 /// reading; the methods also record that a setting was given. A setting that is `hidden` besides is in no document.
 /// `paper` has the values of the preset of this name. The settings after `hidden` are not in the table: only tests set

@@ -1,7 +1,7 @@
 //! The files of a database in a directory.
 
 use crate::error::Result;
-use crate::names::{FileName, LogClass};
+use crate::names::{FileName, LogClass, is_beside};
 use siltstone_device::Directory;
 
 /// Returns the files of a database in a directory, in the order of [`FileName`]: segments and stores by number.
@@ -10,6 +10,13 @@ pub(crate) fn list_files(directory: &Directory) -> Result<Vec<FileName>> {
     let mut files: Vec<_> = directory.list()?.iter().filter_map(|name| FileName::parse(name)).collect();
     files.sort_unstable();
     Ok(files)
+}
+
+/// Returns the names of all files but those that may be there before the database.
+pub(crate) fn files_of_engine(directory: &Directory) -> Result<Vec<String>> {
+    let mut names = directory.list()?;
+    names.retain(|name| !is_beside(name));
+    Ok(names)
 }
 
 /// Returns the positions of the first frames of all segments of the log of a class in a directory, ascending.

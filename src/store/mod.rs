@@ -35,7 +35,7 @@ pub mod unit_index;
 pub use compaction_filter::CompactionFilter;
 pub use file::{StoreFile, StoreFileWriter, StoreFooter};
 pub use filter::{FilterKind, StoreFilter};
-pub(crate) use listing::{list_files, segment_bases};
+pub(crate) use listing::{files_of_engine, list_files, segment_bases};
 
 use crate::key::KeyHash;
 use siltstone_device::Purpose;

@@ -20,3 +20,4 @@ mod missing_keys;
 mod model;
 mod observability;
 mod settings;
+mod truncate;

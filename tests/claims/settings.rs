@@ -1,6 +1,7 @@
 //! The settings of engines: which of them a database keeps, which engine an open finds, and that
 //! `docs/SETTINGS.md` lists those that users choose. `SILTSTONE_BLESS=1` writes its tables.
 
+use crate::beds::{all_beds, fill};
 use siltstone::{
     Builder, Database, EngineKind, EngineSettings, Error, FilterKind, HashStoreKind, IndexKind, MicaSettings,
     SettingInfo, SiltSettings, Stats,
@@ -280,5 +281,21 @@ fn the_document_of_settings_lists_those_that_users_choose() {
         std::fs::write(&path, format!("{head}{MARK}{}", tables())).unwrap();
     } else {
         assert_eq!(written, tables(), "run this test with SILTSTONE_BLESS=1");
+    }
+}
+
+#[test]
+fn the_least_memory_budget_works_and_one_byte_less_does_not() {
+    for bed in all_beds() {
+        let database = bed.open();
+        fill(&bed, &database, 500);
+        let least = database.memory_budget_min();
+        assert!(least > 0, "{bed}");
+        if bed.has_budget() {
+            let refused = database.set_memory_budget(Some(least - 1)).unwrap_err().to_string();
+            assert!(refused.contains("memory_budget"), "{bed}: {refused}");
+            database.set_memory_budget(Some(least)).unwrap();
+            assert!(database.get(bed.key(3)).unwrap().is_some(), "{bed}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::{files_below, root};
 use std::fs;
 use std::process::Command;
 
-const DOCUMENTED_ITEMS_MAX: usize = 498;
+const DOCUMENTED_ITEMS_MAX: usize = 500;
 /// The sections of a page that list what other pages or other crates document.
 const FOREIGN_SECTIONS: [&str; 6] = [
     "id=\"trait-implementations",

@@ -4,8 +4,8 @@ use crate::acceptor::{Acceptor, Binding, Listener, StopAcceptor, listen_at};
 #[cfg(feature = "scripts")]
 use crate::command::Scripts;
 use crate::command::{
-    COMMANDS, Channels, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures,
-    Runtime, SlowLog, Users, Watches, all_commands, permission,
+    COMMANDS, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures, Outbox,
+    Runtime, SlowLog, Users, Watches, all_commands, memory_of_places, permission,
 };
 use crate::error::ServerError;
 use crate::inherited::Inherited;
@@ -26,9 +26,6 @@ use std::time::Instant;
 
 /// The number of threads for commands that may take long, such as KEYS.
 const SLOW_THREADS: usize = 2;
-
-/// The buffers of connections have this part of the memory: an eighth.
-const BUFFERS_PART: u64 = 8;
 
 /// The most threads of a kind.
 const THREADS_MAX: usize = 256;
@@ -119,15 +116,10 @@ impl Server {
         if let Some(address) = inherited.left() {
             return Err(ServerError::Inherited { address });
         }
-        let mut limits = settings.limits;
-        let buffers = settings.memory.map(|memory| memory / BUFFERS_PART);
-        limits.share_buffers(buffers);
-        let of_places = settings.memory.zip(buffers).map(|(all, buffers)| all - buffers);
         let context = Arc::new(Context {
             commands: COMMANDS,
-            places: Places::open(settings.places, of_places)?,
-            limits,
-            memory: settings.memory,
+            places: Places::open(settings.places, settings.memory.map(memory_of_places))?,
+            limits: settings.limits,
             follow: settings.follow,
             cluster: settings.cluster.map(Cluster::open).transpose()?.map(Arc::new),
             users,
@@ -138,10 +130,10 @@ impl Server {
             #[cfg(feature = "scripts")]
             scripts: Scripts::default(),
             clients: Clients::default(),
-            channels: Channels::default(),
+            channels: Arc::default(),
             measures: Measures::new(settings.workers, all_commands().count()),
             slow_log: SlowLog::default(),
-            runtime: Runtime::new(&settings.limits, settings.durability),
+            runtime: Runtime::new(&settings.limits, settings.durability, settings.memory),
             started: Instant::now(),
             run: RandomState::new().hash_one(0),
         });
@@ -249,7 +241,12 @@ impl Server {
     /// # Errors
     /// Those of the map, and of opening a dictionary. What has the error, and what follows it, is as it was.
     pub fn reload(&self) -> Result<usize, ServerError> {
-        Ok(self.context.reload()?)
+        let mut outbox = Outbox::new();
+        let reloaded = self.context.reload(&mut outbox);
+        for (worker, parcel) in outbox {
+            self.workers[worker].send_parcels(vec![parcel]);
+        }
+        Ok(reloaded?)
     }
 
     /// Returns whether a client has asked for the end of the server, by SHUTDOWN. The server runs until it is stopped.

@@ -14,6 +14,7 @@ pub mod log;
 pub mod log_frames;
 pub mod log_index;
 pub mod manifest;
+pub mod memcached;
 pub mod packet;
 pub mod record;
 pub mod resp;

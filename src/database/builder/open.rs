@@ -18,12 +18,14 @@ use crate::database::disk;
 use crate::database::latencies::Latencies;
 use crate::database::place::{Contents, check_access, engine_of_number, refuse_disk};
 use crate::database::resources::check_threads;
+use crate::database::truncate::{self, Reopening};
 use crate::database::{
     Database, Inner, lock::DirectoryLock, uniformity::Uniformity, usage::UsageCounters, workers::Workers,
 };
 use crate::engine::{Engine, EngineInfo, EngineKind, EngineSettings, Lookups, Opening};
 use crate::error::{Error, Result};
 use crate::key::RecordLayout;
+use crate::stats::Shape;
 use crate::store::sort::remove_stale_runs;
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory, open_files_default};
@@ -138,6 +140,12 @@ impl Builder {
         }
         self.read_only = directory.is_read_only();
         self.common.threads = self.threads();
+        // What an interrupted truncation has left is no database any more.
+        if !self.read_only {
+            truncate::complete(&directory, self.stated_engine())?;
+        } else if truncate::is_interrupted(&directory)? {
+            return Err(Error::NotFound { path: directory.path() });
+        }
         // Before the lock, which creates a file.
         match self.examine_place(&directory) {
             // Another process that creates a database here has removed a file that was listed.
@@ -151,6 +159,10 @@ impl Builder {
             // Under the lock, which another database takes before it writes its claim here.
             refuse_disk(&directory)?;
         }
+        let reopening = Reopening {
+            builder: Builder { engine: Some(settings.copy()), progress: None, create: true, ..self.clone() },
+            directory: directory.clone(),
+        };
         let decoding = compressed::Decoding::default();
         // The engine gets the filter before the dictionary is read. Until then the filter keeps all records.
         let of_stored = |filter| compressed::filter_of_stored(filter, &decoding);
@@ -193,7 +205,10 @@ impl Builder {
         let (disks, locks_of_disks): (Vec<_>, Vec<_>) = disks.into_iter().unzip();
         // One lock for all directories, so that none is unlocked before the engines are closed.
         let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disks)), self.read_only));
-        let directories = directory.iter().cloned().chain(disks).collect();
+        let directories: Vec<Directory> = directory.iter().cloned().chain(disks).collect();
+        if !self.read_only {
+            truncate::remove_left(&directories, self.background_threads > 0 || self.resources.is_some())?;
+        }
         // After the engine: if recovery fails, the feed is as it was.
         let feed = directory
             .as_ref()
@@ -230,10 +245,55 @@ impl Builder {
             lock,
             path,
             directories,
+            reopening,
             feed,
             uniformity,
         };
         Ok(Database { inner: Arc::new(inner) })
+    }
+
+    /// Returns the engine that the user chose, if it is known.
+    pub(in crate::database) fn stated_engine(&self) -> Option<Box<dyn EngineSettings>> {
+        self.engine.as_ref().map(|engine| engine.copy())
+    }
+
+    /// Adds what a database has that is fixed when it is created, and what it keeps.
+    pub(in crate::database) fn with_kept(
+        mut self,
+        shape: &Shape,
+        settings: &[(&str, String)],
+    ) -> Result<Builder> {
+        let common = &mut self.common;
+        // What was stated is what the database has.
+        common.fixed = common.fixed.or(shape.fixed);
+        common.expiring = common.expiring.or(shape.fixed.map(|_| shape.expiring));
+        common.hashed_keys = common.hashed_keys.or(Some(shape.hashed_keys));
+        common.partitions = common.partitions.or(Some(shape.partitions));
+        common.block_bytes = common.block_bytes.or(Some(shape.block_bytes).filter(|bytes| *bytes > 0));
+        common.compression = common.compression.or(Some(shape.compression));
+        let mut engine = self.choose_engine(None)?;
+        let known = engine.describe();
+        for (name, value) in settings {
+            // One that is as it would be may be one without an effect here, which must not be stated.
+            if known.iter().any(|known| known.name == *name && known.is_kept && known.value != *value) {
+                engine.set(name, value)?;
+            }
+        }
+        // Those that the engine has not.
+        while let Err(Error::Setting { name, .. }) = engine.check(&self.common, true) {
+            match name {
+                "block_bytes" if self.common.block_bytes.take().is_some() => {}
+                "partitions" if self.common.partitions.take().is_some() => {}
+                _ => break,
+            }
+        }
+        self.engine = Some(engine);
+        Ok(self)
+    }
+
+    /// Opens a database that was opened with these settings before.
+    pub(in crate::database) fn open_again(self, directory: Directory) -> Result<Database> {
+        self.open_with_settings(directory)
     }
 
     /// Checks that a directory has a database of the engine, or that one can be created there, with these settings.

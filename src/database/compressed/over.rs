@@ -263,6 +263,10 @@ impl Engine for Compressed {
         self.engine.set_memory_budget(bytes)
     }
 
+    fn memory_budget_min(&self) -> u64 {
+        self.engine.memory_budget_min()
+    }
+
     fn request_compaction(&self) -> Result<()> {
         self.engine.request_compaction()
     }

@@ -262,6 +262,10 @@ impl Engine for FlashKeyEngine {
         Ok(())
     }
 
+    fn memory_budget_min(&self) -> u64 {
+        self.parts.memory.min()
+    }
+
     fn request_compaction(&self) -> Result<()> {
         self.check_writable()?;
         self.parts.jobs.request_compaction()

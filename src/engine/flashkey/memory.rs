@@ -182,6 +182,11 @@ impl Memory {
         Ok(())
     }
 
+    /// Returns the least budget, in bytes.
+    pub fn min(&self) -> u64 {
+        budget_min(self.logs.shards(), self.logs.entries())
+    }
+
     /// Gives the record cache what the budget leaves, and notes the peak.
     pub fn keep_within_budget(&self) {
         self.read_bytes.store(scratch_bytes(), Relaxed);

@@ -32,12 +32,12 @@ use crate::key::{KeyHasher, RecordLayout};
 use crate::names::{FileName, LogClass};
 use crate::progress::Progress;
 use crate::store::data_logs::{CLASSES, DataLogSettings, DataLogs, USER};
-use crate::store::list_files;
 use crate::store::log::Log;
 use crate::store::log_format::{self, FRAME_CRC_BYTES, LogFormat, SEGMENT_HEADER_BYTES};
 use crate::store::manifest::{Header, KeptSettings};
 use crate::store::ordered_keys::OrderedKeys;
 use crate::store::unit_index::{IndexToOpen, LogIndex, LogIndexSettings, SlotEntries};
+use crate::store::{files_of_engine, list_files};
 use siltstone_device::{Access, AlignedBuffer, Directory, Purpose, random_number};
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ pub(crate) fn create(
     kept: &KeptSettings,
 ) -> Result<()> {
     if is_half_created(directory)? {
-        directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
+        files_of_engine(directory)?.iter().try_for_each(|name| directory.remove(name))?;
     }
     DataLogs::create(directory, &data_settings(header, settings))?;
     // Before the manifest: without this log `is_half_created` takes a new manifest for damage, not for a creation.
@@ -121,7 +121,7 @@ pub(crate) fn create(
 /// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else: first
 /// segments as long as their headers, or empty, and a manifest only after the redo log, which is made before it.
 pub(crate) fn is_half_created(directory: &Directory) -> Result<bool> {
-    let names = directory.list()?;
+    let names = files_of_engine(directory)?;
     let (mut has_redo, mut has_manifest) = (false, false);
     for name in &names {
         match FileName::parse(name) {

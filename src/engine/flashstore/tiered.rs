@@ -12,7 +12,7 @@ use crate::batch::{Durability, HashedWrite, TimestampMs};
 use crate::damage::VerifyReport;
 use crate::engine::flashkey::{FlashKeyEngine, to_found};
 use crate::engine::flashkey::{FoundValue, LogSnapshot, Sought, count_keys};
-use crate::engine::settings::{OpenDisk, budget_of_disk};
+use crate::engine::settings::{OpenDisk, budget_of_both, budget_of_disk};
 use crate::engine::{
     Background, Backpressure, Capabilities, Changing, Engine, Found, InMemory, Now, ScanLimit, ScanPage,
     Show, Snapshot, Step, collect_many, show_all,
@@ -285,6 +285,10 @@ impl Engine for Tiered {
         }
         *present = of_disk;
         Ok(())
+    }
+
+    fn memory_budget_min(&self) -> u64 {
+        budget_of_both(self.logs.memory_budget_min(), self.disk.engine.memory_budget_min())
     }
 
     fn request_compaction(&self) -> Result<()> {

@@ -61,6 +61,8 @@ pub struct Mica<S: Space> {
     partition_bits: u32,
     hasher: KeyHasher,
     layout: ItemLayout,
+    /// The memory that the partitions were made for, in bytes.
+    memory_bytes: u64,
     settings: MicaSettings,
     writes: Writes,
     health: Health,
@@ -90,6 +92,7 @@ impl<S: Space> Mica<S> {
             partition_bits: sizes.partition_bits,
             hasher,
             layout: sizes.layout,
+            memory_bytes: sizes.memory_bytes << sizes.partition_bits,
             settings: settings.clone(),
             writes: Writes::default(),
             health: Health::default(),
@@ -291,6 +294,10 @@ impl<S: Space> Engine for Mica<S> {
             }
         }
         Ok(report)
+    }
+
+    fn memory_budget_min(&self) -> u64 {
+        self.memory_bytes
     }
 
     fn stats(&self) -> Stats {

@@ -8,6 +8,7 @@ use super::engine::SiltEngine;
 use super::live::Manifest;
 use crate::error::Result;
 use crate::names::{FileName, LogClass};
+use crate::store::files_of_engine;
 use crate::store::log::Log;
 use crate::store::log_format::SEGMENT_HEADER_BYTES;
 use crate::store::manifest::Header;
@@ -16,7 +17,7 @@ use siltstone_device::{Access, Directory, Purpose};
 impl SiltEngine {
     /// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else.
     pub fn is_half_created(directory: &Directory) -> Result<bool> {
-        let names = directory.list()?;
+        let names = files_of_engine(directory)?;
         for name in &names {
             if !is_of_creation(directory, name)? {
                 return Ok(false);
@@ -28,7 +29,7 @@ impl SiltEngine {
     /// Creates an empty database. The remains of an interrupted creation are removed.
     pub(super) fn create(directory: &Directory, header: &Header) -> Result<()> {
         if SiltEngine::is_half_created(directory)? {
-            directory.list()?.iter().try_for_each(|name| directory.remove(name))?;
+            files_of_engine(directory)?.iter().try_for_each(|name| directory.remove(name))?;
         }
         Log::begin(directory, &header.log_format(), 0)?;
         // The segment must be durable before a manifest is: a manifest without a log is a database that has lost it.

@@ -252,6 +252,10 @@ impl Engine for SiltEngine {
         self.parts.memory.set(bytes)
     }
 
+    fn memory_budget_min(&self) -> u64 {
+        self.parts.memory.min()
+    }
+
     fn request_compaction(&self) -> Result<()> {
         self.check_writable()?;
         self.scheduler.request_compaction()

@@ -25,7 +25,7 @@
 
 use super::configuration::Configuration;
 use super::job_bytes::JobBytes;
-use super::partition_settings::check_budget;
+use super::partition_settings::{budget_min, check_budget};
 use super::partitions::Partitions;
 use super::policy::piece_bytes;
 use super::view::{Piece, PieceKind};
@@ -180,6 +180,11 @@ impl MemoryBudget {
         self.log.limit_buffer(self.transfer_bytes_max());
         self.rebalance(0);
         Ok(())
+    }
+
+    /// Returns the least budget, in bytes.
+    pub fn min(&self) -> u64 {
+        budget_min(self.partitions.len(), self.configuration.header.block_bytes)
     }
 
     /// Returns whether pieces should be read back.

@@ -167,10 +167,15 @@ pub fn filter_bits(filter_bits: u8, hash_stores: f64) -> u8 {
     filter_bits.saturating_sub(fewer as u8).max(1)
 }
 
+/// Returns the least budget, in bytes.
+pub(in crate::engine) fn budget_min(partitions: usize, block_bytes: u32) -> u64 {
+    let blocks = BUDGET_MIN_BLOCKS * u64::from(block_bytes);
+    BUDGET_MIN.max(blocks) + BUDGET_MIN_PER_PARTITION * partitions as u64
+}
+
 /// Returns an error for a budget that is less than the engine requires.
 pub(in crate::engine) fn check_budget(budget: u64, partitions: usize, block_bytes: u32) -> Result<()> {
-    let blocks = BUDGET_MIN_BLOCKS * u64::from(block_bytes);
-    let least = BUDGET_MIN.max(blocks) + BUDGET_MIN_PER_PARTITION * partitions as u64;
+    let least = budget_min(partitions, block_bytes);
     if budget >= least {
         return Ok(());
     }

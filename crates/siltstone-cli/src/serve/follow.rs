@@ -249,3 +249,93 @@ fn value(record: Copied) -> (Vec<u8>, NewValue) {
     let Copied { key, value_type, value, expires_at_ms } = record;
     (key, NewValue { value_type, bytes: value.into(), expires_at_ms, mark: None })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use siltstone_server::MapStore;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    /// A source whose changes the test states.
+    struct FakeSource {
+        stream: BufReader<TcpStream>,
+    }
+
+    impl FakeSource {
+        fn number(&mut self) -> usize {
+            let mut line = String::new();
+            self.stream.read_line(&mut line).unwrap();
+            line.trim_end()[1..].parse().unwrap()
+        }
+
+        fn request(&mut self) -> Vec<String> {
+            let words = self.number();
+            (0..words)
+                .map(|_| {
+                    let mut word = vec![0; self.number() + 2];
+                    self.stream.read_exact(&mut word).unwrap();
+                    String::from_utf8_lossy(&word[..word.len() - 2]).into_owned()
+                })
+                .collect()
+        }
+
+        fn reply(&mut self, reply: &str) {
+            self.stream.get_mut().write_all(reply.as_bytes()).unwrap();
+        }
+
+        /// Replies to all requests until the next one for changes since a position.
+        fn wait_until_asked(&mut self) {
+            loop {
+                let words = self.request();
+                let reply = match words[0].as_str() {
+                    "SILTSTONE" if words.len() > 2 => return,
+                    "SILTSTONE" | "SCAN" => "*2\r\n$1\r\n0\r\n*0\r\n",
+                    "TYPE" => "+string\r\n",
+                    "GET" => "$1\r\nv\r\n",
+                    "PEXPIRETIME" => ":-1\r\n",
+                    _ => "+OK\r\n",
+                };
+                self.reply(reply);
+            }
+        }
+
+        /// Replies with a page of this many changed keys.
+        fn reply_changes(&mut self, keys: usize) {
+            let keys: String = (0..keys).map(|number| format!("$8\r\n{number:08}\r\n")).collect();
+            let count = keys.lines().count() / 2;
+            self.reply(&format!("*2\r\n$1\r\n1\r\n*{count}\r\n{keys}"));
+        }
+    }
+
+    #[test]
+    fn a_copy_is_as_of_the_request_whose_page_was_not_full() {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let status = Arc::new(FollowStatus::new("127.0.0.1".to_owned(), 0));
+        let follower = Follower { address, status: status.clone(), file: position_file(directory.path()) };
+        let (store, is_stopping) = (MapStore::default(), AtomicBool::new(false));
+        let (after_full, after_other) = thread::scope(|scope| {
+            scope.spawn(|| follower.run(&store, &is_stopping));
+            let mut source = FakeSource { stream: BufReader::new(listener.accept().unwrap().0) };
+            // The page before was copied when the next one is asked for.
+            let mut lag_after = |keys| {
+                source.wait_until_asked();
+                source.reply_changes(keys);
+                source.wait_until_asked();
+                let lag_ms = status.lag_ms();
+                source.reply_changes(keys);
+                lag_ms
+            };
+            let lags_ms = (lag_after(PAGE_KEYS), lag_after(1));
+            source.wait_until_asked();
+            is_stopping.store(true, Relaxed);
+            source.reply_changes(0);
+            lags_ms
+        });
+        assert_eq!(after_full, None, "a page that is full may have others after it");
+        assert!(after_other.is_some(), "under steady writes no page is empty");
+        assert_eq!(store.count().unwrap().keys, PAGE_KEYS as u64);
+    }
+}

@@ -67,7 +67,7 @@ fn file(arguments: impl Iterator<Item = OsString>) -> Option<PathBuf> {
 /// Lets a file state options: each value becomes the default of its option.
 ///
 /// # Errors
-/// The file cannot be read, is no TOML, or has a name that is no option.
+/// The file cannot be read, is no TOML, or has a name that is no option: then the nearest one is named.
 fn with_file(command: Command, path: &Path) -> anyhow::Result<Command> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     with_text(command, &text).with_context(|| path.display().to_string())
@@ -79,7 +79,10 @@ fn with_text(mut command: Command, text: &str) -> anyhow::Result<Command> {
         let is_wanted = |arg: &&Arg| wanted != CONFIG && name_of(arg).is_some_and(|name| name == wanted);
         let Some(arg) = command.get_arguments().find(is_wanted) else {
             let names: Vec<String> = command.get_arguments().filter_map(name_of).collect();
-            bail!("there is no setting `{name}`; there are {}", names.join(", "));
+            match siltstone::nearest_name(&wanted, names.iter().map(String::as_str)) {
+                Some(nearest) => bail!("there is no setting `{name}`; did you mean `{nearest}`?"),
+                None => bail!("there is no setting `{name}`; there are {}", names.join(", ")),
+            }
         };
         let id = arg.get_id().clone();
         let values = values_of(&value).with_context(|| format!("the value of `{name}`"))?;
@@ -135,7 +138,16 @@ mod tests {
     #[test]
     fn what_is_wrong_in_a_file_is_named() {
         let refusal = |text| parse(text, &["/data"]).map(|_| ()).unwrap_err();
-        assert!(format!("{:#}", refusal("wokers = 3")).contains("no setting `wokers`; there are directory"));
+        for (text, problem) in [
+            ("wokers = 3", "no setting `wokers`; did you mean `workers`?"),
+            ("memory-limit = 3", "no setting `memory-limit`; there are directory"),
+            ("tls_certificate = 3", "no setting `tls_certificate`; "),
+            ("idle = 3", "no setting `idle`; did you mean `idle_max`?"),
+            ("Redis = 3", "no setting `Redis`; did you mean `redis`?"),
+        ] {
+            let shown = format!("{:#}", refusal(text));
+            assert!(shown.contains(problem), "{text}: {shown}");
+        }
         assert!(format!("{:#}", refusal("config = \"other.toml\"")).contains("no setting `config`"));
         assert!(format!("{:#}", refusal("workers = [[1]]")).contains("`workers`"));
         assert!(format!("{:#}", refusal("workers = \"many\"")).contains("--workers"));

@@ -8,7 +8,7 @@ use super::channels::{Channels, Outbox, Subscriptions};
 use super::clients::{ClientEntry, Clients};
 use super::cluster::Cluster;
 use super::follow::FollowStatus;
-use super::limits::{Counters, Limits};
+use super::limits::{Counters, Limits, memory_for_places, memory_of_places};
 use super::measures::Measures;
 use super::read::ReadCall;
 use super::runtime::Runtime;
@@ -21,8 +21,8 @@ use super::watches::{Watched, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::listen::{Listen, Protocol};
 use crate::protocol::{Reply, Version, number};
-use crate::store::{KeyState, Places, Store};
-use std::cell::Cell;
+use crate::store::{KeyState, Places, Store, TooSmall};
+use std::cell::{Cell, RefCell};
 use std::iter::StepBy;
 use std::ops::Range;
 use std::sync::Arc;
@@ -111,23 +111,32 @@ pub struct Keys {
     pub last: i64,
     /// From one key to the next.
     pub step: usize,
+    /// They are channels, which belong to a slot of a cluster as keys do, and are no keys otherwise.
+    pub are_channels: bool,
 }
 
 impl Keys {
-    pub(super) const NONE: Keys = Keys { first: 0, last: 0, step: 0 };
-    pub(super) const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
-    pub(super) const TWO: Keys = Keys { first: 1, last: 2, step: 1 };
-    pub(super) const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
-    pub(super) const REST: Keys = Keys { first: 2, last: -1, step: 1 };
-    pub(super) const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
-    pub(super) const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
+    pub(super) const NONE: Keys = Keys { first: 0, last: 0, step: 0, are_channels: false };
+    pub(super) const ONE: Keys = Keys { first: 1, last: 1, step: 1, are_channels: false };
+    pub(super) const TWO: Keys = Keys { first: 1, last: 2, step: 1, are_channels: false };
+    pub(super) const SECOND: Keys = Keys { first: 2, last: 2, step: 1, are_channels: false };
+    pub(super) const REST: Keys = Keys { first: 2, last: -1, step: 1, are_channels: false };
+    pub(super) const PAIRS: Keys = Keys { first: 1, last: -1, step: 2, are_channels: false };
+    pub(super) const ALL: Keys = Keys { first: 1, last: -1, step: 1, are_channels: false };
+    pub(super) const CHANNEL: Keys = Keys { are_channels: true, ..Keys::ONE };
+    pub(super) const CHANNELS: Keys = Keys { are_channels: true, ..Keys::ALL };
     /// Those of a script, after their number.
     #[cfg(feature = "scripts")]
-    pub(super) const COUNTED: Keys = Keys { first: 3, last: 0, step: 1 };
+    pub(super) const COUNTED: Keys = Keys { first: 3, last: 0, step: 1, are_channels: false };
 
     /// Returns the numbers of the words that are keys, in a command of this number of words. A word that counts them
     /// wrongly counts none: the command fails then.
     pub fn positions<'a>(self, words: usize, word: impl Fn(usize) -> &'a [u8]) -> StepBy<Range<usize>> {
+        if self.are_channels { Keys::NONE } else { self }.slot_positions(words, word)
+    }
+
+    /// Returns the numbers of the words that belong to a slot of a cluster: keys, and some channels.
+    pub fn slot_positions<'a>(self, words: usize, word: impl Fn(usize) -> &'a [u8]) -> StepBy<Range<usize>> {
         let end = match self.last {
             _ if self.first == 0 => 0,
             0 if self.first < words => {
@@ -255,6 +264,8 @@ pub struct SlowCall<'a> {
     pub context: &'a Context,
     /// Returns whether the client has gone or the server stops, so that the reply is not needed.
     pub is_cancelled: &'a dyn Fn() -> bool,
+    /// What it has for connections.
+    pub outbox: &'a RefCell<Outbox>,
 }
 
 impl SlowCall<'_> {
@@ -299,6 +310,8 @@ pub struct ScriptCall<'a> {
     pub user: Option<&'a Arc<User>>,
     /// The server.
     pub context: &'a Context,
+    /// What it has for other connections, once the transaction has committed.
+    pub outbox: &'a mut Outbox,
 }
 
 /// What all connections of a server share.
@@ -311,9 +324,7 @@ pub struct Context {
     pub cluster: Option<Arc<Cluster>>,
     /// The server that this one copies, if any. Clients only read then.
     pub follow: Option<Arc<FollowStatus>>,
-    /// The memory of databases, dictionaries and buffers together, if it is limited.
-    pub memory: Option<u64>,
-    /// The limits.
+    /// The limits as the server was started; [`limits_now`](Context::limits_now) has those under its memory.
     pub limits: Limits,
     /// Who may connect, and what they may do.
     pub users: Users,
@@ -331,7 +342,7 @@ pub struct Context {
     /// The connections.
     pub clients: Clients,
     /// The channels with their subscribers, and the monitors.
-    pub channels: Channels,
+    pub channels: Arc<Channels>,
     /// How long commands take.
     pub measures: Measures,
     /// The last executions that took long.
@@ -353,18 +364,44 @@ impl Context {
         wanted.find_map(|listen| listen.address.socket_address()).map_or(0, |address| address.port())
     }
 
+    /// Returns the limits under the present memory of the server.
+    pub fn limits_now(&self) -> Limits {
+        self.limits.within(self.runtime.memory())
+    }
+
+    /// Changes the memory of databases, dictionaries and buffers together, in bytes; `None` removes the limit.
+    ///
+    /// # Errors
+    /// It is too small: what is the least, and nothing has changed.
+    pub fn set_memory(&self, bytes: Option<u64>) -> Result<(), String> {
+        self.places.set_memory(bytes.map(memory_of_places)).map_err(|error| match error {
+            TooSmall::Least(of_places) => {
+                format!(
+                    "the open databases and dictionaries need {} bytes or more",
+                    memory_for_places(of_places)
+                )
+            }
+            TooSmall::Other(error) => error.to_string(),
+        })?;
+        self.runtime.set_memory(bytes);
+        Ok(())
+    }
+
     /// Returns how the server works together with others, in Redis's words.
     pub fn mode(&self) -> &'static str {
         if self.cluster.is_some() { "cluster" } else { "standalone" }
     }
 
     /// Reads the files that may have changed: the map of the cluster, and the dictionaries. Returns the number of
-    /// dictionaries.
+    /// dictionaries. Subscriptions to channels of slots that have moved end, which `outbox` has then.
     ///
     /// # Errors
     /// Those of the map, and of opening a dictionary. What has the error, and what follows it, is as it was.
-    pub fn reload(&self) -> siltstone::Result<usize> {
-        self.cluster.iter().try_for_each(|cluster| cluster.reload())?;
+    pub fn reload(&self, outbox: &mut Outbox) -> siltstone::Result<usize> {
+        if let Some(cluster) = &self.cluster {
+            cluster.reload()?;
+            self.channels.revoke(|name| cluster.is_own(name), outbox);
+        }
         self.places.reload()
     }
 }

@@ -33,13 +33,24 @@ pub struct Place {
     pub client: u64,
 }
 
+/// What connections subscribe to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Channels.
+    Channel,
+    /// Patterns of channels.
+    Pattern,
+    /// Channels that belong to the slot of their name: in a cluster one node has all their subscribers.
+    Shard,
+}
+
+const KINDS: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
+
 /// Why a connection gets something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// It has subscribed to a channel.
-    Channel(Name),
-    /// It has subscribed to a pattern.
-    Pattern(Name),
+    /// It has subscribed to this.
+    Subscription(Kind, Name),
     /// It monitors.
     Monitor,
 }
@@ -55,6 +66,13 @@ pub enum Parcel {
         receivers: Arc<Vec<Place>>,
         /// A message, as [`push`] encodes it, or lines of a monitor.
         bytes: Bytes,
+    },
+    /// Ends the subscriptions of connections to a channel of a slot that this server has no more.
+    Revoke {
+        /// The channel.
+        name: Name,
+        /// The connections.
+        receivers: Arc<Vec<Place>>,
     },
     /// Ends a connection.
     Kill(Place),
@@ -107,13 +125,13 @@ impl Receivers {
     }
 }
 
-/// The channels or the patterns by name.
+/// The channels or the patterns with their subscribers, by name.
 type Table = HashMap<Name, Receivers>;
 
 #[derive(Debug, Default)]
 struct Tables {
-    channels: Table,
-    patterns: Table,
+    /// By kind.
+    subscribed: [Table; 3],
     monitors: Receivers,
 }
 
@@ -125,21 +143,24 @@ pub struct Channels {
     monitors: AtomicUsize,
 }
 
-/// Channels or patterns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Channels.
-    Channel,
-    /// Patterns of channels.
-    Pattern,
-}
-
 impl Tables {
     fn of(&mut self, kind: Kind) -> &mut Table {
-        match kind {
-            Kind::Channel => &mut self.channels,
-            Kind::Pattern => &mut self.patterns,
-        }
+        &mut self.subscribed[kind as usize]
+    }
+
+    /// Sends a message to the subscribers of a channel. Returns their number.
+    fn post(
+        &self,
+        kind: Kind,
+        channel: &[u8],
+        message: impl FnOnce() -> Vec<u8>,
+        outbox: &mut Outbox,
+    ) -> usize {
+        let found = self.subscribed[kind as usize].get_key_value(channel);
+        found.map_or(0, |(name, subscribers)| {
+            let source = Source::Subscription(kind, name.clone());
+            subscribers.post(&source, &Bytes::from(message()), outbox)
+        })
     }
 
     fn remove(&mut self, kind: Kind, name: &Name, worker: usize, place: Place) {
@@ -165,19 +186,37 @@ impl Channels {
     /// Sends a message to the subscribers of a channel, and of the patterns that match it. Returns their number.
     pub fn publish(&self, channel: &[u8], text: &[u8], outbox: &mut Outbox) -> usize {
         self.read(|tables| {
-            let mut receivers = 0;
-            if let Some((name, subscribers)) = tables.channels.get_key_value(channel) {
-                let bytes = Bytes::from(push::message(channel, text));
-                receivers += subscribers.post(&Source::Channel(name.clone()), &bytes, outbox);
-            }
-            for (name, subscribers) in &tables.patterns {
+            let message = || push::message(channel, text);
+            let mut receivers = tables.post(Kind::Channel, channel, message, outbox);
+            for name in tables.subscribed[Kind::Pattern as usize].keys() {
                 if pattern::matches(name, channel) {
-                    let bytes = Bytes::from(push::pattern_message(name, channel, text));
-                    receivers += subscribers.post(&Source::Pattern(name.clone()), &bytes, outbox);
+                    let message = || push::pattern_message(name, channel, text);
+                    receivers += tables.post(Kind::Pattern, name, message, outbox);
                 }
             }
             receivers
         })
+    }
+
+    /// Sends a message to the subscribers of a channel that belongs to a slot. Returns their number.
+    pub fn publish_in_slot(&self, channel: &[u8], text: &[u8], outbox: &mut Outbox) -> usize {
+        self.read(|tables| tables.post(Kind::Shard, channel, || push::shard_message(channel, text), outbox))
+    }
+
+    /// Ends the subscriptions to channels of slots that the server has no more, as Redis does when a slot has moved.
+    pub fn revoke(&self, is_own: impl Fn(&[u8]) -> bool, outbox: &mut Outbox) {
+        self.change(|tables| {
+            tables.of(Kind::Shard).retain(|name, subscribers| {
+                let is_own = is_own(name);
+                if !is_own {
+                    outbox.extend(subscribers.0.iter().map(|(worker, receivers)| {
+                        let (name, receivers) = (name.clone(), receivers.clone());
+                        (*worker, Parcel::Revoke { name, receivers })
+                    }));
+                }
+                is_own
+            });
+        });
     }
 
     /// Adds a subscription of a connection, unless it has it.
@@ -197,8 +236,7 @@ impl Channels {
 
     /// Removes a subscription of a connection, if it has it.
     pub fn unsubscribe(&self, kind: Kind, name: &[u8], of: &mut Subscriptions, worker: usize, place: Place) {
-        if let Some(name) = of.names(kind).take(name) {
-            of.bytes -= subscription_bytes(&name);
+        if let Some(name) = of.remove(kind, name) {
             self.change(|tables| tables.remove(kind, &name, worker, place));
         }
     }
@@ -225,35 +263,36 @@ impl Channels {
 
     /// Removes all that a connection gets.
     pub fn release(&self, of: &mut Subscriptions, worker: usize, place: Place) {
-        let Subscriptions { channels, patterns, is_monitor, .. } = std::mem::take(of);
-        if channels.is_empty() && patterns.is_empty() && !is_monitor {
+        let of = std::mem::take(of);
+        if of.count() == 0 && !of.is_monitor {
             return;
         }
         self.change(|tables| {
-            channels.iter().for_each(|name| tables.remove(Kind::Channel, name, worker, place));
-            patterns.iter().for_each(|name| tables.remove(Kind::Pattern, name, worker, place));
+            for kind in KINDS {
+                of.names[kind as usize].iter().for_each(|name| tables.remove(kind, name, worker, place));
+            }
             tables.monitors.remove(worker, place);
             self.monitors.store(tables.monitors.count(), Relaxed);
         });
     }
 
-    /// Returns the channels with subscribers that match a pattern, if one is given, in their order.
-    pub fn channels(&self, wanted: Option<&[u8]>) -> Vec<Name> {
+    /// Returns the channels of a kind that have subscribers and match a pattern, if one is given, in their order.
+    pub fn channels(&self, kind: Kind, wanted: Option<&[u8]>) -> Vec<Name> {
         let is_wanted = |name: &&Name| wanted.is_none_or(|wanted| pattern::matches(wanted, name));
         let mut names: Vec<Name> =
-            self.read(|tables| tables.channels.keys().filter(is_wanted).cloned().collect());
+            self.read(|tables| tables.subscribed[kind as usize].keys().filter(is_wanted).cloned().collect());
         names.sort_unstable();
         names
     }
 
     /// Returns the number of subscribers of a channel, without those of patterns.
-    pub fn subscribers(&self, channel: &[u8]) -> usize {
-        self.read(|tables| tables.channels.get(channel).map_or(0, Receivers::count))
+    pub fn subscribers(&self, kind: Kind, channel: &[u8]) -> usize {
+        self.read(|tables| tables.subscribed[kind as usize].get(channel).map_or(0, Receivers::count))
     }
 
-    /// Returns the numbers of channels and of patterns that have subscribers.
-    pub fn counts(&self) -> [usize; 2] {
-        self.read(|tables| [tables.channels.len(), tables.patterns.len()])
+    /// Returns the numbers of what has subscribers, by [`Kind`].
+    pub fn counts(&self) -> [usize; 3] {
+        self.read(|tables| tables.subscribed.each_ref().map(HashMap::len))
     }
 }
 
@@ -265,45 +304,51 @@ pub fn subscription_bytes(name: &[u8]) -> usize {
 /// What a connection gets without a request.
 #[derive(Debug, Clone, Default)]
 pub struct Subscriptions {
-    channels: BTreeSet<Name>,
-    patterns: BTreeSet<Name>,
+    /// By kind.
+    names: [BTreeSet<Name>; 3],
     bytes: usize,
     is_monitor: bool,
 }
 
 impl Subscriptions {
     fn names(&mut self, kind: Kind) -> &mut BTreeSet<Name> {
-        match kind {
-            Kind::Channel => &mut self.channels,
-            Kind::Pattern => &mut self.patterns,
-        }
+        &mut self.names[kind as usize]
     }
 
-    /// Returns the channels or the patterns, in their order.
+    /// Removes a subscription, and returns its name, if it is there.
+    pub fn remove(&mut self, kind: Kind, name: &[u8]) -> Option<Name> {
+        let name = self.names(kind).take(name)?;
+        self.bytes -= subscription_bytes(&name);
+        Some(name)
+    }
+
+    /// Returns the names of a kind, in their order.
     pub fn all(&self, kind: Kind) -> Vec<Name> {
-        match kind {
-            Kind::Channel => self.channels.iter().cloned().collect(),
-            Kind::Pattern => self.patterns.iter().cloned().collect(),
-        }
+        self.names[kind as usize].iter().cloned().collect()
     }
 
     /// Returns whether the connection has subscribed to this.
     pub fn has(&self, source: &Source) -> bool {
         match source {
-            Source::Channel(name) => self.channels.contains(name),
-            Source::Pattern(name) => self.patterns.contains(name),
+            Source::Subscription(kind, name) => self.names[*kind as usize].contains(name),
             Source::Monitor => self.is_monitor,
         }
     }
 
-    /// Returns the numbers of channels and of patterns.
-    pub fn counts(&self) -> [usize; 2] {
-        [self.channels.len(), self.patterns.len()]
+    /// Returns the numbers of subscriptions, by [`Kind`].
+    pub fn counts(&self) -> [usize; 3] {
+        self.names.each_ref().map(BTreeSet::len)
     }
 
-    /// Returns the number of channels and patterns.
+    /// Returns the number of all subscriptions.
     pub fn count(&self) -> usize {
         self.counts().iter().sum()
+    }
+
+    /// Returns the number of subscriptions that confirmations of this kind have: channels and patterns together.
+    pub fn confirmed(&self, kind: Kind) -> usize {
+        let [channels, patterns, shards] = self.counts();
+        if kind == Kind::Shard { shards } else { channels + patterns }
     }
 
     /// Returns whether the connection gets a line for each command.
@@ -331,6 +376,10 @@ mod tests {
                 (*worker, connections, String::from_utf8_lossy(bytes).lines().last().unwrap().to_owned())
             }
             Parcel::Kill(place) => (*worker, vec![place.connection], "killed".to_owned()),
+            Parcel::Revoke { name, receivers } => {
+                let connections = receivers.iter().map(|place| place.connection).collect();
+                (*worker, connections, format!("revoked {}", String::from_utf8_lossy(name)))
+            }
             Parcel::Wake => (*worker, Vec::new(), "woken".to_owned()),
         };
         outbox.iter().map(show).collect()
@@ -350,7 +399,7 @@ mod tests {
         let hi = || "hi".to_owned();
         assert_eq!(shown(&outbox), [(0, vec![3], hi()), (1, vec![5], hi()), (1, vec![5], hi())]);
         assert_eq!(channels.publish(b"other", b"hi", &mut outbox), 0);
-        assert_eq!((channels.subscribers(b"news"), channels.counts()), (2, [1, 2]));
+        assert_eq!((channels.subscribers(Kind::Channel, b"news"), channels.counts()), (2, [1, 2, 0]));
     }
 
     #[test]
@@ -361,14 +410,38 @@ mod tests {
         channels.subscribe(Kind::Channel, b"a", &mut all, 0, PLACE);
         channels.subscribe(Kind::Channel, b"b", &mut all, 0, PLACE);
         channels.subscribe(Kind::Pattern, b"*", &mut all, 0, PLACE);
+        channels.subscribe(Kind::Shard, b"a", &mut all, 0, PLACE);
         channels.monitor(&mut all, 0, PLACE);
-        assert_eq!((all.counts(), channels.subscribers(b"a")), ([2, 1], 1));
+        assert_eq!((all.counts(), channels.subscribers(Kind::Channel, b"a")), ([2, 1, 1], 1));
         assert!(channels.are_monitored());
         channels.unsubscribe(Kind::Channel, b"b", &mut all, 0, PLACE);
-        assert_eq!(channels.channels(None), [Name::from(*b"a")]);
+        assert_eq!(channels.channels(Kind::Channel, None), [Name::from(*b"a")]);
         channels.release(&mut all, 0, PLACE);
-        assert_eq!((all.count(), all.bytes(), channels.counts()), (0, 0, [0, 0]));
+        assert_eq!((all.count(), all.bytes(), channels.counts()), (0, 0, [0, 0, 0]));
         assert!(!channels.are_monitored() && channels.publish(b"a", b"", &mut Outbox::new()) == 0);
+    }
+
+    #[test]
+    fn a_channel_of_a_slot_is_another_one_and_goes_with_its_slot() {
+        let channels = Channels::default();
+        let (mut one, mut other) = (Subscriptions::default(), Subscriptions::default());
+        let place = Place { connection: 5, client: 8 };
+        channels.subscribe(Kind::Shard, b"news", &mut one, 0, PLACE);
+        channels.subscribe(Kind::Shard, b"kept", &mut one, 0, PLACE);
+        channels.subscribe(Kind::Channel, b"news", &mut other, 1, place);
+        channels.subscribe(Kind::Pattern, b"*", &mut other, 1, place);
+        let mut outbox = Outbox::new();
+        assert_eq!(channels.publish_in_slot(b"news", b"hi", &mut outbox), 1);
+        assert_eq!(channels.publish(b"news", b"ho", &mut outbox), 2);
+        let ho = || (1, vec![5], "ho".to_owned());
+        assert_eq!(shown(&outbox), [(0, vec![3], "hi".to_owned()), ho(), ho()]);
+        assert_eq!((one.confirmed(Kind::Shard), one.confirmed(Kind::Channel), one.count()), (2, 0, 2));
+        outbox.clear();
+        channels.revoke(|name| name == b"kept", &mut outbox);
+        assert_eq!(shown(&outbox), [(0, vec![3], "revoked news".to_owned())]);
+        assert_eq!(channels.channels(Kind::Shard, None), [Name::from(*b"kept")]);
+        channels.release(&mut one, 0, PLACE);
+        assert_eq!(channels.counts(), [1, 1, 0]);
     }
 
     #[test]

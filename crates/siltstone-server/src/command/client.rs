@@ -225,14 +225,14 @@ fn kill_filter(context: &Context, pairs: &[&[u8]], own: u64) -> Result<ClientFil
 /// Returns the line of a connection, as CLIENT LIST has it. What the server does not have is 0 or empty.
 pub(super) fn describe(context: &Context, entry: &ClientEntry) -> String {
     let activity = entry.activity();
-    let Activity { database, resp, subscriptions: [channels, patterns], queued, .. } = activity;
+    let Activity { database, resp, subscriptions: [channels, patterns, shards], queued, .. } = activity;
     let Activity { input_bytes, output_bytes, memory_bytes, .. } = activity;
     let ((age, idle), names) = (entry.ages(), entry.names());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let command = entry.command().and_then(|code| Command::name_of(context.commands, code));
     format!(
         "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={database} sub={channels} \
-         psub={patterns} ssub=0 multi={queued} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 \
+         psub={patterns} ssub={shards} multi={queued} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 \
          rbp=0 obl={output_bytes} oll=0 omem=0 tot-mem={memory_bytes} events={} cmd={} user={} redir=-1 \
          resp={resp} lib-name={} lib-ver={}",
         entry.id,
@@ -254,7 +254,7 @@ pub(super) fn describe(context: &Context, entry: &ClientEntry) -> String {
 fn flags(activity: &Activity) -> String {
     let letters = [
         (activity.is_monitor, 'O'),
-        (activity.subscriptions != [0, 0], 'P'),
+        (activity.subscriptions != [0; 3], 'P'),
         (activity.queued >= 0, 'x'),
         (activity.is_closing, 'c'),
     ];

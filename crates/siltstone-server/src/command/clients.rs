@@ -30,8 +30,8 @@ pub struct Activity {
     pub database: usize,
     /// The version of RESP; 0 for memcached's protocol.
     pub resp: usize,
-    /// The numbers of channels and of patterns.
-    pub subscriptions: [usize; 2],
+    /// The numbers of subscriptions to channels, patterns, and channels of slots.
+    pub subscriptions: [usize; 3],
     /// It gets a line for each command.
     pub is_monitor: bool,
     /// It ends when its replies are sent.
@@ -67,8 +67,7 @@ pub struct ClientEntry {
     database: AtomicUsize,
     /// The version of RESP, and bits of what it is.
     state: AtomicUsize,
-    channels: AtomicUsize,
-    patterns: AtomicUsize,
+    subscriptions: [AtomicUsize; 3],
     queued: AtomicI64,
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
@@ -97,8 +96,7 @@ impl ClientEntry {
             command: AtomicUsize::new(NO_COMMAND),
             database: AtomicUsize::new(0),
             state: AtomicUsize::new(2),
-            channels: AtomicUsize::new(0),
-            patterns: AtomicUsize::new(0),
+            subscriptions: Default::default(),
             queued: AtomicI64::new(-1),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
@@ -156,13 +154,13 @@ impl ClientEntry {
 
     /// Notes what the connection does.
     pub fn update(&self, activity: &Activity) {
-        let [channels, patterns] = activity.subscriptions;
         let bits =
             if activity.is_monitor { MONITOR } else { 0 } | if activity.is_closing { CLOSING } else { 0 };
         self.database.store(activity.database, Relaxed);
         self.state.store(activity.resp | bits, Relaxed);
-        self.channels.store(channels, Relaxed);
-        self.patterns.store(patterns, Relaxed);
+        for (kept, count) in self.subscriptions.iter().zip(activity.subscriptions) {
+            kept.store(count, Relaxed);
+        }
         self.queued.store(activity.queued, Relaxed);
         self.input_bytes.store(activity.input_bytes, Relaxed);
         self.output_bytes.store(activity.output_bytes, Relaxed);
@@ -175,7 +173,7 @@ impl ClientEntry {
         Activity {
             database: self.database.load(Relaxed),
             resp: state & 0xff,
-            subscriptions: [self.channels.load(Relaxed), self.patterns.load(Relaxed)],
+            subscriptions: self.subscriptions.each_ref().map(|count| count.load(Relaxed)),
             is_monitor: state & MONITOR != 0,
             is_closing: state & CLOSING != 0,
             queued: self.queued.load(Relaxed),
@@ -260,7 +258,7 @@ impl ClientFilter {
             wanted.as_ref().is_none_or(|wanted| shown_address(address).as_bytes() == &wanted[..])
         };
         let kind = match entry.activity().subscriptions {
-            [0, 0] => ClientKind::Normal,
+            [0, 0, 0] => ClientKind::Normal,
             _ => ClientKind::Subscriber,
         };
         (self.ids.is_empty() || self.ids.contains(&entry.id))
@@ -284,7 +282,7 @@ mod tests {
         let activity = Activity {
             database: 2,
             resp: 3,
-            subscriptions: [4, 5],
+            subscriptions: [4, 5, 1],
             is_closing: true,
             queued: 6,
             input_bytes: 7,

@@ -14,16 +14,19 @@ type Set = fn(&Runtime, Value);
 enum Value {
     Number(i64),
     Syncs(Syncs),
+    /// Bytes; `None` for no limit.
+    Memory(Option<u64>),
 }
 
 /// What a setting may be.
 enum Allowed {
     Numbers(RangeInclusive<i64>),
     Syncs,
+    Memory,
 }
 
 /// The settings that change while the server runs.
-const CHANGEABLE: [(&str, Allowed, Set); 5] = [
+const CHANGEABLE: [(&str, Allowed, Set); 6] = [
     ("appendfsync", Allowed::Syncs, |runtime, value| {
         if let Value::Syncs(syncs) = value {
             runtime.set_syncs(syncs);
@@ -32,6 +35,8 @@ const CHANGEABLE: [(&str, Allowed, Set); 5] = [
     ("maxclients", Allowed::Numbers(1..=u32::MAX as i64), |runtime, value| {
         runtime.set_connections_max(value.number() as usize);
     }),
+    // By the one who calls, before all others: the databases may refuse it.
+    (MEMORY, Allowed::Memory, |_, _| {}),
     ("slowlog-log-slower-than", Allowed::Numbers(-1..=i64::MAX), |runtime, value| {
         runtime.set_slow_us(value.number());
     }),
@@ -44,6 +49,9 @@ const CHANGEABLE: [(&str, Allowed, Set); 5] = [
     }),
 ];
 
+/// The name of the limit of memory.
+const MEMORY: &str = "maxmemory";
+
 /// The most entries of the slow log. One has 4 KiB at most.
 const SLOW_ENTRIES_MAX: i64 = 100_000;
 
@@ -53,12 +61,17 @@ impl Value {
     }
 }
 
-/// Sets all settings of pairs of names and values, or none.
+/// Sets all settings of pairs of names and values, or none. `set_memory` changes the limit of memory.
 ///
 /// # Errors
 /// Redis's errors for a name that does not exist, for one that is not changed while the server runs (these are
 /// `known`), and for a value that is not allowed.
-pub fn set(runtime: &Runtime, pairs: &[&[u8]], known: &[&str]) -> Outcome {
+pub fn set(
+    runtime: &Runtime,
+    pairs: &[&[u8]],
+    known: &[&str],
+    set_memory: impl Fn(Option<u64>) -> Result<(), String>,
+) -> Outcome {
     if !pairs.len().is_multiple_of(2) {
         return Err(Failure::SYNTAX);
     }
@@ -70,6 +83,12 @@ pub fn set(runtime: &Runtime, pairs: &[&[u8]], known: &[&str]) -> Outcome {
             return Err(failed(name, "duplicate parameter"));
         }
         changes.push((name, *set, check(allowed, pair[1]).map_err(|problem| failed(name, &problem))?));
+    }
+    let memory = changes
+        .iter()
+        .find_map(|(.., value)| if let Value::Memory(bytes) = value { Some(*bytes) } else { None });
+    if let Some(bytes) = memory {
+        set_memory(bytes).map_err(|problem| failed(MEMORY, &problem))?;
     }
     changes.into_iter().for_each(|(_, set, value)| set(runtime, value));
     Ok(())
@@ -101,6 +120,10 @@ fn check(allowed: &Allowed, word: &[u8]) -> Result<Value, String> {
                 false => Err(format!("argument must be between {least} and {most} inclusive")),
             }
         }
+        Allowed::Memory => match memory_value(word) {
+            Some(bytes) => Ok(Value::Memory(Some(bytes).filter(|bytes| *bytes > 0))),
+            None => Err("argument must be a memory value".to_owned()),
+        },
         Allowed::Syncs => match Syncs::ALL.iter().find(|(name, _)| is(word, name)) {
             Some((_, syncs)) => Ok(Value::Syncs(*syncs)),
             None => {
@@ -111,6 +134,24 @@ fn check(allowed: &Allowed, word: &[u8]) -> Result<Value, String> {
     }
 }
 
+/// Parses a number of bytes with Redis's units: `k`, `m` and `g` are powers of 1,000, `kb`, `mb` and `gb` of 1,024.
+fn memory_value(word: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(word).ok()?.to_ascii_lowercase();
+    let unit_at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let unit_bytes = match unit {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,12 +160,19 @@ mod tests {
 
     fn change(runtime: &Runtime, line: &str) -> Result<(), String> {
         let pairs: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        set(runtime, &pairs, &["port"]).map_err(|failure| failure.message().to_owned())
+        let set_memory = |bytes| match bytes {
+            Some(0..1000) => Err("1000 bytes or more".to_owned()),
+            bytes => {
+                runtime.set_memory(bytes);
+                Ok(())
+            }
+        };
+        set(runtime, &pairs, &["port"], set_memory).map_err(|failure| failure.message().to_owned())
     }
 
     #[test]
     fn all_of_several_settings_are_changed_or_none() {
-        let runtime = Runtime::new(&Limits::default(), Durability::Written);
+        let runtime = Runtime::new(&Limits::default(), Durability::Written, Some(5000));
         change(&runtime, "timeout 5 APPENDFSYNC everysec slowlog-max-len 7").unwrap();
         assert_eq!(runtime.idle_max(), Some(Duration::from_secs(5)));
         assert_eq!((runtime.syncs(), runtime.slow_entries_max()), (Syncs::EverySecond, 7));
@@ -136,12 +184,26 @@ mod tests {
             ("timeout 9 maxclients 0", "must be between 1 and 4294967295 inclusive"),
             ("timeout 9 maxclients x", "couldn't be parsed into an integer"),
             ("timeout 9 maxclients", "syntax error"),
+            ("timeout 9 maxmemory 999", "argument 'maxmemory') - 1000 bytes or more"),
+            ("timeout 9 maxmemory 1tb", "must be a memory value"),
+            ("timeout 9 maxmemory 9999999999999gb", "must be a memory value"),
         ] {
             let refused = change(&runtime, line).unwrap_err();
             assert!(refused.contains(expected), "{line}: {refused}");
-            assert_eq!(runtime.idle_max(), Some(Duration::from_secs(5)), "{line}");
+            assert_eq!(
+                (runtime.idle_max(), runtime.memory()),
+                (Some(Duration::from_secs(5)), Some(5000)),
+                "{line}"
+            );
         }
-        change(&runtime, "timeout 0").unwrap();
+        for (word, bytes) in
+            [("2kb", 2048), ("2K", 2000), ("3MB", 3 << 20), ("1g", 1_000_000_000), ("7000B", 7000)]
+        {
+            change(&runtime, &format!("maxmemory {word}")).unwrap();
+            assert_eq!(runtime.memory(), Some(bytes), "{word}");
+        }
+        change(&runtime, "timeout 0 maxmemory 0").unwrap();
+        assert_eq!(runtime.memory(), None);
         assert_eq!(runtime.idle_max(), None);
     }
 }

@@ -16,13 +16,14 @@ use std::sync::atomic::Ordering::Relaxed;
 type Section = fn(&Context, &mut Lines);
 
 /// The sections, in their order.
-const SECTIONS: [(&str, Section); 9] = [
+const SECTIONS: [(&str, Section); 10] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
     ("Replication", replication),
+    ("CPU", cpu),
     ("Commandstats", command_stats),
     ("Cluster", cluster),
     ("Keyspace", keyspace),
@@ -80,14 +81,14 @@ fn clients(context: &Context, lines: &mut Lines) {
     lines.add("maxclients", context.runtime.connections_max());
     lines.add("blocked_clients", 0);
     let subscribers =
-        context.clients.all().iter().filter(|entry| entry.activity().subscriptions != [0, 0]).count();
+        context.clients.all().iter().filter(|entry| entry.activity().subscriptions != [0; 3]).count();
     lines.add("pubsub_clients", subscribers);
 }
 
 fn memory(context: &Context, lines: &mut Lines) {
     let of_stores: u64 = context.places.opened().iter().map(|store| store.about().memory_bytes).sum();
     let of_clients = context.counters.buffer_bytes.load(Relaxed);
-    let (bytes, limit) = (of_stores + of_clients, context.memory.unwrap_or(0));
+    let (bytes, limit) = (of_stores + of_clients, context.runtime.memory().unwrap_or(0));
     let as_text = |bytes: u64| format!("{:.2}M", bytes as f64 / f64::from(1 << 20));
     lines.add("used_memory", bytes);
     lines.add("used_memory_human", as_text(bytes));
@@ -136,9 +137,10 @@ fn stats(context: &Context, lines: &mut Lines) {
     ] {
         lines.add(name, counter.load(Relaxed));
     }
-    let [channels, patterns] = context.channels.counts();
+    let [channels, patterns, shards] = context.channels.counts();
     lines.add("pubsub_channels", channels);
     lines.add("pubsub_patterns", patterns);
+    lines.add("pubsubshard_channels", shards);
 }
 
 fn replication(context: &Context, lines: &mut Lines) {
@@ -170,6 +172,26 @@ fn command_stats(context: &Context, lines: &mut Lines) {
     }
 }
 
+/// The time that processors have spent on the process, where the system says it.
+fn cpu(_: &Context, lines: &mut Lines) {
+    let found = std::fs::read_to_string("/proc/self/stat");
+    if let Some([user_s, system_s]) = found.ok().and_then(|text| times_s(&text)) {
+        lines.add("used_cpu_sys", format_args!("{system_s:.2}"));
+        lines.add("used_cpu_user", format_args!("{user_s:.2}"));
+    }
+}
+
+/// The units of times in /proc per second, in the interface of Linux.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Returns the seconds in the process and in the system, from the text of /proc/self/stat.
+fn times_s(stat: &str) -> Option<[f64; 2]> {
+    // After the name of the program, which may have spaces and brackets.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut time_s = || Some(fields.next()?.parse::<u64>().ok()? as f64 / TICKS_PER_S);
+    Some([time_s()?, time_s()?])
+}
+
 fn cluster(context: &Context, lines: &mut Lines) {
     lines.add("cluster_enabled", u8::from(context.cluster.is_some()));
 }
@@ -185,7 +207,7 @@ fn keyspace(context: &Context, lines: &mut Lines) {
 
 /// Returns the settings that clients and tools ask for, in Redis's names.
 fn settings(context: &Context) -> Vec<(&'static str, String)> {
-    let (limits, runtime) = (&context.limits, &context.runtime);
+    let (limits, runtime) = (context.limits_now(), &context.runtime);
     vec![
         ("appendfsync", runtime.syncs().name().to_owned()),
         ("appendonly", "no".to_owned()),
@@ -195,7 +217,7 @@ fn settings(context: &Context) -> Vec<(&'static str, String)> {
         ),
         ("databases", DATABASES.to_string()),
         ("maxclients", runtime.connections_max().to_string()),
-        ("maxmemory", context.memory.unwrap_or(0).to_string()),
+        ("maxmemory", runtime.memory().unwrap_or(0).to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
         ("port", context.port(Protocol::Redis, false).to_string()),
         ("proto-max-bulk-len", limits.word_bytes_max.to_string()),
@@ -222,7 +244,8 @@ pub fn config(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         }
         [_, subcommand, pairs @ ..] if is(subcommand, "SET") => {
             let known: Vec<&str> = settings(call.context).into_iter().map(|(name, _)| name).collect();
-            config_set::set(&call.context.runtime, pairs, &known)?;
+            let context = call.context;
+            config_set::set(&context.runtime, pairs, &known, |bytes| context.set_memory(bytes))?;
             call.client.outbox.extend((0..call.context.workers).map(|worker| (worker, Parcel::Wake)));
             reply.ok();
             Ok(())
@@ -237,5 +260,17 @@ pub fn config(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             Ok(())
         }
         _ => Err(Failure::SYNTAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_of_a_process_follow_the_name_of_its_program() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 123 45 0 0 20 0 9 0 5000";
+        assert_eq!(times_s(stat), Some([1.23, 0.45]));
+        assert_eq!((times_s("7 (a) S 1"), times_s("")), (None, None));
     }
 }

@@ -130,7 +130,7 @@ pub fn siltstone(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
             Ok(())
         }
         [_, subcommand] if is(subcommand, "RELOAD") => {
-            reply.integer(call.context.reload()? as i64);
+            reply.integer(call.context.reload(&mut call.outbox.borrow_mut())? as i64);
             Ok(())
         }
         _ => Err(Failure::SYNTAX),
@@ -181,6 +181,80 @@ pub fn copy(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
         found.value().is_some() && put_copy(call.context, database, destination, &found, replaces)?;
     reply.integer(i64::from(is_copied));
     Ok(())
+}
+
+/// MOVE key number: puts the value into the other database, durably, and then deletes it here if it is still the same.
+/// A crash between both leaves it in both databases.
+pub fn move_key(call: &SlowCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let key = call.words[1];
+    let database = database_of(call.context, integer(call.words[2])?)?;
+    if call.context.cluster.is_some() {
+        return Err(Failure::new("ERR MOVE is not allowed in cluster mode"));
+    }
+    if database == call.database {
+        return Err(update_keys::SAME_OBJECTS);
+    }
+    let is_moved = match call.store {
+        Some(store) if store.about().is_read_only => return Err(Failure::READ_ONLY),
+        Some(store) => move_from(call, store, key, database)?,
+        None => false,
+    };
+    reply.integer(i64::from(is_moved));
+    Ok(())
+}
+
+fn move_from(call: &SlowCall<'_>, store: &dyn Store, key: &[u8], database: usize) -> Result<bool, Failure> {
+    loop {
+        call.check_cancelled()?;
+        let mut found = KeyState::default();
+        store.get_many(&[key], &mut |_, entry| found = KeyState::copy_of(entry))?;
+        if found.value().is_none() || !put_copy(call.context, database, key, &found, false)? {
+            return Ok(false);
+        }
+        // Whatever writes survive otherwise: of two logs, the one with the delete could be the only one that does.
+        call.context.places.on_current(database, |store| store.map_or(Ok(()), |store| store.sync()))?;
+        if delete_unchanged(call, store, key, &found)? {
+            return Ok(true);
+        }
+        // It was written meanwhile: the copy is not what it has now.
+        remove_copy(call.context, database, key, &found)?;
+    }
+}
+
+/// Deletes a key that has still the value that was found. Returns whether it was deleted.
+fn delete_unchanged(
+    call: &SlowCall<'_>,
+    store: &dyn Store,
+    key: &[u8],
+    found: &KeyState,
+) -> Result<bool, Failure> {
+    let mut is_same = false;
+    let note = || call.context.watches.note(call.database, std::iter::once(key));
+    note();
+    store.transact(&[key], &mut |states| {
+        is_same = states[0].value() == found.value();
+        if is_same {
+            states[0].delete();
+        }
+    })?;
+    note();
+    sync_if_always(call.context, store)?;
+    Ok(is_same)
+}
+
+/// Deletes a copy from another database, unless it was written there.
+fn remove_copy(context: &Context, database: usize, key: &[u8], found: &KeyState) -> Outcome {
+    context.places.on_current(database, |store| {
+        let Some(store) = store else { return Ok(()) };
+        context.watches.note(database, std::iter::once(key));
+        store.transact(&[key], &mut |states| {
+            if states[0].value() == found.value() {
+                states[0].delete();
+            }
+        })?;
+        context.watches.note(database, std::iter::once(key));
+        Ok(())
+    })
 }
 
 /// Puts the value of a state, unless the key exists and is not to be replaced. Returns whether it was put.

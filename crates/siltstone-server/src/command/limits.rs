@@ -53,16 +53,35 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Limits the bytes of the buffers of all connections.
-    pub fn share_buffers(&mut self, bytes: Option<u64>) {
-        let Some(bytes) = bytes else { return };
+    /// Returns these limits where the server has this much memory, in bytes: the buffers of all connections are limited
+    /// to a part of it.
+    pub fn within(mut self, memory: Option<u64>) -> Limits {
+        let Some(memory) = memory else { return self };
         // Connections below their fair share are never closed, and may have half as much together.
-        let max = bytes / 3 * 2;
+        let max = memory / BUFFERS_PART / 3 * 2;
         self.buffer_bytes_max = Some(max);
         // One request must not fill the buffers of all.
         let word_bytes_max = usize::try_from(max / 2).unwrap_or(usize::MAX);
         self.word_bytes_max = self.word_bytes_max.min(word_bytes_max);
+        self
     }
+}
+
+/// The buffers of connections have this part of the memory: an eighth.
+const BUFFERS_PART: u64 = 8;
+
+/// The least memory of a server, in bytes: with less, requests could not be read.
+const MEMORY_MIN: u64 = 1 << 20;
+
+/// Returns the part of the memory of a server that databases and dictionaries have, in bytes.
+pub fn memory_of_places(memory: u64) -> u64 {
+    memory - memory / BUFFERS_PART
+}
+
+/// Returns the least memory of a server whose databases and dictionaries need this many bytes.
+pub fn memory_for_places(bytes: u64) -> u64 {
+    let about = bytes + bytes / (BUFFERS_PART - 1);
+    (about..).find(|memory| memory_of_places(*memory) >= bytes).unwrap_or(u64::MAX).max(MEMORY_MIN)
 }
 
 /// Counters since the server started.

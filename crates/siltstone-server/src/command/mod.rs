@@ -86,14 +86,14 @@ pub use access::{User, Users, UsersError};
 pub use call::{
     Action, Client, Command, Context, Patience, Queued, Replies, ScriptCall, SessionCall, SlowCall,
 };
-pub use channels::{Channels, Parcel, Place, Source};
+pub use channels::{Kind, Name, Outbox, Parcel, Place, Source};
 pub use clients::{Activity, ClientEntry, Clients, shown_address};
 pub use cluster::{Cluster, ClusterSettings};
 pub use follow::FollowStatus;
-pub use limits::{Counters, Limits};
+pub use limits::{Counters, Limits, memory_of_places};
 pub use measures::{Distribution, Measures, Tally};
 pub use permission::Denied;
-pub use pubsub::{are_replies_pushed, check_context};
+pub use pubsub::{changes_subscriptions, check_context};
 pub use read::ReadCall;
 pub use runtime::{Runtime, Syncs};
 #[cfg(feature = "scripts")]

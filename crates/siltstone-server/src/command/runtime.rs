@@ -40,6 +40,8 @@ pub struct Runtime {
     syncs: AtomicU8,
     slow_us: AtomicI64,
     slow_entries_max: AtomicUsize,
+    /// 0 for no limit.
+    memory_bytes: AtomicU64,
     /// A client has asked for the end of the server.
     is_shutdown: AtomicBool,
     /// Whether the thread that syncs shall end.
@@ -49,13 +51,14 @@ pub struct Runtime {
 
 impl Runtime {
     /// Makes the settings of a server that starts.
-    pub fn new(limits: &Limits, durability: Durability) -> Runtime {
+    pub fn new(limits: &Limits, durability: Durability, memory: Option<u64>) -> Runtime {
         let runtime = Runtime {
             connections_max: AtomicUsize::new(limits.connections_max),
             idle_max_ms: AtomicU64::new(0),
             syncs: AtomicU8::new(0),
             slow_us: AtomicI64::new(10_000),
             slow_entries_max: AtomicUsize::new(128),
+            memory_bytes: AtomicU64::new(memory.unwrap_or(0)),
             is_shutdown: AtomicBool::new(false),
             is_stopping: Mutex::new(false),
             changed: Condvar::new(),
@@ -123,6 +126,16 @@ impl Runtime {
         self.slow_entries_max.store(entries, Relaxed);
     }
 
+    /// Returns the memory of databases, dictionaries and buffers together, in bytes, if it is limited.
+    pub fn memory(&self) -> Option<u64> {
+        Some(self.memory_bytes.load(Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Notes the limit of memory, which the databases keep already.
+    pub fn set_memory(&self, bytes: Option<u64>) {
+        self.memory_bytes.store(bytes.unwrap_or(0), Relaxed);
+    }
+
     /// Asks for the end of the server.
     pub fn shut_down(&self) {
         self.is_shutdown.store(true, Relaxed);
@@ -165,19 +178,19 @@ mod tests {
     #[test]
     fn the_settings_begin_as_the_server_was_started() {
         let limits = Limits { idle_max: Some(Duration::from_micros(50)), ..Limits::default() };
-        let runtime = Runtime::new(&limits, Durability::Synced);
+        let runtime = Runtime::new(&limits, Durability::Synced, None);
         assert_eq!((runtime.syncs(), runtime.idle_max()), (Syncs::Always, Some(Duration::from_millis(1))));
         for (name, syncs) in Syncs::ALL {
             runtime.set_syncs(syncs);
             assert_eq!((runtime.syncs(), syncs.name()), (syncs, name));
         }
-        let runtime = Runtime::new(&Limits::default(), Durability::Written);
+        let runtime = Runtime::new(&Limits::default(), Durability::Written, None);
         assert_eq!((runtime.syncs(), runtime.idle_max()), (Syncs::No, None));
     }
 
     #[test]
     fn a_stop_ends_the_wait_for_a_sync() {
-        let runtime = Runtime::new(&Limits::default(), Durability::Written);
+        let runtime = Runtime::new(&Limits::default(), Durability::Written, None);
         runtime.set_syncs(Syncs::EverySecond);
         runtime.stop_syncs();
         assert!(!runtime.wait_for_sync());

@@ -52,7 +52,17 @@ const SUBCOMMANDS: &[(&str, Subcommands)] = &[
     ),
     ("memory", &[("help", 2), ("usage", -3)]),
     ("object", &[("encoding", 3), ("freq", 3), ("idletime", 3), ("refcount", 3)]),
-    ("pubsub", &[("channels", -2), ("help", 2), ("numpat", 2), ("numsub", -2)]),
+    (
+        "pubsub",
+        &[
+            ("channels", -2),
+            ("help", 2),
+            ("numpat", 2),
+            ("numsub", -2),
+            ("shardchannels", -2),
+            ("shardnumsub", -2),
+        ],
+    ),
     ("script", &[("debug", 3), ("exists", -3), ("flush", -2), ("help", 2), ("kill", 2), ("load", 3)]),
     ("siltstone", &[("changes", -2), ("reload", 2), ("retain", 2)]),
     ("slowlog", &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)]),

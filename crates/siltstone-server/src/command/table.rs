@@ -16,6 +16,7 @@ const WRITE: &[&str] = &["write", "denyoom", "fast"];
 /// Writes that take longer with longer values or more keys.
 const SLOW_WRITE: &[&str] = &["write", "denyoom"];
 const FLUSH: &[&str] = &["write"];
+const MOVE: &[&str] = &["write", "fast"];
 const TRANSACTION: &[&str] = &["noscript", "loading", "stale", "fast"];
 const PUBLISH: &[&str] = &["pubsub", "loading", "stale", "fast"];
 const SUBSCRIBE: &[&str] = &["pubsub", "noscript", "loading", "stale", "no_multi"];
@@ -127,6 +128,7 @@ pub const COMMANDS: &[Command] = commands! {
     "memory" -2 SECOND SLOW "server" Read(read::memory) "Returns the bytes of a key with its value.";
     "mget" -2 ALL FAST "string" Read(read::mget) "Returns the values of keys.";
     "monitor" 1 NONE ADMIN_ALONE "server" Session(monitoring::monitor) "Returns a line for each command of all connections.";
+    "move" 3 ONE MOVE "generic" Slow(keyspace::move_key) "Moves a key to another database.";
     "mset" -3 PAIRS SLOW_WRITE "string" Blind(strings::mset) "Sets the values of keys.";
     "msetnx" -3 PAIRS SLOW_WRITE "string" Update(strings::msetnx) "Sets the values of keys, if none of them exists.";
     "multi" 1 NONE TRANSACTION "transactions" Session(transaction::multi) "Begins to queue commands.";
@@ -162,9 +164,12 @@ pub const COMMANDS: &[Command] = commands! {
     "shutdown" -1 NONE ADMIN_ALONE "server" Session(session::shutdown) "Stops the server.";
     "siltstone" -2 NONE ADMIN "server" Slow(keyspace::siltstone) "RELOAD opens the files of dictionaries again, CHANGES returns what was written.";
     "slowlog" -2 NONE ADMIN "server" Session(monitoring::slowlog) "Returns the executions that took long.";
+    "spublish" 3 CHANNEL PUBLISH "pubsub" Session(pubsub::spublish) "Sends a message to the subscribers of a channel of a slot.";
+    "ssubscribe" -2 CHANNELS SUBSCRIBE "pubsub" Session(pubsub::ssubscribe) "Subscribes to channels of a slot.";
     "strlen" 2 ONE FAST "string" Read(read::strlen) "Returns the length of the value of a key.";
     "subscribe" -2 NONE SUBSCRIBE "pubsub" Session(pubsub::subscribe) "Subscribes to channels.";
     "substr" 4 ONE SLOW "string" Read(read::getrange) "Returns a part of the value of a key.";
+    "sunsubscribe" -1 CHANNELS SUBSCRIBE "pubsub" Session(pubsub::sunsubscribe) "Ends subscriptions to channels of a slot.";
     "time" 1 NONE SESSION "server" Session(session::time) "Returns the time of the server.";
     "touch" -2 ALL FAST "generic" Read(read::exists) "Counts the keys that exist.";
     "ttl" 2 ONE FAST "generic" Read(read::ttl) "Returns the seconds until a key expires.";
@@ -205,7 +210,7 @@ mod tests {
         let positions = |keys: Keys, words| keys.positions(words, |_| b"").collect::<Vec<_>>();
         assert_eq!(positions(Keys::ALL, 4), [1, 2, 3]);
         assert_eq!(positions(Keys::ONE, 4), [1]);
-        assert_eq!(positions(Keys { first: 1, last: -1, step: 2 }, 5), [1, 3]);
+        assert_eq!(positions(Keys::PAIRS, 5), [1, 3]);
         assert!(positions(Keys::NONE, 4).is_empty());
     }
 

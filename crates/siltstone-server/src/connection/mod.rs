@@ -15,7 +15,8 @@ mod socket;
 pub use socket::Socket;
 
 use crate::command::{
-    Action, Activity, COMMANDS, Client, Command, Denied, Limits, check_context, memcached, permission,
+    Action, Activity, COMMANDS, Client, Command, Denied, Limits, changes_subscriptions, check_context,
+    memcached, permission,
 };
 use crate::failure::Failure;
 use crate::protocol::{self, Parser, Request, Version};
@@ -40,19 +41,8 @@ const FIRST_READS: usize = 4;
 /// The bytes of replies that a run of reads is meant to have.
 const RUN_REPLY_BYTES: usize = 1 << 20;
 
-/// Commands that decide how those after them are executed. CLIENT REPLY is one too.
-const CHANGES_THE_REST: [&str; 10] = [
-    "multi",
-    "exec",
-    "discard",
-    "reset",
-    "auth",
-    "hello",
-    "subscribe",
-    "psubscribe",
-    "unsubscribe",
-    "punsubscribe",
-];
+/// Commands that decide how those after them are executed. CLIENT REPLY, and what changes subscriptions, does so too.
+const CHANGES_THE_REST: [&str; 6] = ["multi", "exec", "discard", "reset", "auth", "hello"];
 
 /// How the requests of a run are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -438,10 +428,13 @@ impl Connection {
         let word = |at: usize| &self.input[request.words[at].clone()];
         command.check_words(request.words.len(), word)?;
         let may_write = || command.may_write(&mut (0..request.words.len()).map(word));
-        if let Some(cluster) =
-            self.client.cluster.as_ref().filter(|_| !self.client.reads_others || may_write())
+        if let Some(cluster) = self
+            .client
+            .cluster
+            .as_ref()
+            .filter(|_| !self.client.reads_others || command.keys.are_channels || may_write())
         {
-            cluster.check(command.keys.positions(request.words.len(), word).map(word))?;
+            cluster.check(command.keys.slot_positions(request.words.len(), word).map(word))?;
         }
         let second = request.words.get(1).map(|word| &self.input[word.clone()]);
         check_context(command, second, self.client.version, self.client.subscriptions.count())?;
@@ -463,6 +456,7 @@ impl Connection {
             return false;
         };
         CHANGES_THE_REST.contains(name)
+            || asked.command.as_ref().is_ok_and(|command| changes_subscriptions(command))
             || (*name == "client"
                 && self.words(asked).nth(1).is_some_and(|word| word.eq_ignore_ascii_case(b"reply")))
     }

@@ -211,7 +211,7 @@ impl Context {
         ] {
             add(&mut text, name, kind, help, counter.load(Relaxed));
         }
-        if let Some(limit) = self.memory {
+        if let Some(limit) = self.runtime.memory() {
             let help = "Memory of databases, dictionaries and buffers together";
             add(&mut text, "memory_limit_bytes", "gauge", help, limit);
         }

@@ -6,6 +6,7 @@ use super::{
 use crate::failure::{Failure, Outcome};
 use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
 use siltstone::{Batch, Bytes, Change, Database, Error, Found, FoundRef, NEVER, Shape};
+use std::sync::Arc;
 
 /// About how many keys are counted exactly.
 const COUNTED_KEYS_MAX: u64 = 10_000;
@@ -213,6 +214,10 @@ impl Store for DatabaseStore {
         self.database.close()
     }
 
+    fn truncate(&self) -> Result<Arc<dyn Store>, Error> {
+        Ok(Arc::new(DatabaseStore::new(self.database.clone().truncate()?, self.form)))
+    }
+
     fn is_in_memory(&self) -> bool {
         !self.is_persistent
     }
@@ -221,12 +226,16 @@ impl Store for DatabaseStore {
         self.database.stats().to_prometheus(labels)
     }
 
-    fn set_memory_budget(&self, bytes: u64) -> Result<(), Error> {
+    fn set_memory_budget(&self, bytes: Option<u64>) -> Result<(), Error> {
         match self.is_persistent {
-            true => self.database.set_memory_budget(Some(bytes)),
+            true => self.database.set_memory_budget(bytes),
             // The tables of MICA have the size with which they were made.
             false => Ok(()),
         }
+    }
+
+    fn memory_budget_min(&self) -> u64 {
+        self.database.memory_budget_min()
     }
 
     fn about(&self) -> StoreInfo {

@@ -3,6 +3,7 @@
 use super::{Act, Entry, KeyCount, KeyPage, NEVER, Show, Store, StoreInfo, ValueType};
 use crate::failure::Failure;
 use siltstone::{Dictionary, KEY_LENGTH_MAX};
+use std::sync::Arc;
 
 /// A dictionary. Its values are strings that do not expire.
 pub struct DictionaryStore {
@@ -59,6 +60,10 @@ impl Store for DictionaryStore {
 
     fn close(&self) -> Result<(), siltstone::Error> {
         Ok(())
+    }
+
+    fn truncate(&self) -> siltstone::Result<Arc<dyn Store>> {
+        Err(siltstone::Error::ReadOnly)
     }
 
     fn is_in_memory(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::{Act, KeyCount, KeyPage, KeyState, NewValue, Show, Store, StoreInfo, has_expired, now_ms};
 use crate::failure::Failure;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A store that the tests of the commands hold the others against.
@@ -76,6 +77,10 @@ impl Store for MapStore {
 
     fn close(&self) -> Result<(), siltstone::Error> {
         Ok(())
+    }
+
+    fn truncate(&self) -> siltstone::Result<Arc<dyn Store>> {
+        Ok(Arc::new(MapStore::default()))
     }
 
     fn is_in_memory(&self) -> bool {

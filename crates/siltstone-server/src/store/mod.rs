@@ -24,13 +24,14 @@ pub use database::DatabaseStore;
 pub use dictionary::DictionaryStore;
 pub use map::MapStore;
 pub use mark::Mark;
-pub use places::{DATABASES, Mount, OpenStore, Places, PlacesSettings};
+pub use places::{DATABASES, Mount, OpenStore, Places, PlacesSettings, TooSmall};
 pub use state::{Act, KeyState, NewValue};
 pub use typed::{MARKED_BYTES, ValueForm};
 
 use crate::failure::Failure;
 use shares::SharedMemory;
 use siltstone::ScanLimit;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The expiry time of a value that does not expire.
@@ -197,13 +198,25 @@ pub trait Store: Send + Sync {
         String::new()
     }
 
-    /// Limits the memory of the store, in bytes. Default: it is what it was when the store was opened.
+    /// Closes the store, removes all records at once, and returns the empty one.
+    ///
+    /// # Errors
+    /// It cannot be changed, or not be opened. It has all records or none then.
+    fn truncate(&self) -> siltstone::Result<Arc<dyn Store>>;
+
+    /// Limits the memory of the store, in bytes; `None` removes the limit. Default: it is what it was when the store
+    /// was opened.
     ///
     /// # Errors
     /// The store cannot work with so little; nothing has changed then.
-    fn set_memory_budget(&self, bytes: u64) -> siltstone::Result<()> {
+    fn set_memory_budget(&self, bytes: Option<u64>) -> siltstone::Result<()> {
         let _ = bytes;
         Ok(())
+    }
+
+    /// Returns the least memory of the store, in bytes: what it has, if that does not change. Default: 0.
+    fn memory_budget_min(&self) -> u64 {
+        0
     }
 
     /// Returns what INFO shows of the store.

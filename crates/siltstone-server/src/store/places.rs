@@ -4,10 +4,8 @@ use super::{DictionaryStore, SharedMemory, Store, ValueForm};
 use crate::failure::Failure;
 use siltstone::names::MANIFEST_NAME;
 use siltstone::{Dictionary, DictionaryOptions};
-use std::fs;
-use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The most databases, as many as frameworks expect.
 pub const DATABASES: usize = 16;
@@ -48,10 +46,9 @@ pub struct PlacesSettings {
 /// The databases of a server.
 pub struct Places {
     settings: PlacesSettings,
-    memory: Option<SharedMemory>,
     stores: Vec<RwLock<Option<Arc<dyn Store>>>>,
-    /// Held while a database is opened, or replaced.
-    opening: Mutex<()>,
+    /// The limit of memory, if there is one. Locked while a database is opened, or replaced.
+    memory: Mutex<Option<SharedMemory>>,
 }
 
 impl Places {
@@ -83,22 +80,16 @@ impl Places {
             }
         }
         let stores = (0..DATABASES).map(|_| RwLock::default()).collect();
-        let fixed_shares = settings.are_shares_fixed.then_some(settings.databases);
-        let memory = memory.map(|bytes| SharedMemory { bytes, fixed_shares });
-        let places = Places { settings, memory, stores, opening: Mutex::default() };
+        let places = Places { settings, stores, memory: Mutex::default() };
+        *places.memory() = places.shared(memory);
         for number in 0..DATABASES {
-            if let Some(removed) =
-                places.path(number).map(|path| removed_name(&path)).filter(|path| path.exists())
-            {
-                remove_in_background(removed);
-            }
             let exists = places.directory(number).is_some_and(|directory| directory.exists());
             // The first one always: a wrong setting must be seen now, and not by the first write.
             if exists || number == 0 || places.mount(number).is_some() {
                 places.open_at(number)?;
             }
         }
-        if let Some(memory) = places.memory {
+        if let Some(memory) = *places.memory() {
             memory.check(&places.opened())?;
         }
         Ok(places)
@@ -123,7 +114,7 @@ impl Places {
     /// Returns the store that has taken the place of one that is closed, after a flush that may still run; `None` if
     /// none has.
     pub fn replaced(&self, number: usize, closed: &Arc<dyn Store>) -> Option<Arc<dyn Store>> {
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _opening = self.memory();
         self.get(number).filter(|store| !Arc::ptr_eq(store, closed))
     }
 
@@ -159,34 +150,31 @@ impl Places {
         self.get(number).is_some_and(|store| !store.about().is_read_only)
     }
 
-    /// Removes all records of a database, at once: an empty database takes its place, and the files of the old one are
+    /// Removes all records of a database, at once: an empty one takes its place, and the files of the old one are
     /// removed in the background.
     ///
     /// # Errors
-    /// Those of closing, renaming and opening a database; [`siltstone::Error::ReadOnly`] for a dictionary. If it cannot
-    /// be renamed, the old database is served as before.
+    /// Those of [`siltstone::Database::truncate`]; [`siltstone::Error::ReadOnly`] for a dictionary.
     pub fn flush(&self, number: usize) -> siltstone::Result<()> {
         // Before the store is looked up: another flush may be about to replace it.
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.memory();
         let Some(store) = self.get(number) else { return Ok(()) };
         if store.about().is_read_only {
             return Err(siltstone::Error::ReadOnly);
         }
-        let Some(path) = self.path(number) else { return Ok(()) };
-        let form = ValueForm::of_database(&path)?;
-        store.close()?;
-        let removed = set_aside(&path);
-        if removed.is_ok() && form == ValueForm::Typed {
-            ValueForm::declare_typed(&path)?;
-        }
-        // Also where the old database is still there: it is served as before.
-        // The old database is one of those that are open.
-        let share = self.memory.map(|memory| memory.share(&self.opened(), 0));
-        self.set(number, (self.settings.open)(&path, form, share)?);
-        if let Some(removed) = removed? {
-            remove_in_background(removed);
-        }
-        Ok(())
+        let share = memory.map(|memory| memory.share(&self.opened(), 0));
+        let outcome = match store.truncate() {
+            Ok(empty) => {
+                self.set(number, empty.clone());
+                // It was opened with the share of that time.
+                return share.map_or(Ok(()), |share| empty.set_memory_budget(Some(share)));
+            }
+            Err(error) => Err(error),
+        };
+        // It is closed, and has all records or none: it is served as it is.
+        let Some(path) = self.path(number) else { return outcome };
+        self.set(number, (self.settings.open)(&path, ValueForm::of_database(&path)?, share)?);
+        outcome
     }
 
     /// Opens the files of all dictionaries again. Requests that run keep the old ones. Returns their number.
@@ -201,11 +189,42 @@ impl Places {
             reloaded += 1;
         }
         // The new files may need more memory, or less. No database is opened meanwhile, which changes the shares too.
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(memory) = self.memory {
+        if let Some(memory) = *self.memory() {
             memory.divide(&self.opened(), 0)?;
         }
         Ok(reloaded)
+    }
+
+    /// Changes the limit of the bytes of all of them together; `None` removes it. Databases that keep the memory that
+    /// they have when they are created have it as long as they are open.
+    ///
+    /// # Errors
+    /// The limit is too small for what is open; the error has the least one, and nothing has changed.
+    pub fn set_memory(&self, bytes: Option<u64>) -> Result<(), TooSmall> {
+        let mut memory = self.memory();
+        let (wanted, stores) = (self.shared(bytes), self.opened());
+        if let Some(wanted) = wanted {
+            let least_bytes = wanted.least(&stores);
+            if wanted.bytes < least_bytes {
+                return Err(TooSmall::Least(least_bytes));
+            }
+        }
+        if let Err(error) = give(wanted, &stores) {
+            // They had this.
+            let _ = give(*memory, &stores);
+            return Err(TooSmall::Other(error));
+        }
+        *memory = wanted;
+        Ok(())
+    }
+
+    fn shared(&self, bytes: Option<u64>) -> Option<SharedMemory> {
+        let fixed_shares = self.settings.are_shares_fixed.then_some(self.settings.databases);
+        bytes.map(|bytes| SharedMemory { bytes, fixed_shares })
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Option<SharedMemory>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the writes of all databases durable. One that fails to accepts no writes any more.
@@ -245,7 +264,7 @@ impl Places {
     /// Opens what belongs to a number.
     fn open_at(&self, number: usize) -> siltstone::Result<Option<Arc<dyn Store>>> {
         // One thread at a time: a second one would find the database locked.
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.memory();
         if let Some(store) = self.get(number) {
             return Ok(Some(store));
         }
@@ -258,7 +277,7 @@ impl Places {
         let store: Arc<dyn Store> = if path.is_file() {
             Arc::new(DictionaryStore::new(self.open_dictionary(&path)?))
         } else {
-            self.open_database(number, &path)?
+            self.open_database(number, &path, *memory)?
         };
         self.set(number, store.clone());
         Ok(Some(store))
@@ -270,13 +289,18 @@ impl Places {
 
     /// Opens the database of a number. One that does not exist is created, and has values with types unless they have
     /// fixed lengths.
-    fn open_database(&self, number: usize, path: &Path) -> siltstone::Result<Arc<dyn Store>> {
+    fn open_database(
+        &self,
+        number: usize,
+        path: &Path,
+        memory: Option<SharedMemory>,
+    ) -> siltstone::Result<Arc<dyn Store>> {
         let is_new = self.mount(number).is_none() && !path.join(MANIFEST_NAME).exists();
         if is_new && self.settings.are_values_typed {
             // First: a database whose creation was interrupted must not pass for one of plain values.
             ValueForm::declare_typed(path)?;
         }
-        let Some(memory) = self.memory else {
+        let Some(memory) = memory else {
             return (self.settings.open)(path, ValueForm::of_database(path)?, None);
         };
         // Before it is opened: both together must not have more than the limit at any moment.
@@ -295,48 +319,19 @@ impl Places {
     }
 }
 
-fn failed(operation: &'static str, file: &Path) -> impl Fn(io::Error) -> siltstone::Error {
-    move |source| siltstone::Error::Io { operation, file: file.to_path_buf(), source: Arc::new(source) }
+/// Why a limit of memory cannot be kept.
+#[derive(Debug)]
+pub enum TooSmall {
+    /// It is less than this, in bytes.
+    Least(u64),
+    /// A database has refused its share.
+    Other(siltstone::Error),
 }
 
-/// The end of the name of a directory that is being removed.
-const REMOVED: &str = ".removed";
-
-fn removed_name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(REMOVED);
-    PathBuf::from(name)
-}
-
-/// Renames a directory, so that its name is free. Returns the new name; `None` if there is no directory.
-fn set_aside(path: &Path) -> siltstone::Result<Option<PathBuf>> {
-    let removed = removed_name(path);
-    // An earlier removal may still run.
-    remove(&removed).map_err(failed("remove", &removed))?;
-    match fs::rename(path, &removed) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed("rename", path)(error)),
+/// Gives all open databases their shares of a limit, or no limit.
+fn give(memory: Option<SharedMemory>, stores: &[Arc<dyn Store>]) -> siltstone::Result<()> {
+    match memory {
+        Some(memory) => memory.divide(stores, 0).map(drop),
+        None => stores.iter().try_for_each(|store| store.set_memory_budget(None)),
     }
-    // Without it the old records could be back after a power loss.
-    let synced = path.parent().map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all());
-    if let Err(error) = synced {
-        // Nothing has changed after an error.
-        fs::rename(&removed, path).map_err(failed("rename", &removed))?;
-        return Err(failed("sync", path)(error));
-    }
-    Ok(Some(removed))
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Removes a directory on a thread of its own. What a crash or an error leaves is removed at the next start.
-fn remove_in_background(path: PathBuf) {
-    // Without a thread it stays until then, too.
-    drop(std::thread::Builder::new().name("remover".to_owned()).spawn(move || remove(&path)));
 }

@@ -24,11 +24,20 @@ pub struct SharedMemory {
 impl SharedMemory {
     /// Returns the share of each database, in bytes, when these stores and `opening` more databases are open.
     pub fn share(&self, stores: &[Arc<dyn Store>], opening: usize) -> u64 {
-        let about = stores.iter().map(|store| store.about());
-        let (dictionaries, databases): (Vec<_>, Vec<_>) = about.partition(|about| about.is_read_only);
-        let taken: u64 = dictionaries.iter().map(|about| about.memory_bytes).sum();
-        let shares = self.fixed_shares.unwrap_or(databases.len() + opening).max(1);
-        self.bytes.saturating_sub(taken) / shares as u64
+        let (taken, databases) = taken_by_dictionaries(stores);
+        self.bytes.saturating_sub(taken) / self.shares(databases.len() + opening)
+    }
+
+    fn shares(&self, databases: usize) -> u64 {
+        self.fixed_shares.unwrap_or(databases).max(1) as u64
+    }
+
+    /// Returns the least limit with which these stores work, in bytes: databases that keep the memory that they have
+    /// when they are created need that.
+    pub fn least(&self, stores: &[Arc<dyn Store>]) -> u64 {
+        let (taken, databases) = taken_by_dictionaries(stores);
+        let largest = databases.iter().map(|store| store.memory_budget_min()).max();
+        taken + largest.unwrap_or(0) * self.shares(databases.len())
     }
 
     /// Gives each open database its share, as if there were `opening` more, and returns the share.
@@ -42,14 +51,14 @@ impl SharedMemory {
         }
         let mut changed = 0;
         let outcome = stores.iter().try_for_each(|store| {
-            store.set_memory_budget(share)?;
+            store.set_memory_budget(Some(share))?;
             changed += 1;
             Ok(())
         });
         if let Err(error) = outcome {
             let before = self.share(stores, 0);
             // They had this share, so it is not too small.
-            stores[..changed].iter().for_each(|store| drop(store.set_memory_budget(before)));
+            stores[..changed].iter().for_each(|store| drop(store.set_memory_budget(Some(before))));
             return Err(self.explained(error));
         }
         Ok(share)
@@ -74,8 +83,7 @@ impl SharedMemory {
     /// # Errors
     /// [`siltstone::Error::Setting`] if they need more than there is.
     pub fn check(&self, stores: &[Arc<dyn Store>]) -> siltstone::Result<()> {
-        let about = stores.iter().map(|store| store.about()).filter(|about| about.is_read_only);
-        let taken: u64 = about.map(|about| about.memory_bytes).sum();
+        let (taken, _) = taken_by_dictionaries(stores);
         if taken <= self.bytes {
             return Ok(());
         }
@@ -83,6 +91,20 @@ impl SharedMemory {
             format!("the dictionaries need {taken} B, and {} B are allowed; allow more", self.bytes);
         Err(siltstone::Error::Setting { name: "memory", problem })
     }
+}
+
+/// Returns the memory of the dictionaries, in bytes, and the databases.
+fn taken_by_dictionaries(stores: &[Arc<dyn Store>]) -> (u64, Vec<&Arc<dyn Store>>) {
+    let (mut taken, mut databases) = (0, Vec::new());
+    for store in stores {
+        let about = store.about();
+        if about.is_read_only {
+            taken += about.memory_bytes;
+        } else {
+            databases.push(store);
+        }
+    }
+    (taken, databases)
 }
 
 #[cfg(test)]

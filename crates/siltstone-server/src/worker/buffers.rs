@@ -27,7 +27,7 @@ pub fn forget(counters: &Counters, connection: &Connection) {
 impl Worker {
     /// Closes connections until the buffers of all are within the limit, or no connection has more than its fair share.
     pub(super) fn evict(&mut self) {
-        let Some(max) = self.context.limits.buffer_bytes_max else { return };
+        let Some(max) = self.context.limits_now().buffer_bytes_max else { return };
         let context = self.context.clone();
         let counters = &context.counters;
         while counters.buffer_bytes.load(Relaxed) > max {

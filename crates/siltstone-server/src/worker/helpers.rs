@@ -4,10 +4,11 @@ use super::account;
 use super::mailbox::{Mailbox, Message};
 use super::pace::Pace;
 use super::updates::Updates;
-use crate::command::{Action, Command, Context, SlowCall, Tally};
+use crate::command::{Action, Command, Context, Outbox, SlowCall, Tally};
 use crate::connection::RunKind;
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -102,7 +103,7 @@ impl Helpers {
                     let executed = catch_unwind(AssertUnwindSafe(|| self.execute(&job)));
                     let SlowJob { connection, client, mailbox, .. } = job;
                     mailbox.send(match executed {
-                        Ok(reply) => Message::Answered { connection, client, reply },
+                        Ok((reply, outbox)) => Message::Answered { connection, client, reply, outbox },
                         Err(_) => Message::Broken { places: vec![(connection, client)], kind: None },
                     });
                 }
@@ -134,17 +135,18 @@ impl Helpers {
         }
     }
 
-    fn execute(&self, job: &SlowJob) -> Vec<u8> {
+    fn execute(&self, job: &SlowJob) -> (Vec<u8>, Outbox) {
         let words: Vec<&[u8]> = job.words.iter().map(Vec::as_slice).collect();
         let (begin, mut tally) = (Instant::now(), Tally::default());
         tally.add(job.command.number);
-        let mut out = Vec::new();
+        let (mut out, outbox) = (Vec::new(), RefCell::default());
         let mut reply = Reply::new(&mut out, job.version);
         let is_cancelled = || self.is_cancelled.load(Relaxed) || job.is_gone.load(Relaxed);
         let outcome = self.context.places.on_current(job.database, |store| {
             reply.truncate(0);
             let (database, context) = (job.database, &*self.context);
-            let call = SlowCall { words: &words, database, store, context, is_cancelled: &is_cancelled };
+            let (is_cancelled, outbox) = (&is_cancelled, &outbox);
+            let call = SlowCall { words: &words, database, store, context, is_cancelled, outbox };
             match job.command.action {
                 Action::Slow(execute) | Action::SlowIf(_, execute, _) => execute(&call, &mut reply),
                 _ => Err(Failure::SYNTAX),
@@ -156,6 +158,6 @@ impl Helpers {
         }
         let longest = || Some((job.client, words.clone()));
         account::note(&self.context, job.worker, &tally, begin.elapsed(), longest);
-        out
+        (out, outbox.into_inner())
     }
 }

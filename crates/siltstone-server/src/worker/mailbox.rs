@@ -1,8 +1,8 @@
 //! Messages to a worker, from the thread that accepts connections, from helper threads, and from other workers.
 
+use super::answer::Answer;
 use super::pace::Pace;
-use super::updates::Answer;
-use crate::command::{Client, Parcel};
+use crate::command::{Client, Outbox, Parcel};
 use crate::connection::{RunKind, Socket};
 use mio::Waker;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -23,6 +23,8 @@ pub enum Message {
         client: u64,
         /// The reply.
         reply: Vec<u8>,
+        /// What the command has for connections.
+        outbox: Outbox,
     },
     /// A helper thread has executed requests.
     Executed {

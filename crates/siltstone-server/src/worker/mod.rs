@@ -20,11 +20,13 @@
 //! | `lookup` | the keys of all reads of a turn, and what was found |
 //! | `pace` | whether lookups wait for the device |
 //! | `scripts` | transactions with scripts |
+//! | `answer` | what requests of a connection reply and send |
 //! | `updates` | updates, as one transaction, and reads that wait |
 //! | `post` | messages between connections, of this worker and of others |
 //! | `account` | how long executions took |
 
 mod account;
+mod answer;
 mod buffers;
 mod endings;
 mod helpers;
@@ -39,12 +41,13 @@ pub use helpers::Helpers;
 pub use mailbox::{Mailbox, Message};
 
 use crate::command::{
-    Action, Client, Command, Context, Counters, Replies, SessionCall, Syncs, Tally, are_replies_pushed,
-    permission,
+    Action, Client, Command, Context, Counters, Place, Replies, SessionCall, Syncs, Tally,
+    changes_subscriptions, permission,
 };
 use crate::connection::{Asked, Connection, Run, RunKind, Socket};
 use crate::failure::Failure;
 use crate::protocol::{Reply, Version};
+use answer::Answer;
 use helpers::{Job, SlowJob};
 use lookup::Lookup;
 use mio::{Events, Interest, Poll, Token};
@@ -57,7 +60,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use updates::{Answer, Exec, Updates, What};
+use updates::{Exec, Updates, What};
 
 /// The token of the mailbox.
 const MAILBOX: Token = Token(usize::MAX);
@@ -193,7 +196,10 @@ impl Worker {
         for message in self.mailbox.take() {
             match message {
                 Message::Connected(socket, client) => self.connect(*socket, *client),
-                Message::Answered { connection, client, reply } => self.answer(connection, client, reply),
+                Message::Answered { connection, client, reply, mut outbox } => {
+                    self.post.collect(Place { connection, client }, &mut outbox);
+                    self.answer(connection, client, reply);
+                }
                 Message::Executed { answers, kind, lookup } => {
                     *self.jobs_of(kind).1 -= 1;
                     if let Some((database, pace)) = lookup {
@@ -261,6 +267,7 @@ impl Worker {
         let numbers = std::mem::take(&mut self.queue);
         let (mut reads, mut waiting, mut requests) = (Vec::new(), Vec::new(), 0);
         let mut served = Vec::with_capacity(numbers.len());
+        let limits = self.context.limits_now();
         for number in numbers {
             let Some(connection) = self.connections.get_mut(number) else { continue };
             connection.is_queued = false;
@@ -276,7 +283,7 @@ impl Worker {
                     continue;
                 }
             }
-            let Some(run) = connection.take_run(&self.context.limits) else { continue };
+            let Some(run) = connection.take_run(&limits) else { continue };
             begin(connection, &run, self.now);
             requests += run.asked.len();
             let database = connection.client.database;
@@ -372,7 +379,7 @@ impl Worker {
             conclude(&self.context, &mut reply, start, outcome);
             // A request that is none has a reply, as in memcached.
             let is_refused = command.is_err() && client.version == Version::Memcached;
-            let is_shown = is_refused || command.as_ref().is_ok_and(|command| are_replies_pushed(command));
+            let is_shown = is_refused || command.as_ref().is_ok_and(|command| changes_subscriptions(command));
             let turns_replies_on = replies == Replies::Off && client.replies == Replies::On;
             if request.is_silent && !is_shown && !turns_replies_on {
                 reply.truncate(start);
@@ -385,7 +392,7 @@ impl Worker {
         let longest = || longest_of(std::iter::once((&*connection, &run)));
         account::note(&self.context, self.post.worker, &tally, begin.elapsed(), longest);
         connection.end_run();
-        self.post.collect(number, &mut connection.client);
+        self.post.collect(connection.client.entry.place(), &mut connection.client.outbox);
     }
 
     /// Returns whether requests of this kind may wait for the device.
@@ -461,9 +468,9 @@ impl Worker {
 
     /// Takes the replies of updates.
     fn take_answer(&mut self, answer: Answer) {
-        let Answer { connection: number, client, reply, mut changed, requests, .. } = answer;
+        let Answer { connection: number, client, reply, changed, mut outbox, requests, .. } = answer;
         // Also what a connection has sent that is gone.
-        changed.iter_mut().for_each(|changed| self.post.collect(number, changed));
+        self.post.collect(Place { connection: number, client }, &mut outbox);
         let connection = self.connections.get_mut(number);
         let Some(connection) = connection.filter(|connection| connection.client.id == client) else { return };
         connection.note_replies(requests, reply.len());

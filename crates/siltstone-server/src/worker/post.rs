@@ -12,7 +12,7 @@
 
 use super::Worker;
 use super::mailbox::{Mailbox, Message};
-use crate::command::{Client, Counters, Parcel, Place, Source, push_monitor_line};
+use crate::command::{Counters, Kind, Name, Outbox, Parcel, Place, Source, push_monitor_line};
 use crate::connection::{Asked, Connection, Run};
 use crate::protocol::{Version, push};
 use siltstone::Bytes;
@@ -84,12 +84,12 @@ impl Post {
     }
 
     /// Takes what a connection has for others.
-    pub fn collect(&mut self, connection: usize, client: &mut Client) {
-        if client.outbox.is_empty() {
+    pub fn collect(&mut self, sender: Place, outbox: &mut Outbox) {
+        if outbox.is_empty() {
             return;
         }
-        self.senders.push(Place { connection, client: client.id });
-        for (worker, parcel) in client.outbox.drain(..) {
+        self.senders.push(sender);
+        for (worker, parcel) in outbox.drain(..) {
             self.collected[worker].push(parcel);
         }
     }
@@ -150,6 +150,9 @@ impl Worker {
             rest = others;
             match first {
                 Parcel::Wake => {}
+                Parcel::Revoke { name, receivers: places } => {
+                    places.iter().for_each(|place| self.revoke(*place, name, &mut receivers));
+                }
                 Parcel::Kill(place) => {
                     if find(&mut self.connections, *place).is_some() {
                         self.close(place.connection);
@@ -200,6 +203,18 @@ impl Worker {
         }
     }
 
+    /// Ends a subscription to a channel that belongs to a slot, and says so to the connection.
+    fn revoke(&mut self, place: Place, name: &Name, receivers: &mut Vec<usize>) {
+        let Some(connection) = find(&mut self.connections, place) else { return };
+        let left = connection.client.subscriptions.confirmed(Kind::Shard).saturating_sub(1);
+        let bytes = Bytes::from(push::shard_unsubscribed(name, left));
+        let source = Source::Subscription(Kind::Shard, name.clone());
+        self.push(place, &Messages::new(&source, &bytes), receivers);
+        if let Some(connection) = find(&mut self.connections, place) {
+            connection.client.subscriptions.remove(Kind::Shard, name);
+        }
+    }
+
     /// Sends the lines of a run to the connections that monitor, if there are some.
     pub(super) fn show_to_monitors(&mut self, number: usize, run: &Run) {
         if !self.context.channels.are_monitored() {
@@ -209,7 +224,7 @@ impl Worker {
         let lines = lines_of(connection, run);
         if !lines.is_empty() {
             self.context.channels.post_to_monitors(lines, &mut connection.client.outbox);
-            self.post.collect(number, &mut connection.client);
+            self.post.collect(connection.client.entry.place(), &mut connection.client.outbox);
         }
     }
 }

@@ -9,15 +9,16 @@
 //!
 //! If the transaction fails, the requests are executed one by one, so that a failure is that of its request alone.
 
+use super::answer::Answer;
 use super::scripts::{NEEDS_TIME, ScriptTransaction};
 use super::{account, conclude};
 use crate::command::{
-    Action, Client, Command, Context, Counters, Patience, Queued, ReadCall, ScriptCall, SessionCall, Syncs,
-    Tally, UpdateCall, User, Watched,
+    Action, Client, Command, Context, Counters, Outbox, Patience, Queued, ReadCall, ScriptCall, SessionCall,
+    Syncs, Tally, UpdateCall, User, Watched,
 };
 use crate::connection::{Asked, RunKind};
 use crate::failure::Failure;
-use crate::protocol::{Reply, Version};
+use crate::protocol::Reply;
 use crate::store::{Entry, KeyState, Store, now_ms};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -69,30 +70,6 @@ impl Request {
     }
 }
 
-/// A connection with requests in the job.
-pub struct Answer {
-    /// Its number in the worker.
-    pub connection: usize,
-    /// The number of the client.
-    pub client: u64,
-    /// The replies.
-    pub reply: Vec<u8>,
-    /// The client, if commands about it may have changed it.
-    pub changed: Option<Box<Client>>,
-    version: Version,
-    user: Arc<User>,
-    /// The number of requests.
-    pub requests: usize,
-}
-
-impl Answer {
-    /// Removes what failed commands have done, also what they have sent.
-    fn clear(&mut self) {
-        self.reply.clear();
-        self.changed = None;
-    }
-}
-
 fn as_slices(words: &[Vec<u8>]) -> Vec<&[u8]> {
     words.iter().map(Vec::as_slice).collect()
 }
@@ -137,15 +114,7 @@ impl Updates {
 
     /// Adds a connection, whose requests are added then.
     pub fn add_connection(&mut self, connection: usize, client: &Client) {
-        self.answers.push(Answer {
-            connection,
-            client: client.id,
-            reply: Vec::new(),
-            changed: None,
-            version: client.version,
-            user: client.user.clone(),
-            requests: 0,
-        });
+        self.answers.push(Answer::new(connection, client));
     }
 
     /// Adds a request of the last connection.
@@ -254,7 +223,7 @@ impl Updates {
     fn run_alone(&self, context: &Context, store: &dyn Store, number: usize, answers: &mut [Answer]) {
         let request = &self.requests[number];
         let connection = request.connection;
-        let before = answers[connection].reply.len();
+        let before = answers[connection].lengths();
         let outcome = match request.what {
             // A dictionary is read only.
             What::Command(command) if command.only_reads(&self.words(request)) => {
@@ -269,7 +238,7 @@ impl Updates {
             },
         };
         if let Err(failure) = outcome {
-            answers[connection].reply.truncate(before);
+            answers[connection].restore(before);
             reply_failure(context, request, &mut answers[connection], &failure);
         }
     }
@@ -291,6 +260,7 @@ impl Updates {
         let all: Vec<usize> = (0..keys.len()).collect();
         let answer = &mut answers[request.connection];
         let mut reply = Reply::new(&mut answer.reply, answer.version);
+        let outbox = &mut answer.outbox;
         let (patience, user) = (Patience::new(context.limits.script_time_max), &answer.user);
         let place = Place {
             context,
@@ -299,7 +269,7 @@ impl Updates {
             patience: &patience,
             user: Some(user),
         };
-        execute(place, command, &words, &mut states, &all, None, &mut reply);
+        execute(place, command, &words, &mut states, &all, Sender::Request(outbox), &mut reply);
         Ok(())
     }
 
@@ -320,7 +290,7 @@ impl Updates {
         let planned: Vec<(&Request, Range<usize>)> =
             self.requests[requests].iter().map(|request| (request, self.plan(request, &mut plan))).collect();
         let all = &plan.keys;
-        let before: Vec<usize> = answers.iter().map(|answer| answer.reply.len()).collect();
+        let before: Vec<(usize, usize)> = answers.iter().map(Answer::lengths).collect();
         let note = |states: &[KeyState]| {
             let changed = plan.keys.iter().zip(states).filter(|(_, state)| state.change().is_some());
             context.watches.note(self.database, changed.map(|(key, _)| *key));
@@ -330,7 +300,7 @@ impl Updates {
             let is_read_only = context.follow.is_some();
             let database = self.database;
             // Once only, but a store may call it again.
-            answers.iter_mut().zip(&before).for_each(|(answer, length)| answer.reply.truncate(*length));
+            answers.iter_mut().zip(&before).for_each(|(answer, lengths)| answer.restore(*lengths));
             for (request, calls) in &planned {
                 let answer = &mut answers[request.connection];
                 // Others were checked before.
@@ -505,12 +475,25 @@ fn act_on(
     }
     for Call { command, words, keys } in &plan.calls[calls] {
         let (words, keys) = (&plan.words[words.clone()], &plan.numbers[keys.clone()]);
-        execute(place, command, words, states, keys, client.as_mut(), &mut reply);
+        let sender = match &mut client {
+            Some(client) => Sender::Client(client),
+            None => Sender::Request(&mut answer.outbox),
+        };
+        execute(place, command, words, states, keys, sender, &mut reply);
     }
     if request.is_silent {
         reply.truncate(start);
     }
-    answer.changed = client.map(Box::new).or(answer.changed.take());
+    if let Some(mut client) = client {
+        answer.outbox.append(&mut client.outbox);
+        answer.changed = Some(Box::new(client));
+    }
+}
+
+/// Who executes a command: the connection in a transaction of its own, or one of which only what it sends is changed.
+enum Sender<'a> {
+    Client(&'a mut Client),
+    Request(&'a mut Outbox),
 }
 
 /// Executes a command.
@@ -520,12 +503,12 @@ fn execute(
     words: &[&[u8]],
     states: &mut [KeyState],
     keys: &[usize],
-    client: Option<&mut Client>,
+    sender: Sender<'_>,
     reply: &mut Reply<'_>,
 ) {
     let (start, now_ms) = (reply.length(), now_ms());
     let Place { context, database, is_read_only, patience, user } = place;
-    let outcome = match (command.action, client) {
+    let outcome = match (command.action, sender) {
         (Action::Read(run), _) => {
             let found: Vec<Option<Entry<'_>>> = keys.iter().map(|key| states[*key].entry()).collect();
             run(&ReadCall { words, found: &found, now_ms }, reply)
@@ -538,12 +521,30 @@ fn execute(
             | Action::SlowIf(run, ..),
             _,
         ) => run(&mut UpdateCall { words, states, keys, now_ms }, reply),
-        (Action::Script(run), _) => {
-            let mut call =
-                ScriptCall { words, states, keys, now_ms, database, is_read_only, patience, user, context };
-            run(&mut call, reply)
+        (Action::Script(run), sender) => {
+            let outbox = match sender {
+                Sender::Client(client) => &mut client.outbox,
+                Sender::Request(outbox) => outbox,
+            };
+            run(
+                &mut ScriptCall {
+                    words,
+                    states,
+                    keys,
+                    now_ms,
+                    database,
+                    is_read_only,
+                    patience,
+                    user,
+                    context,
+                    outbox,
+                },
+                reply,
+            )
         }
-        (Action::Session(run), Some(client)) => run(&mut SessionCall { words, client, context }, reply),
+        (Action::Session(run), Sender::Client(client)) => {
+            run(&mut SessionCall { words, client, context }, reply)
+        }
         (Action::Session(_) | Action::Slow(_) | Action::Exec, _) => Err(Failure::SYNTAX),
     };
     conclude(context, reply, start, outcome);

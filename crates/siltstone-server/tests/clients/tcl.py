@@ -28,9 +28,10 @@ UNITS = [
 
 KNOWN = pathlib.Path(__file__).with_name("tcl_known.txt")
 
-# The settings that are left out, for both servers.
+# The settings that are left out, for both servers, with the check of the reply to a client that reads it later.
 LEFT_OUT = re.compile(
-    r"^(\s*)(?:\$?rd?|r) config set (?:hash-max|list-max|set-max|zset-max|maxmemory|lua-time-limit|rdb-)[^\n;}]*$",
+    r"^(\s*)(?:\$?rd?|r) config set (?:hash-max|list-max|set-max|zset-max|maxmemory|lua-time-limit|rdb-)[^\n;}]*$"
+    r"(?:\n\s*assert\s+\{\[\$rd read\] eq \{OK\}\}$)?",
     re.MULTILINE,
 )
 
@@ -52,6 +53,8 @@ def run(checkout, port, unit):
         connection.execute_command("FLUSHALL")
     command = ["tclsh", "tests/test_helper.tcl", "--host", "127.0.0.1", "--port", str(port), "--single", f"unit/{unit}"]
     command += ["--ignore-encoding", "--ignore-digest", "--durable"]
+    # Without the setting of their time limit, scripts without an end leave a redis-server busy for the rest of the unit.
+    command += ["--skiptest", "/.*script timeout"]
     try:
         outcome = subprocess.run(
             command, cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False

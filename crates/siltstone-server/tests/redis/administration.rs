@@ -145,6 +145,7 @@ fn the_times_of_all_kinds_of_commands_are_counted() {
     assert_eq!(calls, expected.map(|(name, count)| (name.to_owned(), count)));
     assert!(client.line("INFO commandstats").text().contains("cmdstat_get:calls=3,usec="));
     assert!(!client.line("INFO").text().contains("cmdstat_"));
+    assert!(client.line("INFO cpu").text().contains("used_cpu_user:"));
     assert_eq!(client.line("CONFIG RESETSTAT"), Answer::ok());
     assert_eq!(client.line("LATENCY HISTOGRAM get"), Answer::Map(Vec::new()));
 }
@@ -217,6 +218,10 @@ impl Store for Shared {
 
     fn close(&self) -> Result<(), siltstone::Error> {
         Ok(())
+    }
+
+    fn truncate(&self) -> siltstone::Result<Arc<dyn Store>> {
+        self.0.map.truncate()
     }
 
     fn is_in_memory(&self) -> bool {

@@ -99,6 +99,11 @@ impl<S: Read + Write> Client<S> {
 
     /// Returns whether the server has closed the connection.
     pub fn is_ended(&mut self) -> bool {
+        // The system may interrupt it, also for the completions of other I/O of the thread.
+        let is_interrupted = |found: &std::io::Result<&[u8]>| {
+            found.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted)
+        };
+        while is_interrupted(&self.stream.fill_buf()) {}
         match self.stream.fill_buf() {
             Ok(bytes) => bytes.is_empty(),
             // What the server has not read is lost when it closes the connection.

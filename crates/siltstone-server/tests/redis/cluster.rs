@@ -74,6 +74,62 @@ fn a_node_serves_its_slots_and_names_the_nodes_of_others_also_after_the_map_has_
 }
 
 #[test]
+fn channels_of_a_slot_belong_to_its_node_and_end_when_it_moves() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cluster");
+    fs::write(&file, "here:1 0-9999\nthere:2 10000-16383\n").unwrap();
+    let served = serve_with(
+        |_| {},
+        EngineKind::Silt,
+        |settings| {
+            settings.cluster = Some(ClusterSettings { file: file.clone(), node: "here:1".to_owned() });
+        },
+    );
+    let (mut client, mut other) = (served.client(), served.client());
+    let moved = error("MOVED 12182 there:2");
+    for line in ["SSUBSCRIBE foo", "SPUBLISH foo text", "SUNSUBSCRIBE foo"] {
+        assert_eq!(client.line(line), moved, "{line}");
+    }
+    let other_slot = error("CROSSSLOT Keys in request don't hash to the same slot");
+    assert_eq!(client.line("SSUBSCRIBE bar foo"), other_slot);
+    // Reads of what other nodes have are allowed, messages that do not arrive are not.
+    assert_eq!(client.line("READONLY"), Answer::ok());
+    assert_eq!(client.line("SPUBLISH foo text"), moved);
+    assert_eq!(client.line("PUBLISH foo text"), Answer::Integer(0), "other channels have no slot");
+    let spublish = |channel| format!("return redis.call('spublish', '{channel}', 'text')");
+    let refused = client.ask(&["EVAL", &spublish("foo"), "0"]).text();
+    assert!(refused.contains("Script attempted to access a non local key in a cluster node"), "{refused}");
+    assert_eq!(client.ask(&["EVAL", &spublish("bar"), "0"]), Answer::Integer(0));
+    other.line("HELLO 3");
+    for line in ["SSUBSCRIBE bar", "SSUBSCRIBE {bar}2", "SUBSCRIBE bar"] {
+        assert!(matches!(client.line(line), Answer::Array(_)), "{line}");
+    }
+    for line in ["SSUBSCRIBE bar", "SSUBSCRIBE last"] {
+        assert!(matches!(other.line(line), Answer::Push(_)), "{line}");
+    }
+    // bar has slot 5,061, last 6,562.
+    fs::write(&file, "here:1 6000-16383\nthere:2 0-5999\n").unwrap();
+    served.server.reload().unwrap();
+    let mut ended: Vec<Answer> = (0..2).map(|_| client.answer()).collect();
+    ended.sort_by_key(|answer| answer.items()[1].text());
+    let end = |channel: &str, left: &Answer| {
+        vec![Answer::bulk("sunsubscribe"), Answer::bulk(channel), left.clone()]
+    };
+    assert_eq!(ended[0].items(), end("bar", &ended[0].items()[2]));
+    assert_eq!(ended[1].items(), end("{bar}2", &ended[1].items()[2]));
+    assert_eq!(other.answer(), Answer::Push(end("bar", &Answer::Integer(1))));
+    assert_eq!(other.line("SPUBLISH bar text"), error("MOVED 5061 there:2"));
+    assert_eq!(other.line("PUBLISH bar text"), Answer::Integer(1));
+    assert_eq!(client.answer().items()[0], Answer::bulk("message"), "other subscriptions stay");
+    assert_eq!(other.line("PUBSUB SHARDCHANNELS"), Answer::Array(vec![Answer::bulk("last")]));
+    fs::write(&file, "here:1 0-5999\nthere:2 6000-16383\n").unwrap();
+    // By the connection that reloads, which gets the reply first.
+    assert_eq!(other.line("SILTSTONE RELOAD"), Answer::Integer(0));
+    assert_eq!(other.answer(), Answer::Push(end("last", &Answer::Integer(0))));
+    assert_eq!(other.line("PUBSUB SHARDCHANNELS"), Answer::Array(Vec::new()));
+}
+
+#[test]
 fn a_server_alone_has_no_cluster() {
     let served = serve_with(|_| {}, EngineKind::Silt, |_| {});
     let mut client = served.client();

@@ -159,12 +159,12 @@ fn a_database_in_place_of_a_directory_of_databases_is_refused() {
 fn a_database_that_cannot_be_flushed_is_served_as_before() {
     let served = serve();
     let mut client = served.client();
-    // In the place of the directory that is set aside.
-    let obstacle = served.directory.path().join("databases/0.removed");
-    std::fs::write(&obstacle, "a file").unwrap();
-    assert!(matches!(client.line("FLUSHDB"), Answer::Error(text) if text.contains("0.removed")));
+    // In the place of the file that says so.
+    let obstacle = served.directory.path().join("databases/0/TRUNCATED");
+    std::fs::create_dir(&obstacle).unwrap();
+    assert!(matches!(client.line("FLUSHDB"), Answer::Error(text) if text.contains("TRUNCATED")));
     assert_eq!(client.line("GET key:1"), Answer::bulk("value:1"));
-    std::fs::remove_file(&obstacle).unwrap();
+    std::fs::remove_dir(&obstacle).unwrap();
     assert_eq!(client.line("FLUSHDB"), Answer::ok());
     assert_eq!(client.line("GET key:1"), Answer::Null);
     assert_eq!(client.line("SET key:1 new"), Answer::ok());

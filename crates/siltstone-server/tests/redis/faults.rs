@@ -51,6 +51,10 @@ impl Store for Faulty {
         self.0.close()
     }
 
+    fn truncate(&self) -> siltstone::Result<Arc<dyn Store>> {
+        self.0.truncate()
+    }
+
     fn is_in_memory(&self) -> bool {
         false
     }

@@ -37,9 +37,9 @@ fn open_databases_have_equal_shares_of_what_connections_leave() {
         client.line(&format!("SELECT {database}"));
         assert_eq!(client.line("SET a 1"), Answer::ok());
     }
-    // A flush opens the database again, in its share.
+    // A flush leaves the shares as they are.
     assert_eq!(client.line("FLUSHDB"), Answer::ok());
-    assert_eq!(*shares.lock().unwrap(), [14 << 20, 7 << 20, (14 << 20) / 3, (14 << 20) / 3]);
+    assert_eq!(*shares.lock().unwrap(), [14 << 20, 7 << 20, (14 << 20) / 3]);
     assert_eq!(client.line("CONFIG GET maxmemory").items()[1], Answer::bulk((16 << 20).to_string()));
     assert_eq!(field(&mut client, "maxmemory"), 16 << 20);
     assert!((1..16 << 20).contains(&field(&mut client, "used_memory")));
@@ -118,4 +118,57 @@ fn connections_with_the_most_bytes_are_closed_before_buffers_exceed_their_part()
     let mut client = served.client();
     client.send_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$400000\r\n");
     assert_eq!(client.answer(), Answer::Error("ERR Protocol error: invalid bulk length".to_owned()));
+}
+
+#[test]
+fn the_limit_of_memory_changes_while_the_server_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let (settings, shares) = noted(directory.path(), 16 << 20);
+    let server = Server::start(settings).unwrap();
+    let mut client = Client::connect(server.redis_address().unwrap());
+    assert_eq!(client.line("SET a 1"), Answer::ok());
+    assert_eq!(client.line("CONFIG SET maxmemory 32mb"), Answer::ok());
+    assert_eq!(client.line("CONFIG GET maxmemory").items()[1], Answer::bulk((32 << 20).to_string()));
+    assert_eq!(field(&mut client, "maxmemory"), 32 << 20);
+    assert_eq!(client.line("CONFIG GET proto-max-bulk-len").items()[1], Answer::bulk("1398101"));
+    assert_eq!(client.line("SELECT 1"), Answer::ok());
+    assert_eq!(client.line("SET a 1"), Answer::ok());
+    assert_eq!(*shares.lock().unwrap(), [14 << 20, 14 << 20], "two have 28 MiB");
+
+    // The least that both need, and not one byte less.
+    let refused = client.line("CONFIG SET timeout 7 maxmemory 100").text();
+    let least: u64 = refused.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert!(refused.contains("maxmemory") && refused.ends_with(" bytes or more"), "{refused}");
+    let refused = client.line(&format!("CONFIG SET maxmemory {}", least - 1));
+    assert!(matches!(refused, Answer::Error(_)), "{refused:?}");
+    assert_eq!(field(&mut client, "maxmemory"), 32 << 20);
+    assert_eq!(client.line("CONFIG GET timeout").items()[1], Answer::bulk("0"));
+    assert_eq!(client.line(&format!("CONFIG SET maxmemory {least}")), Answer::ok());
+    assert_eq!(client.line("SELECT 2"), Answer::ok());
+    assert!(matches!(client.line("SET a 1"), Answer::Error(text) if text.contains("use fewer databases")));
+
+    assert_eq!(client.line("CONFIG SET maxmemory 0"), Answer::ok());
+    assert_eq!(client.line("CONFIG GET maxmemory").items()[1], Answer::bulk("0"));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_database_in_memory_keeps_what_it_has_and_the_limit_is_no_less() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(directory.path());
+    (settings.memory, settings.places.are_shares_fixed) = (Some(64 << 20), true);
+    settings.places.databases = 2;
+    settings.places.open = Box::new(move |path, form, share| {
+        let builder = Database::builder(path).engine(EngineKind::Mica).memory_budget(share.unwrap());
+        Ok(Arc::new(DatabaseStore::new(builder.open()?, form)))
+    });
+    let server = Server::start(settings).unwrap();
+    let mut client = Client::connect(server.redis_address().unwrap());
+    assert_eq!(client.line("SET a 1"), Answer::ok());
+    let refused = client.line("CONFIG SET maxmemory 32mb").text();
+    assert!(refused.ends_with(" bytes or more"), "{refused}");
+    assert_eq!(client.line("CONFIG SET maxmemory 100mb"), Answer::ok());
+    assert_eq!(client.line("CONFIG SET maxmemory 64mb"), Answer::ok());
+    assert_eq!(client.line("GET a"), Answer::bulk("1"));
+    server.stop().unwrap();
 }

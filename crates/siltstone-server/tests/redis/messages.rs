@@ -232,3 +232,147 @@ fn replies_that_a_client_does_not_want_are_left_out() {
     client.send_bytes(b"CLIENT REPLY OFF\r\nSUBSCRIBE a\r\n");
     assert_eq!(client.answer().items()[0], Answer::bulk("subscribe"), "what is pushed is no reply");
 }
+
+/// Executes a script with one key.
+fn eval(client: &mut Client, script: &str, argument: &str) -> Answer {
+    client.ask(&["EVAL", script, "1", "key", argument])
+}
+
+/// Publishes, changes the key and takes longer than it may have locks.
+const LONG: &str = "local n = redis.call('publish', 'a', ARGV[1]) \
+                    for i = 1, 500000 do end \
+                    redis.call('incr', KEYS[1]) \
+                    return n";
+
+#[test]
+fn a_script_that_runs_again_has_sent_its_messages_once() {
+    for engine in [EngineKind::Silt, EngineKind::Mica] {
+        let served = serve_with(|_| {}, engine, |_| {});
+        let mut subscriber = served.client();
+        subscribe(&mut subscriber, "SUBSCRIBE a", 1);
+        let (mut publisher, mut other) = (served.client(), served.client());
+        let texts: Vec<String> = (0..5).map(|number| number.to_string()).collect();
+        texts.iter().for_each(|text| publisher.send(&["EVAL", LONG, "1", "key", text]));
+        // They change the key while the scripts run, which then do so again.
+        (0..200).for_each(|_| assert!(matches!(other.line("INCR key"), Answer::Integer(_))));
+        texts.iter().for_each(|_| assert_eq!(publisher.answer(), Answer::Integer(1)));
+        assert_eq!(publisher.line("GET key"), Answer::bulk("205"));
+        // What comes before and after a script arrives in this order, also in a transaction.
+        let script = "redis.call('publish', 'a', 'script') return redis.call('get', KEYS[1])";
+        for line in ["PUBLISH a first", "MULTI", "PUBLISH a second"] {
+            publisher.line(line);
+        }
+        assert_eq!(eval(&mut publisher, script, ""), Answer::Status("QUEUED".to_owned()));
+        publisher.line("PUBLISH a third");
+        assert_eq!(publisher.line("EXEC").items()[1], Answer::bulk("205"));
+        let expected = texts.iter().map(String::as_str).chain(["first", "second", "script", "third"]);
+        for text in expected {
+            assert_eq!(subscriber.answer(), Answer::Array(message(&["message", "a", text])), "{engine:?}");
+        }
+    }
+}
+
+#[test]
+fn a_script_that_changes_nothing_sends_nothing_and_one_that_fails_what_it_has_sent_before() {
+    let served = serve_with(
+        |_| {},
+        EngineKind::Silt,
+        |settings| settings.limits.script_time_max = std::time::Duration::from_millis(20),
+    );
+    let mut subscriber = served.client();
+    subscribe(&mut subscriber, "SUBSCRIBE a", 1);
+    let mut client = served.client();
+    let stopped = "redis.call('publish', 'a', 'stopped') while true do end";
+    assert!(matches!(eval(&mut client, stopped, ""), Answer::Error(_)));
+    assert_eq!(client.line("WATCH key"), Answer::ok());
+    assert_eq!(served.client().line("SET key 1"), Answer::ok());
+    assert_eq!(client.line("MULTI"), Answer::ok());
+    eval(&mut client, "return redis.call('publish', 'a', 'watched')", "");
+    assert_eq!(client.line("EXEC"), Answer::Null);
+    let refused = client.ask(&["EVAL_RO", "return redis.call('publish', 'a', 'read only')", "0"]);
+    assert!(
+        matches!(&refused, Answer::Error(text) if text.starts_with("ERR Write commands are not allowed"))
+    );
+    let failed = "redis.call('publish', 'a', 'failed') return redis.call('hget', KEYS[1], 'f')";
+    assert!(matches!(eval(&mut client, failed, ""), Answer::Error(text) if text.starts_with("WRONGTYPE")));
+    assert_eq!(subscriber.answer(), Answer::Array(message(&["message", "a", "failed"])));
+}
+
+#[test]
+fn the_messages_of_a_script_have_a_limit() {
+    let served =
+        serve_with(|_| {}, EngineKind::Silt, |settings| settings.limits.script_memory_bytes_max = 1 << 20);
+    let mut subscriber = served.client();
+    subscribe(&mut subscriber, "SUBSCRIBE a", 1);
+    let mut client = served.client();
+    let script = "for i = 1, 100000 do redis.call('publish', 'a', ARGV[1]) end";
+    let refused = eval(&mut client, script, &"x".repeat(1000));
+    assert!(
+        matches!(&refused, Answer::Error(text) if text.contains("publish fewer in a script")),
+        "{refused:?}"
+    );
+    assert_eq!(subscriber.answer().items()[2].text().len(), 1000, "those before were sent");
+    assert_eq!(eval(&mut client, "return redis.call('publish', 'b', 'x')", ""), Answer::Integer(0));
+}
+
+#[test]
+fn a_channel_of_a_slot_has_subscribers_and_messages_of_its_own() {
+    let served = with_workers(3);
+    let mut subscribers: Vec<Client> = (0..6).map(|_| served.client()).collect();
+    for (number, subscriber) in subscribers.iter_mut().enumerate() {
+        if number % 2 == 1 {
+            subscriber.line("HELLO 3");
+        }
+        subscribe(subscriber, "SSUBSCRIBE news", 1);
+    }
+    // Both kinds are counted apart.
+    subscribe(&mut subscribers[0], "SUBSCRIBE news", 1);
+    subscribe(&mut subscribers[0], "PSUBSCRIBE n*", 2);
+    subscribe(&mut subscribers[0], "SSUBSCRIBE other", 2);
+    let mut publisher = served.client();
+    assert_eq!(publisher.line("SPUBLISH news slot"), Answer::Integer(6));
+    let script = "return redis.call('spublish', 'news', ARGV[1])";
+    assert_eq!(eval(&mut publisher, script, "script"), Answer::Integer(6));
+    assert_eq!(publisher.line("PUBLISH news all"), Answer::Integer(2));
+    for (number, subscriber) in subscribers.iter_mut().enumerate() {
+        for text in ["slot", "script"] {
+            let words = message(&["smessage", "news", text]);
+            let expected = if number % 2 == 1 { Answer::Push(words) } else { Answer::Array(words) };
+            assert_eq!(subscriber.answer(), expected);
+        }
+    }
+    assert_eq!(subscribers[0].answer(), Answer::Array(message(&["message", "news", "all"])));
+    assert_eq!(subscribers[0].answer(), Answer::Array(message(&["pmessage", "n*", "news", "all"])));
+    assert_eq!(publisher.line("PUBSUB SHARDCHANNELS n*"), Answer::Array(vec![Answer::bulk("news")]));
+    assert_eq!(publisher.line("PUBSUB SHARDNUMSUB news other").items()[1], Answer::Integer(6));
+    assert_eq!(publisher.line("PUBSUB NUMSUB news").items()[1], Answer::Integer(1));
+    assert!(publisher.line("INFO stats").text().contains("pubsubshard_channels:2\r\n"));
+    assert!(publisher.line("CLIENT LIST TYPE pubsub").text().contains("flags=P db=0 sub=1 psub=1 ssub=2 "));
+    // In one packet: what is allowed follows from all subscriptions.
+    subscribers[0].send_bytes(b"UNSUBSCRIBE\r\nPUNSUBSCRIBE\r\nGET key:1\r\nSUNSUBSCRIBE\r\nGET key:1\r\n");
+    (0..2).for_each(|_| assert!(matches!(subscribers[0].answer(), Answer::Array(_))));
+    assert!(
+        matches!(subscribers[0].answer(), Answer::Error(text) if text.starts_with("ERR Can't execute 'get'"))
+    );
+    for (channel, left) in [("news", 1), ("other", 0)] {
+        let expected = vec![Answer::bulk("sunsubscribe"), Answer::bulk(channel), Answer::Integer(left)];
+        assert_eq!(subscribers[0].answer(), Answer::Array(expected));
+    }
+    assert_eq!(subscribers[0].answer(), Answer::Null);
+    subscribers.clear();
+    while publisher.line("SPUBLISH news end") != Answer::Integer(0) {}
+}
+
+#[test]
+fn a_subscriber_of_a_slot_that_takes_nothing_is_disconnected_at_the_limit() {
+    let served = serve_with(|_| {}, EngineKind::Silt, |settings| settings.limits.push_bytes_max = 1 << 20);
+    let (mut slow, mut publisher) = (served.client(), served.client());
+    subscribe(&mut slow, "SSUBSCRIBE a", 1);
+    let text = "v".repeat(100_000);
+    while publisher.ask(&["SPUBLISH", "a", &text]) != Answer::Integer(0) {}
+    while !slow.is_ended() {
+        slow.skip();
+    }
+    let info = publisher.line("INFO stats").text();
+    assert!(info.contains("client_output_buffer_limit_disconnections:1\r\n"), "{info}");
+}

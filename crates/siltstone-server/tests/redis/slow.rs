@@ -1,6 +1,6 @@
 //! Commands that take long.
 
-use crate::client::Answer;
+use crate::client::{Answer, Client};
 use crate::served::serve_with;
 use siltstone::{Durability, EngineKind};
 use siltstone_server::{Act, Failure, KeyCount, KeyPage, MapStore, Show, Store, StoreInfo};
@@ -85,6 +85,10 @@ impl Store for Shared {
 
     fn close(&self) -> Result<(), siltstone::Error> {
         self.0.map.close()
+    }
+
+    fn truncate(&self) -> siltstone::Result<Arc<dyn Store>> {
+        self.0.map.truncate()
     }
 
     fn is_in_memory(&self) -> bool {
@@ -198,4 +202,68 @@ fn commands_that_take_long_keep_only_their_connections_waiting() {
     for client in &mut waiting {
         assert_eq!(client.answer(), Answer::Array(vec![Answer::bulk("a")]));
     }
+}
+
+#[test]
+fn move_takes_a_key_with_its_expiry_to_a_database_that_has_it_not() {
+    let served = serve_with(|_| {}, EngineKind::Silt, |_| {});
+    let mut client = served.client();
+    let error = |text: &str| Answer::Error(text.to_owned());
+    for line in ["SELECT 2", "SET a 1 EX 1000", "HSET h f v"] {
+        assert!(!matches!(client.line(line), Answer::Error(_)), "{line}");
+    }
+    for (line, expected) in [
+        ("MOVE a 2", error("ERR source and destination objects are the same")),
+        ("MOVE a 16", error("ERR DB index is out of range")),
+        ("MOVE a x", error("ERR value is not an integer or out of range")),
+        ("MOVE missing 1", Answer::Integer(0)),
+        ("MOVE a 1", Answer::Integer(1)),
+        ("MOVE h 1", Answer::Integer(1)),
+        ("EXISTS a h", Answer::Integer(0)),
+        ("SET a 2", Answer::ok()),
+        ("MOVE a 1", Answer::Integer(0)),
+        ("GET a", Answer::bulk("2")),
+        ("WATCH a", Answer::ok()),
+        ("MULTI", Answer::ok()),
+        ("MOVE a 4", error("ERR Command not allowed inside a transaction")),
+        ("DISCARD", Answer::ok()),
+        ("SELECT 1", Answer::ok()),
+        ("GET a", Answer::bulk("1")),
+        ("HGET h f", Answer::bulk("v")),
+        ("MOVE a 5", Answer::Integer(1)),
+        ("SELECT 5", Answer::ok()),
+        ("GET a", Answer::bulk("1")),
+    ] {
+        assert_eq!(client.line(line), expected, "{line}");
+    }
+    assert!(matches!(client.line("TTL a"), Answer::Integer(900..=1000)));
+    // A key that is watched has changed when it has moved, here and there.
+    let mut other = served.client();
+    for line in ["SELECT 6", "WATCH a", "SELECT 5", "WATCH a", "MULTI", "PING"] {
+        other.line(line);
+    }
+    assert_eq!(client.line("MOVE a 6"), Answer::Integer(1));
+    assert_eq!(other.line("EXEC"), Answer::Null);
+    let script = client.ask(&["EVAL", "return redis.call('move', KEYS[1], 3)", "1", "a"]).text();
+    assert!(script.contains("may read the whole store, so a script cannot call it"), "{script}");
+}
+
+#[test]
+fn of_writes_and_moves_at_the_same_time_nothing_is_lost() {
+    let served = serve_with(|_| {}, EngineKind::Silt, |_| {});
+    let (mut mover, mut writer) = (served.client(), served.client());
+    let mut sum = 0;
+    for _ in 0..50 {
+        (0..10).for_each(|_| writer.send(&["INCR", "n"]));
+        assert!(matches!(mover.line("MOVE n 1"), Answer::Integer(0 | 1)));
+        (0..10).for_each(|_| assert!(matches!(writer.answer(), Answer::Integer(_))));
+        // What has moved, and what was counted here since then.
+        let take = |client: &mut Client, database: &str| {
+            client.line(&format!("SELECT {database}"));
+            let taken = client.line("GETDEL n");
+            if taken == Answer::Null { 0 } else { taken.text().parse::<u64>().unwrap() }
+        };
+        sum += take(&mut mover, "1") + take(&mut mover, "0");
+    }
+    assert_eq!(sum, 500);
 }

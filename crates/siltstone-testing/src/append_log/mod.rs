@@ -332,6 +332,10 @@ impl Engine for AppendLog {
         Ok(report)
     }
 
+    fn memory_budget_min(&self) -> u64 {
+        self.ram_bytes()
+    }
+
     fn stats(&self) -> Stats {
         let records = self.records.read().len() as u64;
         let ram_bytes = self.ram_bytes();

@@ -127,7 +127,7 @@ fn settings(context: &Context) -> Vec<Line> {
         ("maxconns", context.runtime.connections_max().to_string()),
         ("tcpport", context.port(Protocol::Memcached, false).to_string()),
         ("num_threads", context.workers.to_string()),
-        ("item_size_max", context.limits.word_bytes_max.to_string()),
+        ("item_size_max", context.limits_now().word_bytes_max.to_string()),
         ("evictions", "off".to_owned()),
         ("cas_enabled", switch(true)),
         ("flush_enabled", switch(true)),

@@ -130,7 +130,7 @@ pub fn execute(call: &mut ScriptCall<'_>, job: Job<'_>, reply: &mut Reply<'_>) -
 impl Interpreter {
     fn new(context: &Context) -> mlua::Result<Interpreter> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
-        let shared = Rc::new(Shared::new(context.commands));
+        let shared = Rc::new(Shared::new(context));
         let host = redis::host(&lua, &shared)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(redis::SANDBOX_NAME);
         let (shown, runner) = sandbox.call::<(Table, Function)>(host)?;
@@ -185,7 +185,7 @@ impl Interpreter {
             call.patience.is_exceeded.set(true);
         }
         let has_effect = outcome.as_ref().err().is_none_or(|ended| ended.has_effect);
-        self.shared.run.borrow_mut().end(call.states, has_effect);
+        self.shared.run.borrow_mut().end(call, has_effect);
         outcome
     }
 

@@ -20,6 +20,7 @@
 //! | `sandbox.lua` | what scripts see |
 //! | `redis` | `redis.call` and its relatives |
 //! | `run` | the states of a script's keys, and the commands on them |
+//! | `messages` | what a script publishes |
 //! | `convert` | replies as values of Lua, and back |
 //! | `raised` | errors of functions of Rust in Lua |
 //! | `json`, `msgpack`, `structs`, `bits` | the libraries `cjson`, `cmsgpack`, `struct` and `bit` |
@@ -32,6 +33,7 @@ mod cache;
 mod convert;
 mod interpreter;
 mod json;
+mod messages;
 mod msgpack;
 mod numbers;
 mod raised;

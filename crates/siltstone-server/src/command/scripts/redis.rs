@@ -10,7 +10,7 @@ use super::raised::{Caught, Raised, caught, error_at, wrong_argument};
 use super::run::Run;
 use super::source::{digest_of, hexadecimal};
 use super::structs;
-use crate::command::call::Command;
+use crate::command::call::Context;
 use crate::command::session::REDIS_VERSION;
 use crate::failure::Failure;
 use crate::protocol::Version;
@@ -56,9 +56,9 @@ impl Explained {
 
 impl Shared {
     /// Makes what they share before the first script.
-    pub fn new(commands: &'static [Command]) -> Shared {
+    pub fn new(context: &Context) -> Shared {
         Shared {
-            run: RefCell::new(Run::idle(commands)),
+            run: RefCell::new(Run::idle(context)),
             time_max: Cell::default(),
             stopped: Cell::new(None),
             failure: RefCell::default(),

@@ -3,10 +3,12 @@
 //! The states are taken out of the transaction while the script runs, because the functions that Lua calls live as long
 //! as the thread, and the transaction does not.
 
+use super::READ_ONLY_SCRIPT;
+use super::messages::{Messages, publishes};
 use super::numbers::Random;
 use crate::command::access::User;
 use crate::command::arguments::integer;
-use crate::command::call::{Action, Command, ScriptCall};
+use crate::command::call::{Action, Command, Context, ScriptCall};
 use crate::command::permission;
 use crate::command::read::ReadCall;
 use crate::command::session;
@@ -72,6 +74,7 @@ pub struct Run {
     /// The states before the first write, if there was one.
     before: Vec<KeyState>,
     has_written: bool,
+    messages: Messages,
     words: Words,
     reply: Vec<u8>,
     /// The generator of math.random.
@@ -94,9 +97,9 @@ fn undeclared(key: &[u8]) -> Failure {
 
 impl Run {
     /// Makes what no script works on.
-    pub fn idle(commands: &'static [Command]) -> Run {
+    pub fn idle(context: &Context) -> Run {
         Run {
-            commands,
+            commands: context.commands,
             database: 0,
             now_ms: 0,
             version: Version::Resp2,
@@ -108,6 +111,7 @@ impl Run {
             numbers: Vec::new(),
             before: Vec::new(),
             has_written: false,
+            messages: Messages::new(context),
             words: Words::default(),
             reply: Vec::new(),
             random: Random::new(0),
@@ -140,13 +144,17 @@ impl Run {
         }
     }
 
-    /// Gives the states back: as they are, or as they were before the script.
-    pub fn end(&mut self, states: &mut [KeyState], has_effect: bool) {
+    /// Gives back the states as they are, and what the script has published; or the states as they were before it.
+    pub fn end(&mut self, call: &mut ScriptCall<'_>, has_effect: bool) {
         if self.has_written && !has_effect {
             mem::swap(&mut self.states, &mut self.before);
         }
         for (number, state) in self.numbers.drain(..).zip(self.states.drain(..)) {
-            states[number] = state;
+            call.states[number] = state;
+        }
+        let messages = self.messages.take();
+        if has_effect {
+            call.outbox.extend(messages);
         }
         self.before.clear();
         self.many_keys.clear();
@@ -188,7 +196,9 @@ impl Run {
             permission::check(user, command, &words).map_err(|denied| denied.failure_in_script())?;
         }
         let writes = command.flags.contains(&"write");
-        if let Some(refusal) = self.refusal.as_ref().filter(|_| writes) {
+        // As in Redis, a script that only reads publishes nothing.
+        let is_refused = |refusal: &&Failure| writes || (publishes(command) && **refusal == READ_ONLY_SCRIPT);
+        if let Some(refusal) = self.refusal.as_ref().filter(is_refused) {
             return Err(refusal.clone());
         }
         let positions = command.keys.positions(words.len(), |at| words[at]);
@@ -215,6 +225,7 @@ impl Run {
             | Action::SlowIf(run, ..) => {
                 run(&mut UpdateCall { words: &words, states, keys: &numbers, now_ms }, &mut written)
             }
+            Action::Session(_) if publishes(command) => self.messages.publish(command, &words, &mut written),
             Action::Session(_) => about_the_server(command.name, &words, self.database, &mut written),
             Action::Slow(_) => Err(may_take_long(command.name)),
             Action::Exec | Action::Script(_) => Err(NOT_ALLOWED),
