@@ -29,9 +29,9 @@ impl Database {
     /// settings of this one, also with those that the database keeps. All handles of this one are closed.
     ///
     /// A crash leaves all records or none. After one in the middle of the call, the next open creates the empty
-    /// database, with the settings of that open. The files of the removed records are removed in the background; without
-    /// background threads, before this returns. The change feed begins from nothing: positions in the old one are lost.
-    /// Files of bindings and servers that describe the records stay.
+    /// database, with the settings of that open. The files of the removed records are removed in the background;
+    /// without background threads, before this returns. The change feed begins from nothing: positions in the old one
+    /// are lost. Files of bindings and servers that describe the records stay.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
