@@ -5,6 +5,8 @@ use crate::error::{Error, Result};
 use crate::names::{CLAIM_NAME, FileName, MANIFEST_NAME, is_beside};
 use crate::store::manifest::Header;
 use siltstone_device::{Access, Directory, LOCK};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 
 /// What is in a directory.
 pub(super) enum Contents {
@@ -116,6 +118,16 @@ pub(super) fn check_access(directory: &Directory) -> Result<()> {
         Err(error) if error.is_not_found() => Ok(()),
         opened => opened.map(drop),
     })?)
+}
+
+/// Returns the error for a directory that could not be opened.
+pub(super) fn not_opened(path: PathBuf, error: Error) -> Error {
+    let Error::Io { source, .. } = &error else { return error };
+    match source.kind() {
+        ErrorKind::NotFound => Error::NotFound { path },
+        ErrorKind::NotADirectory if path.exists() => Error::NotADirectory { path },
+        _ => error,
+    }
 }
 
 #[cfg(test)]

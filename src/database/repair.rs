@@ -1,11 +1,10 @@
 //! Repairs databases that are not open, and reads the usage counters of one that may be open elsewhere.
 
 use super::Database;
-use super::builder::not_opened;
 use super::changes;
 use super::compressed;
 use super::disk;
-use super::place::engine_of;
+use super::place::{engine_of, not_opened};
 use super::usage_file;
 use crate::damage::RepairReport;
 use crate::error::{Error, Result};

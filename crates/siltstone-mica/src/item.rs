@@ -2,7 +2,7 @@
 //!
 //! | word | when | contains |
 //! |---|---|---|
-//! | header | sizes are not fixed | lengths of key (16 bits) and value (29), expires or not (1), last byte (8), slack (10) |
+//! | header | sizes are not fixed | lengths of key (16 bits) and value (29), expires (1), last byte (8), slack (10) |
 //! | expiry | it may expire | milliseconds since the Unix epoch |
 //! | payload | always | the key, directly followed by the value |
 //!
@@ -155,7 +155,7 @@ impl ItemLayout {
     }
 }
 
-/// Returns whether the last of so many bytes of key and value is in the header.
+/// Returns whether the last byte of a key and a value, which have `bytes` together, is in the header.
 #[inline]
 fn is_in_header(bytes: usize) -> bool {
     bytes % 8 == 1

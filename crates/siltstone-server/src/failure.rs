@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// How a failure begins if an engine in memory has no place for a record. Clients of Redis know the code.
-pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'";
+const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'";
 
 /// An error reply: its code and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,6 @@
 mod named;
 mod open;
 
-pub(in crate::database) use open::not_opened;
-
 use super::clock::Clock;
 use super::resources::Resources;
 use crate::batch::Durability;

@@ -16,7 +16,7 @@ use crate::database::changes::state::FEED_BYTES;
 use crate::database::compressed;
 use crate::database::disk;
 use crate::database::latencies::Latencies;
-use crate::database::place::{Contents, check_access, engine_of_number, refuse_disk};
+use crate::database::place::{Contents, check_access, engine_of_number, not_opened, refuse_disk};
 use crate::database::resources::check_threads;
 use crate::database::truncate::{self, Reopening};
 use crate::database::{
@@ -30,7 +30,7 @@ use crate::store::sort::remove_stale_runs;
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory, open_files_default};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 impl Builder {
@@ -395,14 +395,4 @@ fn event_of_opening(path: &Path, engine: &dyn Engine) {
     }
     #[cfg(not(feature = "tracing"))]
     let _ = (path, engine);
-}
-
-/// Returns the error for a directory that could not be opened.
-pub(in crate::database) fn not_opened(path: PathBuf, error: Error) -> Error {
-    let Error::Io { source, .. } = &error else { return error };
-    match source.kind() {
-        ErrorKind::NotFound => Error::NotFound { path },
-        ErrorKind::NotADirectory if path.exists() => Error::NotADirectory { path },
-        _ => error,
-    }
 }

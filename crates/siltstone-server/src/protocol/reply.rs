@@ -1,7 +1,5 @@
 //! Replies: values of RESP 2 and 3 as bytes, and memcached's lines.
 
-use crate::failure::OUT_OF_MEMORY;
-
 /// The protocol of a connection, with the version that the client has chosen by HELLO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Version {
@@ -88,10 +86,11 @@ impl<'a> Reply<'a> {
             Version::Memcached if is_of_memcached => message,
             Version::Memcached => {
                 self.raw("SERVER_ERROR ");
-                match message.strip_prefix(OUT_OF_MEMORY) {
-                    Some(rest) => {
-                        self.raw("out of memory storing object");
-                        rest
+                match message.strip_prefix("OOM ").and_then(|text| text.split_once(": ")) {
+                    // In memcached's words, with the same reason.
+                    Some((_, reason)) => {
+                        self.raw("out of memory storing object: ");
+                        reason
                     }
                     None => message.strip_prefix("ERR ").unwrap_or(message),
                 }

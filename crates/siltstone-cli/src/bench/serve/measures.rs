@@ -204,7 +204,7 @@ impl ServeArgs {
             reloading.join().map_err(|_| anyhow!("a thread has panicked"))??;
             times
         })?;
-        let what = "GET of a dictionary that is replaced ten times a second";
+        let what = "GET of a dictionary that is replaced ten times per second";
         figures.add(format!("{what}, 99.9th percentile"), "ms", Side::Silt, times.quantile_ms(0.999));
         figures.add(format!("{what}, longest"), "ms", Side::Silt, times.quantile_ms(1.0));
         Ok(())
