@@ -63,8 +63,7 @@ Counts do not depend on the speed of a machine, and these are the same in each r
 the values to compare are in the sections of the items below.
 
 1. Reads of flash per get, and memory per key, of FlashKey's hash table: `evidence run flashkey/section-v-a-1`.
-2. Hits and writes of a log that is smaller than its records, next to an exact LRU and the paper's log:
-   `evidence run flashstore/section-4.5 --db /dev/shm/recycling`, in memory; on a drive it takes longer.
+2. Memory, writes and reads of BloomStore while keys are added: `evidence run bloomstore/growth`.
 3. Formulas: `evidence run silt/figure-8 flashkey/section-vi-c ect/figure-3.3`.
 
 ";

@@ -7,6 +7,8 @@ use crate::compare::peer;
 use crate::conditions::Conditions;
 use crate::point::{Pass, Point, Points, Verdict, merged};
 use serde::Serialize;
+use siltstone_bench::clock::spawn_scoped;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// The number of runs of an experiment that has rates.
@@ -131,6 +133,14 @@ fn without_points(item: &'static Item, state: State) -> Outcome {
     Outcome { item, state, verdict: None, points: Vec::new(), served_by: String::new(), seconds: 0.0 }
 }
 
+/// Runs in a new thread: a thread keeps a buffer for its next reads, which would be memory of the next experiment.
+fn in_own_thread(run: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    std::thread::scope(|scope| {
+        let ended = spawn_scoped(scope, run)?.join();
+        ended.unwrap_or_else(|_| Err(io::Error::other("the experiment ended in a panic").into()))
+    })
+}
+
 /// Runs an experiment as often as it needs, and returns the outcomes of its items.
 fn run_experiment(
     experiment: &'static Experiment,
@@ -150,7 +160,7 @@ fn run_experiment(
         let outcome = conditions.of_run(pass, number as u64).and_then(|conditions| {
             conditions.check()?;
             let conditions = if experiment.direct { conditions.direct() } else { conditions };
-            (experiment.run)(&conditions, &mut points)
+            in_own_thread(|| (experiment.run)(&conditions, &mut points))
         });
         match outcome {
             Ok(()) => all.extend(points.into_vec()),
