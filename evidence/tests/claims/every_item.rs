@@ -115,6 +115,14 @@ fn counts_are_the_same_in_each_run() {
 }
 
 #[test]
+fn counts_of_an_item_do_not_depend_on_those_that_ran_before_it() {
+    let item = "flashkey/section-v-a-1";
+    let alone = outcomes(&[item, "--scale", "0.001"]);
+    let after = outcomes(&["silt/table-2", item, "--scale", "0.001"]);
+    assert_eq!(points(&alone, item), points(&after, item));
+}
+
+#[test]
 fn more_space_and_more_skew_mean_fewer_appends() {
     let all = outcomes(&["flashkey/cleaning", "--scale", "0.05"]);
     let appends = |skew: f64, space: f64| {
