@@ -8,7 +8,7 @@ use super::session::database_of;
 use super::update::keys::{self as update_keys, CopyOptions};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
-use crate::store::{DATABASES, KeyState, Store, ValueType};
+use crate::store::{DATABASES, Entry, KeyState, Store, ValueType};
 
 /// The number of keys of a page that KEYS reads.
 const KEYS_PER_PAGE: usize = 1024;
@@ -242,13 +242,18 @@ fn delete_unchanged(
     Ok(is_same)
 }
 
+/// Returns a value without its mark, which a database may not keep.
+fn unmarked(state: &KeyState) -> Option<Entry<'_>> {
+    state.entry().map(|entry| Entry { mark: None, ..entry })
+}
+
 /// Deletes a copy from another database, unless it was written there.
 fn remove_copy(context: &Context, database: usize, key: &[u8], found: &KeyState) -> Outcome {
     context.places.on_current(database, |store| {
         let Some(store) = store else { return Ok(()) };
         context.watches.note(database, std::iter::once(key));
         store.transact(&[key], &mut |states| {
-            if states[0].value() == found.value() {
+            if unmarked(&states[0]) == unmarked(found) {
                 states[0].delete();
             }
         })?;
