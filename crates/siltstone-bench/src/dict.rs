@@ -116,6 +116,9 @@ pub struct IndexReport {
 /// The report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
+    /// What was measured, as in the lines of `bench db`: `dict` of `dictionary`.
+    pub benchmark: &'static str,
+    pub engine: &'static str,
     /// The settings.
     #[serde(flatten)]
     pub settings: Settings,
@@ -195,6 +198,8 @@ impl Bench<'_> {
         let info = dictionary.info();
         let lookups = self.look_up(&dictionary, keys)?;
         let mut report = Report {
+            benchmark: "dict",
+            engine: "dictionary",
             settings: self.settings.clone(),
             build_keys_per_s: keys as f64 / build_s,
             file_bytes: info.file_bytes,

@@ -171,6 +171,7 @@ fn a_benchmark_says_where_it_ran() {
         let json = String::from_utf8(bytes(here, &[args, &["--json"]].concat())).unwrap();
         let report: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
         assert!(report["place"]["directory"].as_str().unwrap().contains("siltstone-bench-"), "{report}");
+        assert!(report["engine"].is_string(), "{report}");
         if Path::new("/proc/self/mountinfo").exists() {
             assert!(report["place"]["file_system"].is_string() && report["place"]["device"].is_string());
             assert!(first.contains(report["place"]["file_system"].as_str().unwrap()), "{first}");
