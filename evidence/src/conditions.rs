@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+/// Below this scale an experiment says whether it runs, and little about its subject.
+const SCALE_OF_TESTS: f64 = 0.01;
 /// The least time of a measurement.
 const DURATION_MIN: Duration = Duration::from_millis(5);
 
@@ -115,6 +117,12 @@ impl Conditions {
         ((at_scale_1 as f64 * self.scale.min(1.0)).ceil() as usize).max(1)
     }
 
+    /// Returns the values of a setting that an experiment goes through: the first alone at a scale that is for tests.
+    pub fn sweep<T: Copy>(&self, values: &[T]) -> Vec<T> {
+        let count = if self.scale < SCALE_OF_TESTS { 1 } else { values.len() };
+        values[..count.min(values.len())].to_vec()
+    }
+
     /// Returns a time of measurement: shorter at a scale below 1, and not longer above.
     pub fn duration(&self, at_scale_1: Duration) -> Duration {
         at_scale_1.mul_f64(self.scale.min(1.0)).max(DURATION_MIN)
@@ -183,6 +191,8 @@ mod tests {
         assert_eq!(of(0.5), (500, 2.0));
         assert_eq!(of(10.0), (10_000, 4.0));
         assert_eq!(of(1e-9).0, 1);
+        let sweep = |scale| Conditions::new(scale, None).unwrap().sweep(&[5, 6, 7]);
+        assert_eq!((sweep(0.01), sweep(0.001)), (vec![5, 6, 7], vec![5]));
         assert!(Conditions::new(0.0, None).is_err() && Conditions::new(f64::NAN, None).is_err());
     }
 }

@@ -73,9 +73,10 @@ fn a_flipped_byte_in_any_file_is_reported_and_never_returned() {
         database.close().unwrap();
         drop(database);
         let path = bed.path().unwrap();
-        for file in files_below(&path) {
+        for (number, file) in files_below(&path).into_iter().enumerate() {
             let sound = std::fs::read(&file).unwrap();
-            for part in 0..4 {
+            // Two of four places, which other files have the others of.
+            for part in [number % 2, number % 2 + 2] {
                 let Some(at) = (sound.len() * part).checked_div(4).filter(|at| *at < sound.len()) else {
                     continue;
                 };

@@ -45,7 +45,7 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn a_database_behaves_as_a_map() {
-    let operations = setting("SILTSTONE_MODEL_OPERATIONS", 6_000);
+    let operations = setting("SILTSTONE_MODEL_OPERATIONS", 2_500);
     let first_seed = setting("SILTSTONE_MODEL_SEED", 1);
     let beds: Vec<_> = all_beds().zip(first_seed..).collect();
     let next = AtomicUsize::new(0);

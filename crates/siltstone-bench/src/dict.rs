@@ -116,8 +116,9 @@ pub struct IndexReport {
 /// The report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was measured, as in the lines of `bench db`: `dict` of `dictionary`.
+    /// `dict`, as the name of a benchmark in the lines of `bench db`.
     pub benchmark: &'static str,
+    /// `dictionary`, as the name of an engine there.
     pub engine: &'static str,
     /// The settings.
     #[serde(flatten)]

@@ -27,12 +27,14 @@ pub(super) static ITEMS: [Item; 13] = [
         "the merge rule",
         "a rule without data; the tests of src/store/merge.rs check each of its cases",
     ),
-    not_done(
+    item(
         "silt/figure-7",
         "Figure 7",
         "read amplification over space with inlining",
-        "an analysis of a proposal; records are not split here, and there is no model of it",
-    ),
+        FORMULA,
+        Run::Model(&silt::inlining::EXPERIMENT),
+    )
+    .over("flash, bytes per byte"),
     item(
         "silt/figure-8",
         "Figure 8, section 5",
@@ -70,12 +72,15 @@ pub(super) static ITEMS: [Item; 13] = [
     .because(
         "with the preset of the paper, LogStores of least size are a larger part than of 100 million keys",
     ),
-    not_done(
+    item(
         "silt/figure-10",
         "Figure 10",
-        "memory over time of four chains of stores",
-        "kinds of stores cannot be left out: conversions and merges are always done",
-    ),
+        "memory while keys are added, of four chains of stores",
+        COUNTED,
+        Run::Measured(&silt::chains::EXPERIMENT),
+    )
+    .over("keys, as a share of all")
+    .lacking("the time; records of 1 KiB; a chain in which LogStores wait for merges"),
     item(
         "silt/figure-11",
         "Figure 11",

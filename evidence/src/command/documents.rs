@@ -36,9 +36,11 @@ pub fn fill(args: &DocumentsArgs) -> Result<()> {
         let filled = documents::filled(&text, &sources).with_context(|| path.display().to_string())?;
         files.push((path, text, filled));
     }
-    let chart = args.docs.join(documents::CHART);
-    let drawn = std::fs::read_to_string(&chart).unwrap_or_default();
-    files.push((chart, drawn, documents::chart(&sources.runs)?));
+    for (name, chart) in documents::charts(&sources.runs)? {
+        let path = args.docs.join(name);
+        let drawn = std::fs::read_to_string(&path).unwrap_or_default();
+        files.push((path, drawn, chart));
+    }
     for (path, text, filled) in files {
         if filled == text {
             continue;

@@ -23,6 +23,8 @@ pub enum Table {
     Direct,
     /// Values of 1,000 bytes; every store reads within the same few bytes of memory per key.
     Limited,
+    /// Values of 1,000 bytes; every store overwrites keys of equal popularity, and popular keys.
+    Overwriting,
     /// Values of 1,000 bytes; the workloads of FlashKey's paper on every store, and after each store on `flashkey`,
     /// which has to keep to the space that this store took.
     EqualSpace,
@@ -119,6 +121,9 @@ const DIRECT_GROUPS: [(&str, &[&str]); 4] = [
     ("beside", &["read", "readwhilewriting20", "readwhilewriting40", "readwhilewriting"]),
 ];
 
+/// Each overwrites twice as many records as there are keys.
+const OVERWRITING_PHASES: &[&str] = &["load", "overwrite2", "overwrite2-zipf"];
+
 /// The workloads 1 to 5 of FlashKey's paper (Table II), and overwriting with popular keys. The paper's second one of
 /// these writes twice as many records as there are keys.
 const PAPER_PHASES: &[&str] =
@@ -152,6 +157,7 @@ impl Table {
             Table::Large => "large",
             Table::Direct => "direct",
             Table::Limited => "limited",
+            Table::Overwriting => "overwriting",
             Table::EqualSpace => "equal-space",
             Table::Ycsb => "ycsb",
             Table::Scan => "scan",
@@ -183,6 +189,9 @@ impl Table {
             limit_bytes: Some(limit_bytes),
             measures_raw: true,
         };
+        if self == Table::Overwriting {
+            return vec![buffered("overwriting", OVERWRITING_PHASES, PageCache::AsItIs)];
+        }
         if self == Table::Limited {
             let read = |bytes_per_key: &f64| {
                 let cache_bytes = (*bytes_per_key * choice.keys as f64) as u64;
@@ -240,7 +249,9 @@ impl Table {
             Table::EqualSpace => names(&EQUAL_SPACE_PEERS),
             Table::Ycsb => names(&YCSB_PEERS),
             Table::Scan => names(&SCAN_PEERS),
-            Table::Small | Table::Large | Table::Limited => Ok(peer::KINDS.iter().collect()),
+            Table::Small | Table::Large | Table::Limited | Table::Overwriting => {
+                Ok(peer::KINDS.iter().collect())
+            }
         }
     }
 

@@ -25,7 +25,7 @@ mod chart;
 mod page;
 mod runs;
 
-pub use chart::{CHART, chart};
+pub use chart::charts;
 pub use page::Page;
 pub use runs::{Line, Run, Runs, lines_of, run_commands};
 

@@ -4,7 +4,7 @@ use super::Figure;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
@@ -102,6 +102,11 @@ impl Runs {
             Some(at) => self.lines[at] = line,
             None => self.lines.push(line),
         }
+    }
+
+    /// Returns the numbers of keys of a set, in ascending order.
+    pub(super) fn keys_of(&self, set: &str) -> BTreeSet<u64> {
+        self.lines.iter().filter(|line| line.set == set).map(|line| line.keys).collect()
     }
 
     /// Returns a figure with its line, of the latest run if it is of no number of keys.

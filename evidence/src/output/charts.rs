@@ -29,29 +29,18 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
 }
 
 fn chart_of(item: &Item, label: &str, points: &[&Point]) -> Chart {
-    let mut series: Vec<Series> = Vec::new();
-    let mut add = |name: String, style: Style, at: (f64, f64)| match series
-        .iter_mut()
-        .find(|series| series.name == name)
-    {
-        Some(series) => series.points.push(at),
-        None => series.push(Series { name, points: vec![at], style }),
-    };
+    let mut names: Vec<&str> = Vec::new();
     for point in points {
-        let Point { series: name, x, paper, model, measured, .. } = point;
-        match (measured, model) {
-            (Some(measured), _) => add(name.clone(), Style::Line, (*x, measured.spread.median)),
-            (None, Some(model)) => add(name.clone(), Style::Line, (*x, *model)),
-            (None, None) => {}
-        }
-        if let (Some(_), Some(model)) = (measured, model) {
-            add(format!("{name}, model"), Style::FaintLine, (*x, *model));
-        }
-        if let Some(paper) = paper {
-            add(format!("{name}, paper"), Style::FaintLine, (*x, paper.number()));
+        if !names.contains(&point.series.as_str()) {
+            names.push(&point.series);
         }
     }
-    series.iter_mut().for_each(|series| series.points.sort_by(|one, other| one.0.total_cmp(&other.0)));
+    let of_name = |name: &str| {
+        let mut of_it: Vec<&Point> = points.iter().copied().filter(|point| point.series == name).collect();
+        of_it.sort_by(|one, other| one.x.total_cmp(&other.x));
+        lines(name, &of_it)
+    };
+    let series: Vec<Series> = names.into_iter().flat_map(of_name).collect();
     let all = || series.iter().flat_map(|series| series.points.iter());
     Chart {
         title: format!("{}: {}", item.place, item.what),
@@ -59,6 +48,24 @@ fn chart_of(item: &Item, label: &str, points: &[&Point]) -> Chart {
         y: axis(label, all().map(|point| point.1)),
         series,
     }
+}
+
+/// Returns the lines of a series: what was measured with its spread, or else the model; the model next to what was
+/// measured; and the paper's values as rings. What there are no points of is left out.
+fn lines(name: &str, points: &[&Point]) -> Vec<Series> {
+    let of = |suffix: &str, style: Style, value: &dyn Fn(&Point) -> Option<f64>| Series {
+        name: format!("{name}{suffix}"),
+        points: points.iter().filter_map(|point| Some((point.x, value(point)?))).collect(),
+        style,
+    };
+    let spread = |point: &&Point| {
+        let spread = point.measured.map(|measured| measured.spread);
+        point.ours().map(|ours| spread.map_or((ours, ours), |spread| (spread.lowest, spread.highest)))
+    };
+    let ours = of("", Style::Ranges(points.iter().filter_map(spread).collect()), &Point::ours);
+    let model = of(", model", Style::FaintLine, &|point| point.measured.and(point.model));
+    let paper = of(", paper", Style::Rings, &|point| point.paper.map(|paper| paper.number()));
+    [ours, model, paper].into_iter().filter(|series| !series.points.is_empty()).collect()
 }
 
 /// Returns an axis that is logarithmic if all values are above 0 and differ much.

@@ -2,8 +2,8 @@
 
 use clap::Parser;
 use serde_json::Value;
-use siltstone_bench::db::{self, Settings};
 use siltstone_bench::place::Place;
+use siltstone_bench::{db, dict};
 use siltstone_evidence::compare::phase::Phase;
 use siltstone_evidence::compare::row::Row;
 use siltstone_evidence::documents::{self, Figure, Sources};
@@ -11,6 +11,11 @@ use siltstone_evidence::registry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The sets of commands that measure engines, and dictionaries; the others measure stores.
+const SETS_OF_ENGINES: [&str; 2] = ["engines", "growth"];
+/// More lookups make no difference to what is printed.
+const LOOKUPS_MAX: u64 = 10_000;
 
 fn documents(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
@@ -82,10 +87,11 @@ fn the_figures_of_documents_are_those_of_their_sources() {
 }
 
 #[test]
-fn the_chart_of_the_readme_is_that_of_the_recorded_runs() {
-    let drawn = fs::read_to_string(docs().join(documents::CHART)).unwrap();
-    let chart = documents::chart(&Sources::read(&docs()).unwrap().runs).unwrap();
-    assert!(drawn == chart, "run evidence documents");
+fn charts_are_those_of_the_recorded_runs() {
+    for (name, chart) in documents::charts(&Sources::read(&docs()).unwrap().runs).unwrap() {
+        let drawn = fs::read_to_string(docs().join(name)).unwrap();
+        assert!(drawn == chart, "{name}: run evidence documents");
+    }
 }
 
 /// The figures of all documents that are filled from runs.
@@ -108,27 +114,50 @@ fn expanded(set: &str, program: &str, keys: u64, directory: &Path) -> Vec<Vec<St
     words.filter(|words| words[0] == program).map(|words| words[1..].to_vec()).collect()
 }
 
+/// Runs `siltstone bench` with these words, and returns its lines of JSON.
+fn reports(words: &[String]) -> Vec<Value> {
+    let words: Vec<String> = words.iter().filter(|word| *word != "--json").cloned().collect();
+    let mut printed = Vec::new();
+    if words[1] == "dict" {
+        let mut settings =
+            dict::Settings::try_parse_from(&words[1..]).unwrap_or_else(|error| panic!("{error}"));
+        settings.lookups = settings.lookups.min(LOOKUPS_MAX);
+        let place = Place::temporary(settings.directory.as_deref().unwrap()).unwrap();
+        printed.push(serde_json::to_value(dict::run(&settings, &place).unwrap()).unwrap());
+        place.clear().unwrap();
+        return printed;
+    }
+    assert_eq!(words[1], "db");
+    let mut settings = db::Settings::try_parse_from(&words[1..]).unwrap_or_else(|error| panic!("{error}"));
+    settings.reads = settings.reads.map(|reads| reads.min(LOOKUPS_MAX));
+    let place = Place::prepare(settings.db.as_deref()).unwrap();
+    let outcome = db::run(&settings, &place, &mut |report| {
+        printed.push(serde_json::to_value(report)?);
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    printed
+}
+
 #[test]
 fn every_figure_of_the_engines_is_printed_by_its_command() {
     let directory = tempfile::tempdir().unwrap();
-    let mut printed = Vec::new();
-    for mut words in expanded("engines", "siltstone", 20_000, directory.path()) {
-        let places = ["db", "disk"].map(|name| directory.path().join(name));
-        places.iter().filter(|place| place.exists()).for_each(|place| fs::remove_dir_all(place).unwrap());
-        assert_eq!(words[..2], ["bench", "db"]);
-        words.retain(|word| word != "--json");
-        let settings = Settings::try_parse_from(&words[1..]).unwrap_or_else(|error| panic!("{error}"));
-        let place = Place::prepare(settings.db.as_deref()).unwrap();
-        let outcome = db::run(&settings, &place, &mut |report| {
-            printed.push(serde_json::to_value(report)?);
-            Ok(())
-        });
-        outcome.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    for set in SETS_OF_ENGINES {
+        let mut printed = Vec::new();
+        for words in expanded(set, "siltstone", 20_000, directory.path()) {
+            let places = ["db", "disk"].map(|name| directory.path().join(name));
+            places.iter().filter(|place| place.exists()).for_each(|place| fs::remove_dir_all(place).unwrap());
+            printed.extend(reports(&words));
+        }
+        every_figure_is_printed(set, &printed);
     }
+}
+
+fn every_figure_is_printed(set: &str, printed: &[Value]) {
     let figures = figures();
-    let of_engines: Vec<&Figure> = figures.iter().filter(|figure| figure.set == "engines").collect();
-    assert!(of_engines.len() > 50);
-    for Figure { column, row, field, .. } in of_engines {
+    let of_set: Vec<&Figure> = figures.iter().filter(|figure| figure.set == set).collect();
+    assert!(of_set.len() >= 10, "{set}: {}", of_set.len());
+    for Figure { column, row, field, .. } in of_set {
         let is_it = |report: &&Value| report["engine"] == **column && report["benchmark"] == **row;
         // MICA keeps nothing when it is closed.
         let Some(report) = printed.iter().find(is_it) else {
@@ -143,7 +172,8 @@ fn every_figure_of_the_engines_is_printed_by_its_command() {
 fn every_figure_of_other_stores_is_of_a_phase_and_a_field() {
     let fields = serde_json::to_value(Row::default()).unwrap();
     let figures = figures();
-    let of_stores: Vec<&Figure> = figures.iter().filter(|figure| figure.set != "engines").collect();
+    let is_of_stores = |figure: &&Figure| !SETS_OF_ENGINES.contains(&&*figure.set);
+    let of_stores: Vec<&Figure> = figures.iter().filter(is_of_stores).collect();
     assert!(of_stores.len() > 50);
     let sets: std::collections::BTreeSet<&str> = of_stores.iter().map(|figure| &*figure.set).collect();
     for set in sets {

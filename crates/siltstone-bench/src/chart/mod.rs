@@ -89,8 +89,12 @@ pub struct Series {
 pub enum Style {
     /// A line; a dot if there is only one point.
     Line,
-    /// A line that is thinner and lighter than others.
+    /// A line with a vertical bar at each point, between these two values.
+    Ranges(Vec<(f64, f64)>),
+    /// A line that is thinner and lighter, in the colour of the series before it.
     FaintLine,
+    /// A ring per point, in the colour of the series before it.
+    Rings,
     /// A dot per point, with one of these texts next to it.
     Dots(Vec<String>),
 }
@@ -152,15 +156,20 @@ fn round_logarithms(places: &Range<f64>, most: usize) -> Vec<f64> {
 }
 
 impl Series {
-    /// Returns whether the legend shows a dot.
+    /// Returns whether its points are drawn as dots.
     fn is_dots(&self) -> bool {
-        self.points.len() == 1 || matches!(self.style, Style::Dots(_))
+        self.points.len() == 1 || matches!(self.style, Style::Dots(_) | Style::Rings)
+    }
+
+    /// Returns whether it has the colour of the series before it.
+    fn is_companion(&self) -> bool {
+        matches!(self.style, Style::FaintLine | Style::Rings)
     }
 
     fn line_style(&self, colour: RGBColor) -> ShapeStyle {
         match self.style {
             Style::FaintLine => colour.mix(0.7).stroke_width(1),
-            Style::Line | Style::Dots(_) => colour.stroke_width(2),
+            Style::Line | Style::Ranges(_) | Style::Dots(_) | Style::Rings => colour.stroke_width(2),
         }
     }
 
@@ -193,7 +202,12 @@ impl Chart {
         let x_range = range(all.iter().map(|point| point.0), self.x.logarithmic);
         let texts_left = x_range.start + (x_range.end - x_range.start) * TEXTS_LEFT;
         let x = scale(&self.x, x_range);
-        let y = scale(&self.y, range(all.iter().map(|point| point.1), self.y.logarithmic));
+        let ranges = self.series.iter().flat_map(|series| match &series.style {
+            Style::Ranges(ranges) => ranges.as_slice(),
+            _ => &[],
+        });
+        let ends = ranges.flat_map(|(low, high)| [*low, *high]).filter_map(|value| self.y.place(value));
+        let y = scale(&self.y, range(all.iter().map(|point| point.1).chain(ends), self.y.logarithmic));
         let (plot, legend) = area.split_horizontally(area.dim_in_pixel().0.saturating_sub(LEGEND_WIDTH));
         let mut chart = ChartBuilder::on(&plot)
             .margin(12)
@@ -211,15 +225,29 @@ impl Chart {
             .y_label_formatter(&|place| self.y.label(*place))
             .draw()
             .map_err(failed)?;
-        for (number, (series, &colour)) in self.series.iter().zip(COLOURS.iter().cycle()).enumerate() {
+        let mut colours = 0;
+        for (number, series) in self.series.iter().enumerate() {
+            if colours == 0 || !series.is_companion() {
+                colours += 1;
+            }
+            let colour = COLOURS[(colours - 1) % COLOURS.len()];
             // Rings follow discs when the colours are used up.
-            let dot = if number < COLOURS.len() { colour.filled() } else { colour.stroke_width(2) };
+            let is_ring = series.style == Style::Rings || colours > COLOURS.len();
+            let dot = if is_ring { colour.stroke_width(2) } else { colour.filled() };
             if series.is_dots() {
                 let dots = self.placed(series).map(|(_, point)| Circle::new(point, 4, dot));
                 chart.draw_series(dots).map_err(failed)?;
             } else {
                 let line = self.placed(series).map(|(_, point)| point);
                 chart.draw_series(LineSeries::new(line, series.line_style(colour))).map_err(failed)?;
+            }
+            if let Style::Ranges(ranges) = &series.style {
+                let bar = |(number, (x, _)): (usize, (f64, f64))| {
+                    let (low, high) = ranges.get(number)?;
+                    let ends = [(x, self.y.place(*low)?), (x, self.y.place(*high)?)];
+                    Some(PathElement::new(ends, colour.stroke_width(1)))
+                };
+                chart.draw_series(self.placed(series).filter_map(bar)).map_err(failed)?;
             }
             if let Style::Dots(texts) = &series.style {
                 let text = |(number, point): (usize, (f64, f64))| {
@@ -345,7 +373,10 @@ mod tests {
             y: axis("writes"),
             series: vec![
                 series("silt", &[(1.0, 9.0), (2.0, 5.0), (f64::INFINITY, 1.0)], Style::Line),
-                series("chosen", &[(2.0, 5.0)], Style::FaintLine),
+                series("model", &[(1.0, 8.0), (2.0, 5.0)], Style::FaintLine),
+                series("paper", &[(1.0, 7.0), (2.0, 5.0)], Style::Rings),
+                series("spread", &[(1.0, 7.0), (2.0, 4.0)], Style::Ranges(vec![(6.0, 8.0), (3.0, 5.0)])),
+                series("chosen", &[(2.0, 5.0)], Style::Line),
                 series("nothing", &[], Style::Line),
                 series("measured", &[(f64::NAN, 2.0), (1.0, 3.0), (2.0, 4.0)], Style::Dots(texts)),
             ],
@@ -390,6 +421,25 @@ mod tests {
                 .collect();
             assert!(missing.is_empty(), "{missing:?}");
         }
+    }
+
+    #[test]
+    fn companions_have_the_colour_of_their_series_and_ranges_are_bars() {
+        let svg = to_svg(&[chart(false)]).unwrap();
+        let drawing = svg.split_once("</style>").unwrap().1;
+        let [first, second] = [0, 1].map(|number| {
+            let RGBColor(red, green, blue) = COLOURS[number];
+            format!("#{red:02X}{green:02X}{blue:02X}")
+        });
+        let lines = |colour: &str, what: &str| {
+            drawing
+                .lines()
+                .filter(|line| line.contains(what) && line.contains(&format!("\"{colour}\"")))
+                .count()
+        };
+        // Two lines and two rings with their rows of the legend; a line with its row, and a bar per point.
+        assert_eq!((lines(&first, "<polyline"), lines(&first, "<circle")), (4, 3), "{svg}");
+        assert_eq!((lines(&second, "<polyline"), lines(&second, "<circle")), (4, 0), "{svg}");
     }
 
     #[test]

@@ -30,17 +30,17 @@ fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let sample = Sample::new(conditions.number(KEYS), conditions.seed);
     let none = Options::default();
     for (structure, series) in CODERS {
-        for records in RECORDS_PER_BLOCK {
+        for records in conditions.sweep(&RECORDS_PER_BLOCK) {
             let options = Options { items_per_block: Some(records), ..none };
             let report = measured(conditions, structure, options, &sample)?;
             add("ect/figure-3.6", series, records, None, &report, points);
         }
-        for keys in BUCKETS {
+        for keys in conditions.sweep(&BUCKETS) {
             let report = measured(conditions, structure, Options { bucket: Some(keys), ..none }, &sample)?;
             let paper = (keys == 256).then_some((Quoted::text(2.5), Quoted::text(7.0)));
             add("ect/figure-3.10", series, keys, paper, &report, points);
         }
-        for keys in HUFFMAN_MAX {
+        for keys in conditions.sweep(&HUFFMAN_MAX) {
             let options = Options { huffman_max: Some(keys), ..none };
             let report = measured(conditions, structure, options, &sample)?;
             add("ect/figure-3.11", series, keys, None, &report, points);

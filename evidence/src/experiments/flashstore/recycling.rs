@@ -33,7 +33,7 @@ pub static EXPERIMENT: Experiment =
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     for gets_per_put in GETS_PER_PUT {
-        for share in SHARES {
+        for share in conditions.sweep(&SHARES) {
             for preset in Preset::ALL {
                 Case { gets_per_put, share, preset }.run(conditions, points)?;
             }

@@ -115,7 +115,7 @@ fn run_shares(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let alone = Place::prepare(Some(&on_disk))?;
     let keys = conditions.number_from(KEYS_OVER_DISK, KEYS_MIN);
     for OfPaper { trace, .. } in TRACES {
-        for share in SHARES {
+        for share in conditions.sweep(&SHARES) {
             let flash_bytes = (share * data_bytes(trace, keys) as f64) as u64;
             let settings = [
                 ("flash_bytes", flash_bytes.to_string()),

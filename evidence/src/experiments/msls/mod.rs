@@ -2,9 +2,11 @@
 //!
 //! - [`curves`] has what the figures draw.
 //! - [`numbers`] has the numbers of the text (4.2 to 4.6).
+//! - [`peers`] has the real LevelDB and RocksDB: Figures 4.3 and 4.17.
 
 pub mod curves;
 pub mod numbers;
+pub mod peers;
 
 use crate::Result;
 use crate::conditions::Conditions;
