@@ -25,7 +25,7 @@ pub const STORES: [&str; 2] = ["leveldb", "rocksdb"];
 
 /// Figures 4.3 and 4.17.
 pub static EXPERIMENT: Experiment =
-    Experiment { name: "msls-peers", cost_s: 200, direct: false, counts: false, rates: true, run };
+    Experiment { name: "msls-peers", cost_s: 150, direct: false, counts: false, rates: true, run };
 
 fn run(conditions: &Conditions, points: &mut Points) -> Result<()> {
     let place = conditions.place.directory();
