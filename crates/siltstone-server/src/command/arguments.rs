@@ -80,6 +80,11 @@ pub fn sum_of_floats(one: &[u8], other: &[u8]) -> Result<String, Failure> {
     let extended = Extended::parse(one).zip(Extended::parse(other));
     Ok(match extended {
         Some((one, other)) => one.add(other).show(),
+        // At most 17 digits after the point here too.
+        None if sum.abs() < 1.0 => match format!("{sum:.17}").trim_end_matches('0').trim_end_matches('.') {
+            "-0" => "0".to_owned(),
+            text => text.to_owned(),
+        },
         None => format!("{sum}"),
     })
 }

@@ -228,6 +228,12 @@ impl Command {
         }
     }
 
+    /// Returns whether the reply depends on the bytes of values, and not only on their type and expiry time.
+    pub fn needs_values(&self) -> bool {
+        let needs_none = ["exists", "touch", "type", "ttl", "pttl", "expiretime", "pexpiretime"];
+        !needs_none.contains(&self.name)
+    }
+
     /// Returns whether these words may change a value.
     pub fn may_write(&self, words: &mut dyn Iterator<Item = &[u8]>) -> bool {
         match self.action {

@@ -150,13 +150,13 @@ fn retain(call: &SlowCall<'_>) -> Result<u64, Failure> {
         let page = store.keys(from, KEYS_PER_PAGE)?;
         let mut others: Vec<&[u8]> = page.keys.iter().map(Vec::as_slice).collect();
         others.retain(|key| !cluster.is_own(key));
-        context.watches.note(call.database, others.iter().copied());
+        let noted = context.watches.note(call.database, others.iter().copied());
         let mut outcome = Ok(());
         store.write(&others, &mut |states| {
             outcome = states.iter_mut().try_for_each(|state| state.replace(None));
         })?;
+        drop(noted);
         outcome?;
-        context.watches.note(call.database, others.iter().copied());
         removed += others.len() as u64;
         position = page.next;
     }
@@ -229,15 +229,14 @@ fn delete_unchanged(
     found: &KeyState,
 ) -> Result<bool, Failure> {
     let mut is_same = false;
-    let note = || call.context.watches.note(call.database, std::iter::once(key));
-    note();
+    let noted = call.context.watches.note(call.database, std::iter::once(key));
     store.transact(&[key], &mut |states| {
         is_same = states[0].value() == found.value();
         if is_same {
             states[0].delete();
         }
     })?;
-    note();
+    drop(noted);
     sync_if_always(call.context, store)?;
     Ok(is_same)
 }
@@ -251,14 +250,12 @@ fn unmarked(state: &KeyState) -> Option<Entry<'_>> {
 fn remove_copy(context: &Context, database: usize, key: &[u8], found: &KeyState) -> Outcome {
     context.places.on_current(database, |store| {
         let Some(store) = store else { return Ok(()) };
-        context.watches.note(database, std::iter::once(key));
+        let _noted = context.watches.note(database, std::iter::once(key));
         store.transact(&[key], &mut |states| {
             if unmarked(&states[0]) == unmarked(found) {
                 states[0].delete();
             }
-        })?;
-        context.watches.note(database, std::iter::once(key));
-        Ok(())
+        })
     })
 }
 
@@ -274,14 +271,14 @@ fn put_copy(
     context.places.on_current(database, |store| {
         let store = store.ok_or(Failure::new("ERR the database does not exist"))?;
         let mut outcome = Ok(false);
-        context.watches.note(database, std::iter::once(key));
+        let noted = context.watches.note(database, std::iter::once(key));
         store.transact(&[key], &mut |states| {
             outcome = match replaces || states[0].entry().is_none() {
                 true => states[0].replace(found.value().cloned()).map(|()| true),
                 false => Ok(false),
             };
         })?;
-        context.watches.note(database, std::iter::once(key));
+        drop(noted);
         outcome.and_then(|is_put| sync_if_always(context, store).map(|()| is_put))
     })
 }
@@ -323,10 +320,8 @@ pub(super) fn flush(context: &Context, database: usize) -> Outcome {
         let keys: Vec<&[u8]> = watched.iter().map(Vec::as_slice).collect();
         let mut existing = Vec::new();
         store.get_many(&keys, &mut |number, found| existing.extend(found.map(|_| keys[number])))?;
-        // Before and after: a transaction that checks its keys in between sees one of both.
-        context.watches.note(database, existing.iter().copied());
+        let _noted = context.watches.note(database, existing.iter().copied());
         context.places.flush(database)?;
-        context.watches.note(database, existing.iter().copied());
     }
     Ok(())
 }

@@ -83,9 +83,7 @@ mod update;
 mod watches;
 
 pub use access::{User, Users, UsersError};
-pub use call::{
-    Action, Client, Command, Context, Patience, Queued, Replies, ScriptCall, SessionCall, SlowCall,
-};
+pub use call::{Action, Client, Command, Context, Patience, Queued, ScriptCall, SessionCall, SlowCall};
 pub use channels::{Kind, Name, Outbox, Parcel, Place, Source};
 pub use clients::{Activity, ClientEntry, Clients, shown_address};
 pub use cluster::{Cluster, ClusterSettings};

@@ -65,7 +65,7 @@ pub const COMMANDS: &[Command] = commands! {
     "auth" -2 NONE OPEN "connection" Session(session::auth) "Authenticates the connection.";
     "bitcount" -2 ONE SLOW "bitmap" Read(bits::bitcount) "Counts the bits that are 1.";
     "bitfield" -2 ONE SLOW_WRITE "bitmap" Update(update::bitfield) "Reads and changes numbers of any width within a string.";
-    "bitfield_ro" -2 ONE FAST "bitmap" Update(update::bitfield) "Reads numbers of any width within a string.";
+    "bitfield_ro" -2 ONE FAST "bitmap" Read(update::bitfield_ro) "Reads numbers of any width within a string.";
     "bitop" -4 REST SLOW_WRITE "bitmap" Update(bits::bitop) "Combines the bits of strings.";
     "bitpos" -3 ONE SLOW "bitmap" Read(bits::bitpos) "Finds the first bit that is 0 or 1.";
     "client" -2 NONE SESSION "connection" Session(client::client) "Names, lists and ends connections.";
@@ -132,7 +132,7 @@ pub const COMMANDS: &[Command] = commands! {
     "mset" -3 PAIRS SLOW_WRITE "string" Blind(strings::mset) "Sets the values of keys.";
     "msetnx" -3 PAIRS SLOW_WRITE "string" Update(strings::msetnx) "Sets the values of keys, if none of them exists.";
     "multi" 1 NONE TRANSACTION "transactions" Session(transaction::multi) "Begins to queue commands.";
-    "object" -2 SECOND SLOW "generic" Update(keys::object) "Describes how a value is stored.";
+    "object" -2 SECOND SLOW "generic" Read(keys::object) "Describes how a value is stored.";
     "persist" 2 ONE WRITE "generic" Update(expiry::persist) "Removes the time at which a key expires.";
     "pexpire" -3 ONE WRITE "generic" Update(expiry::pexpire) "Sets when a key expires, in milliseconds from now.";
     "pexpireat" -3 ONE WRITE "generic" Update(expiry::pexpireat) "Sets when a key expires, in milliseconds since 1970.";

@@ -60,6 +60,7 @@ pub fn watch(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     for key in &keys {
         call.client.watched.push(call.context.watches.add(database, key));
     }
+    call.context.watches.wait();
     let watched = &mut call.client.watched[first..];
     call.context.places.on_current(database, |store| match store {
         Some(store) => store.get_many(&keys, &mut |number, found| watched[number].existed = found.is_some()),

@@ -368,6 +368,7 @@ impl Connection {
             false => protocol::Limits::UNAUTHENTICATED,
         };
         match self.parser.next(&mut self.input, of_protocol) {
+            Ok(Some(request)) if is_http(&request.words(&self.input)) => self.refuse(HTTP),
             Ok(Some(mut request)) => {
                 let mut command = self.command_of(&request);
                 let check = |command| {
@@ -377,19 +378,23 @@ impl Connection {
                 if let Some(denied) = &denied {
                     command = Err(denied.failure(self.client.version));
                 }
-                request.is_silent |= self.client.skips_reply();
+                // CLIENT REPLY ON has a reply, whatever the replies were before.
+                let skips = self.client.skips_reply();
+                request.is_silent |= skips && !turns_replies_on(&request.words(&self.input));
                 Some(Asked { request, command, denied, is_last: false })
             }
             Ok(None) => {
                 self.wants_input = true;
                 None
             }
-            Err(error) => {
-                (self.is_broken, self.is_input_ended, self.is_readable) = (true, true, false);
-                let command = Err(Failure::from(error));
-                Some(Asked { request: Request::default(), command, denied: None, is_last: true })
-            }
+            Err(error) => self.refuse(Failure::from(error)),
         }
+    }
+
+    /// Ends the connection after the reply with this failure. What it has sent besides is not executed.
+    fn refuse(&mut self, failure: Failure) -> Option<Asked> {
+        (self.is_broken, self.is_input_ended, self.is_readable) = (true, true, false);
+        Some(Asked { request: Request::default(), command: Err(failure), denied: None, is_last: true })
     }
 
     fn kind_of(&self, asked: &Asked) -> RunKind {
@@ -525,4 +530,17 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.is_gone.store(true, Relaxed);
     }
+}
+/// What a browser sends for a page of another site, with commands in its body.
+const HTTP: Failure = Failure::new("ERR this is no server of HTTP; the connection is closed");
+
+fn is_http(words: &[&[u8]]) -> bool {
+    let name = words.first().copied().unwrap_or_default();
+    [&b"post"[..], b"host:"].iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
+fn turns_replies_on(words: &[&[u8]]) -> bool {
+    let wanted: [&[u8]; 3] = [b"client", b"reply", b"on"];
+    words.len() == wanted.len()
+        && words.iter().zip(wanted).all(|(word, wanted)| word.eq_ignore_ascii_case(wanted))
 }

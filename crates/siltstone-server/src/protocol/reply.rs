@@ -73,6 +73,19 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(bytes.as_ref());
     }
 
+    /// A value in a reply of memcached, within the limit of a reply.
+    pub fn raw_value(&mut self, bytes: &[u8]) {
+        if self.fits(bytes) {
+            self.raw(bytes);
+        }
+    }
+
+    /// Returns whether a string may be appended. After the first one that may not, none may.
+    fn fits(&mut self, bytes: &[u8]) -> bool {
+        self.is_too_long |= self.out.len() - self.start + bytes.len() > REPLY_BYTES_MAX;
+        !self.is_too_long
+    }
+
     /// A number in a reply of memcached.
     pub fn raw_number(&mut self, number: u64) {
         self.raw(itoa::Buffer::new().format(number));
@@ -112,8 +125,7 @@ impl<'a> Reply<'a> {
 
     /// A string.
     pub fn bulk(&mut self, bytes: &[u8]) {
-        if self.is_too_long || self.out.len() - self.start + bytes.len() > REPLY_BYTES_MAX {
-            self.is_too_long = true;
+        if !self.fits(bytes) {
             return;
         }
         self.number(b'$', bytes.len() as i64);

@@ -31,6 +31,8 @@ struct Place {
 pub struct Lookup {
     values: Vec<u8>,
     places: Vec<Option<Place>>,
+    /// No command needs the bytes of the values.
+    without_values: bool,
 }
 
 impl Lookup {
@@ -101,6 +103,7 @@ impl Lookup {
     /// Looks up the keys of a run in memory. Returns whether all are known there.
     fn find_in_memory(&mut self, context: &Context, connection: &Connection, run: &Run) -> bool {
         let keys: Vec<&[u8]> = run.asked.iter().flat_map(|asked| connection.keys(asked)).collect();
+        self.is_for(&run.asked);
         self.begin(keys.len());
         let found = context.places.on_current(connection.client.database, |store| {
             let Some(store) = store else { return Ok(true) };
@@ -115,6 +118,12 @@ impl Lookup {
         are_known
     }
 
+    /// Notes for which requests the next keys are looked up.
+    fn is_for<'a>(&mut self, asked: impl IntoIterator<Item = &'a Asked>) {
+        let needs_none = |asked: &Asked| asked.command.as_ref().is_ok_and(|command| !command.needs_values());
+        self.without_values = asked.into_iter().all(needs_none);
+    }
+
     /// Forgets the last lookup, and expects values of this many keys.
     fn begin(&mut self, keys: usize) {
         self.values.clear();
@@ -124,11 +133,11 @@ impl Lookup {
 
     /// Keeps what was found of a key.
     fn take(&mut self, number: usize, found: Option<Entry<'_>>) {
-        let Lookup { values, places } = self;
+        let Lookup { values, places, without_values } = self;
         places[number] = found.map(|Entry { value_type, value, expires_at_ms, mark }| {
             let start = values.len();
             // With more, the lookup ends in an error.
-            if start <= REPLY_BYTES_MAX {
+            if start <= REPLY_BYTES_MAX && !*without_values {
                 values.extend_from_slice(value);
             }
             Place { value_type, value: start..values.len(), expires_at_ms, mark }
@@ -156,6 +165,7 @@ impl Lookup {
         for (number, run) in runs {
             run.asked.iter().for_each(|asked| keys.extend(connections[*number].keys(asked)));
         }
+        self.is_for(runs.iter().flat_map(|(_, run)| &run.asked));
         let all = || context.places.on_current(database, |store| self.find(context, store, &keys));
         let (found, pace) = Pace::measure(keys.len(), all);
         let mut places = 0..0;
@@ -170,6 +180,7 @@ impl Lookup {
                 } else {
                     let mut alone = Lookup::default();
                     let keys: Vec<&[u8]> = connection.keys(asked).collect();
+                    alone.is_for([asked]);
                     let find = |store: Option<&dyn Store>| alone.find(context, store, &keys);
                     let outcome = context.places.on_current(database, find);
                     alone.reply(context, connection, asked, 0..places.len(), outcome);

@@ -18,6 +18,7 @@
 //! | `helpers` | threads for commands that may take long |
 //! | `buffers` | the memory of the connections' buffers under the limit of the server |
 //! | `lookup` | the keys of all reads of a turn, and what was found |
+//! | `states` | the states of keys that are only read |
 //! | `pace` | whether lookups wait for the device |
 //! | `scripts` | transactions with scripts |
 //! | `answer` | what requests of a connection reply and send |
@@ -35,14 +36,15 @@ mod mailbox;
 mod pace;
 mod post;
 mod scripts;
+mod states;
 mod updates;
 
 pub use helpers::Helpers;
 pub use mailbox::{Mailbox, Message};
 
 use crate::command::{
-    Action, Client, Command, Context, Counters, Place, Replies, SessionCall, Syncs, Tally,
-    changes_subscriptions, permission,
+    Action, Client, Command, Context, Counters, Place, SessionCall, Syncs, Tally, changes_subscriptions,
+    permission,
 };
 use crate::connection::{Asked, Connection, Run, RunKind, Socket};
 use crate::failure::Failure;
@@ -357,7 +359,7 @@ impl Worker {
         for Asked { request, command, denied, is_last } in &run.asked {
             let words = request.words(input);
             let mut reply = Reply::new(output, client.version);
-            let (start, replies) = (reply.length(), client.replies);
+            let start = reply.length();
             let outcome = match (command, &mut client.transaction) {
                 (Ok(command), Some(transaction)) if !command.is_never_queued() => {
                     transaction.add(command, &words).map(|()| reply.status("QUEUED"))
@@ -380,8 +382,7 @@ impl Worker {
             // A request that is none has a reply, as in memcached.
             let is_refused = command.is_err() && client.version == Version::Memcached;
             let is_shown = is_refused || command.as_ref().is_ok_and(|command| changes_subscriptions(command));
-            let turns_replies_on = replies == Replies::Off && client.replies == Replies::On;
-            if request.is_silent && !is_shown && !turns_replies_on {
+            if request.is_silent && !is_shown {
                 reply.truncate(start);
             }
             client.is_closing |= is_last;

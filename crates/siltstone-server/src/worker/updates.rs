@@ -11,6 +11,7 @@
 
 use super::answer::Answer;
 use super::scripts::{NEEDS_TIME, ScriptTransaction};
+use super::states::states_of;
 use super::{account, conclude};
 use crate::command::{
     Action, Client, Command, Context, Counters, Outbox, Patience, Queued, ReadCall, ScriptCall, SessionCall,
@@ -20,6 +21,7 @@ use crate::connection::{Asked, RunKind};
 use crate::failure::Failure;
 use crate::protocol::Reply;
 use crate::store::{Entry, KeyState, Store, now_ms};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -255,8 +257,7 @@ impl Updates {
         let What::Command(command) = request.what else { return Ok(()) };
         let keys: Vec<&[u8]> =
             command.keys.positions(words.len(), |at| words[at]).map(|at| words[at]).collect();
-        let mut states = vec![KeyState::default(); keys.len()];
-        store.get_many(&keys, &mut |at, found| states[at] = KeyState::copy_of(found))?;
+        let mut states = states_of(store, &keys)?;
         let all: Vec<usize> = (0..keys.len()).collect();
         let answer = &mut answers[request.connection];
         let mut reply = Reply::new(&mut answer.reply, answer.version);
@@ -291,9 +292,11 @@ impl Updates {
             self.requests[requests].iter().map(|request| (request, self.plan(request, &mut plan))).collect();
         let all = &plan.keys;
         let before: Vec<(usize, usize)> = answers.iter().map(Answer::lengths).collect();
+        // Until the changes are visible.
+        let noted = RefCell::new(None);
         let note = |states: &[KeyState]| {
             let changed = plan.keys.iter().zip(states).filter(|(_, state)| state.change().is_some());
-            context.watches.note(self.database, changed.map(|(key, _)| *key));
+            noted.replace(Some(context.watches.note(self.database, changed.map(|(key, _)| *key))));
         };
         let mut execute = |states: &mut [KeyState], patience: &Patience| {
             // Clients of a server that follows another one only read.
@@ -326,8 +329,7 @@ impl Updates {
                 Ok(())
             }
             RunKind::Read => {
-                let mut states = vec![KeyState::default(); all.len()];
-                store.get_many(all, &mut |number, found| states[number] = KeyState::copy_of(found))?;
+                let mut states = states_of(store, all)?;
                 let hits = states.iter().filter(|state| state.entry().is_some()).count() as u64;
                 Counters::add(&context.counters.hits, hits);
                 Counters::add(&context.counters.misses, all.len() as u64 - hits);
@@ -339,7 +341,15 @@ impl Updates {
                 }
             }
             RunKind::Blind => store.write(all, &mut act),
-            _ => store.transact(all, &mut act),
+            _ => match store.transact(all, &mut act) {
+                // A dictionary: what was not executed may be reads alone.
+                Err(failure) if failure == Failure::READ_ONLY && plan.only_reads() => {
+                    let mut states = states_of(store, all)?;
+                    act(&mut states);
+                    Ok(())
+                }
+                outcome => outcome,
+            },
         }
     }
 
@@ -400,6 +410,11 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
+    /// Returns whether no command changes a value.
+    fn only_reads(&self) -> bool {
+        self.calls.iter().all(|call| call.command.only_reads(&self.words[call.words.clone()]))
+    }
+
     /// Returns the number of a key.
     fn number(&mut self, key: &'a [u8]) -> usize {
         *self.by_key.entry(key).or_insert_with(|| {
@@ -457,13 +472,13 @@ fn act_on(
         What::Failed(failure) => return reply_failure(place.context, request, answer, failure),
         What::Command(_) => None,
         What::Exec(exec) => {
-            let state = |watched: &Watched| Some(&states[*plan.by_key.get(&watched.key[..])?]);
             // One that has expired is a change too, which was not noted.
-            let has_gone = |watched: &Watched| {
-                watched.existed && state(watched).is_some_and(|state| state.entry().is_none())
-            };
+            let has_gone = |watched: &Watched| watched.existed && !exists(place, watched, plan, states);
             if !place.context.watches.are_unchanged(&exec.watched) || exec.watched.iter().any(has_gone) {
-                return Reply::new(&mut answer.reply, answer.version).null_array();
+                if !request.is_silent {
+                    Reply::new(&mut answer.reply, answer.version).null_array();
+                }
+                return;
             }
             Some(exec.client.clone())
         }
@@ -488,6 +503,21 @@ fn act_on(
         answer.outbox.append(&mut client.outbox);
         answer.changed = Some(Box::new(client));
     }
+}
+
+/// Returns whether a watched key exists, which may be one of another database than that of the transaction.
+fn exists(place: Place<'_>, watched: &Watched, plan: &Plan<'_>, states: &[KeyState]) -> bool {
+    if watched.database == place.database {
+        let number = plan.by_key.get(&watched.key[..]);
+        return number.is_none_or(|number| states[*number].entry().is_some());
+    }
+    let mut exists = false;
+    let outcome = place.context.places.on_current(watched.database, |store| match store {
+        Some(store) => store.get_many(&[&watched.key], &mut |_, found| exists = found.is_some()),
+        None => Ok(()),
+    });
+    // What cannot be read may have changed.
+    outcome.is_ok() && exists
 }
 
 /// Who executes a command: the connection in a transaction of its own, or one of which only what it sends is changed.

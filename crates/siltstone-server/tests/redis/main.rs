@@ -12,6 +12,7 @@ mod memory;
 mod messages;
 mod metrics;
 mod monitors;
+mod rare;
 mod reading;
 mod recorded;
 mod scripts;

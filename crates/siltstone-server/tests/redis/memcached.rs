@@ -428,3 +428,15 @@ fn a_server_without_an_address_does_not_start() {
     settings.listeners.clear();
     assert!(Server::start(settings).err().unwrap().to_string().contains("no address"));
 }
+
+#[test]
+fn a_number_keeps_the_length_of_its_value_whatever_that_is() {
+    for engine in [EngineKind::Mica, EngineKind::Silt] {
+        let served = serve_with(|_| {}, engine, |_| {});
+        let mut client = Client::connect(served.server.memcached_address());
+        let value = format!("5{}", " ".repeat(69_999));
+        assert_eq!(client.ask(&format!("set k 0 0 {}\r\n{value}", value.len())), "STORED\r\n");
+        assert_eq!(client.ask("incr k 1"), "6\r\n");
+        assert!(client.ask("get k").starts_with(&format!("VALUE k 0 70000\r\n6{}", " ".repeat(69_999))));
+    }
+}

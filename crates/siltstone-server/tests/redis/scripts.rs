@@ -328,3 +328,22 @@ fn values_of_any_length_pass_through_a_script() {
         "use at most 1048576",
     );
 }
+
+#[test]
+fn what_libraries_build_for_a_script_is_within_its_memory() {
+    let served = serve_mica();
+    let mut client = served.client();
+    let large = [
+        "local t = {} for i = 1, 60 do t = {t, t} end return cjson.encode(t)",
+        "local s, t = string.rep('x', 1e6), {} for i = 1, 1000 do t[i] = s end return #cjson.encode(t)",
+        "local s, t = string.rep('x', 1e6), {} for i = 1, 1000 do t[i] = s end return #cmsgpack.pack(t)",
+        "local s, t = string.rep('x', 1e6), {} for i = 1, 1000 do t[i] = s end \
+         return #struct.pack(string.rep('s', 1000), unpack(t))",
+        "local s, t = string.rep('x', 1e6), {} for i = 1, 1000 do t[i] = s end return redis.call('mget', unpack(t))",
+    ];
+    for script in large {
+        let answer = eval(&mut client, script, &[], &[]);
+        assert_error(&answer, "not enough memory");
+    }
+    assert_eq!(eval(&mut client, "return cjson.encode({1, 2})", &[], &[]), Answer::bulk("[1,2]"));
+}

@@ -37,8 +37,9 @@ pub fn change(
         true => number.saturating_sub(delta),
         false => number.wrapping_add(delta),
     };
-    let text = format!("{number:<length$}", length = before.value.len());
-    let value = NewValue::string(text.into_bytes()).expiring(before.expires_at_ms);
+    let mut text = number.to_string().into_bytes();
+    text.resize(text.len().max(before.value.len()), b' ');
+    let value = NewValue::string(text).expiring(before.expires_at_ms);
     put(call, value.marked(mark.renewed()))?;
     Ok(Changed::To(number))
 }

@@ -113,7 +113,7 @@ impl Hit<'_> {
         }
         reply.raw("\r\n");
         if self.flags.with_value {
-            reply.raw(entry.value);
+            reply.raw_value(entry.value);
             reply.raw("\r\n");
         }
         after

@@ -46,7 +46,7 @@ fn reply_value(key: &[u8], entry: &Entry<'_>, with_version: bool, reply: &mut Re
         reply.raw_number(mark_of(entry).version);
     }
     reply.raw("\r\n");
-    reply.raw(entry.value);
+    reply.raw_value(entry.value);
     reply.raw("\r\n");
 }
 

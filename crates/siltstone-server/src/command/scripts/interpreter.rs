@@ -5,7 +5,7 @@
 
 use super::cache::{Running, Scripts, Stop};
 use super::convert::{Names, Writer};
-use super::raised::{Caught, Raised, caught};
+use super::raised::{BuiltBytesMax, Caught, Raised, caught};
 use super::redis::{self, Shared};
 use super::source::{Digest, Script, hexadecimal};
 use crate::command::call::{Context, ScriptCall};
@@ -138,6 +138,7 @@ impl Interpreter {
         let running = scripts.add_thread();
         stop_in_time(&lua, &shared, running.clone())?;
         lua.gc_collect()?;
+        lua.set_app_data(BuiltBytesMax(context.limits.script_memory_bytes_max));
         lua.set_memory_limit(BASE_BYTES + context.limits.script_memory_bytes_max)?;
         Ok(Interpreter {
             names: Names::new(&lua)?,

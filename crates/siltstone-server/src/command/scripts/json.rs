@@ -3,7 +3,7 @@
 
 use super::convert::{DEPTH_MAX, number_of};
 use super::numbers::general;
-use super::raised::{error_at, name_of_type, wrong_argument};
+use super::raised::{check_built, error_at, name_of_type, wrong_argument};
 use mlua::{Lua, MultiValue, Table, Value};
 
 /// The digits of numbers.
@@ -52,8 +52,9 @@ impl Encoder<'_> {
     }
 
     fn value(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
+        check_built(self.lua, self.out.len())?;
         match value {
-            Value::String(text) => self.string(&text.as_bytes()),
+            Value::String(text) => self.string(&text.as_bytes())?,
             Value::Integer(_) | Value::Number(_) => self.number(value)?,
             Value::Boolean(true) => self.out.extend(b"true"),
             Value::Boolean(false) => self.out.extend(b"false"),
@@ -117,7 +118,7 @@ impl Encoder<'_> {
                 self.out.push(b',');
             }
             match &key {
-                Value::String(text) => self.string(&text.as_bytes()),
+                Value::String(text) => self.string(&text.as_bytes())?,
                 Value::Integer(_) | Value::Number(_) => {
                     self.out.push(b'"');
                     self.number(&key)?;
@@ -132,7 +133,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn string(&mut self, text: &[u8]) {
+    fn string(&mut self, text: &[u8]) -> mlua::Result<()> {
+        check_built(self.lua, self.out.len() + text.len())?;
         self.out.push(b'"');
         for byte in text {
             match byte {
@@ -147,6 +149,7 @@ impl Encoder<'_> {
             }
         }
         self.out.push(b'"');
+        Ok(())
     }
 }
 

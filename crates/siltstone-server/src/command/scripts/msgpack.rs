@@ -1,7 +1,7 @@
 //! `cmsgpack`: MessagePack as the library lua-cmsgpack reads and writes it.
 
 use super::numbers::general;
-use super::raised::{error_at, wrong_argument};
+use super::raised::{check_built, error_at, wrong_argument};
 use mlua::{Lua, MultiValue, Table, Value};
 use rmp::Marker;
 use rmp::encode;
@@ -31,16 +31,18 @@ fn pack(lua: &Lua, arguments: MultiValue) -> mlua::Result<Value> {
     }
     let mut out = Vec::new();
     for argument in &arguments {
-        write(&mut out, argument, 0)?;
+        write(lua, &mut out, argument, 0)?;
     }
     lua.create_string(out).map(Value::String)
 }
 
 /// Writes a value. Writing to a vector does not fail.
-fn write(out: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
+fn write(lua: &Lua, out: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
+    check_built(lua, out.len())?;
     match value {
         Value::String(text) => {
             let text = text.as_bytes();
+            check_built(lua, out.len() + text.len())?;
             encode::write_str_len(out, text.len() as u32).map(drop).map_err(mlua::Error::external)?;
             out.extend_from_slice(&text);
         }
@@ -54,13 +56,13 @@ fn write(out: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
             encode::write_f32(out, *number as f32).map_err(mlua::Error::external)?;
         }
         Value::Number(number) => encode::write_f64(out, *number).map_err(mlua::Error::external)?,
-        Value::Table(table) if depth < TABLES_MAX => write_table(out, table, depth + 1)?,
+        Value::Table(table) if depth < TABLES_MAX => write_table(lua, out, table, depth + 1)?,
         _ => encode::write_nil(out).map_err(mlua::Error::external)?,
     }
     Ok(())
 }
 
-fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<()> {
+fn write_table(lua: &Lua, out: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<()> {
     let (mut count, mut last, mut is_array) = (0, 0, true);
     for pair in table.pairs::<Value, Value>() {
         match pair?.0 {
@@ -72,14 +74,14 @@ fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<(
     if is_array && last == i64::from(count) {
         encode::write_array_len(out, count as u32).map(drop).map_err(mlua::Error::external)?;
         for at in 1..=count {
-            write(out, &table.raw_get(at)?, depth)?;
+            write(lua, out, &table.raw_get(at)?, depth)?;
         }
     } else {
         encode::write_map_len(out, count as u32).map(drop).map_err(mlua::Error::external)?;
         for pair in table.pairs::<Value, Value>() {
             let (key, value) = pair?;
-            write(out, &key, depth)?;
-            write(out, &value, depth)?;
+            write(lua, out, &key, depth)?;
+            write(lua, out, &value, depth)?;
         }
     }
     Ok(())

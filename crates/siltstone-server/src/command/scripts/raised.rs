@@ -64,6 +64,21 @@ pub fn error_at(lua: &Lua, text: &str) -> Error {
     .into()
 }
 
+/// The most bytes that a function outside of Lua may build for a script.
+pub struct BuiltBytesMax(pub usize);
+
+/// Returns an error if a function outside of Lua would build as many bytes, which the limit of Lua does not see.
+///
+/// # Errors
+/// That of Lua for memory that is used up.
+pub fn check_built(lua: &Lua, bytes: usize) -> mlua::Result<()> {
+    let limit = lua.app_data_ref::<BuiltBytesMax>();
+    match limit.is_some_and(|limit| bytes > limit.0) {
+        true => Err(Error::MemoryError("not enough memory".to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// Returns the error for an argument of the wrong type.
 pub fn wrong_argument(
     lua: &Lua,

@@ -6,7 +6,7 @@ use super::convert;
 use super::json;
 use super::msgpack;
 use super::numbers::{Random, general, truncated};
-use super::raised::{Caught, Raised, caught, error_at, wrong_argument};
+use super::raised::{Caught, Raised, caught, check_built, error_at, wrong_argument};
 use super::run::Run;
 use super::source::{digest_of, hexadecimal};
 use super::structs;
@@ -114,6 +114,9 @@ fn caller(lua: &Lua, shared: &Rc<Shared>, raises: bool) -> mlua::Result<Function
     let shared = Rc::downgrade(shared);
     lua.create_function(move |lua, words: MultiValue| {
         let Some(shared) = shared.upgrade() else { return Ok(Value::Nil) };
+        // The same string may be there many times.
+        let length = |word: &Value| word.as_string().map_or(0, |text| text.as_bytes().len());
+        check_built(lua, words.iter().map(length).sum())?;
         let mut run = shared.run.borrow_mut();
         run.begin_words();
         let outcome = take_words(&mut run, &words).and_then(|()| run.execute());

@@ -5,7 +5,7 @@
 //! ```
 
 use super::convert::number_of;
-use super::raised::{error_at, wrong_argument};
+use super::raised::{check_built, error_at, wrong_argument};
 use mlua::{Lua, MultiValue, Table, Value};
 
 /// The most bytes of a number.
@@ -184,6 +184,7 @@ fn pack(lua: &Lua, arguments: MultiValue) -> mlua::Result<Value> {
                 let part = string.get(..size).ok_or_else(|| {
                     error_at(lua, &format!("bad argument #{} to 'pack' (string too short)", at + 2))
                 })?;
+                check_built(lua, out.len() + part.len())?;
                 out.extend_from_slice(part);
                 out.extend(matches!(item, Item::Text).then_some(0));
             }

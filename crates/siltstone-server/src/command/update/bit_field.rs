@@ -2,6 +2,7 @@
 
 use super::bits::offset;
 use super::{UpdateCall, check_length};
+use crate::command::ReadCall;
 use crate::command::arguments::{integer, is};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::Reply;
@@ -105,7 +106,7 @@ impl Field {
 }
 
 /// Parses all operations before any is executed.
-fn parse(mut words: &[&[u8]], only_reads: bool) -> Result<Vec<(Field, u64, Operation)>, Failure> {
+fn parse(mut words: &[&[u8]]) -> Result<Vec<(Field, u64, Operation)>, Failure> {
     let (mut operations, mut overflow) = (Vec::new(), Overflow::Wrap);
     while let [name, rest @ ..] = words {
         words = match rest {
@@ -138,16 +139,22 @@ fn parse(mut words: &[&[u8]], only_reads: bool) -> Result<Vec<(Field, u64, Opera
             _ => return Err(Failure::SYNTAX),
         };
     }
-    let writes = operations.iter().any(|(_, _, operation)| !matches!(operation, Operation::Get));
-    if only_reads && writes {
-        return Err(Failure::new("ERR BITFIELD_RO only supports the GET subcommand"));
-    }
     Ok(operations)
 }
 
+pub fn bitfield_ro(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+    let operations = parse(&call.words[2..])?;
+    if operations.iter().any(|(.., operation)| !matches!(operation, Operation::Get)) {
+        return Err(Failure::new("ERR BITFIELD_RO only supports the GET subcommand"));
+    }
+    let value = call.string()?.unwrap_or_default();
+    reply.array(operations.len());
+    operations.iter().for_each(|(field, at, _)| reply.integer(field.read(value, *at)));
+    Ok(())
+}
+
 pub fn bitfield(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let only_reads = is(call.words[0], "BITFIELD_RO");
-    let operations = parse(&call.words[2..], only_reads)?;
+    let operations = parse(&call.words[2..])?;
     let before = call.string(0)?;
     let mut value = before.unwrap_or_default().to_vec();
     // As in Redis, the string has all fields that are written, also if none of them can be.

@@ -158,7 +158,7 @@ pub fn decode_content(content: &[u8]) -> Result<NewValue, Failure> {
 }
 
 fn hash(pairs: &[(Vec<u8>, Vec<u8>)]) -> Result<NewValue, Failure> {
-    let mut fields = Fields::default();
+    let mut fields = Fields::default().for_many(pairs.len());
     for (field, value) in pairs {
         // A field that is there twice is damage, as in Redis. So is a hash without fields.
         if !fields.set(field, &value[..]) {

@@ -22,7 +22,7 @@ fn change<T>(
 ) -> Result<T, Failure> {
     let expires_at_ms = call.expires_at_ms(0);
     let stored = call.value_of(0, ValueType::Hash)?.unwrap_or_default().to_vec();
-    let mut fields = Fields::decode(&stored)?;
+    let mut fields = Fields::decode(&stored)?.for_many(call.words.len());
     let (result, is_changed) = change(&mut fields, call.words)?;
     if fields.is_empty() {
         call.state(0).delete();
@@ -110,7 +110,7 @@ pub fn hget(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub fn hmget(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let fields = fields(call)?;
+    let fields = fields(call)?.for_many(call.words.len());
     reply.array(call.words.len() - 2);
     call.words[2..].iter().for_each(|field| reply.optional(fields.get(field)));
     Ok(())

@@ -1,6 +1,7 @@
 //! DEL, RENAME, COPY, OBJECT.
 
 use super::UpdateCall;
+use crate::command::ReadCall;
 use crate::command::arguments::{integer, is};
 use crate::failure::{Failure, Outcome};
 use crate::protocol::{Reply, number};
@@ -87,9 +88,9 @@ pub fn copy(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 /// OBJECT ENCODING, REFCOUNT, IDLETIME and FREQ, with the encodings that Redis has for such values.
-pub fn object(call: &mut UpdateCall<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub fn object(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     let subcommand = call.words[1];
-    let Some(entry) = call.entry(0) else {
+    let Some(entry) = call.first() else {
         reply.null();
         return Ok(());
     };

@@ -26,7 +26,7 @@ pub mod numbers;
 mod packed;
 pub mod strings;
 
-pub use bit_field::bitfield;
+pub use bit_field::{bitfield, bitfield_ro};
 pub use packed::Fields;
 
 use crate::failure::{Failure, Outcome};
