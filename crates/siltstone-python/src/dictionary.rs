@@ -15,8 +15,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
-/// The records that are handed to the thread that builds, at a time, and how many times ahead of it.
+/// The records, and their bytes, that are handed to the thread that builds, at a time, and how many times ahead of it.
 const PIECE: usize = 4_096;
+const PIECE_BYTES: usize = 4 << 20;
 const PIECES_AHEAD: usize = 4;
 
 /// A dictionary: see `siltstone.Dictionary`.
@@ -147,7 +148,7 @@ impl Dictionary {
         let (width, slices) = (values.row_bytes(), keys.slices());
         let (rows, flags) = (values.bytes_mut()?, flags.bytes_mut()?);
         let looked_up = py.detach(|| self.handle.get_many(&slices)).into_python(py)?;
-        for ((value, row), flag) in looked_up.iter().zip(rows.chunks_exact_mut(width.max(1))).zip(flags) {
+        for (at, (value, flag)) in looked_up.iter().zip(flags).enumerate() {
             *flag = u8::from(value.is_some());
             if let Some(value) = value {
                 let length = value.len();
@@ -157,7 +158,10 @@ impl Dictionary {
                     );
                     return Err(setting_error(py, message));
                 }
-                row.copy_from_slice(value);
+                // Values may have no bytes: then there is a row for each key, and no byte of any.
+                if let Some(row) = rows.get_mut(at * width..(at + 1) * width) {
+                    row.copy_from_slice(value);
+                }
             }
         }
         Ok(())
@@ -328,13 +332,13 @@ fn feed(
         let (key, value) = pair_of(&pair?)?;
         piece.0.push(codecs.encode_key(&key)?.bytes()?);
         piece.1.push(codecs.encode_value(&value)?.bytes()?);
-        if piece.0.len() == PIECE {
+        if piece.0.len() == PIECE || piece.0.size() + piece.1.size() >= PIECE_BYTES {
             let full = std::mem::take(&mut piece);
+            count += full.0.len();
             if py.detach(|| to.send(full)).is_err() {
                 // The thread has failed; its error is returned.
                 return Ok(());
             }
-            count += PIECE;
             report(py, progress, count, total)?;
         }
     }

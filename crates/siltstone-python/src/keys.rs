@@ -61,6 +61,11 @@ impl KeyList {
         self.ends.len()
     }
 
+    /// Returns the bytes of all keys.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns the keys.
     pub fn slices(&self) -> Vec<&[u8]> {
         let starts = std::iter::once(&0).chain(&self.ends);

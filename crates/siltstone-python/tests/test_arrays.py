@@ -95,3 +95,54 @@ def test_a_dictionary_returns_arrays(path):
     dictionary = siltstone.Dictionary.build(path, rows, keys="int", values="float64[3]", fixed=(8, 24))
     values, found = dictionary.get_many(numpy.array([7, 2000]))
     assert values.tolist() == [[7, 7, 7], [0, 0, 0]] and found.tolist() == [True, False]
+
+
+def test_values_without_bytes_are_found(path):
+    keys = numpy.arange(20_000 * 16, dtype=numpy.uint8).reshape(20_000, 16)
+    keys[:, :4] = numpy.arange(20_000, dtype=numpy.uint32).view(numpy.uint8).reshape(20_000, 4)
+    with siltstone.open(path, fixed=(16, 0)) as seen:
+        seen.put_many(keys[::2].copy(), numpy.zeros((10_000, 0), "u1"))
+        for found in (seen.get_many(keys)[1], seen.contains_many(keys)):
+            assert found.tolist() == [True, False] * 10_000
+    siltstone.Dictionary.build(path + ".dict", ((bytes(key), b"") for key in keys[::2]), fixed=(16, 0))
+    with siltstone.Dictionary(path + ".dict") as seen:
+        assert seen.get_many(keys)[1].tolist() == [True, False] * 10_000
+
+
+def test_lists_are_not_given_one_type(path):
+    keys = numpy.array([1, 2])
+    with siltstone.open(path, keys="int", values="json") as db:
+        for values in (["a", 1], [True, 2], [2**60 + 1, 0.5], [None, {"a": [1]}]):
+            db.put_many(keys, values)
+            assert [db[1], db[2]] == values and type(db[1]) is type(values[0])
+    with siltstone.open(path + "2", keys="int") as db:
+        db.put_many(keys, [b"a\0", b"b"])
+        assert db.insert_many_if_absent(numpy.array([2, 3]), [b"c", b"d\0\0"]).tolist() == [False, True]
+        assert [db[1], db[2], db[3]] == [b"a\0", b"b", b"d\0\0"]
+    with siltstone.open(path + "3") as db:
+        db.put_many([b"k\0", b"k"], numpy.array([[1, 2], [3, 4]], dtype=numpy.uint8))
+        assert dict(db) == {b"k\0": b"\1\2", b"k": b"\3\4"}
+        out = numpy.zeros((2, 2), dtype=numpy.uint8)
+        assert db.get_many([b"k", b"k\0"], out=out)[1].all() and out.tolist() == [[3, 4], [1, 2]]
+    with siltstone.open(path + "4", fixed=(1, 4)) as db:
+        with pytest.raises(siltstone.RecordError):
+            db.put_many([b"a", b"b"], [b"abcd", b"ab"])
+
+
+def test_rows_may_be_read_over_their_keys(path):
+    keys = numpy.random.default_rng(1).integers(0, 256, (2_000, 16), dtype=numpy.uint8)
+    with siltstone.open(path, fixed=(16, 16)) as db:
+        db.put_many(keys, keys[::-1].copy())
+        rows = keys.copy()
+        values, found = db.get_many(rows, out=rows)
+        assert values is rows and found.all() and (rows == keys[::-1]).all()
+
+
+def test_arrays_of_long_rows_are_written_in_batches(path):
+    rows = numpy.zeros((40, 1 << 20), dtype=numpy.uint8)
+    rows[:, 0] = numpy.arange(40)
+    batches = []
+    with siltstone.open(path, keys="int", values="raw") as db:
+        assert db.put_many(numpy.arange(40), rows, progress=lambda done, total: batches.append(done)) == 40
+        assert len(batches) > 2 and batches[-1] == 40 and all(db[number][0] == number for number in range(40))
+

@@ -82,6 +82,21 @@ def test_changes_after_close_raise_closed_error(path):
         db.changes(position)
 
 
+def test_a_batch_that_cannot_be_committed_keeps_its_writes(path):
+    db = siltstone.open(path, fixed=(1, 1))
+    batch = db.write_batch()
+    batch[b"a"] = b"1"
+    batch[b"b"] = b"too long"
+    for _ in range(2):
+        with pytest.raises(siltstone.RecordError):
+            batch.commit()
+        assert len(batch) == 2 and b"a" not in db
+    batch.clear()
+    batch[b"a"] = b"1"
+    batch.commit()
+    assert len(batch) == 0 and db[b"a"] == b"1"
+
+
 def test_a_batch_takes_no_writes_after_its_with(path):
     with siltstone.open(path) as db:
         with db.write_batch() as batch:

@@ -244,6 +244,25 @@ def test_functions_without_a_name_of_their_own_need_one(cache):
     assert cache.memoize()(math.sqrt)(4.0) == 2.0
 
 
+def test_functions_that_capture_other_objects_do_not_share_results(cache):
+    def make(model, name=None):
+        @cache.memoize(name=name)
+        def predict(value):
+            return model(value)
+
+        return predict
+
+    def double(value):
+        return 2 * value
+
+    # Functions that capture nothing are known by their names, and other objects by no value.
+    assert make(double)(1) == 2 and make(math.sqrt, "roots")(1) == 1.0 and make(int)(1) == 1
+    for model in (lambda value: value, math.sqrt, functools.partial(pow, 2), Point(1).method):
+        with pytest.raises(TypeError, match="captures `model`.*name="):
+            make(model)
+    assert make(lambda value: value + 1, "one more")(1) == 2 and len(cache) == 4
+
+
 def test_functions_whose_results_cannot_be_kept_are_refused(cache):
     def numbers():
         yield 1

@@ -144,6 +144,8 @@ def get_many(owner: Any, keys: Any, out: Any) -> Any:
         values = out
     found = numpy.zeros(count, dtype=numpy.bool_)
     if rows is not None:
+        # Rows are written while keys are looked up.
+        rows = rows.copy() if numpy.may_share_memory(rows, values) else rows
         owner._get_array(rows, values, found)
         return values, found
     if len(values) != count:
@@ -224,7 +226,7 @@ def _values(owner: Any, values: Any) -> tuple[Any, Any]:
             )
         return rows, None
     _refuse_masked(values)
-    if owner.value_codec == "pickle":
+    if owner.value_codec == "pickle" or _is_list_of_objects(values):
         return None, list(values)
     items = numpy.asarray(values)
     if items.dtype.kind in "mM":
@@ -233,6 +235,11 @@ def _values(owner: Any, values: Any) -> tuple[Any, Any]:
         # Items that NumPy pads with zeros lose them here.
         return None, items.tolist()
     return _bytes_of_strings(items) if items.dtype.kind == "S" else _contiguous(items), None
+
+
+def _is_list_of_objects(items: Any) -> bool:
+    """Returns whether items are a list of objects of Python: NumPy would give all of them one type."""
+    return isinstance(items, (list, tuple)) and not any(is_array(item) for item in items)
 
 
 def _bytes_of_strings(array: Any) -> Any:
@@ -255,8 +262,10 @@ def _keys(owner: Any, keys: Any, *, is_write: bool) -> tuple[Any, Any]:
     import numpy
 
     _refuse_masked(keys)
-    keys = numpy.asarray(keys)
     wanted = {"int": numpy.int64, "uint": numpy.uint64}.get(owner.key_codec)
+    if wanted is None and _is_list_of_objects(keys):
+        return None, list(keys)
+    keys = numpy.asarray(keys)
     if wanted is not None:
         if keys.ndim != 1:
             raise SettingError(f"keys: an array of shape {keys.shape}, but keys that are numbers need one dimension")

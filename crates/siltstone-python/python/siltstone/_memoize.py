@@ -79,24 +79,53 @@ def _bound(signature: inspect.Signature | None, args: Any, named: Any) -> list[t
     return [(name, value, signature.parameters[name].default) for name, value in bound.arguments.items()]
 
 
-def _captured(function: Any) -> bytes:
-    """Returns the bytes of the variables of known types that a function captures, as they are now."""
+def _captured(function: Any, *, is_named: bool) -> bytes:
+    """Returns the bytes of the variables that a function captures, as they are now.
+
+    Those of unknown types are left out if the results have a name of their own. Else functions that differ in them would
+    share their results.
+    """
     parts = []
+    # Compared with an argument that is not given, and so the same in all calls.
+    defaults = [*(getattr(function, "__defaults__", None) or ()), *(getattr(function, "__kwdefaults__", None) or {}).values()]
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     for variable, cell in zip(names, getattr(function, "__closure__", None) or ()):
         try:
-            parts.append(_keying.bytes_of((variable, cell.cell_contents)))
-        except (TypeError, ValueError):  # another type, or not yet assigned
+            value = cell.cell_contents
+        except ValueError:  # not yet assigned, as the function itself
             continue
+        if any(value is default for default in defaults):
+            continue
+        try:
+            parts.append(_keying.bytes_of((variable, _by_name(value))))
+        except TypeError as error:
+            if not is_named:
+                raise TypeError(
+                    f"memoize: {function!r} captures `{variable}`: {error}; pass name= with a name that says which one "
+                    "it is, or make it an argument"
+                ) from None
     return b"".join(parts)
 
 
-def _key_function(function: Any, name: str, key: Callable[..., Any] | None) -> Callable[..., str]:
+def _by_name(value: Any) -> Any:
+    """Returns the name of a module, a class, or a function that captures nothing; else the value."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    name = getattr(value, "__qualname__", None)
+    is_whole = isinstance(value, type) or (inspect.isfunction(value) and not value.__closure__)
+    return f"{value.__module__}.{name}" if name and is_whole and "<lambda>" not in name else value
+
+
+def _key_function(
+    function: Any, name: str | None, key: Callable[..., Any] | None
+) -> Callable[..., str]:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some functions in C
         signature = None
-    of_function = _keying.bytes_of((name, _captured(function)))
+    captured = _captured(function, is_named=name is not None)
+    name = name or _name_of(function)
+    of_function = _keying.bytes_of((name, captured))
 
     def key_of(*args: Any, **named: Any) -> str:
         """Returns the key of a call."""
@@ -141,7 +170,7 @@ def memoize(
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         _check(function)
-        key_text = _key_function(function, name or _name_of(function), key)
+        key_text = _key_function(function, name, key)
 
         def key_of(*args: Any, **named: Any) -> Any:
             """Returns the key of a call."""

@@ -216,7 +216,11 @@ def _series(items: list[Any], index: Any) -> Any:
             return pandas.Series(items, index=index, dtype=kind)
         except (OverflowError, TypeError):  # beyond 64 bits
             pass
-    return pandas.Series(items, index=index, dtype=object).infer_objects()
+    column = pandas.Series(items, index=index, dtype=object)
+    typed = column.infer_objects()
+    # Next to fractions pandas makes floats of whole numbers, of which those beyond 2**53 may be others.
+    exact = typed.dtype.kind != "f" or all(float(item) == item for item in items if type(item) is int)
+    return typed if exact else column
 
 
 def _index(store: Any, keys: Any) -> Any:

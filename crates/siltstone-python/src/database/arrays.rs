@@ -9,8 +9,10 @@ use crate::settings::{Seconds, write_options};
 use pyo3::prelude::*;
 use siltstone::Batch;
 
-/// The keys of a call that are looked up or written at a time.
+/// The keys of a call that are looked up or written at a time, at most.
 const PIECE: usize = 16_384;
+/// The bytes that are written at a time, at most, unless a record has more.
+const PIECE_BYTES: usize = 16 << 20;
 
 /// Returns the error for an array with another number of rows.
 fn wrong_rows(py: Python<'_>, name: &str, got: usize, expected: usize) -> PyErr {
@@ -58,8 +60,9 @@ impl Database {
         }
         let (width, slices) = (values.row_bytes(), keys.slices());
         let (rows, flags) = (values.bytes_mut()?, flags.bytes_mut()?);
-        let pieces = slices.chunks(PIECE).zip(rows.chunks_mut((PIECE * width).max(1)));
-        for ((keys, rows), flags) in pieces.zip(flags.chunks_mut(PIECE)) {
+        for (piece, (keys, flags)) in slices.chunks(PIECE).zip(flags.chunks_mut(PIECE)).enumerate() {
+            // Values may have no bytes: then there is a row for each key, and no byte of any.
+            let rows = rows.get_mut(piece * PIECE * width..).unwrap_or_default();
             let copied = py.detach(|| copy_rows(handle, keys, (rows, width), flags));
             copied.into_python(py)?.map_err(|length| {
                 let message =
@@ -90,8 +93,8 @@ impl Database {
         Ok(())
     }
 
-    /// Puts the keys of an array with the rows of `values`, in batches of up to 16,384, each atomic. `progress` is
-    /// called after each batch.
+    /// Puts the keys of an array with the rows of `values`, in batches of up to 16,384 and 16 MiB, each atomic.
+    /// `progress` is called after each batch.
     #[pyo3(signature = (keys, values, *, expire=None, durability=None, progress=None))]
     fn _put_array(
         &self,
@@ -110,8 +113,10 @@ impl Database {
             return Err(wrong_rows(py, "values", values.rows(), keys.len()));
         }
         let (width, slices, rows) = (values.row_bytes(), keys.slices(), values.bytes());
-        for (piece, keys) in slices.chunks(PIECE).enumerate() {
-            let rows = rows.get(piece * PIECE * width..).unwrap_or_default();
+        let record_bytes = slices.iter().map(|key| key.len()).max().unwrap_or_default() + width;
+        let count = (PIECE_BYTES / record_bytes.max(1)).clamp(1, PIECE);
+        for (piece, keys) in slices.chunks(count).enumerate() {
+            let rows = rows.get(piece * count * width..).unwrap_or_default();
             py.detach(|| {
                 let bytes = keys.iter().map(|key| key.len() + width).sum();
                 let mut batch = Batch::with_capacity(keys.len(), bytes);
@@ -122,7 +127,7 @@ impl Database {
                 handle.write_with(&batch, options)
             })
             .into_python(py)?;
-            report(py, progress, slices.len().min((piece + 1) * PIECE), Some(slices.len()))?;
+            report(py, progress, slices.len().min((piece + 1) * count), Some(slices.len()))?;
         }
         Ok(keys.len())
     }

@@ -72,12 +72,16 @@ impl WriteBatch {
         self.with(py, |batch| Ok(batch.len()))
     }
 
-    /// Applies all writes, and empties the batch.
+    /// Applies all writes, and empties the batch. After an error it is as before.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let options = write_options(py, None, self.durability.as_deref())?;
-        let batch = self.with(py, |batch| Ok(std::mem::take(batch)))?;
         let database = self.database.get().handle(py)?;
-        py.detach(|| database.write_with(&batch, options)).into_python(py)
+        // Other threads that add to the batch wait meanwhile.
+        self.with(py, |batch| {
+            py.detach(|| database.write_with(batch, options))?;
+            *batch = siltstone::Batch::new();
+            Ok(())
+        })
     }
 
     /// Forgets all writes.
