@@ -41,6 +41,10 @@ int main(int argc, char **argv) try {
         if (error.code != SILTSTONE_ERROR_LOCKED) return 1;
     }
 
+    // A time that has passed is no time without end.
+    db.put("gone", "grey", siltstone::expires_in(-5ms));
+    if (db.get("gone")) return 1;
+
     siltstone::DictionaryWriter writer(directory + "/capitals.dict");
     writer.put("Peru", "Lima");
     writer.put("Chad", "N'Djamena");

@@ -5,7 +5,9 @@
 
 #include "siltstone.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -96,9 +98,9 @@ std::vector<std::optional<std::string>> values(const std::vector<std::string_vie
 
 } // namespace detail
 
-// When a record expires that is put now; 0 for never.
+// When a record expires after this time. After no time, or less, it has expired already.
 inline std::uint64_t expires_in(std::chrono::milliseconds time) {
-    return siltstone_expires_in_ms(static_cast<std::uint64_t>(time.count()));
+    return siltstone_expires_in_ms(static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)));
 }
 
 // The settings of an open, by name: Options{{"engine", "flashkey"}, {"memory_budget", "64MiB"}}.

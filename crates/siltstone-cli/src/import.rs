@@ -3,14 +3,14 @@
 use crate::delete::delete_found;
 use crate::import_redis;
 use crate::interrupt::Interrupt;
-use crate::open::{Creation, Location, check_lengths};
+use crate::open::{Creation, Location};
 use crate::outcome::{Outcome, Result, complain, help};
 use crate::progress::{Stopwatch, byte_bar, show_bytes};
 use crate::quantity::counted;
 use crate::source::{SourceArgs, Wanted};
 use crate::values::Values;
 use clap::Args;
-use siltstone::key::{HASH_LENGTH_MIN, check_key, check_value};
+use siltstone::key::{HASH_LENGTH_MIN, RecordLayout};
 use siltstone::{Batch, Change, Database, Error, NEVER, Record, Shape, WriteOptions};
 use siltstone_command::database::expiry_after;
 use std::collections::HashSet;
@@ -163,18 +163,21 @@ impl Expired {
 
 /// Returns an error if a database cannot hold a record.
 fn check_record(shape: &Shape, record: &Record) -> siltstone::Result<()> {
-    check_key(&record.key)?;
-    check_value(&record.value)?;
-    if let Some((key_length, value_length)) = shape.fixed {
-        check_lengths((key_length, value_length), &record.key, &record.value)?;
-        if record.expires_at_ms != NEVER && !shape.expiring {
-            return Err(Error::ExpiryUnsupported);
-        }
-    }
-    match record.key.len() {
+    check_key_of(shape, &record.key)?;
+    layout(shape).check_value(&record.value, record.expires_at_ms != NEVER)
+}
+
+/// Returns an error if a database cannot hold a key.
+fn check_key_of(shape: &Shape, key: &[u8]) -> siltstone::Result<()> {
+    layout(shape).check_key(key)?;
+    match key.len() {
         got if shape.hashed_keys && got < HASH_LENGTH_MIN => Err(Error::HashLength { got }),
         _ => Ok(()),
     }
+}
+
+fn layout(shape: &Shape) -> RecordLayout {
+    RecordLayout { fixed: shape.fixed, expiring: shape.expiring }
 }
 
 /// What happens to the keys of the input.
@@ -203,7 +206,7 @@ impl Import<'_> {
     fn take(&mut self, mut record: Record) -> anyhow::Result<()> {
         // Refused here, so that the records before it are put.
         match self.mode {
-            Mode::Delete => check_key(&record.key)?,
+            Mode::Delete => check_key_of(&self.shape, &record.key)?,
             _ => {
                 record.value = self.values.stored(record.value);
                 check_record(&self.shape, &record)?;

@@ -212,8 +212,14 @@ impl Source {
         let now_ms = expiry_after(Duration::ZERO)?;
         let mut replies = replies.into_iter();
         for (key, value_type) in wanted {
-            // A key that has another type now was written meanwhile.
-            let value = next(&mut replies)?.unwrap_or_default();
+            let value = match next(&mut replies)? {
+                Err(error) if error.code() == Some("WRONGTYPE") => {
+                    page.leave_out("keys that got another type meanwhile");
+                    next(&mut replies)??;
+                    continue;
+                }
+                value => value?,
+            };
             let expires_at_ms = match redis::from_redis_value(next(&mut replies)??)? {
                 ABSENT => {
                     page.absent.push(key.clone());

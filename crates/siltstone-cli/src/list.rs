@@ -137,7 +137,8 @@ fn records(args: &ListArgs, database: &Database) -> Result<Records> {
         from.as_deref().map_or(Bound::Unbounded, Bound::Included),
         to.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
     );
-    if args.values {
+    // A line of JSON has when the record expires, which its key alone does not say.
+    if args.values || args.json {
         return Ok(Box::new(match prefix {
             Some(prefix) => ordered.prefix(&prefix)?,
             None => ordered.range(bounds)?,

@@ -61,6 +61,11 @@ fn a_database_with_ordered_keys_lists_ranges() {
     assert_eq!(ok(here, &["list", "--prefix", "b", "--reverse", "--values"]), "b2\ttwo\nb1\tother\n");
     assert_eq!(ok(here, &["list", "--prefix", "b", "--count"]), "2\n");
     assert_eq!(code(here, &["list", "--prefix", "b", "--from", "b"]), 2);
+    ok(here, &["put", "d", "soon gone", "--expires-in", "1h"]);
+    let lines = ok(here, &["list", "--json"]);
+    assert!(lines.starts_with("{\"key\":\"a\"}\n") && !lines.contains("soon gone"), "{lines}");
+    assert!(lines.lines().last().unwrap().starts_with("{\"key\":\"d\",\"expires_at_ms\":"), "{lines}");
+    ok(here, &["delete", "d"]);
     ok(here, &["put", "key", "value", "--db", "silt"]);
     for flags in [&["--from", "a"][..], &["--to", "a"], &["--reverse"]] {
         let message = ends_with(2, here, &[&["list", "--db", "silt"][..], flags].concat());

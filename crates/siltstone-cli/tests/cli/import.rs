@@ -95,6 +95,29 @@ fn invalid_records_are_skipped_up_to_a_number_and_counted() {
 }
 
 #[test]
+fn a_key_that_a_database_cannot_have_is_skipped_alone_also_when_keys_are_deleted() {
+    let directory = tempdir().unwrap();
+    let here = directory.path();
+    for (name, shape) in [("fixed", ["--fixed", "8,1"].as_slice()), ("hashed", &["--hashed-keys"])] {
+        let put = [&["import", "--db", name, "--format", "csv"], shape].concat();
+        run_with(here, "key-0001,1\nkey-0002,2\nkey-0003,3\n", &put);
+        let gone = "key-0001\nshort\nkey-0002\n";
+        let delete = ["import", "--db", name, "--delete", "--format", "lines"];
+        let output = run_with(here, gone, &[&delete[..], &["--skip-bad", "1"]].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.success() && said.contains("line 2") && said.contains("2 keys deleted"),
+            "{said}"
+        );
+        // Without it, those before are deleted.
+        let output = run_with(here, "key-0003\nshort\n", &delete);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(3) && said.contains("line 2"), "{said}");
+        assert_eq!(ok(here, &["list", "--db", name, "--count"]), "0\n");
+    }
+}
+
+#[test]
 fn keys_without_values_are_imported_from_lines_and_tables() {
     let directory = tempdir().unwrap();
     let here = directory.path();

@@ -71,3 +71,19 @@ fn a_redis_that_is_not_there_and_a_database_without_types_are_named() {
     assert_eq!(ok(directory.path(), &["get", "--db", "plain", "a"]), "1");
     source.stop();
 }
+
+#[test]
+fn a_command_that_the_user_may_not_send_ends_the_import() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut source = Process::start(&directory.path().join("source"), &[]);
+    let mut client = source.client();
+    client.ask("SET a 1");
+    client.ask("HSET hash f v");
+    for (user, denied) in [("nohash", "-hgetall"), ("noget", "-get")] {
+        assert_eq!(client.ask(&format!("ACL SETUSER {user} on >pass ~* +@all {denied}")), "OK");
+        let url = format!("redis://{user}:pass@{}", source.address);
+        let error = fails(directory.path(), &["import", "--db", user, "--redis", &url]);
+        assert!(error.contains("NOPERM") || error.contains("permission"), "{error}");
+    }
+    source.stop();
+}
