@@ -15,8 +15,10 @@ pub const NEW_MANIFEST_NAME: &str = "MANIFEST.new";
 /// The name of a mirror that is being written, until it replaces [`MIRROR_NAME`].
 pub const NEW_MIRROR_NAME: &str = "MANIFEST.mirror.new";
 
-/// The name of the file by which a truncation says that the database is empty, until all files have other names.
+/// The name of the file by which a truncation says that the database is empty, until the empty one is complete.
 pub const TRUNCATED_NAME: &str = "TRUNCATED";
+/// What that file contains. One that contains anything else is a file of the user.
+pub const TRUNCATED_MARK: &[u8] = b"SILTVOID";
 
 /// How the names of files begin that a truncation has left, and that nothing needs.
 pub const TRUNCATED_PREFIX: &str = "truncated-";
@@ -31,7 +33,15 @@ pub const COMPANION_NAMES: [&str; 2] = ["CODECS", VALUES_NAME];
 
 /// Returns whether a file may be in a directory before a database is created there: it is none of an engine.
 pub fn is_beside(name: &str) -> bool {
-    COMPANION_NAMES.contains(&name) || name == TRUNCATED_NAME || name.starts_with(TRUNCATED_PREFIX)
+    COMPANION_NAMES.contains(&name) || is_left(name)
+}
+
+/// Returns whether a truncation has left a file: its name is the prefix and the name of a file of a database.
+pub fn is_left(name: &str) -> bool {
+    let Some(of) = name.strip_prefix(TRUNCATED_PREFIX) else { return false };
+    // Of a manifest that is being written `parse` knows the name.
+    let complete = of.strip_suffix(".new").unwrap_or(of);
+    FileName::parse(of).is_some() || UNNUMBERED_NAMES.contains(&complete)
 }
 
 /// The names of the dictionary of compressed values, and of its mirror.
@@ -44,6 +54,13 @@ pub const CLAIM_NAME: &str = "FLASHSTORE";
 pub const CHANGES_NAME: &str = "CHANGES";
 /// The name of that file until it replaces [`CHANGES_NAME`].
 pub const NEW_CHANGES_NAME: &str = "CHANGES.new";
+
+/// The name of the file of usage counters.
+pub const USAGE_NAME: &str = "USAGE";
+
+/// The names of files of a database, besides the manifest, that have no number. They may end with `.new`.
+const UNNUMBERED_NAMES: [&str; 6] =
+    [COMPRESSION_NAMES[0], COMPRESSION_NAMES[1], CLAIM_NAME, CHANGES_NAME, USAGE_NAME, TRUNCATED_NAME];
 
 /// The name, followed by a number, of the subdirectories for damaged files.
 pub(crate) const SET_ASIDE: &str = "damaged";
@@ -288,5 +305,13 @@ mod tests {
             "00000001.txt",
         ];
         others.iter().for_each(|name| assert_eq!(FileName::parse(name), None, "{name}"));
+    }
+
+    #[test]
+    fn only_files_of_a_database_are_left_by_a_truncation() {
+        let left = ["MANIFEST", "log-0000000000000000", "USAGE", "USAGE.new", "COMPRESSION.mirror.new"];
+        assert!(left.iter().all(|name| is_left(&format!("{TRUNCATED_PREFIX}{name}")) && !is_left(name)));
+        let others = ["", "notes.txt", "log-0", "LOCK", "truncated-USAGE", "CODECS", "USAGE.new.new"];
+        assert!(others.iter().all(|name| !is_left(&format!("{TRUNCATED_PREFIX}{name}"))));
     }
 }

@@ -159,6 +159,33 @@ fn keeps(form: &Form) {
     bed.settle();
 }
 
+/// The buffers of the reads of 1,000 records at once would take more than all of the budget.
+#[test]
+fn the_reads_of_many_keys_are_in_the_account_and_keep_the_least_budget() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let settings = &[("engine", "flashkey")];
+    let name = "many keys".to_owned();
+    let form = Form { name, budget: 0, partitions: 4, value_bytes: None, settings };
+    let form = Form { budget: least_budget(&form) + 1_000, ..form };
+    let mut bed = form.open(&Directory::new(MemoryDirectory::default(), Access::Buffered));
+    (0..1_000).for_each(|key| bed.put(key, 0));
+    bed.database.sync().unwrap();
+    bed.settle();
+    let peak = |bed: &Bed| {
+        let ram = bed.database.stats().ram_peak;
+        ram.items().iter().find(|(name, _)| *name == "read_buffers").unwrap().1
+    };
+    bed.database.reset_ram_peak();
+    let before = peak(&bed);
+    let keys: Vec<_> = (0..1_000_u32).map(|key| key.wrapping_mul(0x9e37_79b9).to_be_bytes()).collect();
+    assert!(bed.database.get_many(&keys).unwrap().iter().all(Option::is_some));
+    assert!(peak(&bed) >= before + 8_192, "{before} bytes before, {} at the peak", peak(&bed));
+    bed.check();
+    bed.database.iter().unwrap().take(500).for_each(drop);
+    bed.database.snapshot().unwrap().get_many(&keys).unwrap();
+    bed.check();
+}
+
 #[test]
 fn silt_keeps_its_memory_budget() {
     keeps_its_budget("silt", &[("engine", "silt")]);

@@ -88,7 +88,8 @@ impl Database {
     /// Nothing changes before [`finish`](BulkLoader::finish). An error in it or a crash leaves each partition with all
     /// or none of its loaded records; with an engine that gets batches, any of these. To load the same records again is
     /// harmless. Other threads may read and write in the meantime. A write to a key that is being loaded takes effect
-    /// before or after the load.
+    /// before or after the load. While a partition is merged, calls that read and write its keys in one step
+    /// (`update`, `insert_if_absent`, `compare_and_swap`, `remove`, `transact`) wait.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -168,6 +169,7 @@ impl<'a> BulkLoader<'a> {
     /// Sets a function that is called now and then with the bytes of keys and values that are loaded and the total, and
     /// returns whether to continue. While records are still being added the total is 0, and the first number counts
     /// bytes in temporary files or batches.
+    /// It must not call a function that waits for the load, such as [`update`](Database::update).
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

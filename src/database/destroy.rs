@@ -12,12 +12,12 @@ use super::builder::remove_empty_directory;
 use super::changes;
 use super::compressed;
 use super::disk;
-use super::place::{engine_of, refuse_disk};
+use super::place::{engine_of, is_left, is_truncated, refuse_disk};
 use super::repair::existing;
 use super::usage_file;
 use crate::engine::EngineSettings;
 use crate::error::{Error, Result};
-use crate::names::{CLAIM_NAME, FileName, is_beside};
+use crate::names::{CLAIM_NAME, FileName, TRUNCATED_NAME, is_beside};
 use siltstone_device::{Access, Directory, LOCK, Purpose};
 use std::path::Path;
 
@@ -56,7 +56,8 @@ impl Database {
 pub(super) struct Locked {
     pub engine: Box<dyn EngineSettings>,
     pub directory: Directory,
-    lock: Box<dyn Send + Sync>,
+    /// `None` if the caller has the lock.
+    lock: Option<Box<dyn Send + Sync>>,
 }
 
 /// The names of the files of a database.
@@ -67,10 +68,11 @@ pub(super) struct Files {
 }
 
 /// Locks a database and, one after another, the disks below it. Changes nothing. `stated` is the engine that the user
-/// chose, which may be none of the table.
+/// chose, which may be none of the table. With `is_locked` the caller has the lock of the first directory.
 pub(super) fn lock_all(
     directory: Directory,
     mut stated: Option<Box<dyn EngineSettings>>,
+    mut is_locked: bool,
 ) -> Result<Vec<Locked>> {
     let (mut all, mut next) = (Vec::new(), Some(directory));
     while let Some(directory) = next {
@@ -79,7 +81,7 @@ pub(super) fn lock_all(
             (Err(Error::UnknownEngine { .. }), Some(stated)) => stated,
             (engine, _) => engine?,
         };
-        let lock = directory.lock()?;
+        let lock = if std::mem::take(&mut is_locked) { None } else { Some(directory.lock()?) };
         next = match disk::of_closed(&*engine, &directory) {
             Ok(disk) => disk,
             // An earlier call has removed the disk, or the manifest names a database that is none of its own.
@@ -93,7 +95,7 @@ pub(super) fn lock_all(
 
 fn destroy_in(directory: &Directory) -> Result<()> {
     // All before anything is removed: a disk that is open elsewhere leaves the database as it is.
-    let mut all = lock_all(directory.clone(), None)?;
+    let mut all = lock_all(directory.clone(), None, false)?;
     for disk in all.iter().skip(1) {
         let names = disk.directory.list()?;
         for claim in names.iter().filter(|name| *name == CLAIM_NAME) {
@@ -128,9 +130,14 @@ pub(super) fn files_of(engine: &dyn EngineSettings, directory: &Directory) -> Re
 
 fn remove_files(Locked { engine, directory, lock }: Locked) -> Result<()> {
     let Files { others, manifests } = files_of(&*engine, &directory)?;
-    let mut left = directory.list()?;
-    left.retain(|name| is_beside(name));
-    others.iter().chain(&left).try_for_each(|name| directory.remove(name))?;
+    others.iter().try_for_each(|name| directory.remove(name))?;
+    let (is_marked, mut left) = (is_truncated(&directory)?, directory.list()?);
+    left.retain(|name| is_beside(name) || is_left(name, &*engine) || (is_marked && name == TRUNCATED_NAME));
+    left.iter().try_for_each(|name| match directory.remove(name) {
+        // Nothing needs it: what is gone already is as good as removed.
+        Err(error) if error.is_not_found() => Ok(()),
+        removed => removed,
+    })?;
     // Before the manifest goes: as long as it exists, another call finds the files that are left.
     directory.sync(Purpose::Maintain)?;
     manifests.iter().try_for_each(|name| directory.remove(name))?;
@@ -147,6 +154,54 @@ mod tests {
     use super::*;
     use crate::engine::EngineKind;
     use crate::names::COMPANION_NAMES;
+    use siltstone_device::{DirectoryBackend, FileBackend, LockMode, OpenMode, SystemDirectory};
+    use std::io;
+    use std::path::PathBuf;
+
+    /// A directory that lists a file which another thread has removed.
+    struct StillListed(SystemDirectory);
+
+    impl DirectoryBackend for StillListed {
+        fn open(&self, name: &str, access: Access, mode: OpenMode) -> io::Result<Box<dyn FileBackend>> {
+            DirectoryBackend::open(&self.0, name, access, mode)
+        }
+
+        fn list(&self) -> io::Result<Vec<String>> {
+            let mut names = DirectoryBackend::list(&self.0)?;
+            names.push("truncated-USAGE".to_owned());
+            Ok(names)
+        }
+
+        fn remove(&self, name: &str) -> io::Result<()> {
+            DirectoryBackend::remove(&self.0, name)
+        }
+
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            DirectoryBackend::rename(&self.0, from, to)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            DirectoryBackend::sync(&self.0)
+        }
+
+        fn lock(&self, name: &str, mode: LockMode) -> io::Result<Box<dyn Send + Sync>> {
+            DirectoryBackend::lock(&self.0, name, mode)
+        }
+
+        fn path(&self) -> PathBuf {
+            DirectoryBackend::path(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_file_of_a_truncation_that_is_gone_already_does_not_interrupt_the_removal_of_a_database() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        Database::open(&path).unwrap().put("key", "value").unwrap();
+        let listed = StillListed(SystemDirectory::open(&path).unwrap());
+        destroy_in(&Directory::new(listed, Access::Buffered)).unwrap();
+        assert!(!path.exists());
+    }
 
     #[test]
     fn of_a_destroyed_database_nothing_remains_and_of_other_files_all() {

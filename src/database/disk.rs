@@ -20,17 +20,20 @@ const FILTER: &str = "filter_last_store";
 /// The directories of disks, each with its lock.
 type Disks = Vec<(Directory, Box<dyn Send + Sync>)>;
 
-/// Opens a database with its disk, if it has one. Returns the disks as well.
+/// Opens a database with its disk, if it has one. Returns the disks as well. With `is_emptied` a truncation has removed
+/// the database that was there.
 pub(super) fn open(
     settings: &dyn EngineSettings,
     opening: Opening<'_, '_>,
+    is_emptied: bool,
 ) -> Result<(Arc<dyn Engine>, Disks)> {
     let Some(disk) = settings.disk(&opening.directory)? else {
         return Ok((settings.open(opening)?, Disks::new()));
     };
     let Opening { directory, common, create, seed, now_ms, progress, .. } = opening;
-    let creates = create && matches!(Contents::read(&directory, None)?, Contents::Free);
-    let (at, number) = directory_of(&directory, &disk, creates)?;
+    let contents = Contents::read(&directory, None)?.with_others(is_emptied);
+    let creates = create && matches!(contents, Contents::Free);
+    let (at, number) = directory_of(&directory, &disk, creates, is_emptied)?;
     if creates {
         check_compression(&at, common.compression.unwrap_or_default())?;
     }
@@ -54,7 +57,9 @@ pub(super) fn open(
         of_disk.check(&common_of_disk, number.is_none())?;
         let common = &common_of_disk;
         let create = number.is_none();
-        open(of_disk, Opening { directory: at.clone(), common, create, seed, now_ms, progress, disk: None })
+        let directory = at.clone();
+        let opening = Opening { directory, common, create, seed, now_ms, progress, disk: None };
+        open(of_disk, opening, is_emptied)
     });
     let (engine, mut disks) = engine?;
     disks.push((at.clone(), lock));
@@ -79,7 +84,12 @@ fn check_compression(disk: &Directory, wanted: Compression) -> Result<()> {
 }
 
 /// Opens the directory of a disk. Returns it, and the number of the engine that it has.
-fn directory_of(directory: &Directory, disk: &Disk, creates: bool) -> Result<(Directory, Option<u8>)> {
+fn directory_of(
+    directory: &Directory,
+    disk: &Disk,
+    creates: bool,
+    is_emptied: bool,
+) -> Result<(Directory, Option<u8>)> {
     let missing = |found: &str| {
         let (flash, path) = (directory.path(), directory.path().join(disk.path()));
         let problem =
@@ -93,7 +103,7 @@ fn directory_of(directory: &Directory, disk: &Disk, creates: bool) -> Result<(Di
         }
         opened => opened?,
     };
-    match Contents::read(&at, None)? {
+    match Contents::read(&at, None)?.with_others(is_emptied) {
         Contents::Database(number) => Ok((at, Some(number))),
         Contents::Free if creates => Ok((at, None)),
         Contents::Free => Err(missing("it has no database")),
@@ -147,7 +157,7 @@ fn check_engine(engine: &dyn EngineSettings, number: Option<u8>, directory: &Dir
 /// Returns the directory of the disk of a database that is not open, if it has one.
 pub(super) fn of_closed(settings: &dyn EngineSettings, directory: &Directory) -> Result<Option<Directory>> {
     let Some(disk) = settings.disk(directory)? else { return Ok(None) };
-    directory_of(directory, &disk, false).map(|(at, _)| Some(at))
+    directory_of(directory, &disk, false, false).map(|(at, _)| Some(at))
 }
 
 /// Adds the report of the repair of a disk in `directory`.

@@ -223,7 +223,11 @@ impl Database {
     /// [`Error::Setting`](crate::Error::Setting) if the budget is too small; the error names the minimum.
     pub fn set_memory_budget(&self, bytes: Option<u64>) -> Result<()> {
         self.inner.lock.check_process()?;
+        // Locked for the change too: what is kept is what the engine has.
+        let mut kept = self.inner.reopening.memory_budget.lock();
         self.engine().set_memory_budget(bytes)?;
+        *kept = bytes;
+        drop(kept);
         // Background work loads what fits again.
         self.inner.workers.wake();
         Ok(())

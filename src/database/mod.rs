@@ -61,7 +61,7 @@ use lock::DirectoryLock;
 use siltstone_device::Directory;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use truncate::Reopening;
+use truncate::{Remover, Reopening};
 use uniformity::Uniformity;
 use usage::{UsageCounters, WriteCounts};
 use workers::Workers;
@@ -109,6 +109,7 @@ struct Inner {
     /// The directory, and those of its disks. Empty if all data is in memory.
     directories: Vec<Directory>,
     reopening: Reopening,
+    remover: Remover,
     feed: Option<Arc<Feed>>,
     /// If the keys are hashes.
     uniformity: Option<Uniformity>,
@@ -485,6 +486,7 @@ impl Inner {
         self.lock.check_process()?;
         // The threads work without the lock of the directory, so they end before it is released.
         self.workers.stop();
+        self.remover.stop();
         self.lock.release(|was_open| {
             if was_open {
                 let now_ms = self.clock.now_ms();
@@ -515,7 +517,10 @@ impl Drop for Inner {
             // Errors are lost here; callers that need them call `close`.
             Ok(()) => drop(self.close()),
             // The threads and everything else belong to the other process.
-            Err(_) => self.workers.abandon(),
+            Err(_) => {
+                self.workers.abandon();
+                self.remover.abandon();
+            }
         }
     }
 }

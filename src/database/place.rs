@@ -2,9 +2,11 @@
 
 use crate::engine::{EngineInfo, EngineKind, EngineSettings};
 use crate::error::{Error, Result};
-use crate::names::{CLAIM_NAME, FileName, MANIFEST_NAME, is_beside};
+use crate::names::{
+    CLAIM_NAME, FileName, MANIFEST_NAME, TRUNCATED_MARK, TRUNCATED_NAME, TRUNCATED_PREFIX, is_beside,
+};
 use crate::store::manifest::Header;
-use siltstone_device::{Access, Directory, LOCK};
+use siltstone_device::{Access, AlignedBuffer, Directory, LOCK, Purpose};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -56,10 +58,46 @@ impl Contents {
             return Ok(Contents::Occupied { file: file.clone(), is_data: true });
         }
         // The root of a file system has `lost+found`.
-        let is_free = |name: &str| ["LOCK", "lost+found"].contains(&name) || is_beside(name);
+        let is_free = |name: &str| {
+            ["LOCK", "lost+found"].contains(&name)
+                || is_beside(name)
+                || engines.iter().any(|engine| is_left(name, *engine))
+        };
         let user_file = names.into_iter().find(|name| !is_free(name));
         Ok(user_file.map_or(Contents::Free, |file| Contents::Occupied { file, is_data: false }))
     }
+
+    /// Returns what is there for an open that, if `is_emptied`, creates the empty database of a truncation: files that
+    /// are none of a database were with the old one, and are with the new one.
+    pub fn with_others(self, is_emptied: bool) -> Contents {
+        match self {
+            Contents::Occupied { is_data: false, .. } if is_emptied => Contents::Free,
+            contents => contents,
+        }
+    }
+}
+
+/// Returns whether a truncation has left a file of this name, in a database of an engine that may be none of the table.
+pub(super) fn is_left(name: &str, engine: &dyn EngineSettings) -> bool {
+    crate::names::is_left(name) || name.strip_prefix(TRUNCATED_PREFIX).is_some_and(|of| engine.owns(of))
+}
+
+/// Returns whether a directory has the mark of a truncation, which makes it empty whatever else it has. Before the
+/// directory is locked, another process may be about to set or to remove the mark.
+pub(super) fn is_truncated(directory: &Directory) -> Result<bool> {
+    // Without opening it: a directory of this name is the user's.
+    if directory.list()?.iter().all(|name| name != TRUNCATED_NAME) {
+        return Ok(false);
+    }
+    let file = match directory.open(TRUNCATED_NAME, Access::Buffered) {
+        Err(error) if error.is_not_found() => return Ok(false),
+        file => file?,
+    };
+    if file.length()? != TRUNCATED_MARK.len() as u64 {
+        return Ok(false);
+    }
+    let mut buffer = AlignedBuffer::default();
+    Ok(file.read(Purpose::Maintain, 0, TRUNCATED_MARK.len(), &mut buffer)? == TRUNCATED_MARK)
 }
 
 /// Returns the default settings of the engine whose database is in a directory.

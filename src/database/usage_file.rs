@@ -5,13 +5,12 @@
 //! counts start at zero.
 
 use crate::error::Result;
+use crate::names::USAGE_NAME;
 use crate::stats::Usage;
 use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::Reader;
 use siltstone_index::coding::checksum;
 
-/// The name of the file.
-pub const USAGE_NAME: &str = "USAGE";
 /// The version of the format.
 pub const USAGE_VERSION: u32 = 1;
 /// The length of the file, in bytes.

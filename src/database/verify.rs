@@ -147,6 +147,6 @@ fn count_closed(settings: &dyn EngineSettings, directory: &Directory, go_on: &mu
         disk: None,
     };
     // The locks are held until the count ends.
-    let (engine, _locks_of_disks) = disk::open(settings, opening)?;
+    let (engine, _locks_of_disks) = disk::open(settings, opening, false)?;
     engine.count_keys(now_ms, go_on)
 }

@@ -89,7 +89,7 @@ pub trait EngineSettings: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Returns whether a directory contains the remains of an interrupted creation and nothing else.
+    /// Returns whether a directory contains the remains of an interrupted creation and nothing else of an engine.
     #[doc(hidden)]
     fn is_half_created(&self, directory: &Directory) -> Result<bool> {
         let _ = directory;

@@ -1,7 +1,7 @@
 //! The files of a database in a directory.
 
 use crate::error::Result;
-use crate::names::{FileName, LogClass, is_beside};
+use crate::names::{FileName, LogClass};
 use siltstone_device::Directory;
 
 /// Returns the files of a database in a directory, in the order of [`FileName`]: segments and stores by number.
@@ -12,10 +12,11 @@ pub(crate) fn list_files(directory: &Directory) -> Result<Vec<FileName>> {
     Ok(files)
 }
 
-/// Returns the names of all files but those that may be there before the database.
+/// Returns the names of all files that may be those of an engine. Others may be there before the database: what a
+/// truncation has not taken, or what a binding has written.
 pub(crate) fn files_of_engine(directory: &Directory) -> Result<Vec<String>> {
     let mut names = directory.list()?;
-    names.retain(|name| !is_beside(name));
+    names.retain(|name| FileName::parse(name).is_some());
     Ok(names)
 }
 

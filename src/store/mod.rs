@@ -25,6 +25,8 @@ pub mod manifest;
 pub mod merge;
 #[cfg(feature = "flashkey")]
 pub mod ordered_keys;
+#[cfg(feature = "flashkey")]
+pub mod read_batches;
 pub mod record;
 pub mod slots;
 pub mod sort;

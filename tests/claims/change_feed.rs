@@ -142,6 +142,29 @@ fn run(kind: EngineKind, seed: u64) -> Result<(usize, usize)> {
 }
 
 #[test]
+fn no_write_succeeds_unseen_after_an_old_segment_of_the_feed_could_not_be_removed() {
+    let device = SimulatedDirectory::new(1);
+    let database = open(EngineKind::default(), &device).unwrap();
+    let begin = database.change_position().unwrap();
+    let call = Some(Call::Remove);
+    device.set_failing_call(Some(FailingCall { call, name_part: "changes-", after: 0, for_ever: false }));
+    let failed = (0..100_000_u32).find(|number| database.put(number.to_be_bytes(), "value").is_err());
+    assert!(failed.is_some(), "no segment was removed");
+    let later = database.put("later", "value");
+    let position = database.change_position().unwrap();
+    assert!(later.is_err(), "it succeeded, and changes are visible up to {position}");
+    // Nothing that has ended hides a key: a follower can read up to the end.
+    assert!(matches!(database.changes(begin, usize::MAX), Ok(_) | Err(Error::ChangesLost { .. })));
+    drop(database);
+    let database = open(EngineKind::default(), &device).unwrap();
+    let lost = database.changes(position, usize::MAX);
+    assert!(matches!(lost, Err(Error::ChangesLost { .. })), "the feed counts as intact");
+    let position = database.change_position().unwrap();
+    database.put("later", "value").unwrap();
+    assert_eq!(database.changes(position, usize::MAX).unwrap().keys, ["later"]);
+}
+
+#[test]
 fn a_follower_has_what_the_database_has_after_any_crash_and_loses_its_position_only_with_the_power() {
     for kind in EngineKind::ALL.iter().filter(|kind| kind.info().number.is_some()) {
         let (mut losses, mut crashes) = (0, 0);

@@ -34,8 +34,8 @@ const FREED_PER_WRITTEN: u64 = 2;
 pub(super) enum Removed {
     /// Its name is removed.
     Nameless,
-    /// It was retired, and has this name.
-    Named(String),
+    /// It was retired in this generation, and has this name.
+    Named(String, u64),
 }
 
 /// The removed files of a directory.
@@ -61,6 +61,8 @@ struct Retired {
     spares: Vec<Spare>,
     /// The most bytes of all of them.
     bytes_max: u64,
+    /// How often all names were forgotten. Since then another file may have got such a name, and be retired too.
+    generation: u64,
 }
 
 /// A retired file without readers.
@@ -102,10 +104,11 @@ impl Removals {
         // Without a length it is closed here, which frees its space at once.
         let Ok(FileState { length: bytes, .. }) = file.state() else { return };
         match removed {
-            Removed::Named(name) => {
+            Removed::Named(name, generation) => {
                 let mut retired = self.retired.lock();
                 // After `forget_names` it is removed by its name, and is no spare any more.
-                if let Some(&bytes) = retired.names.get(&name) {
+                let is_kept = retired.generation == generation;
+                if let Some(&bytes) = retired.names.get(&name).filter(|_| is_kept) {
                     self.bytes.fetch_add(bytes, Relaxed);
                     self.held_bytes.fetch_sub(bytes, Relaxed);
                     return retired.spares.push(Spare { name, file, bytes });
@@ -125,9 +128,11 @@ impl Removals {
     }
 
     /// Records that a file of this many bytes is retired and keeps its name.
-    pub fn keep(&self, name: &str, bytes: u64) {
-        self.retired.lock().names.insert(name.to_owned(), bytes);
+    pub fn keep(&self, name: String, bytes: u64) -> Removed {
+        let mut retired = self.retired.lock();
+        retired.names.insert(name.clone(), bytes);
         self.held_bytes.fetch_add(bytes, Relaxed);
+        Removed::Named(name, retired.generation)
     }
 
     /// Sets how many bytes retired files may have. What exceeds it is freed by `free`.
@@ -168,6 +173,7 @@ impl Removals {
     /// Returns the names of all retired files. From now on these count as nameless.
     pub fn forget_names(&self) -> BTreeMap<String, u64> {
         let mut retired = self.retired.lock();
+        retired.generation += 1;
         let names = std::mem::take(&mut retired.names);
         let mut held_bytes: u64 = names.values().sum();
         for spare in std::mem::take(&mut retired.spares) {
@@ -247,6 +253,8 @@ impl Removals {
             self.bytes.fetch_sub(bytes, Relaxed);
             match remove(&name) {
                 Ok(()) => self.add_nameless(file, bytes),
+                // Something else has removed the name.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => self.add_nameless(file, bytes),
                 // The name stays until the next open, and the others are removed all the same.
                 Err(error) => outcome = Err(error),
             }

@@ -44,8 +44,7 @@ impl Directory {
                 continue;
             }
             bytes += length;
-            self.shared.removals.keep(&name, length);
-            let _ = file.removed.set(Removed::Named(name));
+            let _ = file.removed.set(self.shared.removals.keep(name, length));
         }
         self.shared.removals.limit(bytes);
         Ok(())

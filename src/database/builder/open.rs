@@ -2,11 +2,12 @@
 //!
 //! 1. Check the settings that need no directory. Nothing is created if one is invalid.
 //! 2. Examine the directory without its lock, so that a refused open creates no `LOCK`.
-//! 3. Take the lock. Examine the directory again: another process may have created a database in between.
+//! 3. Take the lock. Give the files of a database that was truncated their new names. Examine the directory again:
+//!    another process may have created a database in between.
 //! 4. Remove the runs of an interrupted sort. No other process can be writing them now.
 //! 5. Lock and open the disk, if there is one, then open the engine. Each engine recovers its own files.
 //! 6. Put the compression over the engine. It reads the dictionary, or takes samples from the recovered records.
-//! 7. Open the change feed and the usage counters. If recovery has failed, both are unchanged.
+//! 7. Open the change feed and the usage counters. If recovery has failed, both are unchanged. End a truncation.
 //! 8. Start the worker threads. This is the last step that can fail, so no thread outlives a failed open.
 
 use super::named::of_unknown;
@@ -16,9 +17,11 @@ use crate::database::changes::state::FEED_BYTES;
 use crate::database::compressed;
 use crate::database::disk;
 use crate::database::latencies::Latencies;
-use crate::database::place::{Contents, check_access, engine_of_number, not_opened, refuse_disk};
+use crate::database::place::{
+    Contents, check_access, engine_of_number, is_truncated, not_opened, refuse_disk,
+};
 use crate::database::resources::check_threads;
-use crate::database::truncate::{self, Reopening};
+use crate::database::truncate::{self, Remover, Reopening};
 use crate::database::{
     Database, Inner, lock::DirectoryLock, uniformity::Uniformity, usage::UsageCounters, workers::Workers,
 };
@@ -28,10 +31,19 @@ use crate::key::RecordLayout;
 use crate::stats::Shape;
 use crate::store::sort::remove_stale_runs;
 use siltstone_device::memory::MemoryDirectory;
+use siltstone_device::sync::Mutex;
 use siltstone_device::{Access, Directory, open_files_default};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+
+/// A directory that is locked, and what is opened or created there.
+struct LockedPlace {
+    lock: Box<dyn Send + Sync>,
+    settings: Box<dyn EngineSettings>,
+    /// Whether a truncation has removed the database that was there.
+    is_emptied: bool,
+}
 
 impl Builder {
     /// Opens or creates the database in its directory.
@@ -140,28 +152,11 @@ impl Builder {
         }
         self.read_only = directory.is_read_only();
         self.common.threads = self.threads();
-        // What an interrupted truncation has left is no database any more.
-        if !self.read_only {
-            truncate::complete(&directory, self.stated_engine())?;
-        } else if truncate::is_interrupted(&directory)? {
-            return Err(Error::NotFound { path: directory.path() });
-        }
-        // Before the lock, which creates a file.
-        match self.examine_place(&directory) {
-            // Another process that creates a database here has removed a file that was listed.
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound && self.create => {}
-            engine => self.engine = Some(engine?),
-        }
-        let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };
-        // Checked again: another process may have created a database before the lock was taken.
-        let settings = self.examine_place(&directory)?;
-        if !self.read_only {
-            // Under the lock, which another database takes before it writes its claim here.
-            refuse_disk(&directory)?;
-        }
+        let LockedPlace { lock, settings, is_emptied } = self.lock_place(&directory)?;
         let reopening = Reopening {
             builder: Builder { engine: Some(settings.copy()), progress: None, create: true, ..self.clone() },
             directory: directory.clone(),
+            memory_budget: Mutex::new(self.common.memory_budget),
         };
         let decoding = compressed::Decoding::default();
         // The engine gets the filter before the dictionary is read. Until then the filter keeps all records.
@@ -185,7 +180,7 @@ impl Builder {
             // Only with the exclusive lock: without it the files may be those of a sort that runs.
             remove_stale_runs(&directory)?;
         }
-        let (engine, disks) = disk::open(&*settings, opening)?;
+        let (engine, disks) = disk::open(&*settings, opening, is_emptied)?;
         let is_persistent = engine.capabilities().persistent;
         let compression = match is_persistent {
             true => engine.shape().compression,
@@ -206,15 +201,17 @@ impl Builder {
         // One lock for all directories, so that none is unlocked before the engines are closed.
         let lock = Arc::new(DirectoryLock::new(Box::new((lock, locks_of_disks)), self.read_only));
         let directories: Vec<Directory> = directory.iter().cloned().chain(disks).collect();
-        if !self.read_only {
-            truncate::remove_left(&directories, self.background_threads > 0 || self.resources.is_some())?;
-        }
+        let left = if self.read_only { Vec::new() } else { truncate::left(&directories, &*settings)? };
         // After the engine: if recovery fails, the feed is as it was.
         let feed = directory
             .as_ref()
             .map_or(Ok(None), |directory| Feed::open(directory, self.change_feed))?
             .map(Arc::new);
         let usage = Arc::new(UsageCounters::open(directory, lookups, self.clock.now_ms())?);
+        if is_emptied {
+            // Before the first write, and when the empty database is durable.
+            truncate::end(&reopening.directory)?;
+        }
         let Builder { path, durability, clock, background_threads, resources, .. } = self;
         let latencies = Latencies::new(self.latencies, self.slow);
         event_of_opening(&path, &*engine);
@@ -229,6 +226,8 @@ impl Builder {
                 Workers::start(engine, lock, clock.clone(), usage, feed, background_threads)?
             }
         };
+        // After all that can fail: a failed open leaves no thread.
+        let remover = Remover::start(left, background_threads > 0 || resources.is_some());
         let (shape, hasher) = (engine.shape(), engine.hasher());
         let layout = RecordLayout { fixed: shape.fixed, expiring: shape.expiring };
         let uniformity = shape.hashed_keys.then(Uniformity::default);
@@ -246,10 +245,43 @@ impl Builder {
             path,
             directories,
             reopening,
+            remover,
             feed,
             uniformity,
         };
         Ok(Database { inner: Arc::new(inner) })
+    }
+
+    /// Locks the directory, and examines what is there. With the mark of a truncation, which is acted on only under the
+    /// lock, it has no database any more.
+    fn lock_place(&mut self, directory: &Directory) -> Result<LockedPlace> {
+        match is_truncated(directory)? {
+            true if self.read_only => return Err(Error::NotFound { path: directory.path() }),
+            // Another process may be completing the truncation, so what is there is not known yet.
+            true => {}
+            // Before the lock, which creates a file.
+            false => match self.examine_place(directory, false) {
+                // Another process that creates a database here has removed a file that was listed.
+                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound && self.create => {}
+                engine => self.engine = Some(engine?),
+            },
+        }
+        let lock = if self.read_only { directory.lock_shared()? } else { directory.lock()? };
+        // Checked again: before the lock was taken, another process may have completed a truncation, or begun one.
+        let is_emptied = is_truncated(directory)?;
+        if self.read_only && is_emptied {
+            return Err(Error::NotFound { path: directory.path() });
+        }
+        if !self.read_only {
+            // Under the lock, which another database takes before it writes its claim here.
+            refuse_disk(directory)?;
+        }
+        if is_emptied {
+            truncate::complete(directory, self.stated_engine())?;
+        }
+        // Again: another process may have created a database before the lock was taken.
+        let settings = self.examine_place(directory, is_emptied)?;
+        Ok(LockedPlace { lock, settings, is_emptied })
     }
 
     /// Returns the engine that the user chose, if it is known.
@@ -257,13 +289,18 @@ impl Builder {
         self.engine.as_ref().map(|engine| engine.copy())
     }
 
-    /// Adds what a database has that is fixed when it is created, and what it keeps.
+    /// Adds what a database has that is fixed when it is created, and what it keeps; and its memory budget, which may
+    /// have changed since it was opened.
     pub(in crate::database) fn with_kept(
         mut self,
         shape: &Shape,
         settings: &[(&str, String)],
+        feed_bytes: Option<u64>,
+        memory_budget: Option<u64>,
     ) -> Result<Builder> {
+        self.change_feed = self.change_feed.or(feed_bytes);
         let common = &mut self.common;
+        common.memory_budget = memory_budget;
         // What was stated is what the database has.
         common.fixed = common.fixed.or(shape.fixed);
         common.expiring = common.expiring.or(shape.fixed.map(|_| shape.expiring));
@@ -297,10 +334,11 @@ impl Builder {
     }
 
     /// Checks that a directory has a database of the engine, or that one can be created there, with these settings.
-    /// Returns the engine.
-    fn examine_place(&mut self, directory: &Directory) -> Result<Box<dyn EngineSettings>> {
+    /// Returns the engine. With `is_emptied` a truncation has removed the database that was there.
+    fn examine_place(&mut self, directory: &Directory, is_emptied: bool) -> Result<Box<dyn EngineSettings>> {
         let path = directory.path();
-        let number = match Contents::read(directory, self.engine.as_deref())? {
+        let contents = Contents::read(directory, self.engine.as_deref())?;
+        let number = match contents.with_others(is_emptied) {
             Contents::Database(number) => Some(number),
             Contents::Occupied { file: found, is_data: true } => {
                 return Err(Error::NoManifest { path, found });

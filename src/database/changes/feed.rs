@@ -197,7 +197,13 @@ impl Feed {
         // A position is visible only after the lock is released, so never before it is hidden.
         inner.in_flight.extend(start);
         if end >= inner.remove_at {
-            self.remove_oldest(log, &mut inner, end).inspect_err(|_| self.give_up_in(&mut inner))?;
+            self.remove_oldest(log, &mut inner, end).inspect_err(|_| {
+                // This write gets no `InFlight` that would do it: its start would hide all later keys.
+                if let Some(start) = start {
+                    inner.in_flight.remove(&start);
+                }
+                self.give_up_in(&mut inner);
+            })?;
         }
         drop(inner);
         Ok(InFlight { feed: self, start, epoch: None })
@@ -214,7 +220,9 @@ impl Feed {
         let segment_bytes = segment_bytes(bytes_max);
         // The log keeps segments that are not known to be durable.
         log.sync_to(end)?;
-        log.release_before(end.saturating_sub(bytes_max - segment_bytes))?;
+        // A failure refuses all later appends, as that of an append does: the log has fewer segments than there are
+        // files, and closing would state that the feed is intact.
+        log.health().run(|| log.release_before(end.saturating_sub(bytes_max - segment_bytes)))?;
         // A segment with a long batch may be longer; then not with every write.
         inner.remove_at = (log.start() + bytes_max).max(end + segment_bytes / 2);
         Ok(())

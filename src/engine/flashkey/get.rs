@@ -15,7 +15,8 @@ use siltstone_device::{Purpose, with_scratch};
 use siltstone_mica::HashedKey;
 use std::sync::Arc;
 
-/// The maximum number of keys that are looked up together: each may have a read in flight, with its own buffer.
+/// The maximum number of keys that are looked up together: each may have a read in flight, with its own buffer. With a
+/// memory budget, `store::read_batches` has fewer reads in flight.
 const KEYS_PER_BATCH: usize = 128;
 
 /// A value with its expiry time.
@@ -185,6 +186,7 @@ impl Reader {
             Err(ticket) => missed.push((number, ticket)),
         });
         for batch in missed.chunks(KEYS_PER_BATCH) {
+            self.memory.make_place_for_batch();
             let hashes = batch.iter().map(|&(number, _)| keys[number].hash().placement);
             let hashes: Vec<u64> = hashes.collect();
             let (units, view) = self.logs.look(|index| {

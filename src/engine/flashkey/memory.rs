@@ -30,6 +30,8 @@ const WRITE_BYTES: u64 = 192;
 /// A read or a write of background work, and a buffer of a log, take at most one part in this many of the budget.
 const TRANSFER_SHARE: u64 = 128;
 const TRANSFER_BYTES_MIN: u64 = 4 << 10;
+/// The buffers of a batch of reads take at most one part in this many of the budget.
+const BATCH_SHARE: u64 = 32;
 /// The operations that are not in redo take at most this share of the budget.
 const PENDING_SHARE: u64 = 64;
 
@@ -94,6 +96,8 @@ pub(crate) struct Memory {
     wanted_bytes: AtomicU64,
     /// The memory of all threads' read buffers that the last decision counted on, in bytes.
     read_bytes: AtomicUsize,
+    /// The most memory of batches of reads at once that lookups have asked for, in bytes.
+    asked_batch_bytes: AtomicU64,
     /// The memory of a piece that is being cleaned, in bytes.
     pub(super) clean_bytes: [AtomicU64; CLEANINGS_MAX],
     /// The memory of a merge of keys, in bytes.
@@ -120,6 +124,7 @@ impl Memory {
             written_bytes: AtomicU64::new(0),
             wanted_bytes: AtomicU64::new(0),
             read_bytes: AtomicUsize::new(0),
+            asked_batch_bytes: AtomicU64::new(0),
             clean_bytes: Default::default(),
             key_merge_bytes: AtomicU64::new(0),
             save_bytes: AtomicU64::new(0),
@@ -132,12 +137,30 @@ impl Memory {
         memory
     }
 
-    /// Lets background work read and write in pieces that fit the budget.
+    /// Lets background work read and write in pieces, and lookups read in batches, that fit the budget.
     fn limit_transfers(&self) {
         let bytes = self.transfer_bytes() as usize;
         self.logs.data.limit_buffer(bytes);
         self.logs.data.limit_reads(bytes);
         self.logs.index.limit_pieces(bytes);
+        self.logs.data.read_batches().limit(self.batch_bytes_max());
+        self.logs.index.read_batches().limit(self.batch_bytes_max());
+    }
+
+    /// Returns the most memory of a batch of reads.
+    fn batch_bytes_max(&self) -> u64 {
+        self.budget.load(Relaxed) / BATCH_SHARE
+    }
+
+    /// Returns the memory of the batches of reads in progress.
+    fn batch_bytes(&self) -> u64 {
+        self.logs.data.read_batches().held_bytes() + self.logs.index.read_batches().held_bytes()
+    }
+
+    /// Returns the memory that the record cache leaves for batches of reads: that of one, or of as many as there were
+    /// at once.
+    fn batch_reserve_bytes(&self) -> u64 {
+        self.asked_batch_bytes.load(Relaxed).max(self.batch_bytes_max())
     }
 
     /// Returns the most bytes of a read or a write of background work.
@@ -174,6 +197,7 @@ impl Memory {
             self.logs.with_all_writers(|| self.cache.enable());
         }
         self.budget.store(budget.unwrap_or(UNLIMITED), Relaxed);
+        self.asked_batch_bytes.store(0, Relaxed);
         if let Some(keys) = &self.logs.keys {
             keys.set_budget(budget);
         }
@@ -204,7 +228,9 @@ impl Memory {
             self.cache.resize(0, &|_| 0);
         } else {
             let hasher = self.logs.hasher();
-            let left = budget.saturating_sub(required + self.slack_bytes());
+            // `required` has what batches hold now.
+            let batches = self.batch_reserve_bytes().saturating_sub(self.batch_bytes());
+            let left = budget.saturating_sub(required + batches + self.slack_bytes());
             self.cache.resize(left as usize, &|key| cache_hash(hasher.hash(key)));
         }
         self.account();
@@ -276,6 +302,19 @@ impl Memory {
         }
     }
 
+    /// Takes memory of the record cache for a batch of reads that begins, unless enough was left for it.
+    #[inline]
+    pub fn make_place_for_batch(&self) {
+        if self.budget.load(Relaxed) == UNLIMITED {
+            return;
+        }
+        let bytes = self.batch_bytes() + self.batch_bytes_max();
+        if bytes > self.batch_reserve_bytes() {
+            self.asked_batch_bytes.fetch_max(bytes, Relaxed);
+            self.keep_within_budget();
+        }
+    }
+
     /// Returns the account without the record cache.
     fn required(&self) -> RamAccount {
         let mut account = RamAccount::default();
@@ -291,7 +330,7 @@ impl Memory {
         account.add("save_buffers", self.save_bytes.load(Relaxed));
         let confirm_bytes = self.confirm_bytes.load(Relaxed) + self.search_bytes.load(Relaxed);
         account.add("confirm_buffers", confirm_bytes);
-        account.add("read_buffers", scratch_bytes() as u64);
+        account.add("read_buffers", scratch_bytes() as u64 + self.batch_bytes());
         account.add("locks", (KEY_STRIPES_BYTES + self.logs.shards() * size_of::<Mutex<()>>()) as u64);
         account
     }
@@ -300,9 +339,15 @@ impl Memory {
     pub fn account(&self) -> RamAccount {
         let mut account = self.required();
         account.add("record_cache", self.cache.heap_bytes() as u64);
+        // The batches since the last account have ended, but the rest was in memory at the same time. A lookup reads
+        // of the index first and then of the logs.
+        let index_bytes = self.logs.index.read_batches().take_highest_bytes();
+        let highest_bytes = self.logs.data.read_batches().take_highest_bytes().max(index_bytes);
+        let mut highest = account.clone();
+        highest.add("read_buffers", highest_bytes.saturating_sub(self.batch_bytes()));
         let mut peak = self.peak.lock();
-        if account.total_bytes() > peak.total_bytes() {
-            peak.clone_from(&account);
+        if highest.total_bytes() > peak.total_bytes() {
+            *peak = highest;
         }
         account
     }
@@ -314,6 +359,9 @@ impl Memory {
 
     /// Begins a new peak.
     pub fn reset_peak(&self) {
+        // The batches before are of the old peak.
+        self.logs.data.read_batches().take_highest_bytes();
+        self.logs.index.read_batches().take_highest_bytes();
         *self.peak.lock() = RamAccount::default();
         self.account();
     }

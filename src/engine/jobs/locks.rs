@@ -66,6 +66,12 @@ impl KeyStripes {
         self.0[hash.fingerprint as usize % STRIPES].lock()
     }
 
+    /// Takes and releases each stripe, one after another. Every thread that held one before the call has released it
+    /// since.
+    pub fn pass_all(&self) {
+        self.0.iter().for_each(|stripe| drop(stripe.lock()));
+    }
+
     /// Runs `work` while the stripes of these keys are held.
     #[inline]
     pub fn with<T>(&self, keys: impl ExactSizeIterator<Item = KeyHash>, work: impl FnOnce() -> T) -> T {

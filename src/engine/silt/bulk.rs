@@ -5,7 +5,9 @@
 //! 3. The merge of a partition takes the loaded records as the newest of its sources, so a load is as atomic per
 //!    partition, and recovers in the same way, as any merge. It waits until no conversion or chain of the partition is
 //!    in progress: their records are older.
-//! 4. An interruption abandons the merge in progress. The partitions that were merged before keep their records.
+//! 4. While a partition is merged, `update`, `insert_if_absent` and `transact` of its keys wait (`loading`). Other
+//!    writes do not: they count as after the load.
+//! 5. An interruption abandons the merge in progress. The partitions that were merged before keep their records.
 //!
 //! A new database writes each record once.
 
@@ -83,6 +85,7 @@ impl BulkLoad for SiltBulkLoad<'_> {
             };
             let loaded =
                 Loaded { cursor: Box::new(cursor), records, bytes, cache: writer.parts.cache.clone() };
+            let _loading = writer.begin_load(partition);
             let mut go_on = || progress(feed.lock().passed_bytes.min(total_bytes), total_bytes);
             writer.scheduler.load(partition, loaded, now_ms, &mut go_on)?;
             // Only now: an interrupted merge has written nothing to its partition.

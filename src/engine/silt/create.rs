@@ -15,7 +15,8 @@ use crate::store::manifest::Header;
 use siltstone_device::{Access, Directory, Purpose};
 
 impl SiltEngine {
-    /// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else.
+    /// Returns whether the directory holds what is left of a creation that was interrupted, and nothing else of an
+    /// engine.
     pub fn is_half_created(directory: &Directory) -> Result<bool> {
         let names = files_of_engine(directory)?;
         for name in &names {

@@ -31,7 +31,7 @@
 //! | `commits`, `live` | which stores are durable, and release of the log; the manifest | 4 |
 //! | `memory_budget` | memory account, fail-graceful indexing | 4 |
 //! | `snapshot`, `scan`, `checkpoint`, `count`, `verify` | reads of everything | |
-//! | `bulk` | bulk loading | |
+//! | `bulk`, `loading` | bulk loading | |
 //! | `chain`, `prefilter` | for BloomStore: the chain of the columns of HashStores, and its prefilter | |
 //! | `settings`, `partition_settings`, `family` | the settings; those of partitions; open with either | |
 //!
@@ -57,6 +57,7 @@ mod job_bytes;
 mod last_filter;
 #[doc(hidden)]
 pub mod live;
+mod loading;
 mod memory_budget;
 mod merge;
 mod partition;

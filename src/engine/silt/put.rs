@@ -1,5 +1,6 @@
 //! Writes: to the log, then to the index of the LogStore (SILT 3.1).
 
+use super::loading::{Loading, PartitionLoad};
 use super::partition_settings::Mistake;
 use super::parts::Parts;
 use super::scheduler::Scheduler;
@@ -13,6 +14,7 @@ use crate::health::Health;
 use crate::key::{Key, Route};
 use crate::progress::Progress;
 use crate::store::record::RecordView;
+use siltstone_device::sync::MutexGuard;
 use std::sync::Arc;
 
 /// Appends records to the log and indexes them.
@@ -21,6 +23,7 @@ pub(super) struct Writer {
     health: Arc<Health>,
     pub scheduler: Arc<Scheduler>,
     stripes: KeyStripes,
+    loading: Loading,
     pub writes: Writes,
 }
 
@@ -31,6 +34,7 @@ impl Writer {
             health: parts.log.health().clone(),
             scheduler: scheduler.clone(),
             stripes: KeyStripes::new(),
+            loading: Loading::default(),
             writes: Writes::default(),
         }
     }
@@ -54,7 +58,32 @@ impl Writer {
         }
     }
 
+    /// Begins a bulk load of a partition, which lasts until the result is dropped.
+    pub fn begin_load(&self, partition: usize) -> PartitionLoad<'_> {
+        self.loading.begin(partition, &self.stripes)
+    }
+
+    /// Returns the partitions of keys.
+    fn partitions_of(&self, keys: &[Key<'_>]) -> impl Iterator<Item = usize> + Clone {
+        keys.iter().map(|key| self.parts.configuration.hasher.route(*key).partition)
+    }
+
+    /// Locks the stripe of a key for an update, while its partition is not loaded.
+    #[inline]
+    fn lock_to_update(&self, key: Key<'_>) -> MutexGuard<'_, ()> {
+        loop {
+            let stripe = self.stripes.lock(key.hash());
+            if !self.loading.has_any(self.partitions_of(&[key])) {
+                return stripe;
+            }
+            // A load that begins takes each stripe, and writes without a read do not wait for its end.
+            drop(stripe);
+            self.loading.wait(self.partitions_of(&[key]));
+        }
+    }
+
     /// Reads the keys, and applies all changes to them or none, with the keys' stripes locked from before the read.
+    /// Waits as long as a load is merged into a partition of the keys.
     pub fn update_many(
         &self,
         keys: &[Key<'_>],
@@ -66,17 +95,29 @@ impl Writer {
             [key] => {
                 let read = || self.parts.get(*key, now_ms);
                 let early = self.reads_too_early().then(read);
-                let _stripe = self.stripes.lock(key.hash());
+                let _stripe = self.lock_to_update(*key);
                 let found = early.unwrap_or_else(read)?;
                 self.change(keys, &[found], &mut [Change::Keep], durability, change)?
             }
             several => {
                 let read = || self.parts.get_many(several, now_ms);
-                let early = self.reads_too_early().then(read);
-                self.stripes.with(keys.iter().map(|key| key.hash()), || {
-                    let found = early.unwrap_or_else(read)?;
-                    self.change(keys, &found, &mut vec![Change::Keep; keys.len()], durability, change)
-                })?
+                let mut early = self.reads_too_early().then(read);
+                loop {
+                    let hashes = several.iter().map(|key| key.hash());
+                    // `None` if nothing was done because of a load.
+                    let outcome = self.stripes.with(hashes, || -> Result<Option<Option<u64>>> {
+                        if self.loading.has_any(self.partitions_of(several)) {
+                            return Ok(None);
+                        }
+                        let found = early.take().unwrap_or_else(read)?;
+                        let mut changes = vec![Change::Keep; several.len()];
+                        self.change(several, &found, &mut changes, durability, change).map(Some)
+                    });
+                    match outcome? {
+                        Some(end) => break end,
+                        None => self.loading.wait(self.partitions_of(several)),
+                    }
+                }
             }
         };
         match end {

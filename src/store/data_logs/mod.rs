@@ -32,6 +32,7 @@ use crate::batch::Durability;
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::names::LogClass;
+use crate::store::read_batches::ReadBatches;
 use crate::store::record::RecordView;
 use siltstone_device::{Directory, Purpose};
 use std::sync::Arc;
@@ -96,6 +97,7 @@ struct Shared {
     /// By class.
     logs: Vec<Arc<Log>>,
     slots: Arc<SlotTable>,
+    batches: ReadBatches,
 }
 
 /// The logs. A lock of each log serializes its appends; reads take it only for records that are not yet written.
@@ -304,6 +306,11 @@ impl DataLogs {
     /// Limits the bytes of a sequential read. The default and maximum is 512 KiB.
     pub fn limit_reads(&self, bytes: usize) {
         self.shared.slots.limit_reads(bytes);
+    }
+
+    /// Returns the memory of batches of reads, and their limit.
+    pub fn read_batches(&self) -> &ReadBatches {
+        &self.shared.batches
     }
 
     /// Ends the last segments where their frames end, for logs that are closed.

@@ -13,6 +13,7 @@ use crate::names::LogClass;
 use crate::progress::Progress;
 use crate::store::log::{DataSegments, Log, LogSettings, Segment, SlotTable};
 use crate::store::log_format::{LOG_VERSION, LogFormat, SEGMENT_HEADER_BYTES, SegmentHeader, Slots};
+use crate::store::read_batches::ReadBatches;
 use siltstone_device::{Directory, File, ReadRequest, read_batch};
 use siltstone_index::coding::checksum::Secret;
 use std::sync::Arc;
@@ -128,7 +129,7 @@ impl DataLogs {
             recovered.lost_tail_bytes += found.lost_tail_bytes;
             logs.push(log);
         }
-        let shared = Arc::new(Shared { logs, slots });
+        let shared = Arc::new(Shared { logs, slots, batches: ReadBatches::default() });
         let format = settings.format();
         let logs = DataLogs { directory: directory.clone(), format, health: health.clone(), shared };
         Ok((logs, recovered))

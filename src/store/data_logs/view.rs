@@ -3,12 +3,14 @@
 use super::{Frames, SegmentInfo, Shared, no_segment};
 use crate::error::{Error, Result};
 use crate::store::log::{Decoded, Log, Segment, SlotList, Unit};
+use crate::store::read_batches::ReadBuffers;
 use crate::store::record::{RecordSpan, RecordView};
-use siltstone_device::{AlignedBuffer, Purpose, ReadRequest, read_batch};
+use siltstone_device::{AlignedBuffer, Purpose, ReadRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The maximum number of reads that are executed together, each with a buffer of its own.
+/// The maximum number of reads that are executed together, each with a buffer of its own. A memory budget limits them
+/// further.
 const READS_MAX: usize = 128;
 
 /// The logs at one moment. Their contents can be read while the view is held.
@@ -65,7 +67,7 @@ impl DataView {
         units: &[Unit],
         visit: &mut dyn FnMut(usize, &RecordView<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut buffers = Vec::new();
+        let mut buffers = self.shared.batches.begin();
         let mut buffer = AlignedBuffer::default();
         for (units, first) in units.chunks(READS_MAX).zip((0..).step_by(READS_MAX)) {
             let mut wanted = Vec::with_capacity(units.len());
@@ -149,7 +151,7 @@ impl DataView {
 fn read_round<'v>(
     purpose: Purpose,
     wanted: Vec<Wanted<'v>>,
-    buffers: &mut Vec<AlignedBuffer>,
+    buffers: &mut ReadBuffers<'_>,
     visit: &mut dyn FnMut(usize, &RecordView<'_>) -> Result<()>,
 ) -> Result<Vec<Wanted<'v>>> {
     let mut requests = Vec::with_capacity(wanted.len());
@@ -159,7 +161,7 @@ fn read_round<'v>(
         requests.push(ReadRequest { file: wanted.segment.file(), offset, length });
     }
     let mut more = Vec::new();
-    read_batch(purpose, &requests, buffers, |number, bytes| {
+    buffers.read(purpose, &requests, |number, bytes| {
         let wanted = &wanted[number];
         match wanted.log.decode(wanted.segment, wanted.position, bytes?, wanted.bytes)? {
             Decoded::Record(record) => visit(wanted.number, &record)?,

@@ -4,11 +4,13 @@ use super::entries::Entries;
 use super::flash::FlashPages;
 use super::{Candidates, LogIndex, LogIndexSettings, Unit};
 use crate::error::{Error, Result};
+use crate::store::read_batches::ReadBatches;
 use siltstone_device::sync::atomic::Ordering;
-use siltstone_device::{Purpose, ReadRequest, read_batch, with_scratch};
+use siltstone_device::{Purpose, ReadRequest, with_scratch};
 use std::sync::Arc;
 
-/// The maximum number of pages that are read together, each with a buffer of its own.
+/// The maximum number of pages that are read together, each with a buffer of its own. A memory budget limits them
+/// further.
 const READS_MAX: usize = 128;
 
 /// What flash has of a hash. With it, [`LogIndex::candidates_of`] reads nothing, unless the index was saved meanwhile.
@@ -48,6 +50,7 @@ impl Lookup {
 pub(super) fn look_up(
     purpose: Purpose,
     settings: LogIndexSettings,
+    batches: &ReadBatches,
     hashes: &[u64],
     flash_of: impl Fn(usize) -> Option<Arc<FlashPages>>,
 ) -> Result<(Vec<Lookup>, u64)> {
@@ -65,13 +68,13 @@ pub(super) fn look_up(
             wanted.push((pages.clone(), home(&of_page[0]), of_page.to_vec()));
         }
     }
-    let mut buffers = Vec::new();
+    let mut buffers = batches.begin();
     for wanted in wanted.chunks(READS_MAX) {
         let aimed = wanted.iter().map(|(pages, page, _)| {
             let place = pages.places()[*page];
             ReadRequest { file: pages.file(), offset: place.offset, length: place.length as usize }
         });
-        read_batch(purpose, &aimed.collect::<Vec<_>>(), &mut buffers, |number, bytes| {
+        buffers.read(purpose, &aimed.collect::<Vec<_>>(), |number, bytes| {
             let (pages, page, numbers) = &wanted[number];
             let decoded = pages.decode_intact(*page, bytes?)?;
             for number in numbers {
@@ -100,7 +103,7 @@ impl LogIndex {
         }
         // The pages are held, not the lock: they stay readable if a save replaces their file during the reads.
         let flash_of = |shard: usize| self.shards[shard].read().entries.flash().cloned();
-        let (lookups, reads) = look_up(purpose, self.settings, hashes, flash_of)?;
+        let (lookups, reads) = look_up(purpose, self.settings, &self.batches, hashes, flash_of)?;
         self.page_reads.fetch_add(reads, Ordering::Relaxed);
         Ok(lookups)
     }

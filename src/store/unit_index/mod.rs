@@ -83,6 +83,7 @@ pub use saved_file::{
 pub use snapshot::{IndexRange, IndexSnapshot, KnownEntry};
 
 use crate::error::{Error, Result};
+use crate::store::read_batches::ReadBatches;
 use entries::Entries;
 use operations::{Operation, Pending};
 use redo::Redo;
@@ -204,6 +205,8 @@ pub struct LogIndex {
     next_load: AtomicUsize,
     /// The number of pages that lookups have read.
     page_reads: AtomicU64,
+    /// The memory of batches of reads, which snapshots share.
+    batches: Arc<ReadBatches>,
     /// Entries in memory have marks.
     keeps_marks: AtomicBool,
 }
@@ -295,7 +298,7 @@ impl LogIndex {
     pub fn snapshot(&self) -> IndexSnapshot {
         // One shard after another: only locked writers make this one moment.
         let shards = self.shards.iter().map(|shard| shard.read().entries.clone()).collect();
-        IndexSnapshot::new(self.settings, shards)
+        IndexSnapshot::new(self.settings, shards, self.batches.clone())
     }
 
     /// Returns entries in the order of their hashes, from those with the kept bits of `from` on: `limit` or, because
@@ -372,6 +375,11 @@ impl LogIndex {
             }
         }
         residency
+    }
+
+    /// Returns the memory of batches of reads, and their limit.
+    pub fn read_batches(&self) -> &ReadBatches {
+        &self.batches
     }
 
     /// Returns the number of pages that lookups have read.

@@ -375,6 +375,7 @@ impl LogIndex {
             load_end: 0,
             next_load: AtomicUsize::new(0),
             page_reads: AtomicU64::new(0),
+            batches: Arc::default(),
             keeps_marks: AtomicBool::new(false),
         }
     }

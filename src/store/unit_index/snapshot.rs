@@ -4,6 +4,7 @@ use super::entries::Entries;
 use super::lookup::{Lookup, look_up};
 use super::{Candidates, LogIndexSettings, Unit};
 use crate::error::Result;
+use crate::store::read_batches::ReadBatches;
 use siltstone_device::Purpose;
 use std::sync::Arc;
 
@@ -11,19 +12,24 @@ use std::sync::Arc;
 pub struct IndexSnapshot {
     settings: LogIndexSettings,
     shards: Vec<Arc<Entries>>,
+    batches: Arc<ReadBatches>,
 }
 
 impl IndexSnapshot {
-    pub(super) fn new(settings: LogIndexSettings, shards: Vec<Arc<Entries>>) -> IndexSnapshot {
-        IndexSnapshot { settings, shards }
+    pub(super) fn new(
+        settings: LogIndexSettings,
+        shards: Vec<Arc<Entries>>,
+        batches: Arc<ReadBatches>,
+    ) -> IndexSnapshot {
+        IndexSnapshot { settings, shards, batches }
     }
 
     /// Returns for each of several hashes the units that its key may have, the one that was inserted last first. Costs
     /// reads for those whose entries are on flash, which overlap.
     pub fn candidates(&self, purpose: Purpose, hashes: &[u64]) -> Result<Vec<Candidates>> {
         // The pages of the snapshot: its changes are relative to these, and the index may have others by now.
-        let (lookups, _) =
-            look_up(purpose, self.settings, hashes, |shard| self.shards[shard].flash().cloned())?;
+        let flash_of = |shard: usize| self.shards[shard].flash().cloned();
+        let (lookups, _) = look_up(purpose, self.settings, &self.batches, hashes, flash_of)?;
         let of = |lookup: &Lookup| {
             let hash = lookup.hash();
             let entries = &self.shards[self.settings.shard_of(hash)];

@@ -2,8 +2,12 @@
 
 use crate::beds::stage::{STAGES, reach};
 use crate::beds::{MANY, SHAPES, TestBed, all_beds, contents, expected, fill};
-use siltstone::{Database, Dictionary, Error, SiltSettings};
+use siltstone::batch::NEVER;
+use siltstone::{Change, Database, Dictionary, Error, Found, SiltSettings};
 use siltstone_testing::TestEngine;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Scope;
+use std::time::Duration;
 
 /// The least memory that a load sorts in: most records go through temporary files.
 const MEMORY_BYTES: usize = 64 << 10;
@@ -141,6 +145,102 @@ fn loads_and_writes_of_other_threads_exclude_each_other_key_by_key() {
         let mut all = expected(&bed, 0..1_000, 12);
         all.extend(expected(&bed, 1_000..1_500, 3));
         assert_eq!(contents(&database), all, "{bed}");
+    }
+}
+
+/// The time for which a test waits for what may not come.
+const A_WHILE: Duration = Duration::from_millis(100);
+
+/// Loads a record in another thread, and waits a while, in which the load must not end.
+fn load_meanwhile<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    database: &'scope Database,
+    key: &'scope [u8],
+    value: &'static [u8],
+) {
+    let (sender, ended) = channel();
+    scope.spawn(move || {
+        let mut loader = database.bulk_loader();
+        loader.put(key, value).unwrap();
+        loader.finish().unwrap();
+        // The receiver may be gone.
+        let _ = sender.send(());
+    });
+    assert_eq!(ended.recv_timeout(A_WHILE), Err(RecvTimeoutError::Timeout), "the load has ended");
+}
+
+/// Returns the change that adds 1 to a number, which begins with 0.
+fn incremented(found: Option<&Found>) -> Change {
+    let number = found.map_or(0, |found| found.value[0]);
+    Change::Put { value: vec![number + 1].into(), expires_at_ms: NEVER }
+}
+
+#[test]
+fn a_load_that_ends_during_an_update_is_before_or_after_it() {
+    for bed in all_beds().filter(|bed| bed.shape == SHAPES[0]) {
+        let (database, key, other) = (&bed.open(), &bed.key(1), bed.key(2));
+        let number = || database.get(key).unwrap().unwrap()[0];
+        database.put(key, [5]).unwrap();
+        std::thread::scope(|scope| {
+            let change = |found: Option<&Found>| {
+                load_meanwhile(scope, database, key, &[100]);
+                Ok(incremented(found))
+            };
+            database.update(key, change).unwrap();
+        });
+        assert!([100, 101].contains(&number()), "{bed}: {}", number());
+        std::thread::scope(|scope| {
+            let change = |found: &[Option<Found>], changes: &mut [Change]| {
+                load_meanwhile(scope, database, key, &[200]);
+                changes[0] = incremented(found[0].as_ref());
+                Ok(())
+            };
+            database.transact(&[key, &other], change).unwrap();
+        });
+        assert!([200, 201].contains(&number()), "{bed}: {}", number());
+        // As `insert_if_absent` does. Whichever is first, the loaded record remains.
+        database.delete(key).unwrap();
+        std::thread::scope(|scope| {
+            let change = |found: Option<&Found>| {
+                load_meanwhile(scope, database, key, &[50]);
+                Ok(if found.is_none() { incremented(None) } else { Change::Keep })
+            };
+            database.update(key, change).unwrap();
+        });
+        assert_eq!(number(), 50, "{bed}");
+    }
+}
+
+#[test]
+fn an_update_that_begins_during_a_load_is_before_or_after_it() {
+    for bed in all_beds().filter(|bed| bed.shape == SHAPES[0]) {
+        let (database, key) = (&bed.open(), &bed.key(1));
+        fill(&bed, database, 500);
+        database.put(key, [5]).unwrap();
+        std::thread::scope(|scope| {
+            let mut begun = 0;
+            let progress = |_: u64, total: u64| {
+                // The total is known once the records are sorted.
+                begun += u32::from(total > 0);
+                if begun == 1 && total > 0 {
+                    let (sender, ended) = channel();
+                    scope.spawn(move || {
+                        database.update(key, |found| Ok(incremented(found))).unwrap();
+                        // The receiver may be gone.
+                        let _ = sender.send(());
+                    });
+                    // Whether it waits for the end of the load is up to the engine.
+                    let _ = ended.recv_timeout(A_WHILE);
+                }
+                true
+            };
+            let mut loader = database.bulk_loader().progress(progress);
+            loader.put(key, [100]).unwrap();
+            loader.finish().unwrap();
+        });
+        let number = database.get(key).unwrap().unwrap()[0];
+        assert!([100, 101].contains(&number), "{bed}: {number}");
+        assert_eq!(contents(database).len(), 500, "{bed}");
     }
 }
 

@@ -42,8 +42,8 @@ fn run(_: &Conditions, points: &mut Points) -> Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of flash per byte of records, and the reads per get, with slots of this size. There is a weight for
-/// each length.
+/// Returns the bytes of flash per byte of records, and the reads per get, with slots of this size. There is a weight
+/// for each length.
 fn cost(weights: &[f64], slot_bytes: usize) -> (f64, f64) {
     let (mut all, mut data, mut flash, mut second) = (0.0, 0.0, 0.0, 0.0);
     for (length, weight) in LENGTHS.zip(weights) {

@@ -256,3 +256,38 @@ fn without_their_names_retired_files_are_removed_ones() {
     assert_eq!((names(&directory), directory.unfreed_bytes()), (vec!["read".to_owned()], 0));
     assert_eq!(other.length().unwrap(), 5);
 }
+
+#[test]
+fn a_retired_file_with_a_reader_is_no_spare_once_its_name_is_that_of_another_one() {
+    let _no_forks = FORKS.read();
+    let folder = folder();
+    let directory = directory(folder.path());
+    let old = written(&directory, "a", 1 << 20);
+    retire(&directory, "a", &old);
+    // As when a database is emptied while a snapshot has the file: store numbers begin at 1 again.
+    directory.remove_retired().unwrap();
+    let new = written(&directory, "a", 2 << 20);
+    retire(&directory, "a", &new);
+    assert_eq!(directory.removed_bytes(), 2 << 20);
+    drop(old);
+    assert_eq!((directory.unfreed_bytes(), directory.removed_bytes()), (1 << 20, 3 << 20));
+    drop(new);
+    assert_eq!((directory.unfreed_bytes(), directory.removed_bytes()), (3 << 20, 3 << 20));
+    while directory.free_removed(true).unwrap() {}
+    assert_eq!((names(&directory).len(), directory.removed_bytes()), (0, 0));
+}
+
+#[test]
+fn a_retired_file_whose_name_is_gone_is_freed_all_the_same() {
+    let _no_forks = FORKS.read();
+    let folder = folder();
+    let directory = directory(folder.path());
+    let file = written(&directory, "retired", 1 << 20);
+    retire(&directory, "retired", &file);
+    drop(file);
+    directory.remove("retired").unwrap();
+    assert!(!directory.free_removed(true).unwrap(), "something was written since the last time");
+    assert!(directory.free_removed(true).unwrap());
+    while directory.free_removed(true).unwrap() {}
+    assert_eq!(directory.removed_bytes(), 0);
+}
