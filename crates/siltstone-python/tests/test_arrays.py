@@ -105,8 +105,8 @@ def test_values_without_bytes_are_found(path):
         for found in (seen.get_many(keys)[1], seen.contains_many(keys)):
             assert found.tolist() == [True, False] * 10_000
     siltstone.Dictionary.build(path + ".dict", ((bytes(key), b"") for key in keys[::2]), fixed=(16, 0))
-    with siltstone.Dictionary(path + ".dict") as seen:
-        assert seen.get_many(keys)[1].tolist() == [True, False] * 10_000
+    seen = siltstone.Dictionary(path + ".dict")
+    assert seen.get_many(keys)[1].tolist() == [True, False] * 10_000
 
 
 def test_lists_are_not_given_one_type(path):

@@ -80,7 +80,7 @@ fn a_command_that_the_user_may_not_send_ends_the_import() {
     client.ask("SET a 1");
     client.ask("HSET hash f v");
     for (user, denied) in [("nohash", "-hgetall"), ("noget", "-get")] {
-        assert_eq!(client.ask(&format!("ACL SETUSER {user} on >pass ~* +@all {denied}")), "OK");
+        assert_eq!(client.ask(&format!("ACL SETUSER {user} on >pass ~* +@all {denied}")), "+OK");
         let url = format!("redis://{user}:pass@{}", source.address);
         let error = fails(directory.path(), &["import", "--db", user, "--redis", &url]);
         assert!(error.contains("NOPERM") || error.contains("permission"), "{error}");

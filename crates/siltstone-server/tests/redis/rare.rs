@@ -96,6 +96,8 @@ fn keys_with_large_values_are_counted_and_asked_for_at_once_they_are_refused() {
 fn hashes_of_many_fields_are_changed_and_read_in_one_command() {
     let served = serve();
     let mut client = served.client();
+    // One that the server creates.
+    client.line("SELECT 1");
     let names: Vec<String> = (0..50_000).map(|number| number.to_string()).collect();
     let with = |words: [&str; 2], rest: &mut dyn Iterator<Item = &String>| {
         words.into_iter().map(str::to_owned).chain(rest.cloned()).collect::<Vec<String>>()
