@@ -308,12 +308,6 @@ impl Commits {
         self.counts.end.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// Returns the end of the user log: all records that are appended from now on are behind it.
-    pub fn user_end(&self) -> u64 {
-        // This may lag behind an append that is not noted yet. A ticket that is too low only voids a promotion.
-        self.counts.end.load(Ordering::Relaxed)
-    }
-
     /// Returns the bytes of the user log that redo does not cover: at an open, they are read again.
     pub fn uncovered_bytes(&self) -> u64 {
         let end = self.counts.end.load(Ordering::Relaxed);

@@ -41,8 +41,8 @@ pub(crate) struct IndexedLogs {
     pub(super) below: Option<Arc<dyn Below>>,
     /// Held while records leave: from before they are written below until they have no entries.
     pub(super) leaving: Mutex<()>,
-    /// The end of the newest segment of the user log whose records leave or have left.
-    pub(super) recycled_to: AtomicU64,
+    /// The number of segments of the user log whose records leave or have left.
+    pub(super) leavings: AtomicU64,
     /// The number of entries of clean records: those that the store below has as well.
     clean: AtomicU64,
     /// Hashes whole keys to compare them.
@@ -81,7 +81,7 @@ impl IndexedLogs {
             compaction_filter: OnceLock::new(),
             below: None,
             leaving: Mutex::new(()),
-            recycled_to: AtomicU64::new(0),
+            leavings: AtomicU64::new(0),
             clean: AtomicU64::new(0),
             secret,
             writers,

@@ -100,8 +100,8 @@ impl Writer {
         self.make_durable(durability, end)
     }
 
-    /// Returns deletes of those keys that have a record in the logs, which is read, and the places of these records.
-    /// With its place known, a record and its tombstone need no entry any longer.
+    /// Returns deletes of those keys that have a record in the logs, which is read, or may get one back, and the places
+    /// of these records. With its place known, a record and its tombstone need no entry any longer.
     fn deletes_of_present<'w>(
         &self,
         writes: &[HashedWrite<'w>],
@@ -127,6 +127,11 @@ impl Writer {
                 present.push((HashedWrite::delete(keys[wanted.number]), Some(place)));
             }
         })?;
+        // A record that has left comes back after a power loss, unless its removal is durable.
+        let found: HashSet<&[u8]> = present.iter().map(|(delete, _)| delete.key.bytes()).collect();
+        let mut left = keys.clone();
+        left.retain(|key| !found.contains(key.bytes()) && self.logs.may_come_back(*key));
+        present.extend(left.into_iter().map(|key| (HashedWrite::delete(key), None)));
         Ok(present.into_iter().unzip())
     }
 
@@ -253,9 +258,12 @@ impl Writer {
             self.plan(writes[number].key, lookups[number], place_of(number), buffer)
         };
         let mut plans = with_scratch(|buffer| self.plans(writes, buffer, plan))?;
-        // The deletes of a batch with a put may be of a key that it puts.
-        let is_absent = |(write, planned): (_, &Option<Plan>)| {
-            is_delete(write) && planned.as_ref().is_none_or(|plan| self.is_absent(write, plan))
+        // The deletes of a batch with a put may be of a key that it puts. An earlier delete with the same hash has shown
+        // that there are no entries; the key may be another one.
+        let is_absent = |(write, planned): (&HashedWrite<'_>, &Option<Plan>)| {
+            let is_absent = |plan| self.is_absent(write, plan);
+            is_delete(write)
+                && planned.as_ref().map_or_else(|| !self.logs.may_come_back(write.key), is_absent)
         };
         if writes.iter().zip(&plans).all(is_absent) {
             return Ok(None);
@@ -444,9 +452,10 @@ impl Writer {
         }
         logs.with_writers(std::iter::once(hash), || {
             logs.health().check_open()?;
-            // A newer record has an entry, or has left with a segment that ends after the ticket.
+            // A newer record has an entry, or has left since the ticket: it was not indexed then, and a segment leaves
+            // only when all of its records were.
             let (units, are_all) = logs.index.known_candidates(hash);
-            let may_be_older = !units.is_empty() || !are_all || logs.recycled_to.load(Relaxed) > ticket;
+            let may_be_older = !units.is_empty() || !are_all || logs.leavings.load(Relaxed) != ticket;
             if may_be_older { Ok(false) } else { self.append_clean(hash, record) }
         })
     }
@@ -467,7 +476,7 @@ impl Writer {
 
     /// Returns the ticket of a lookup that begins now.
     pub fn ticket(&self) -> u64 {
-        self.commits.user_end()
+        self.logs.leavings.load(Relaxed)
     }
 
     /// Makes an entry for a record of the user log that no redo record covers. Only during an open.

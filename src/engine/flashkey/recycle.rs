@@ -45,7 +45,7 @@ impl IndexedLogs {
     pub(super) fn begin_leaving(&self, segment: &SegmentInfo) -> u8 {
         if segment.class == USER {
             // Before the first record leaves: a promotion that finds no entry of a newer record must see this.
-            self.recycled_to.fetch_max(segment.base + segment.bytes, Relaxed);
+            self.leavings.fetch_add(1, Relaxed);
         }
         if segment.class == CLEAN && self.settings.has_below { CLEAN } else { KEPT }
     }

@@ -3,7 +3,7 @@
 use super::{SEGMENT_BYTES, key_of};
 use crate::{Batch, Database, FlashStoreSettings, Step};
 use siltstone_device::memory::MemoryDirectory;
-use siltstone_device::{Access, Directory};
+use siltstone_device::{Access, Directory, Purpose};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -147,4 +147,31 @@ fn a_rejected_put_removes_the_entry_of_its_key_at_once_and_writes_one_tombstone(
     assert!(put_all().1.abs_diff(log_bytes) < 2_000, "{log_bytes}");
     let is_absent = |key| database.get(key_of(key)).unwrap().is_none_or(|value| value[..] == [2; 100]);
     assert!((0..KEYS).all(is_absent));
+}
+
+#[test]
+fn a_delete_beyond_the_budget_for_writes_is_written_where_a_record_may_come_back() {
+    let clock = Arc::new(AtomicU64::new(1_000_000));
+    let files = MemoryDirectory::default();
+    let open = || {
+        let settings = FlashStoreSettings::default().write_bytes_per_s(100);
+        let settings = settings.segment_bytes(SEGMENT_BYTES).flash_bytes(64 * SEGMENT_BYTES).cache(true);
+        let builder = Database::builder("db").engine(settings).background_threads(0).seed([1, 2]);
+        let directory = Directory::new(files.clone(), Access::Buffered);
+        builder.simulated_clock(clock.clone()).open_in(directory).unwrap()
+    };
+    open().close().unwrap();
+    // After an open, the removal of any record may not be durable.
+    let database = open();
+    for number in 0..4_000 {
+        clock.fetch_add(10, Relaxed);
+        database.put(key_of(number), [1; 100]).unwrap();
+        work(&database);
+    }
+    let rejected = detail(&database, "rejected");
+    assert!(rejected > 500, "{rejected}");
+    let written = || database.stats().io.of(Purpose::Log).write_bytes;
+    let before = written();
+    database.delete(key_of(100_000)).unwrap();
+    assert!(written() > before, "there is no tombstone");
 }
