@@ -258,8 +258,8 @@ impl Writer {
             self.plan(writes[number].key, lookups[number], place_of(number), buffer)
         };
         let mut plans = with_scratch(|buffer| self.plans(writes, buffer, plan))?;
-        // The deletes of a batch with a put may be of a key that it puts. An earlier delete of the same hash has shown that
-        // there are no entries; the key may be another one.
+        // The deletes of a batch with a put may be of a key that it puts. An earlier delete of the same hash has
+        // shown that there are no entries; the key may be another one.
         let is_absent = |(write, planned): (&HashedWrite<'_>, &Option<Plan>)| {
             let is_absent = |plan| self.is_absent(write, plan);
             is_delete(write)
