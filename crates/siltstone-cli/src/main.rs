@@ -110,6 +110,13 @@ fn with_servers(
 fn command_with_file() -> anyhow::Result<clap::Command> {
     let words: Vec<_> = std::env::args_os().skip(1).take(2).collect();
     let is_server = words.first().is_some_and(|word| word == "follow") || words == ["serve", "data"];
+    if is_server {
+        let command = command();
+        let data = command.find_subcommand("serve").and_then(|serve| serve.find_subcommand("data"));
+        let servers: Vec<&clap::Command> =
+            data.into_iter().chain(command.find_subcommand("follow")).collect();
+        serve::check_environment(&servers, std::env::vars_os().map(|(name, _)| name))?;
+    }
     let mut outcome = Ok(());
     let mut with_file = |command: clap::Command| {
         serve::with_file_of(command.clone(), std::env::args_os()).unwrap_or_else(|error| {

@@ -8,7 +8,8 @@
 //! | file | `idle_max = "5m"` | neither of both does |
 //!
 //! The file (`--config`, or `SILTSTONE_SERVE_CONFIG`) is TOML. An option that can be repeated is an array there, or a
-//! table: `set = { eviction = "lru" }` is `--set eviction=lru`. A name that is no option is an error.
+//! table: `set = { eviction = "lru" }` is `--set eviction=lru`. A name that is no option is an error, in the
+//! environment too.
 
 use anyhow::{Context, bail};
 use clap::{Arg, Command};
@@ -19,9 +20,12 @@ use toml::{Table, Value};
 /// The option that names the file.
 const CONFIG: &str = "config";
 
+/// How the names of settings in the environment begin.
+const PREFIX: &str = "SILTSTONE_SERVE_";
+
 /// Returns the name of a setting in the environment.
 fn variable(name: &str) -> String {
-    format!("SILTSTONE_SERVE_{}", name.replace('-', "_").to_uppercase())
+    format!("{PREFIX}{}", name.replace('-', "_").to_uppercase())
 }
 
 /// Returns the name of an argument in the file and the environment; `None` for one that is no setting.
@@ -36,6 +40,29 @@ pub fn with_environment(command: Command) -> Command {
         Some(name) => arg.env(variable(&name)).hide_env(true),
         None => arg,
     })
+}
+
+/// Checks that each variable of the environment that is named as a setting is one of any of these commands.
+///
+/// # Errors
+/// The first that is none, with the nearest one.
+pub fn check_environment(commands: &[&Command], names: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
+    let all = commands.iter().flat_map(|command| command.get_arguments());
+    let known: Vec<String> = all.filter_map(name_of).collect();
+    for name in names.filter_map(|name| name.into_string().ok()) {
+        let Some(wanted) = name.strip_prefix(PREFIX).map(str::to_lowercase) else { continue };
+        if known.iter().any(|known| variable(known) == name) {
+            continue;
+        }
+        match siltstone::nearest_name(&wanted, known.iter().map(String::as_str)) {
+            Some(nearest) => bail!(
+                "there is no setting `{name}` in the environment; did you mean `{}`?",
+                variable(nearest)
+            ),
+            None => bail!("there is no setting `{name}` in the environment; unset it"),
+        }
+    }
+    Ok(())
 }
 
 /// Lets the file state options that the arguments of the process, or the environment, name.

@@ -26,7 +26,7 @@ enum What {
     Mica(mica::MicaArgs),
 }
 
-pub use layers::{with_environment, with_file_of};
+pub use layers::{check_environment, with_environment, with_file_of};
 
 pub fn run(args: ServeArgs) -> Result {
     match args.what {

@@ -122,3 +122,17 @@ fn a_socket_that_systemd_passes_takes_the_place_of_the_address_that_a_setting_na
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(3) && error.contains(&address), "{error}");
 }
+
+#[test]
+fn a_variable_of_the_environment_that_is_no_setting_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    for command in [&["serve", "data", "data"][..], &["follow", "data", "127.0.0.1:1"]] {
+        let mut program = program();
+        program.current_dir(directory.path()).args(command).env("SILTSTONE_SERVE_PASSWORDFILE", "x");
+        let output = program.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("did you mean `SILTSTONE_SERVE_PASSWORD_FILE`?"), "{said}");
+    }
+    assert!(!directory.path().join("data").exists());
+}

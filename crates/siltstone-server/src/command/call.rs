@@ -487,6 +487,18 @@ impl Client {
         }
     }
 
+    /// Returns an error if a queued command has a key in a slot that has moved to another node meanwhile.
+    pub fn check_slots(&self, transaction: &Transaction) -> Outcome {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        for Queued { command, words } in &transaction.queued {
+            let word = |at: usize| &words[at][..];
+            if !self.reads_others || command.may_write(&mut (0..words.len()).map(word)) {
+                cluster.check(command.keys.slot_positions(words.len(), word).map(word))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns whether the client does not want the reply of the next request, which begins.
     pub fn skips_reply(&mut self) -> bool {
         match self.replies {

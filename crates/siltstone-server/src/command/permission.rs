@@ -6,6 +6,7 @@
 use super::access::{Catalogue, DEFAULT, Described, Entry, KeyUse, User, Users};
 use super::arguments::is;
 use super::call::{Client, Command, Context, Transaction};
+use super::channels::Kind;
 use super::client::describe;
 use super::limits::Counters;
 use super::subcommands;
@@ -290,9 +291,21 @@ impl Client {
             Some(user) => {
                 self.is_authenticated |= user.name == DEFAULT && user.is_open();
                 self.become_user(user);
+                // As in Redis, a subscription that is not allowed any more ends with the connection.
+                self.is_closing |= !self.may_receive();
             }
             None => self.is_closing = true,
         }
+    }
+
+    /// Returns whether the user may have all subscriptions of the connection.
+    fn may_receive(&self) -> bool {
+        let may_use = |kind: Kind| {
+            let names = self.subscriptions.all(kind);
+            names.iter().all(|name| self.user.may_use_channel(name, kind == Kind::Pattern))
+        };
+        let may_monitor = !self.subscriptions.is_monitor() || self.user.may_execute("monitor", None);
+        may_monitor && [Kind::Channel, Kind::Pattern, Kind::Shard].into_iter().all(may_use)
     }
 }
 

@@ -21,13 +21,28 @@ pub fn without_secrets<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> {
     } else if is(name, "ACL") {
         2..words.len()
     } else if is(name, "HELLO") {
-        let at = words.iter().skip(2).position(|word| is(word, "AUTH")).map_or(words.len(), |at| at + 3);
-        at..at + 2
+        hide_passwords_of_hello(&mut shown);
+        0..0
     } else {
         0..0
     };
     shown.iter_mut().enumerate().filter(|(at, _)| hidden.contains(at)).for_each(|(_, word)| *word = HIDDEN);
     shown
+}
+
+/// Hides what follows each AUTH, and all that is no option.
+fn hide_passwords_of_hello(words: &mut [&[u8]]) {
+    let mut at = 2;
+    while let Some(option) = words.get(at) {
+        // How many words are shown, and how many after them are not.
+        let (shown, hidden) = match *option {
+            option if is(option, "AUTH") => (1, 2),
+            option if is(option, "SETNAME") => (2, 0),
+            _ => (0, words.len()),
+        };
+        words.iter_mut().skip(at + shown).take(hidden).for_each(|word| *word = HIDDEN);
+        at += shown + hidden;
+    }
 }
 
 /// Returns the words of a command for the slow log: without secrets, and not more and not longer than in Redis.
@@ -99,6 +114,13 @@ mod tests {
             ("HELLO 3 AUTH user secret SETNAME me", "HELLO 3 AUTH (redacted) (redacted) SETNAME me"),
             ("HELLO 3 SETNAME me auth user secret", "HELLO 3 SETNAME me auth (redacted) (redacted)"),
             ("HELLO 3", "HELLO 3"),
+            ("HELLO 3 SETNAME auth AUTH a secret", "HELLO 3 SETNAME auth AUTH (redacted) (redacted)"),
+            (
+                "HELLO 3 AUTH a pw1 AUTH b pw2",
+                "HELLO 3 AUTH (redacted) (redacted) AUTH (redacted) (redacted)",
+            ),
+            ("HELLO 3 AUTH a", "HELLO 3 AUTH (redacted)"),
+            ("HELLO 3 AUHT a secret", "HELLO 3 (redacted) (redacted) (redacted)"),
             ("ACL SETUSER user >secret", "ACL SETUSER (redacted) (redacted)"),
             ("GET auth", "GET auth"),
         ] {

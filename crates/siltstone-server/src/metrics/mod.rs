@@ -17,7 +17,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The kinds of responses.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -78,7 +78,9 @@ impl MetricsServer {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 outcome => outcome?,
             }
-            while let Ok((socket, _)) = self.listener.accept() {
+            while !self.is_stopping.load(Relaxed)
+                && let Ok((socket, _)) = self.listener.accept()
+            {
                 // A client that fails gets nothing; the next one is served.
                 let _ = self.serve(TcpStream::from(socket));
             }
@@ -88,7 +90,6 @@ impl MetricsServer {
 
     fn serve(&self, mut socket: TcpStream) -> io::Result<()> {
         socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
         let (status, kind, body): (_, _, Cow<'_, str>) = match read_path(&mut socket)?.as_deref() {
             Some("/metrics") => ("200 OK", METRICS, self.context.metrics().into()),
@@ -109,11 +110,14 @@ impl MetricsServer {
     }
 }
 
-/// Reads a request. Returns the path of a GET; `None` for anything else.
+/// Reads a request, for which all of it together has some time. Returns the path of a GET; `None` for anything else.
 fn read_path(socket: &mut TcpStream) -> io::Result<Option<String>> {
+    let end = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
     let mut buffer = [0; 1024];
     while bytes.len() < REQUEST_BYTES_MAX {
+        let left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+        socket.set_read_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
         let read = socket.read(&mut buffer)?;
         bytes.extend_from_slice(&buffer[..read]);
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];

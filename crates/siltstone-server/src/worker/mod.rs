@@ -536,7 +536,8 @@ fn what_of_exec(context: &Context, client: &mut Client) -> What {
             What::Failed(Failure::new("EXECABORT Transaction discarded because of previous errors."))
         }
         Some(transaction) => {
-            if let Err(failure) = permission::check_queued(client, &transaction) {
+            let checked = permission::check_queued(client, &transaction);
+            if let Err(failure) = checked.and_then(|()| client.check_slots(&transaction)) {
                 context.watches.release(&mut client.watched);
                 return What::Failed(failure);
             }

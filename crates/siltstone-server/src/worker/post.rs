@@ -185,6 +185,11 @@ impl Worker {
         let is_subscribed =
             |connection: &&mut Connection| connection.client.subscriptions.has(messages.source);
         let Some(connection) = connection.filter(is_subscribed) else { return };
+        // A receiver may send no request at which a change of its user would be seen.
+        connection.client.take_over(&self.context.users);
+        if connection.client.is_closing {
+            return self.close(place.connection);
+        }
         let bytes = messages.of_version(connection.client.version);
         let counters = &self.context.counters;
         match connection.push(bytes, bytes.len() >= WRITE_BYTES, &self.context.limits) {

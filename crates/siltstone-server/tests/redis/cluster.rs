@@ -11,6 +11,28 @@ fn error(text: &str) -> Answer {
 }
 
 #[test]
+fn a_transaction_with_a_key_that_has_moved_to_another_node_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cluster");
+    fs::write(&file, "here:1 0-16383\n").unwrap();
+    let served = serve_with(
+        |_| {},
+        EngineKind::Silt,
+        |settings| {
+            settings.cluster = Some(ClusterSettings { file: file.clone(), node: "here:1".to_owned() });
+        },
+    );
+    let (mut client, mut other) = (served.client(), served.client());
+    assert_eq!(client.line("MULTI"), Answer::ok());
+    client.line("SET foo 1");
+    fs::write(&file, "here:1 0-9999\nthere:2 10000-16383\n").unwrap();
+    other.line("SILTSTONE RELOAD");
+    assert_eq!(client.line("EXEC"), error("MOVED 12182 there:2"));
+    assert_eq!(client.line("DBSIZE"), Answer::Integer(0));
+    assert_eq!(client.line("SET bar 1"), Answer::ok());
+}
+
+#[test]
 fn a_node_serves_its_slots_and_names_the_nodes_of_others_also_after_the_map_has_changed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("cluster");

@@ -69,3 +69,24 @@ fn the_page_and_the_dashboard_draw_metrics_that_exist_and_the_page_needs_no_othe
         assert!(!of_page.contains(outside), "{outside}");
     }
 }
+
+#[test]
+fn a_slow_client_holds_neither_others_up_nor_the_end_of_the_server() {
+    let served = serve();
+    let address = served.server.metrics_address().unwrap();
+    let mut slow = TcpStream::connect(address).unwrap();
+    slow.write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
+    let (to, ended) = std::sync::mpsc::channel::<()>();
+    let dripping = std::thread::spawn(move || {
+        // A byte in less than the patience for one read, until the server gives up.
+        while ended.recv_timeout(std::time::Duration::from_millis(300)).is_err()
+            && slow.write_all(b"x").is_ok()
+        {}
+    });
+    let begin = std::time::Instant::now();
+    assert!(respond(address, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    served.server.stop().unwrap();
+    assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
+    drop(to);
+    dripping.join().unwrap();
+}

@@ -305,3 +305,26 @@ fn a_script_may_do_what_its_user_may() {
     assert!(run("return 1", "other").text().starts_with("NOPERM"));
     server.stop().unwrap();
 }
+
+#[test]
+fn a_receiver_ends_when_its_user_is_deleted_or_loses_what_it_receives() {
+    let (served, _file, _directory) = serve_users(USERS);
+    let mut admin = client_as(&served, "admin", "a");
+    for (receives, change) in [
+        ("SUBSCRIBE secret", "ACL DELUSER alice"),
+        ("SUBSCRIBE secret", "ACL SETUSER alice resetchannels"),
+        ("PSUBSCRIBE s*", "ACL SETUSER alice resetchannels &other"),
+        ("MONITOR", "ACL SETUSER alice -monitor"),
+    ] {
+        admin.line("ACL SETUSER alice reset on >pass ~* &* +@all");
+        let mut alice = client_as(&served, "alice", "pass");
+        alice.line(receives);
+        admin.line(change);
+        // By the next message at the latest.
+        admin.line("PUBLISH secret x");
+        while !alice.is_ended() {
+            assert_eq!(receives, "MONITOR", "{change}");
+            assert!(!alice.answer().text().contains("PUBLISH"), "{change}");
+        }
+    }
+}
