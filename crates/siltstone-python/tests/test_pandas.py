@@ -21,7 +21,7 @@ def users():
 def test_rows_are_dicts_by_the_index_and_come_back(path, users):
     with siltstone.open(path + "mixed", keys="int", values="json") as db:
         db.update({1: 2**53 + 1, 2: 0.5, 3: 2})
-        assert db.to_pandas()["value"].tolist() == [2**53 + 1, 0.5, 2]
+        assert db.to_pandas()["value"].to_dict() == {1: 2**53 + 1, 2: 0.5, 3: 2}
     with siltstone.open(path, keys="int", values="json") as db:
         assert put_frame(db, users) == 3
         assert db[17] == {"name": "Ada", "born": 1815, "score": 1.5, "is_on": True}

@@ -45,7 +45,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -173,11 +173,17 @@ fn open_directory(base: BorrowedFd<'_>, path: &Path) -> io::Result<File> {
 
 /// Returns the same open file with a descriptor above those of standard input, output and error. In a process that has
 /// closed these, a file would get one of them, and what a library prints would overwrite its bytes.
-fn above_standard(file: OwnedFd) -> io::Result<File> {
+fn above_standard(mut file: OwnedFd) -> io::Result<File> {
     if file.as_raw_fd() > STANDARD_DESCRIPTOR_MAX {
         return Ok(file.into());
     }
-    Ok(rustix::io::fcntl_dupfd_cloexec(&file, STANDARD_DESCRIPTOR_MAX + 1)?.into())
+    let moved = rustix::io::fcntl_dupfd_cloexec(&file, STANDARD_DESCRIPTOR_MAX + 1)?;
+    // The number stays taken: each later file would have it for a moment, in which something may be printed.
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty());
+    if null.is_ok_and(|null| rustix::io::dup2(&null, &mut file).is_ok()) {
+        let _ = file.into_raw_fd();
+    }
+    Ok(moved.into())
 }
 
 /// Returns whether the file or directory at `path`, or the deepest existing one above it, is within this directory, or
