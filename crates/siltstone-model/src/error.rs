@@ -21,6 +21,15 @@ pub fn positive(name: &'static str, value: f64) -> Result<f64, ModelError> {
     }
 }
 
+/// Returns the value if it is finite and not below zero.
+pub(crate) fn non_negative(name: &'static str, value: f64) -> Result<f64, ModelError> {
+    if value >= 0.0 && value.is_finite() {
+        Ok(value)
+    } else {
+        Err(ModelError { name, got: value, limit: "finite, 0 or more" })
+    }
+}
+
 /// Returns the value if it is within 0 to 1.
 pub fn fraction(name: &'static str, value: f64) -> Result<f64, ModelError> {
     if (0.0..=1.0).contains(&value) {

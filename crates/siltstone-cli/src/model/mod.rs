@@ -59,8 +59,12 @@ pub fn as_usage(result: Result) -> Result {
 }
 
 /// Prints named values, as lines or as one JSON object.
-fn print(values: &[(String, f64)], json: bool) -> std::io::Result<()> {
+fn print(values: &[(String, f64)], json: bool) -> Result<()> {
     use std::io::{Write, stdout};
+    // Each number is in its range, but what is computed of them may be infinity divided by infinity.
+    if let Some((name, _)) = values.iter().find(|(_, value)| value.is_nan()) {
+        return Err(wrong_usage(format_args!("{name} has no value: a number is too large or too small")));
+    }
     let mut out = stdout().lock();
     if json {
         let object = values.iter().map(|(name, value)| (name.clone(), accounts::number(*value)));
@@ -70,5 +74,5 @@ fn print(values: &[(String, f64)], json: bool) -> std::io::Result<()> {
             writeln!(out, "{name:<28} {:>16}", accounts::number_as_text(*value))?;
         }
     }
-    out.flush()
+    Ok(out.flush()?)
 }

@@ -1,10 +1,9 @@
 //! The primitives of all models: distinct keys among requests, the lifetime of flash.
 
-use crate::outcome::{Outcome, Result, help};
+use crate::outcome::{Outcome, Result, help, wrong_usage};
 use crate::quantity::{Skew, parse_bytes, parse_count, parse_rate, parse_skew};
-use anyhow::bail;
 use clap::Args;
-use siltstone_model::{Flash, YEAR_S};
+use siltstone_model::{Flash, YEAR_S, positive};
 
 const LIFETIME_EXAMPLES: &str = "
   siltstone model lifetime --flash 256GiB --endurance 10000 --updates 5000/s --item-size 1024 --wa 5.4";
@@ -30,7 +29,7 @@ pub struct LifetimeArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     item_size: f64,
     /// The write amplification
-    #[arg(long)]
+    #[arg(long, value_parser = parse_count)]
     wa: f64,
     /// Print one JSON object
     #[arg(long)]
@@ -39,7 +38,9 @@ pub struct LifetimeArgs {
 
 pub fn lifetime(args: &LifetimeArgs) -> Result {
     let flash = Flash { bytes: args.flash, erase_cycles: args.endurance };
-    let seconds = flash.lifetime_s(args.updates, args.item_size, args.wa);
+    flash.check()?;
+    let item_bytes = positive("item size", args.item_size)?;
+    let seconds = flash.lifetime_s(args.updates, item_bytes, positive("write amplification", args.wa)?);
     super::print(&[("lifetime_s".into(), seconds), ("lifetime_y".into(), seconds / YEAR_S)], args.json)?;
     Ok(Outcome::Done)
 }
@@ -80,11 +81,13 @@ pub fn keys(args: &KeysArgs) -> Result {
     match args.merge[..] {
         [u, v] => add("merge", Some(popularity.merge(u, v))),
         [] => {}
-        _ => bail!("--merge takes the sizes of two tables, as in 1e7,9e7"),
+        _ => return Err(wrong_usage("--merge takes the sizes of two tables, as in 1e7,9e7")),
     }
     add("density_interval", args.density_interval.map(|size| popularity.density_interval(size)));
     if values.is_empty() {
-        bail!("ask for something: --unique, --unique-inverse, --merge or --density-interval");
+        return Err(wrong_usage(
+            "ask for something: --unique, --unique-inverse, --merge or --density-interval",
+        ));
     }
     values.push(("grouping_error".to_owned(), popularity.grouping_error()));
     super::print(&values, args.json)?;

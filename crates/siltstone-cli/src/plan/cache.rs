@@ -1,24 +1,48 @@
 //! `siltstone plan --cache`: what a cache on flash serves.
 
+use super::load::Load;
 use super::{Data, Gets, PlanArgs};
-use crate::outcome::{Outcome, Result};
+use crate::outcome::{Outcome, Result, wrong_usage};
 use crate::quantity::{show_bytes, show_count, show_time};
-use anyhow::bail;
 use serde_json::{Value, json};
 use siltstone_model::Flash;
 use siltstone_model::planner::{CacheDemand, CachePlan, plan_cache};
 use std::io::{self, Write, stdout};
 
+/// The options of `plan` that have no effect on a cache.
+pub const WITHOUT_EFFECT: [&str; 12] = [
+    "missing",
+    "scans",
+    "durability",
+    "space",
+    "reads",
+    "read_bandwidth",
+    "writes",
+    "disk",
+    "disk_reads",
+    "disk_bandwidth",
+    "goal",
+    "plot",
+];
+
 /// The default number of gets per second.
 const GETS_PER_S: f64 = 10_000.0;
 
+/// Returns the gets per second: those that are stated, or those of the load until now.
+fn gets_per_s(asked: Option<Gets>, load: Option<Load>) -> anyhow::Result<f64> {
+    match (asked, load.and_then(|load| load.counted_gets_per_s())) {
+        (Some(Gets::Rate(rate)), _) => Ok(rate),
+        (Some(Gets::Share(_)), _) => {
+            Err(wrong_usage("state the gets of a cache as a rate, such as --gets 20k/s"))
+        }
+        (None, Some(0.0)) => Err(wrong_usage("the load of --db or --trace has no gets: state --gets")),
+        (None, counted) => Ok(counted.unwrap_or(GETS_PER_S)),
+    }
+}
+
 fn demand(args: &PlanArgs, data: Data) -> anyhow::Result<CacheDemand> {
     let updates_per_s = args.load.updates.unwrap_or(0.0);
-    let gets_per_s = match args.load.gets {
-        Some(Gets::Rate(rate)) => rate,
-        None => GETS_PER_S,
-        Some(Gets::Share(_)) => bail!("state the gets of a cache as a rate, such as --gets 20k/s"),
-    };
+    let gets_per_s = gets_per_s(args.load.gets, data.load)?;
     let hardware = &args.hardware;
     Ok(CacheDemand {
         popularity: data.popularity,
@@ -106,6 +130,18 @@ const FLASH_USED_MIN: f64 = 0.9;
 mod tests {
     use super::*;
     use siltstone_model::Popularity;
+
+    #[test]
+    fn gets_are_those_that_are_stated_or_else_those_of_the_load() {
+        let load = Load { gets: 100.0, misses: 0.0, writes: 50.0, seconds: 2.0 };
+        assert_eq!(gets_per_s(None, Some(load)).unwrap(), 50.0);
+        assert_eq!(gets_per_s(Some(Gets::Rate(7.0)), Some(load)).unwrap(), 7.0);
+        // A load that did not last has no rate.
+        for unknown in [None, Some(Load { seconds: 0.0, ..load })] {
+            assert_eq!(gets_per_s(None, unknown).unwrap(), GETS_PER_S);
+        }
+        assert!(gets_per_s(None, Some(Load { gets: 0.0, ..load })).is_err());
+    }
 
     #[test]
     fn the_report_has_the_hits_and_what_bounds_them() {

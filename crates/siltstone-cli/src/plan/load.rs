@@ -39,10 +39,15 @@ impl Load {
         self.per_s(self.writes)
     }
 
+    /// Returns the gets per second, if the load lasted long enough.
+    pub fn counted_gets_per_s(&self) -> Option<f64> {
+        self.per_s(self.gets)
+    }
+
     /// Returns the gets per second. If the load did not last long enough, scales `writes_per_s` by the ratio of gets to
     /// writes.
     pub fn gets_per_s(&self, writes_per_s: f64) -> f64 {
-        self.per_s(self.gets).unwrap_or_else(|| writes_per_s * self.gets / self.writes.max(1.0))
+        self.counted_gets_per_s().unwrap_or_else(|| writes_per_s * self.gets / self.writes.max(1.0))
     }
 
     /// Returns the share of gets of missing keys.

@@ -9,11 +9,11 @@ mod report;
 mod trace;
 
 use crate::model;
-use crate::outcome::{Outcome, Result, help};
+use crate::outcome::{Outcome, Result, help, wrong_usage};
 use crate::quantity::{
     Skew, parse_byte_rate, parse_bytes, parse_count, parse_rate, parse_skew, parse_time_s,
 };
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use load::Load;
 use serde_json::{Value, json};
@@ -30,6 +30,8 @@ const GETS_SHARE: f64 = 0.9;
 const MEMORY_BYTES: f64 = 1_073_741_824.0;
 /// The default number of random reads per second of a disk.
 const DISK_READS_PER_S: f64 = 150.0;
+/// The default number of bytes that a disk reads or writes per second.
+const DISK_BYTES_PER_S: f64 = 150e6;
 /// The default number of puts per second.
 const UPDATES_PER_S: f64 = 1_000.0;
 
@@ -63,7 +65,7 @@ pub struct PlanArgs {
     index: dedup::IndexArgs,
     /// Plan a cache on flash: an object that is not found is put, and leaves when there is no space. Without --updates
     /// there are no other puts
-    #[arg(long, conflicts_with_all = ["disk", "disk_reads", "space", "scans", "goal", "plot"])]
+    #[arg(long, conflicts_with_all = cache::WITHOUT_EFFECT)]
     cache: bool,
     /// The criterion for the best plan among those that fit
     #[arg(long, value_enum, default_value = "device-time")]
@@ -84,7 +86,7 @@ fn parse_items(text: &str) -> std::result::Result<f64, String> {
 #[derive(Args)]
 #[command(next_help_heading = "The data")]
 struct DataArgs {
-    /// Number of items, such as 1e9 or 250M [default: that of --trace or --db]
+    /// Number of items, such as 1e9 or 250M, at least the keys of --trace [default: that of --trace or --db]
     #[arg(long, value_name = "N", value_parser = parse_items, required_unless_present_any = ["trace", "db", "dedup"])]
     items: Option<f64>,
     /// Length of the keys, in bytes: the mean if they differ [default: that of --trace or --db, or 20]
@@ -115,11 +117,11 @@ struct DataArgs {
 #[command(next_help_heading = "The load")]
 struct LoadArgs {
     /// Gets, as a rate such as 20k/s or 30/min, or as a share of all operations: a number below 1 without a unit
-    /// [default: that of --db or --trace, or 0.9]
+    /// [default: that of --db or --trace, or 0.9]; with --cache a rate [default: that of --db or --trace, or 10k/s]
     #[arg(long, value_name = "RATE|SHARE", value_parser = parse_gets)]
     gets: Option<Gets>,
     /// The share of gets of missing keys [default: that of --db or --trace, or 0]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_count)]
     missing: Option<f64>,
     /// Puts of existing keys, such as 5000/s [default: that of --db or --trace, or 1000/s]
     #[arg(long, value_parser = parse_rate)]
@@ -166,9 +168,9 @@ struct HardwareArgs {
     /// Rate of random reads of the disk [default: 150/s]; without --disk, of a disk of any capacity
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     disk_reads: Option<f64>,
-    /// Rate of sequential reads and writes of the disk
-    #[arg(long, value_name = "RATE", value_parser = parse_byte_rate, default_value = "150MB/s")]
-    disk_bandwidth: f64,
+    /// Rate of sequential reads and writes of the disk [default: 150MB/s]
+    #[arg(long, value_name = "RATE", value_parser = parse_byte_rate)]
+    disk_bandwidth: Option<f64>,
 }
 
 /// The amount of gets.
@@ -230,11 +232,17 @@ impl DataArgs {
     fn read(&self) -> anyhow::Result<Data> {
         let found = self.db.as_deref().map(database::read).transpose()?;
         let traced = self.trace.as_deref().map(trace::read).transpose()?;
+        if let (Some(trace), Some(items)) = (&traced, self.items)
+            && items < trace.keys()
+        {
+            let keys = trace.keys();
+            return Err(wrong_usage(format_args!("--items is {items}, but the trace has {keys} keys")));
+        }
         let counted = found.as_ref().map(|found| found.items);
         let popularity = match (&traced, self.items.or(counted)) {
             (Some(trace), items) => trace.popularity(items)?,
             (None, Some(items)) => self.skew.popularity(items)?,
-            (None, None) => bail!("use --items, --trace or --db"),
+            (None, None) => return Err(wrong_usage("use --items, --trace or --db")),
         };
         let or = |asked: Option<f64>, found: Option<f64>, traced: Option<f64>, default: f64| {
             asked.or(found).or(traced).unwrap_or(default)
@@ -286,10 +294,13 @@ impl PlanArgs {
         demand.read_bytes_per_s = hardware.read_bandwidth;
         demand.write_bytes_per_s = hardware.writes;
         let has_disk = hardware.disk.is_some() || hardware.disk_reads.is_some();
+        if hardware.disk_bandwidth.is_some() && !has_disk {
+            return Err(wrong_usage("--disk-bandwidth is that of a disk: state --disk or --disk-reads too"));
+        }
         demand.disk = has_disk.then_some(Disk {
             bytes: hardware.disk.unwrap_or(f64::INFINITY),
             reads_per_s: hardware.disk_reads.unwrap_or(DISK_READS_PER_S),
-            bytes_per_s: hardware.disk_bandwidth,
+            bytes_per_s: hardware.disk_bandwidth.unwrap_or(DISK_BYTES_PER_S),
         });
         demand.goal = self.goal.into();
         demand.silt_layout.fixed = data.fixed;

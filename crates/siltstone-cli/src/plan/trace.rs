@@ -98,6 +98,11 @@ impl Trace {
         self.request(operation.key, operation.key_length.into());
     }
 
+    /// Returns the number of keys that are requested.
+    pub fn keys(&self) -> f64 {
+        self.counts.len() as f64
+    }
+
     /// Returns the mean length of a requested key, in bytes.
     pub fn key_bytes(&self) -> f64 {
         self.request_key_bytes as f64 / self.requests.max(1) as f64
@@ -120,7 +125,7 @@ impl Trace {
         for count in self.counts.values() {
             *histogram.entry(2 * count).or_insert(0) += 1;
         }
-        let unseen = items.unwrap_or(0.0) - self.counts.len() as f64;
+        let unseen = items.unwrap_or(0.0) - self.keys();
         if unseen >= 1.0 {
             *histogram.entry(1).or_insert(0) += unseen as u64;
         }

@@ -12,6 +12,7 @@ mod follow;
 mod import;
 mod import_redis;
 mod many;
+mod model;
 mod output;
 mod plan;
 mod prometheus;

@@ -1,6 +1,6 @@
 //! `siltstone plan` with a database or a trace as input, and what it recommends.
 
-use crate::runner::{objects, run};
+use crate::runner::{ends_with, objects, ok, run};
 use serde_json::Value;
 use siltstone::Database;
 use std::fs;
@@ -95,6 +95,64 @@ fn a_trace_of_dedup_gives_keys_sizes_and_load() {
     assert!((chunks("new_chunks") / chunks("chunks_read")..=1.0).contains(&missing), "{missing}");
     let gets_per_put = demand["gets_per_s"].as_f64().unwrap() / 300.0;
     assert!(gets_per_put >= 1.0, "a chunk is looked up before it is inserted: {gets_per_put}");
+}
+
+/// Writes a table of 100 gets of 10 keys within 2 seconds, and returns its name.
+fn write_requests(directory: &Path) -> &'static str {
+    let line = |number: u32| format!("{},key{:02},5,84,0,get,0\n", 2 * number / 99, number % 10);
+    fs::write(directory.join("requests.csv"), (0..100).map(line).collect::<String>()).unwrap();
+    "requests.csv"
+}
+
+#[test]
+fn a_cache_is_planned_for_the_gets_of_its_trace() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let data = "--items 1e6 --key-size 16 --value-size 84 --memory 64MB --flash 80MB";
+    let cache = ["plan", "--cache", "--trace", write_requests(here)];
+    let plan: Vec<&str> = cache.into_iter().chain(data.split(' ')).collect();
+    let counted = ok(here, &plan);
+    assert!(counted.contains(", 50 gets per second"), "{counted}");
+    let stated = ok(here, &[&plan[..], &["--gets", "70/s"]].concat());
+    assert!(stated.contains(", 70 gets per second"), "{stated}");
+}
+
+#[test]
+fn fewer_items_than_the_trace_has_keys_are_wrong_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let trace = write_requests(here);
+    for first in [&["plan"][..], &["plan", "--cache"]] {
+        let message = ends_with(2, here, &[first, &["--trace", trace, "--items", "9"]].concat());
+        assert!(message.contains("--items is 9, but the trace has 10 keys"), "{message}");
+    }
+}
+
+#[test]
+fn an_option_without_effect_on_a_plan_is_wrong_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for option in [
+        ["--missing", "0.5"],
+        ["--scans", "yes"],
+        ["--durability", "synced"],
+        ["--space", "2"],
+        ["--reads", "100/s"],
+        ["--read-bandwidth", "1MB/s"],
+        ["--writes", "1MB/s"],
+        ["--disk", "1TB"],
+        ["--disk-reads", "100/s"],
+        ["--disk-bandwidth", "1MB/s"],
+        ["--goal", "memory"],
+        ["--plot", "x.svg"],
+    ] {
+        let message = ends_with(2, here, &[&["plan", "--cache", "--items", "1e6"], &option[..]].concat());
+        assert!(message.contains(option[0]), "{option:?}: {message}");
+    }
+    let message = ends_with(2, here, &["plan", "--items", "1e6", "--disk-bandwidth", "1MB/s"]);
+    assert!(message.contains("--disk-reads"), "{message}");
+    let message = ends_with(2, here, &["plan", "--cache", "--items", "1e6", "--gets", "0.5"]);
+    assert!(message.contains("as a rate"), "{message}");
 }
 
 /// A plan whose trial was run.

@@ -2,7 +2,7 @@
 //! LogStore makes a run, each `buffered_filters` runs a new chain, and a partition with too many runs is merged.
 //! `tests/model_vs_measured.rs` compares the results with the engine's own counters.
 
-use super::super::error::{ModelError, positive};
+use super::super::error::{ModelError, non_negative, positive};
 use super::lookups::{Lookups, Rates};
 use super::partition::{Partition, Run};
 use crate::silt::SiltLayout;
@@ -37,6 +37,9 @@ const FENCES_PER_RANGE: f64 = 65_536.0;
 const OLD_COLUMNS: f64 = costs::OLD_COLUMNS as f64;
 /// A partition is followed over as many flushes at most.
 const FLUSHES_MAX: usize = 1 << 20;
+/// Each partition is computed on its own, and each of its runs.
+const PARTITIONS_MAX: f64 = 1024.0;
+const CHAIN_LENGTH_MAX: f64 = 1000.0;
 
 /// The records, and the engine's settings.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -146,14 +149,21 @@ impl BloomStoreLayout {
     pub fn check(&self) -> Result<(), ModelError> {
         self.records.check()?;
         for (name, value) in [
-            ("chain length", self.chain_length),
             ("filter bits", self.filter_bits),
             ("buffered filters", self.buffered_filters),
             ("old filter bits", self.old_filter_bits),
         ] {
             positive(name, value)?;
         }
-        positive("space above 1", self.space - 1.0).map(drop)
+        positive("space above 1", self.space - 1.0)?;
+        non_negative("prefilter bits", self.prefilter_bits)?;
+        non_negative("expected keys", self.expected_keys)?;
+        let within = |name, got: f64, most: f64, limit| match (1.0..=most).contains(&got) {
+            true => Ok(()),
+            false => Err(ModelError { name, got, limit }),
+        };
+        within("partitions", self.records.partitions, PARTITIONS_MAX, "within 1 to 1,024")?;
+        within("chain length", self.chain_length, CHAIN_LENGTH_MAX, "within 1 to 1,000")
     }
 
     /// Returns the layout of LogStores. With a known number of keys, those of a chain of full length have these keys.
@@ -419,6 +429,24 @@ mod tests {
         assert!((1.7..2.03).contains(&grown.reads_per_get), "{grown:?}");
         assert!((1.0..1.06).contains(&grown.reads_per_miss), "{grown:?}");
         assert!((0.05..0.6).contains(&(grown.ram.total() / 1e8)), "{grown:?}");
+    }
+
+    #[test]
+    fn impossible_layouts_are_refused() {
+        let of = |change: fn(&mut BloomStoreLayout, f64), value: f64| {
+            let mut layout = BloomStoreLayout::new(20.0, 44.0);
+            change(&mut layout, value);
+            layout.check()
+        };
+        for wrong in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(of(|layout, value| layout.prefilter_bits = value, wrong).is_err(), "{wrong}");
+            assert!(of(|layout, value| layout.expected_keys = value, wrong).is_err(), "{wrong}");
+        }
+        for wrong in [0.5, 1e12, f64::NAN] {
+            assert!(of(|layout, value| layout.chain_length = value, wrong).is_err(), "{wrong}");
+            assert!(of(|layout, value| layout.records.partitions = value, wrong).is_err(), "{wrong}");
+        }
+        assert!(of(|layout, value| layout.chain_length = value, 1.0).is_ok());
     }
 
     #[test]

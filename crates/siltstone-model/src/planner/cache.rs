@@ -3,7 +3,7 @@
 use super::parameters::{Value, count};
 use super::plan::builder_call;
 use super::system::System;
-use crate::error::{ModelError, positive};
+use crate::error::{ModelError, non_negative, positive};
 use crate::flash::Flash;
 use crate::flashstore::{Below, FlashStoreLayout, FlashStoreStore};
 use crate::popularity::Popularity;
@@ -117,13 +117,9 @@ impl CacheDemand {
         positive("key and value bytes", self.key_bytes + self.value_bytes)?;
         positive("gets per second", self.gets_per_s)?;
         positive("RAM bytes", self.ram_bytes)?;
-        positive("flash bytes", self.flash.bytes)?;
-        positive("erase cycles", self.flash.erase_cycles)?;
+        self.flash.check()?;
         positive("lifetime", self.lifetime_s)?;
-        if !(self.updates_per_s >= 0.0 && self.updates_per_s.is_finite()) {
-            let limit = "finite, 0 or more";
-            return Err(ModelError { name: "puts per second", got: self.updates_per_s, limit });
-        }
+        non_negative("puts per second", self.updates_per_s)?;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The input of the planner: data, load and hardware.
 
-use crate::error::{ModelError, fraction, positive};
+use crate::error::{ModelError, fraction, non_negative, positive};
 use crate::flash::{Flash, YEAR_S};
 use crate::popularity::Popularity;
 use crate::silt::SiltLayout;
@@ -109,21 +109,14 @@ impl Demand {
         positive("key and value bytes", self.item_bytes())?;
         self.silt_layout.check()?;
         positive("RAM bytes", self.ram_bytes)?;
-        positive("flash bytes", self.flash.bytes)?;
-        positive("erase cycles", self.flash.erase_cycles)?;
+        self.flash.check()?;
         positive("reads per second", self.reads_per_s)?;
         positive("read bytes per second", self.read_bytes_per_s)?;
         positive("write bytes per second", self.write_bytes_per_s)?;
         fraction("missing gets", self.missing_gets)?;
-        for (name, value) in [
-            ("gets per second", self.gets_per_s),
-            ("puts per second", self.puts_per_s),
-            ("lifetime", self.lifetime_s),
-        ] {
-            if !(value >= 0.0 && value.is_finite()) {
-                return Err(ModelError { name, got: value, limit: "finite, 0 or more" });
-            }
-        }
+        non_negative("gets per second", self.gets_per_s)?;
+        non_negative("puts per second", self.puts_per_s)?;
+        non_negative("lifetime", self.lifetime_s)?;
         if self.space.is_nan() || self.space <= 1.0 {
             return Err(ModelError { name: "space", got: self.space, limit: "above 1" });
         }

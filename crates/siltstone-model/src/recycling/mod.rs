@@ -14,7 +14,7 @@
 mod rates;
 mod segment;
 
-use super::error::{ModelError, positive};
+use super::error::{ModelError, non_negative, positive};
 use super::popularity::{Group, Popularity};
 use super::segments::groups_of;
 use rates::{Decays, Rates, rates_of};
@@ -180,6 +180,7 @@ impl SegmentRecycling {
     pub fn steady(&self, popularity: &Popularity) -> Result<Recycled, ModelError> {
         positive("room", self.room)?;
         positive("segments", self.segments - 1.0)?;
+        non_negative("gets per put", self.gets_per_put)?;
         let mut run = Run::new(self, popularity);
         run.load();
         run.warm();

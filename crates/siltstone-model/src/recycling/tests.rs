@@ -38,4 +38,8 @@ fn impossible_logs_are_refused() {
     assert!(rules(0.0, 1, Missed::Stays).steady(&popularity).is_err());
     let one = SegmentRecycling { segments: 1.0, ..rules(100.0, 1, Missed::Stays) };
     assert!(one.steady(&popularity).is_err());
+    for gets_per_put in [-1.0, f64::NAN, f64::INFINITY] {
+        let wrong = SegmentRecycling { gets_per_put, ..rules(100.0, 1, Missed::Stays) };
+        assert!(wrong.steady(&popularity).is_err(), "{gets_per_put}");
+    }
 }

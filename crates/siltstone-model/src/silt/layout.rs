@@ -7,7 +7,7 @@ use super::sizes::{
     FENCES_BYTES, FILE_ALIGNMENT, FOOTER_BYTES, block_perfect_bytes, fences_bytes, freed_share, log_tables,
     ribbon_bytes, varint_bytes,
 };
-use crate::error::{ModelError, fraction, positive};
+use crate::error::{ModelError, positive};
 use siltstone::engine::silt::{SiltSettings, costs};
 
 /// A frame of the log without its record.
@@ -145,7 +145,8 @@ impl SiltLayout {
     pub fn check(&self) -> Result<(), ModelError> {
         positive("key bytes", self.key_bytes)?;
         positive("key and value bytes", self.item_bytes())?;
-        fraction("BLOCK_HEADER_BYTES / block bytes", BLOCK_HEADER_BYTES / self.block_bytes)?;
+        // What a block always has for records: the header and the most that is left unused are taken off.
+        positive("payload of a block", self.payload_bytes() - self.block_bytes / UNUSED_SHARE / 2.0)?;
         positive("partitions", self.partitions)?;
         positive("merge ratio", self.merge_ratio)?;
         positive("tag bits", self.tag_bits)?;
@@ -488,7 +489,10 @@ mod tests {
         assert!(writes(&three_to_a_block) > 1.1 * writes(&packed));
         let any_size = SiltLayout { fixed: false, ..three_to_a_block.clone() };
         assert!(writes(&any_size) < writes(&three_to_a_block));
-        assert!(SiltLayout { partitions: 0.0, ..packed }.silt(1e8).is_err());
+        assert!(SiltLayout { partitions: 0.0, ..packed.clone() }.silt(1e8).is_err());
+        for block_bytes in [0.0, 8.0, f64::NAN, f64::INFINITY] {
+            assert!(SiltLayout { block_bytes, ..packed.clone() }.silt(1e8).is_err(), "{block_bytes}");
+        }
     }
 
     /// A merge ratio has the same effect for any amount of data.

@@ -2,9 +2,8 @@
 
 mod bloomstore;
 
-use crate::outcome::{Outcome, Result};
+use crate::outcome::{Outcome, Result, wrong_usage};
 use crate::quantity::{Skew, parse_bytes, parse_count, parse_queues, parse_skew};
-use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use siltstone_model::{Below, FlashKeyLayout, FlashStoreLayout, Mica, Popularity, Silt, SiltLayout};
 
@@ -19,6 +18,9 @@ pub const RAM_EXAMPLES: &str = "
   siltstone model ram --system flashstore --keys 7e8 --flash-bytes 20GB --skew zipf:0.99";
 pub const SA_EXAMPLES: &str = "
   siltstone model sa --system silt --keys 1e9 --key-size 20 --value-size 44";
+
+/// The default number of gets per put of FlashStore.
+const GETS_PER_PUT: f64 = 9.0;
 
 /// The quantity that a model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,12 @@ enum SystemArg {
     Bloomstore,
     /// MICA in store mode, in memory
     Mica,
+}
+
+impl SystemArg {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
 }
 
 /// A system, its data and its parameters.
@@ -72,28 +80,28 @@ pub struct SystemArgs {
 #[command(next_help_heading = "Parameters; each system has its own defaults")]
 struct Parameters {
     /// silt, bloomstore: number of partitions
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", value_parser = parse_count)]
     partitions: Option<f64>,
     /// silt: the keys of HashStores before a merge, as a fraction of all keys
-    #[arg(long)]
+    #[arg(long, value_parser = parse_count)]
     merge_ratio: Option<f64>,
-    /// silt: bits of filters, with a false-positive rate of 2^-BITS
-    #[arg(long)]
+    /// silt: bits of filters, with a false-positive rate of 2^-BITS; bloomstore: bits of the filter of a run per record
+    #[arg(long, value_name = "BITS", value_parser = parse_count)]
     filter_bits: Option<f64>,
-    /// silt: the minimum number of slots of a LogStore
-    #[arg(long)]
+    /// silt, bloomstore: the minimum number of slots of a LogStore
+    #[arg(long, value_parser = parse_count)]
     log_slots_min: Option<f64>,
     /// silt: bits of a filter per SortedStore, for gets of missing keys
-    #[arg(long, value_name = "BITS")]
+    #[arg(long, value_name = "BITS", value_parser = parse_count)]
     filter_last_store: Option<f64>,
-    /// silt: size of a block on flash
+    /// silt, bloomstore: size of a block on flash
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     block_bytes: Option<f64>,
-    /// silt, flashkey, mica: records differ in size
+    /// Records differ in size
     #[arg(long)]
     variable: bool,
     /// flashkey, bloomstore: bytes of the logs, or records in runs, per live one
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", value_parser = parse_count)]
     space: Option<f64>,
     /// flashkey, flashstore: size of a segment of the logs
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -104,26 +112,52 @@ struct Parameters {
     /// flashstore: number of queues
     #[arg(long, value_parser = parse_queues)]
     queues: Option<u8>,
-    /// flashstore: gets per put
-    #[arg(long, default_value_t = 9.0)]
-    gets_per_put: f64,
+    /// flashstore: gets per put [default: 9]
+    #[arg(long, value_parser = parse_count)]
+    gets_per_put: Option<f64>,
     /// bloomstore: the most runs of a partition
-    #[arg(long, value_name = "H")]
+    #[arg(long, value_name = "H", value_parser = parse_count)]
     chain_length: Option<f64>,
     /// bloomstore: the number of all keys, if it is known
     #[arg(long, value_name = "N", value_parser = parse_count)]
     expected_keys: Option<f64>,
     /// bloomstore: number of filters per chain that are in memory
-    #[arg(long)]
+    #[arg(long, value_parser = parse_count)]
     buffered_filters: Option<f64>,
     /// bloomstore: the prefilter, in bits per key
-    #[arg(long)]
+    #[arg(long, value_parser = parse_count)]
     prefilter_bits: Option<f64>,
+}
+
+impl Parameters {
+    /// Returns the options that are stated, each with the systems that have it.
+    fn stated(&self) -> Vec<(&'static str, &'static [SystemArg])> {
+        use SystemArg::{Bloomstore, Flashkey, Flashstore, Silt};
+        let options: [(&'static str, bool, &'static [SystemArg]); 15] = [
+            ("--partitions", self.partitions.is_some(), &[Silt, Bloomstore]),
+            ("--merge-ratio", self.merge_ratio.is_some(), &[Silt]),
+            ("--filter-bits", self.filter_bits.is_some(), &[Silt, Bloomstore]),
+            ("--log-slots-min", self.log_slots_min.is_some(), &[Silt, Bloomstore]),
+            ("--filter-last-store", self.filter_last_store.is_some(), &[Silt]),
+            ("--block-bytes", self.block_bytes.is_some(), &[Silt, Bloomstore]),
+            ("--space", self.space.is_some(), &[Flashkey, Bloomstore]),
+            ("--segment-bytes", self.segment_bytes.is_some(), &[Flashkey, Flashstore]),
+            ("--flash-bytes", self.flash_bytes.is_some(), &[Flashstore]),
+            ("--queues", self.queues.is_some(), &[Flashstore]),
+            ("--gets-per-put", self.gets_per_put.is_some(), &[Flashstore]),
+            ("--chain-length", self.chain_length.is_some(), &[Bloomstore]),
+            ("--expected-keys", self.expected_keys.is_some(), &[Bloomstore]),
+            ("--buffered-filters", self.buffered_filters.is_some(), &[Bloomstore]),
+            ("--prefilter-bits", self.prefilter_bits.is_some(), &[Bloomstore]),
+        ];
+        options.into_iter().filter(|option| option.1).map(|(name, _, systems)| (name, systems)).collect()
+    }
 }
 
 type Values = Vec<(String, f64)>;
 
 pub fn run(args: SystemArgs, measure: Measure) -> Result {
+    args.check()?;
     let popularity = args.skew.popularity(args.keys)?;
     super::print(&args.values(measure, &popularity)?, args.json)?;
     Ok(Outcome::Done)
@@ -144,6 +178,18 @@ fn memory(keys: f64, bytes: f64) -> Values {
 }
 
 impl SystemArgs {
+    /// Checks that the system has each option that is stated: the others would have no effect.
+    fn check(&self) -> anyhow::Result<()> {
+        for (option, systems) in self.parameters.stated() {
+            if !systems.contains(&self.system) {
+                let names: Vec<String> = systems.iter().map(|system| system.name()).collect();
+                let (names, system) = (names.join(" and "), self.system.name());
+                return Err(wrong_usage(format_args!("{option} is for {names}, not for {system}")));
+            }
+        }
+        Ok(())
+    }
+
     fn item_bytes(&self) -> f64 {
         self.key_size + self.value_size
     }
@@ -258,9 +304,8 @@ impl SystemArgs {
     }
 
     fn flash_bytes(&self) -> anyhow::Result<f64> {
-        self.parameters
-            .flash_bytes
-            .context("FlashStore has flash for a part of the data: state --flash-bytes")
+        let missing = "FlashStore has flash for a part of the data: state --flash-bytes";
+        self.parameters.flash_bytes.ok_or_else(|| wrong_usage(missing))
     }
 
     fn flashstore_layout(&self) -> anyhow::Result<FlashStoreLayout> {
@@ -277,7 +322,7 @@ impl SystemArgs {
 
     fn flashstore(&self, measure: Measure, popularity: &Popularity) -> anyhow::Result<Values> {
         let layout = self.flashstore_layout()?;
-        let store = layout.store(popularity, self.parameters.gets_per_put)?;
+        let store = layout.store(popularity, self.parameters.gets_per_put.unwrap_or(GETS_PER_PUT))?;
         Ok(match measure {
             Measure::Writes => {
                 let writes = store.writes();
@@ -321,7 +366,7 @@ impl SystemArgs {
         };
         mica.check()?;
         if measure != Measure::Memory {
-            bail!("MICA keeps its items in memory and none on flash: use ram");
+            return Err(wrong_usage("MICA keeps its items in memory and none on flash: use ram"));
         }
         Ok(memory(self.keys, mica.ram_bytes()))
     }

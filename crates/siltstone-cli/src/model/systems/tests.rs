@@ -17,6 +17,58 @@ fn first(measure: Measure, flags: &str) -> f64 {
     args.values(measure, &popularity).unwrap()[0].1
 }
 
+/// Each option that some systems do not have, with a value and the systems that have it.
+const OPTIONS: [(&str, &str, &[&str]); 15] = [
+    ("--partitions", "4", &["silt", "bloomstore"]),
+    ("--merge-ratio", "0.5", &["silt"]),
+    ("--filter-bits", "8", &["silt", "bloomstore"]),
+    ("--log-slots-min", "1024", &["silt", "bloomstore"]),
+    ("--filter-last-store", "8", &["silt"]),
+    ("--block-bytes", "8192", &["silt", "bloomstore"]),
+    ("--space", "1.5", &["flashkey", "bloomstore"]),
+    ("--segment-bytes", "1MB", &["flashkey", "flashstore"]),
+    ("--flash-bytes", "600MB", &["flashstore"]),
+    ("--queues", "1", &["flashstore"]),
+    ("--gets-per-put", "2", &["flashstore"]),
+    ("--chain-length", "40", &["bloomstore"]),
+    ("--expected-keys", "1e7", &["bloomstore"]),
+    ("--buffered-filters", "4", &["bloomstore"]),
+    ("--prefilter-bits", "4", &["bloomstore"]),
+];
+
+#[test]
+fn an_option_is_taken_by_the_systems_that_have_it_alone() {
+    for (option, value, systems) in OPTIONS {
+        for system in SystemArg::value_variants() {
+            let name = system.name();
+            let mut line = format!("model --system {name} --keys 1e7 {option} {value}");
+            if name == "flashstore" && option != "--flash-bytes" {
+                line += " --flash-bytes 600MB";
+            }
+            let args = Line::parse_from(line.split(' ')).args;
+            if systems.contains(&name.as_str()) {
+                args.check().unwrap();
+                let popularity = args.skew.popularity(args.keys).unwrap();
+                assert!(args.values(Measure::Memory, &popularity).is_ok(), "{line}");
+            } else {
+                let refused = args.check().unwrap_err().to_string();
+                assert!(refused.contains(option) && refused.contains(&name), "{line}: {refused}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_parameter_is_negative_or_infinite_or_no_number() {
+    for (option, _, _) in OPTIONS {
+        for number in ["-1", "nan", "inf"] {
+            let argument = format!("{option}={number}");
+            let line = ["model", "--system", "silt", "--keys", "1e6", argument.as_str()];
+            assert!(Line::try_parse_from(line).is_err(), "{argument}");
+        }
+    }
+}
+
 #[test]
 fn every_default_is_that_of_the_engine() {
     let line = |system: &str, more: &str| {
@@ -55,12 +107,13 @@ fn the_model_of_bloomstore_is_that_of_the_engine() {
 fn every_system_gives_a_result_or_says_that_it_has_none() {
     for system in SystemArg::value_variants() {
         let name = system.to_possible_value().unwrap();
-        let mut line = format!("model --system {} --keys 1e6 --flash-bytes 60MB", name.get_name());
+        let mut line = format!("model --system {} --keys 1e6", name.get_name());
         if matches!(system, SystemArg::Flashstore) {
             // The engine needs 16 segments.
-            line += " --segment-bytes 1MB";
+            line += " --flash-bytes 60MB --segment-bytes 1MB";
         }
         let args = Line::parse_from(line.split(' ')).args;
+        args.check().unwrap();
         let popularity = args.skew.popularity(args.keys).unwrap();
         for measure in [Measure::Writes, Measure::Reads, Measure::Memory, Measure::Space] {
             let has_none = matches!(system, SystemArg::Mica) && measure != Measure::Memory;
