@@ -19,7 +19,7 @@ impl Index {
     /// which the next run reads again, and chunks without a file. The totals of all runs start again.
     ///
     /// A process that is stopped meanwhile leaves the state's mark, so that the next one starts again. Reads all
-    /// records of both databases, and a chunk for each reference. Shows its progress, and ends at an interrupt.
+    /// records of both databases, and the chunks of each file twice. Shows its progress, and ends at an interrupt.
     pub(super) fn recount(&mut self) -> anyhow::Result<()> {
         let runs = self.state.runs;
         let State { next_file_id, commit, before, .. } = self.state;
@@ -77,51 +77,58 @@ impl Index {
         for record in with_progress("2 of 4, counting references", all, self.catalogue.iter()?) {
             interrupt.check()?;
             let record = record?;
-            if index::file_of(&record.key).is_none() {
-                continue;
-            }
+            let Some(file) = index::file_of(&record.key) else { continue };
             let entry = FileEntry::decode(&record.value)?;
             self.state.next_file_id = self.state.next_file_id.max(entry.id);
             self.state.runs = self.state.runs.max(entry.run);
-            match self.hashes_of(&entry)? {
-                // Two versions with one number are of a catalogue that reads older values since a repair.
-                Some(hashes) if kept.insert(entry.id) && self.count(&entry, &hashes)? => {}
-                _ => {
-                    kept.remove(&entry.id);
-                    self.remove_record(&record.key);
-                }
+            // Two entries of one version are of a catalogue that reads older values since a repair. They have the same
+            // hashes, which are counted for one of them and stay.
+            let is_repeated =
+                kept.contains(&entry.id) || self.is_under_its_path(&record.key, file, &entry)?;
+            if !is_repeated && self.is_whole(&entry)? {
+                kept.insert(entry.id);
+                self.count(&entry)?;
+            } else {
+                self.remove_record(&record.key);
             }
             self.commit_if_due()?;
         }
         Ok(kept)
     }
 
-    /// Returns the hashes of all chunks of a file; `None` if some are lost.
-    fn hashes_of(&self, entry: &FileEntry) -> anyhow::Result<Option<Vec<u8>>> {
-        let mut hashes = Vec::new();
-        for segment in 0..entry.segments {
-            match self.record(&index::segment_key(entry.id, segment))? {
-                Some(segment) => hashes.extend(segment),
-                None => return Ok(None),
-            }
-        }
-        let is_complete = hashes.len() as u64 == entry.chunks * self.hash_bytes as u64;
-        Ok(is_complete.then_some(hashes))
+    /// Returns whether an entry of an earlier version of a file is of the version that is under the file's path. That
+    /// one is counted, because runs look there.
+    fn is_under_its_path(&self, key: &[u8], file: &[u8], entry: &FileEntry) -> anyhow::Result<bool> {
+        Ok(!index::is_file(key) && self.entry(file)?.is_some_and(|last| last.id == entry.id))
     }
 
-    /// Counts the references of a file. Returns false if a chunk is lost; then the file has no reference.
-    fn count(&mut self, entry: &FileEntry, hashes: &[u8]) -> anyhow::Result<bool> {
-        let keys: Vec<&[u8]> = hashes.chunks_exact(self.hash_bytes).collect();
-        for keys in keys.chunks(BATCH_RECORDS) {
-            if self.chunks.get_many(keys)?.iter().any(Option::is_none) {
-                return Ok(false);
+    /// Returns whether all hashes and all chunks of a file are there.
+    fn is_whole(&self, entry: &FileEntry) -> anyhow::Result<bool> {
+        let mut chunks = 0;
+        for segment in 0..entry.segments {
+            let Some(hashes) = self.record(&index::segment_key(entry.id, segment))? else { return Ok(false) };
+            let keys: Vec<&[u8]> = hashes.chunks_exact(self.hash_bytes).collect();
+            for keys in keys.chunks(BATCH_RECORDS) {
+                if self.chunks.contains_many(keys)?.contains(&false) {
+                    return Ok(false);
+                }
             }
+            chunks += keys.len() as u64;
         }
+        Ok(chunks == entry.chunks)
+    }
+
+    /// Counts the references of a file whose hashes and chunks are all there. Commits in between: the state has its
+    /// mark until all files are counted, so a process that is stopped here begins with no reference again.
+    fn count(&mut self, entry: &FileEntry) -> anyhow::Result<()> {
         self.state.now.files += 1;
         self.state.now.bytes += entry.done_bytes;
         self.state.now.chunks += entry.chunks;
-        self.reference(hashes)?;
-        Ok(true)
+        for segment in 0..entry.segments {
+            let hashes = self.record(&index::segment_key(entry.id, segment))?.context(DAMAGED)?;
+            self.reference(&hashes)?;
+        }
+        Ok(())
     }
 
     /// Removes the hashes of files that are not counted.

@@ -134,7 +134,12 @@ impl Index {
             check_moment(directory, &index.chunks, &index.catalogue, index.hash_bytes)?;
             index.complete_commit()?;
         }
+        let was_forgetting = index.state.forgotten_segments > 0;
         index.remove_forgotten()?;
+        if was_forgetting {
+            // Readers of the chunks see no change that is not committed.
+            index.commit()?;
+        }
         Ok(index)
     }
 
@@ -351,7 +356,7 @@ impl Index {
         Ok(())
     }
 
-    /// Counts a reference to each of these chunks, which exist.
+    /// Counts a reference to each of these chunks, which exist. Commits in between, so that memory stays limited.
     pub(super) fn reference(&mut self, hashes: &[u8]) -> anyhow::Result<()> {
         for hashes in hashes.chunks(BATCH_CHUNKS * self.hash_bytes) {
             self.load(hashes)?;
@@ -360,6 +365,7 @@ impl Index {
                 let metadata = slot.as_mut().context(DAMAGED)?;
                 metadata.references = metadata.references.saturating_add(1);
             }
+            self.commit_if_due()?;
         }
         Ok(())
     }
@@ -416,7 +422,8 @@ impl Index {
     pub fn commit(&mut self) -> anyhow::Result<()> {
         self.state.before = self.state.commit;
         self.state.commit = self.state.commit.next();
-        let mark = (mark_key(self.hash_bytes), Some(self.state.commit.as_metadata()));
+        // Among the changes, so that a commit without any other is completed after a crash, too.
+        self.changed.insert(mark_key(self.hash_bytes), Some(self.state.commit.as_metadata()));
         let mut batch = Batch::new();
         for (key, value) in &self.records {
             match value {
@@ -431,8 +438,8 @@ impl Index {
         self.records.clear();
         let started = Instant::now();
         let changed = std::mem::take(&mut self.changed);
-        self.counts.writes += changed.len() as u64;
-        write_chunks(&self.chunks, changed.into_iter().chain([mark]))?;
+        self.counts.writes += changed.len() as u64 - 1;
+        write_chunks(&self.chunks, changed.into_iter())?;
         self.chunks.sync().context("cannot sync the chunks")?;
         self.counts.write_time += started.elapsed();
         self.committed = Instant::now();
@@ -443,9 +450,8 @@ impl Index {
     fn complete_commit(&mut self) -> anyhow::Result<()> {
         match self.record(CHANGES_KEY)? {
             Some(changes) if !changes.is_empty() => {
-                let mark = (mark_key(self.hash_bytes), Some(self.state.commit.as_metadata()));
                 let changes = formats::decode_changes(&changes, self.hash_bytes)?;
-                write_chunks(&self.chunks, changes.into_iter().chain([mark]))?;
+                write_chunks(&self.chunks, changes.into_iter())?;
                 Ok(self.chunks.sync()?)
             }
             _ => Ok(()),

@@ -91,6 +91,21 @@ fn a_commit_that_was_stopped_between_the_databases_is_completed() {
 }
 
 #[test]
+fn a_commit_of_no_chunks_that_was_stopped_between_the_databases_is_completed() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let mut index = place.open();
+    add(&mut index, "/a", &[1, 2]);
+    index.commit().unwrap();
+    place.copy("chunks", "before");
+    index.begin_run(None);
+    index.commit().unwrap();
+    drop(index);
+    place.copy("before", "chunks");
+    let index = place.open();
+    assert_eq!((references(&index), index.run()), (vec![(1, 1), (2, 1)], 1));
+}
+
+#[test]
 fn forgetting_a_file_continues_after_a_crash() {
     let place = Place(tempfile::tempdir().unwrap());
     let mut index = place.open();
@@ -111,6 +126,7 @@ fn forgetting_a_file_continues_after_a_crash() {
     let index = place.open();
     let rest = Totals { files: 1, bytes: 100, chunks: 1, unique_chunks: 1, unique_bytes: 100 };
     assert_eq!(index.now(), rest);
+    assert_eq!(references(&index), [(1, 1)], "readers of the chunks see no state in between");
     index.close().unwrap();
     assert_eq!(references(&place.open()), [(1, 1)]);
 }
@@ -136,6 +152,48 @@ fn references_are_counted_again_after_a_loss() {
     assert_eq!((index.now(), index.ever(), index.run()), (rest, rest, 1));
     assert!(index.entry(b"/a").unwrap().is_some());
     assert_eq!((index.entry(b"/b").unwrap(), index.entry(b"/c").unwrap()), (None, None));
+}
+
+#[test]
+fn a_file_of_many_chunks_is_counted_again_in_several_commits() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let mut index = place.open();
+    let mut entry = index.add_file();
+    let chunks = 3 * CHANGES_MAX;
+    let hash = |number: usize| blake3::hash(&number.to_le_bytes()).as_bytes()[..20].to_vec();
+    let hashes = (0..chunks).flat_map(hash).collect();
+    index.add(b"/long", &mut entry, 0, hashes, &vec![100; chunks]).unwrap();
+    index.commit().unwrap();
+    let (before, whole) = (index.state.commit.number, index.now());
+    drop(index);
+    Index::note_loss(&place.0.path().join(FILES)).unwrap();
+    let index = place.open();
+    assert_eq!((index.now(), index.now().unique_chunks), (whole, chunks as u64));
+    // Three of the references, one before chunks are removed, and the last one.
+    assert!(index.state.commit.number >= before + 5, "{before}, then {}", index.state.commit.number);
+}
+
+#[test]
+fn of_two_entries_of_one_version_one_is_kept_with_its_hashes() {
+    for other in [superseded_key(b"/a"), b"/b".to_vec()] {
+        let place = Place(tempfile::tempdir().unwrap());
+        let mut index = place.open();
+        add(&mut index, "/a", &[1, 2, 1]);
+        let entry = index.entry(b"/a").unwrap().unwrap();
+        index.set_entry(&other, &entry);
+        index.close().unwrap();
+        Index::note_loss(&place.0.path().join(FILES)).unwrap();
+        let mut index = place.open();
+        let keys = [b"/a".to_vec(), other];
+        let left: Vec<_> = keys.iter().filter(|key| index.entry(key).unwrap().is_some()).collect();
+        assert!(left.len() == 1 && is_file(left[0]), "{left:?}");
+        let mut chunks = 0;
+        index.for_each_chunk(&entry, |_| chunks += 1).unwrap();
+        assert_eq!((chunks, index.now().files, references(&index)), (3, 1, vec![(1, 2), (2, 1)]));
+        index.forget(left[0], &entry).unwrap();
+        index.commit().unwrap();
+        assert_eq!((references(&index), index.now()), (vec![], Totals::default()));
+    }
 }
 
 #[test]
