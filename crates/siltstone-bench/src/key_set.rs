@@ -23,6 +23,15 @@ impl KeySet {
         }
     }
 
+    /// Adds all numbers below `count`, with which the set was created.
+    pub fn fill(&self, count: u64) {
+        for (number, word) in (0..).zip(&self.words) {
+            let bits = (count - 64 * number).min(64);
+            word.store(u64::MAX >> (64 - bits), Relaxed);
+        }
+        self.members.store(count, Relaxed);
+    }
+
     /// Removes a number.
     pub fn remove(&self, number: u64) {
         let (word, bit) = self.place(number);
@@ -64,5 +73,12 @@ mod tests {
         set.remove(64);
         set.remove(64);
         assert!(set.len() == 2 && set.contains(129) && !set.contains(64));
+        for count in [1, 63, 64, 65, 130] {
+            let (set, each) = (KeySet::new(count), KeySet::new(count));
+            set.fill(count);
+            (0..count).for_each(|number| each.insert(number));
+            let words = |set: &KeySet| set.words.iter().map(|word| word.load(Relaxed)).collect::<Vec<_>>();
+            assert_eq!((set.len(), words(&set)), (each.len(), words(&each)));
+        }
     }
 }

@@ -80,6 +80,16 @@ impl Benchmark {
         self.is_fresh() || matches!(self, Overwrite | UpdateRandom | DeleteRandom | ReadRandomWriteRandom)
     }
 
+    /// Returns the number of threads that run it, if this many are wanted.
+    pub fn threads(self, wanted: usize) -> usize {
+        use Benchmark::*;
+        match self {
+            ReadSeq | Queue | Compact | Settle | WaitForBackground | VerifyChecksum | Reopen | Stats
+            | Abort => 1,
+            _ => wanted,
+        }
+    }
+
     /// Returns whether it looks up keys, so that reads per get are reported.
     pub fn looks_up(self) -> bool {
         use Benchmark::*;

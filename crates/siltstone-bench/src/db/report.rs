@@ -108,7 +108,7 @@ impl Report {
             disk_bytes_max,
             series,
         } = measured;
-        let operations = work.operations;
+        let (operations, threads) = (work.operations, benchmark.threads(settings.threads));
         let lookups = if benchmark.looks_up() { operations - work.puts } else { 0 };
         let data_bytes = keys * (settings.key_size + settings.value_size) as u64;
         let per_s = |seconds: f64| operations as f64 / seconds.max(1e-9);
@@ -121,7 +121,7 @@ impl Report {
             operations,
             seconds,
             ops_per_s: per_s(seconds),
-            micros_per_op: seconds * 1e6 * settings.threads as f64 / operations.max(1) as f64,
+            micros_per_op: seconds * 1e6 * threads as f64 / operations.max(1) as f64,
             cpu_micros_per_op: micros_per_op(work.cpu),
             process_cpu_micros_per_op: micros_per_op(process_cpu),
             mb_per_s: work.bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9),
@@ -226,6 +226,20 @@ mod tests {
             report.line(),
             "readrandom   :       5.000 micros/op 200000 ops/sec 0.500 seconds 100000 operations;   62.0 MB/s (62906 of 100000 found)"
         );
+    }
+
+    #[test]
+    fn the_time_of_an_operation_is_that_of_the_threads_that_ran() {
+        let settings = Settings { threads: 4, ..Settings::default() };
+        for (benchmark, expected) in [
+            (Benchmark::ReadRandom, 4.0 * 5.0),
+            (Benchmark::ReadSeq, 5.0),
+            (Benchmark::Compact, 5.0),
+            (Benchmark::Reopen, 5.0),
+        ] {
+            let report = Report::new(benchmark, &settings, measured(100_000, 0));
+            assert!((report.micros_per_op - expected).abs() < 1e-9, "{}", report.line());
+        }
     }
 
     #[test]

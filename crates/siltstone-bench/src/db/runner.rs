@@ -99,8 +99,8 @@ impl Runner<'_> {
         database.reset_ram_peak();
         let (started, cpu) = (Instant::now(), process_time());
         let work = || -> Result<_> {
-            let work = self.work(benchmark, stream, &database)?;
-            let seconds = started.elapsed().as_secs_f64();
+            let (work, ended) = self.work(benchmark, stream, &database)?;
+            let seconds = ended.duration_since(started).as_secs_f64();
             if !benchmark.writes() {
                 return Ok((work, seconds, None));
             }
@@ -244,12 +244,13 @@ impl Runner<'_> {
         Ok(Report { benchmark: "open", costs, ..opened })
     }
 
-    fn work(&self, benchmark: Benchmark, stream: u64, database: &Database) -> Result<Work> {
+    /// Runs the benchmark. Returns its results, and when its last operation returned.
+    fn work(&self, benchmark: Benchmark, stream: u64, database: &Database) -> Result<(Work, Instant)> {
         let whole = |outcome: siltstone::Result<()>| {
             outcome?;
             Ok(Work { operations: 1, ..Work::default() })
         };
-        match benchmark {
+        let work: Result<Work> = match benchmark {
             Benchmark::Compact => whole(database.compact()),
             Benchmark::Settle | Benchmark::WaitForBackground => whole(database.settle()),
             Benchmark::Stats | Benchmark::Abort => Ok(Work::default()),
@@ -264,11 +265,17 @@ impl Runner<'_> {
                     None => Ok(Work { operations: 1, bytes: report.checked_bytes, ..Work::default() }),
                 }
             }
-            _ => self.work_in_threads(benchmark, stream, database),
-        }
+            _ => return self.work_in_threads(benchmark, stream, database),
+        };
+        Ok((work?, Instant::now()))
     }
 
-    fn work_in_threads(&self, benchmark: Benchmark, stream: u64, database: &Database) -> Result<Work> {
+    fn work_in_threads(
+        &self,
+        benchmark: Benchmark,
+        stream: u64,
+        database: &Database,
+    ) -> Result<(Work, Instant)> {
         let finished = AtomicBool::new(false);
         let shared = Shared {
             settings: self.settings,
@@ -282,8 +289,7 @@ impl Runner<'_> {
             stream,
             deadline: deadline(self.settings.duration),
         };
-        let is_single = matches!(benchmark, Benchmark::ReadSeq | Benchmark::Queue);
-        let threads = if is_single { 1 } else { self.settings.threads as u64 };
+        let threads = benchmark.threads(self.settings.threads) as u64;
         let shared = &shared;
         std::thread::scope(|scope| {
             let start = |thread: u64| spawn_scoped(scope, move || Worker::new(shared, thread).run(thread));
@@ -292,6 +298,8 @@ impl Runner<'_> {
                 .then(|| spawn_scoped(scope, move || Worker::new(shared, threads).accompany()))
                 .transpose()?;
             let done: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+            // What the companion still does is not part of the benchmark.
+            let ended = Instant::now();
             finished.store(true, Relaxed);
             if let Some(companion) = companion {
                 companion.join().map_err(|_| Error::Panicked)??;
@@ -300,7 +308,8 @@ impl Runner<'_> {
             for work in done {
                 all.merge(&work.map_err(|_| Error::Panicked)??);
             }
-            Ok(all)
+            Worker::new(shared, 0).note_written(&all.once);
+            Ok((all, ended))
         })
     }
 }

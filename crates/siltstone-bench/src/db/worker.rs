@@ -8,8 +8,12 @@ use crate::latencies::Latencies;
 use crate::random::{self, Permutation, Rng};
 use crate::{Error, Result};
 use siltstone::{Batch, Bytes, Change, Database, Durability, WriteOptions};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+/// The longest time that a thread sleeps until it looks whether it is to end.
+const SLEEP_MAX: Duration = Duration::from_millis(10);
 
 /// What all threads of a benchmark share.
 pub struct Shared<'a> {
@@ -39,6 +43,9 @@ pub struct Work {
     /// The CPU time of the thread, including the kernel's and that of the benchmark itself.
     pub cpu: Duration,
     pub latencies: Latencies,
+    /// The positions that were written, if each key is written once. They are noted when the time has been taken: a bit
+    /// of a billion takes as long as a put.
+    pub once: Vec<Range<u64>>,
 }
 
 impl Work {
@@ -50,11 +57,13 @@ impl Work {
         self.bytes += other.bytes;
         self.cpu += other.cpu;
         self.latencies.merge(&other.latencies);
+        self.once.extend_from_slice(&other.once);
     }
 }
 
 pub struct Worker<'a> {
     pub(super) shared: &'a Shared<'a>,
+    counter: Option<&'a AtomicU64>,
     random: Rng,
     order: Permutation,
     pub(super) key: Vec<u8>,
@@ -68,6 +77,7 @@ impl<'a> Worker<'a> {
         let seed = shared.settings.seed.wrapping_add(shared.stream);
         Worker {
             shared,
+            counter: shared.counter,
             random: random::stream(seed, thread),
             order: Permutation::new(shared.keys.count(), seed),
             key: Vec::new(),
@@ -100,18 +110,24 @@ impl<'a> Worker<'a> {
         Ok(self.work)
     }
 
-    /// Overwrites random keys at the configured rate until the other threads have finished.
+    /// Overwrites random keys at the configured rate until the other threads have finished. These writes are no
+    /// operations of the benchmark.
     pub fn accompany(mut self) -> Result<()> {
+        self.counter = None;
         let started = Instant::now();
-        while !self.shared.finished.load(Relaxed) && !self.must_stop() {
+        while self.is_accompanied() {
             let number = self.random.u64(..self.shared.keys.count());
             self.put(number)?;
             if let Some(rate) = self.shared.settings.benchmark_write_rate_limit {
                 let due = Duration::from_secs_f64(self.work.bytes as f64 / rate.max(1.0));
-                std::thread::sleep(due.saturating_sub(started.elapsed()));
+                sleep_while(due.saturating_sub(started.elapsed()), || self.is_accompanied());
             }
         }
         Ok(())
+    }
+
+    fn is_accompanied(&self) -> bool {
+        !self.shared.finished.load(Relaxed) && !self.must_stop()
     }
 
     pub(super) fn must_stop(&self) -> bool {
@@ -132,24 +148,30 @@ impl<'a> Worker<'a> {
     pub(super) fn done(&mut self, started: Instant, operations: u64) {
         self.work.latencies.record(started.elapsed());
         self.work.operations += operations;
-        if let Some(counter) = self.shared.counter {
+        if let Some(counter) = self.counter {
             counter.fetch_add(operations, Relaxed);
         }
     }
 
     /// Returns the key of the next write.
     fn choose_write(&mut self, position: u64) -> u64 {
+        match self.writes_once() {
+            true => self.number_at(position),
+            false => self.random.u64(..self.shared.keys.count()),
+        }
+    }
+
+    /// Returns the key at a position, if the benchmark writes each key once.
+    fn number_at(&self, position: u64) -> u64 {
         match self.shared.benchmark {
-            Benchmark::FillSeq => position,
             Benchmark::FillUniqueRandom => self.order.at(position),
-            _ => self.random.u64(..self.shared.keys.count()),
+            _ => position,
         }
     }
 
     /// Writes `count` records. If each key is written once, every thread has its own range of positions.
     fn write_all(&mut self, count: u64, batch_size: usize, thread: u64) -> Result<()> {
-        let once = matches!(self.shared.benchmark, Benchmark::FillSeq | Benchmark::FillUniqueRandom);
-        let (start, end) = if once {
+        let (start, end) = if self.writes_once() {
             let threads = self.shared.settings.threads as u64;
             (count * thread / threads, count * (thread + 1) / threads)
         } else {
@@ -174,7 +196,26 @@ impl<'a> Worker<'a> {
                 self.put(number)?;
             }
         }
+        if self.writes_once() {
+            self.work.once.push(start..start + self.work.operations);
+        }
         Ok(())
+    }
+
+    /// Returns whether the benchmark writes each key once.
+    fn writes_once(&self) -> bool {
+        matches!(self.shared.benchmark, Benchmark::FillSeq | Benchmark::FillUniqueRandom)
+    }
+
+    /// Notes the keys that were written at these positions, by a benchmark that writes each key once.
+    pub fn note_written(&self, once: &[Range<u64>]) {
+        let written: u64 = once.iter().map(|positions| positions.end - positions.start).sum();
+        if written == self.shared.keys.count() {
+            return self.shared.present.fill(written);
+        }
+        for position in once.iter().cloned().flatten() {
+            self.shared.present.insert(self.number_at(position));
+        }
     }
 
     fn options(&self) -> WriteOptions {
@@ -196,7 +237,9 @@ impl<'a> Worker<'a> {
         self.shared.database.put_with(&self.key, &self.value, self.options())?;
         self.done(started, 1);
         self.work.bytes += (self.key.len() + self.value.len()) as u64;
-        self.shared.present.insert(number);
+        if !self.writes_once() {
+            self.shared.present.insert(number);
+        }
         Ok(())
     }
 
@@ -228,6 +271,8 @@ impl<'a> Worker<'a> {
         for number in numbers.drain(..) {
             match self.shared.benchmark {
                 Benchmark::DeleteRandom => self.shared.present.remove(number),
+                // Noted when all are written.
+                _ if self.writes_once() => {}
                 _ => self.shared.present.insert(number),
             }
         }
@@ -367,4 +412,62 @@ impl<'a> Worker<'a> {
 /// Returns the time when a benchmark that starts now must end.
 pub fn deadline(duration: Option<Duration>) -> Option<Instant> {
     duration.and_then(|duration| Instant::now().checked_add(duration))
+}
+
+/// Sleeps as long as this, and no longer than it is wanted.
+fn sleep_while(time: Duration, is_wanted: impl Fn() -> bool) {
+    let started = Instant::now();
+    while is_wanted() {
+        let left = time.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(SLEEP_MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_sleep_ends_when_it_is_no_longer_wanted() {
+        let looks = Cell::new(0);
+        sleep_while(Duration::MAX, || looks.replace(looks.get() + 1) < 2);
+        assert_eq!(looks.get(), 3);
+    }
+
+    #[test]
+    fn the_puts_of_a_companion_are_no_operations_and_end_with_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path()).unwrap();
+        // After its first put, the companion has to wait for 11 seconds.
+        let settings = Settings { num: 100, benchmark_write_rate_limit: Some(10.0), ..Settings::default() };
+        let keys = Keys::new(settings.key_size, settings.num, false).unwrap();
+        let values = Values::new(settings.value_size, settings.seed);
+        let (present, counter) = (KeySet::new(settings.num), AtomicU64::new(0));
+        let finished = AtomicBool::new(false);
+        let shared = Shared {
+            settings: &settings,
+            benchmark: Benchmark::ReadWhileWriting,
+            database: &database,
+            keys: &keys,
+            values: &values,
+            present: &present,
+            finished: &finished,
+            counter: Some(&counter),
+            stream: 0,
+            deadline: None,
+        };
+        std::thread::scope(|scope| {
+            let companion = scope.spawn(|| Worker::new(&shared, 0).accompany());
+            while present.is_empty() && !companion.is_finished() {
+                std::thread::yield_now();
+            }
+            finished.store(true, Relaxed);
+            companion.join().unwrap().unwrap();
+        });
+        assert_eq!(counter.load(Relaxed), 0);
+    }
 }

@@ -154,7 +154,8 @@ fn a_mix_has_its_share_of_reads() {
 #[test]
 fn a_series_has_all_operations_of_the_threads() {
     let interval = Some(Duration::from_millis(1));
-    let benchmarks = [Benchmark::FillUniqueRandom, Benchmark::ReadRandom];
+    // The writes next to reads are no operations.
+    let benchmarks = [Benchmark::FillUniqueRandom, Benchmark::ReadRandom, Benchmark::ReadWhileWriting];
     for report in reports(&Settings { series: interval, threads: 2, ..tiny(&benchmarks) }).unwrap() {
         let mut from = 0.0;
         let of_interval = report.series.iter().map(|sample| {
