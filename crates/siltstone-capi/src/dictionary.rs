@@ -24,6 +24,10 @@ impl Source for Dictionary {
     fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {
         self.0.get_many(keys)
     }
+
+    fn contains_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<bool>> {
+        self.0.contains_many(keys)
+    }
 }
 
 /// A dictionary that is being built.

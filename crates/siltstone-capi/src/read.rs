@@ -23,6 +23,9 @@ pub trait Source {
 
     /// Returns the values of many keys.
     fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>>;
+
+    /// Returns whether each of many keys exists.
+    fn contains_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<bool>>;
 }
 
 impl Source for Db {
@@ -33,6 +36,10 @@ impl Source for Db {
 
     fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {
         self.0.get_many(keys)
+    }
+
+    fn contains_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<bool>> {
+        self.0.contains_many(keys)
     }
 }
 
@@ -148,8 +155,8 @@ pub(crate) unsafe fn contains_many(
     let (keys, lengths, count) = keys;
     // SAFETY: as the caller guarantees.
     let (keys, found) = unsafe { (many(keys, lengths, count)?, slice_mut(found, count)?) };
-    let values = source.read_many(&keys)?;
-    found.iter_mut().zip(&values).for_each(|(to, value)| *to = value.is_some());
+    let contained = source.contains_many(&keys)?;
+    found.iter_mut().zip(contained).for_each(|(to, is_contained)| *to = is_contained);
     Ok(true)
 }
 
@@ -297,4 +304,37 @@ pub unsafe extern "C" fn siltstone_get_rows(
     errptr: *mut *mut c_char,
 ) -> bool {
     body!(errptr, { get_rows(handle(database)?, (keys, key_length, count), (values, value_length), found) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has the key `a`. Its value cannot be read.
+    struct Unreadable;
+
+    impl Source for Unreadable {
+        fn read(&self, _: &[u8], _: &mut Vec<u8>) -> siltstone::Result<Option<u64>> {
+            Err(siltstone::Error::Closed)
+        }
+
+        fn read_many(&self, _: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {
+            Err(siltstone::Error::Closed)
+        }
+
+        fn contains_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<bool>> {
+            Ok(keys.iter().map(|key| *key == b"a").collect())
+        }
+    }
+
+    #[test]
+    fn which_keys_exist_is_found_without_their_values() {
+        let (names, lengths) = ([b"a", b"b"], [1, 1]);
+        let keys = names.map(|name| name.as_ptr().cast::<c_void>());
+        let mut found = [false; 2];
+        let keys = (keys.as_ptr(), lengths.as_ptr(), keys.len());
+        // SAFETY: there are two keys of one byte, and two flags.
+        let outcome = unsafe { contains_many(&Unreadable, keys, found.as_mut_ptr()) };
+        assert_eq!((outcome.ok(), found), (Some(true), [true, false]));
+    }
 }

@@ -2,11 +2,12 @@
 
 use crate::buffer::Buffer;
 use crate::codec::{Codecs, KeyCodec};
-use crate::error::{setting_error, type_name};
+use crate::error::{setting_error, to_python, type_name};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
+use siltstone::Error;
 
 /// Returns the pairs of a mapping or of an iterable.
 ///
@@ -159,7 +160,17 @@ impl<'py> KeyRows<'py> {
         self.numbers.as_ref().map_or_else(|| self.buffer.rows(), Vec::len)
     }
 
-    /// Returns the keys.
+    /// Returns the keys of records that are written.
+    ///
+    /// # Errors
+    /// `siltstone.RecordError` for rows without bytes, as for an empty key.
+    pub fn written(&self, py: Python<'_>) -> PyResult<Vec<&[u8]>> {
+        let slices = self.slices();
+        let is_complete = slices.len() == self.len();
+        if is_complete { Ok(slices) } else { Err(to_python(py, &Error::KeyLength { length: 0 })) }
+    }
+
+    /// Returns the keys that are looked up. Rows without bytes are no keys, and left out: no record has them.
     pub fn slices(&self) -> Vec<&[u8]> {
         match &self.numbers {
             Some(numbers) => numbers.iter().map(<[u8; 8]>::as_slice).collect(),

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex};
 
 /// The records that are read at a time, at most. An iterator begins with one and doubles the number.
 const AHEAD_MAX: usize = 256;
+/// The bytes of keys and values at which no more records are read ahead.
+const AHEAD_BYTES: usize = 1 << 20;
 
 /// What an iterator returns of each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,9 +74,19 @@ impl State {
     fn fill(&mut self) {
         let Some(source) = &mut self.source else { return };
         let count = self.left.map_or(self.ahead_max, |left| left.min(self.ahead_max));
-        self.ahead.extend(source.by_ref().take(count));
-        self.left = self.left.map(|left| left - count);
-        if self.ahead.len() < count || self.left == Some(0) {
+        let (mut read, mut bytes, mut is_at_end) = (0, 0, false);
+        while read < count && bytes < AHEAD_BYTES && !is_at_end {
+            match source.next() {
+                Some(record) => {
+                    bytes += record.as_ref().map_or(0, |record| record.key.len() + record.value.len());
+                    self.ahead.push_back(record);
+                    read += 1;
+                }
+                None => is_at_end = true,
+            }
+        }
+        self.left = self.left.map(|left| left - read);
+        if is_at_end || self.left == Some(0) {
             // What a snapshot holds is released.
             self.source = None;
         }

@@ -90,6 +90,17 @@ def test_empty_arrays_are_no_error(path):
         assert values.shape == (0, 4) and found.shape == (0,) and db.contains_many(none).shape == (0,)
 
 
+def test_rows_without_bytes_are_no_keys(path):
+    keys, values = numpy.zeros((3, 0), dtype=numpy.uint8), numpy.ones((3, 4), dtype=numpy.uint8)
+    with siltstone.open(path) as db:
+        for write in (db.put_many, db.insert_many_if_absent):
+            with pytest.raises(siltstone.RecordError, match="empty"):
+                write(keys, values)
+        assert not db and db.contains_many(keys).tolist() == [False] * 3
+        assert not db.get_many(keys, out=numpy.zeros_like(values))[1].any()
+        assert db.put_many(keys[:0], values[:0]) == 0
+
+
 def test_a_dictionary_returns_arrays(path):
     rows = {number: numpy.full(3, number, dtype=numpy.float64) for number in range(1000)}
     dictionary = siltstone.Dictionary.build(path, rows, keys="int", values="float64[3]", fixed=(8, 24))

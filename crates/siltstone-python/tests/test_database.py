@@ -2,9 +2,11 @@
 
 import array
 import datetime
+import itertools
 import json
 import math
 import os
+import random
 import time
 
 import pytest
@@ -273,6 +275,21 @@ def test_ranges_are_in_key_order(path):
             db.range("a", prefix="b")
     with siltstone.open(path + "3") as db, pytest.raises(siltstone.UnsupportedError, match="flashkey"):
         db.range()
+
+
+def test_an_iterator_is_a_mebibyte_ahead_at_most(path):
+    with siltstone.open(path, keys="int") as db:
+        db.put_many((number, random.Random(number).randbytes(256 << 10)) for number in range(64))
+        db.compact()
+
+        def bytes_read(records):
+            before = db.stats()["read_bytes"]
+            assert len(list(itertools.islice(db.values(), records))) == records
+            return db.stats()["read_bytes"] - before
+
+        whole = bytes_read(64)
+        # By the number of records alone, 63 would be read for 32.
+        assert whole >= 16 << 20 and bytes_read(32) < whole * 3 / 4
 
 
 def test_stats_verify_and_checkpoint(path):

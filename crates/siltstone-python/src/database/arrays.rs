@@ -112,7 +112,7 @@ impl Database {
         if values.rows() != keys.len() {
             return Err(wrong_rows(py, "values", values.rows(), keys.len()));
         }
-        let (width, slices, rows) = (values.row_bytes(), keys.slices(), values.bytes());
+        let (width, slices, rows) = (values.row_bytes(), keys.written(py)?, values.bytes());
         let record_bytes = slices.iter().map(|key| key.len()).max().unwrap_or_default() + width;
         let count = (PIECE_BYTES / record_bytes.max(1)).clamp(1, PIECE);
         for (piece, keys) in slices.chunks(count).enumerate() {
@@ -155,7 +155,7 @@ impl Database {
         let (width, rows) = (values.row_bytes(), values.bytes());
         let value_of = |at: usize| rows.get(at * width..(at + 1) * width).unwrap_or_default();
         let records: Vec<_> =
-            keys.slices().into_iter().enumerate().map(|(at, key)| (key, value_of(at))).collect();
+            keys.written(py)?.into_iter().enumerate().map(|(at, key)| (key, value_of(at))).collect();
         let put = py.detach(|| handle.insert_many_if_absent_with(&records, options)).into_python(py)?;
         for (flag, put) in flags.bytes_mut()?.iter_mut().zip(put) {
             *flag = u8::from(put);
