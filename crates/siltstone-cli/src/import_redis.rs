@@ -1,8 +1,8 @@
 //! `siltstone import --redis`: copies the strings and the hashes of a running Redis.
 //!
-//! 1. SCAN returns a page of keys, and TYPE the type of each, in one pipeline.
-//! 2. GET reads each string of the page, HGETALL each hash, and PEXPIRETIME when it expires, in one pipeline.
-//! 3. The page is one batch of writes, while a second thread reads the next one.
+//! 1. SCAN returns a page of keys, and TYPE the type of each, in pipelines of some keys.
+//! 2. GET reads each string, HGETALL each hash, and PEXPIRETIME when it expires, in pipelines too.
+//! 3. Some megabytes of records are one batch of writes, while a second thread reads the next ones.
 //!
 //! Keys that are written meanwhile are copied before or after that write, or not at all if they are new: it is a copy
 //! of no single moment.
@@ -25,9 +25,18 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// The number of keys of a page, and the bytes of its values above which the next page has fewer keys.
-const PAGE_KEYS_MAX: usize = 1024;
+/// The number of keys that a SCAN asks for.
+const SCAN_KEYS: usize = 1024;
+
+/// The bytes of the values of a page, besides one that is longer.
 const PAGE_BYTES: usize = 8 << 20;
+
+/// The bytes of the requests of a pipeline, besides those for one key. All are sent before a reply is read, and a
+/// server whose replies are not read may read no more requests: they are so few that the sockets hold them.
+const PIPELINE_BYTES: usize = 64 << 10;
+
+/// The bytes of the two requests for a key, besides the key.
+const REQUESTS_BYTES: usize = 128;
 
 /// The pages that are read ahead.
 const PAGES_AHEAD: usize = 2;
@@ -47,10 +56,15 @@ pub struct Copied {
     pub expires_at_ms: u64,
 }
 
+/// What takes the pages that are read.
+pub type Take<'a> = dyn FnMut(Page) -> anyhow::Result<()> + 'a;
+
 /// What was found of some keys.
 #[derive(Default)]
 pub struct Page {
     pub records: Vec<Copied>,
+    /// The bytes of the values.
+    bytes: usize,
     /// The keys that do not exist.
     pub absent: Vec<Vec<u8>>,
     /// The number of keys that were left out, by the reason.
@@ -69,6 +83,7 @@ impl Page {
         } else if value.len() >= VALUE_LENGTH_MAX {
             self.leave_out(&format!("values that have {VALUE_LENGTH_MAX} bytes or more"));
         } else {
+            self.bytes += value.len();
             self.records.push(Copied { key: key.to_vec(), value_type, value, expires_at_ms });
         }
     }
@@ -79,7 +94,6 @@ pub struct Source {
     address: String,
     host: redis::ConnectionAddr,
     connection: Connection,
-    keys_at_once: usize,
     /// The server has PEXPIRETIME, as from 7.0 on. PTTL, which all have, needs the time of this machine.
     has_expiry_times: bool,
 }
@@ -111,13 +125,7 @@ impl Source {
         // An absent command is an error that does not depend on the key.
         let probe: RedisResult<i64> = redis::cmd("PEXPIRETIME").arg("").query(&mut connection);
         let host = client.get_connection_info().addr().clone();
-        Ok(Source {
-            address: shown.to_owned(),
-            host,
-            connection,
-            keys_at_once: PAGE_KEYS_MAX,
-            has_expiry_times: probe.is_ok(),
-        })
+        Ok(Source { address: shown.to_owned(), host, connection, has_expiry_times: probe.is_ok() })
     }
 
     /// Returns about how many keys there are.
@@ -157,29 +165,45 @@ impl Source {
         }
     }
 
-    /// Reads a page from a position on, and returns where the next one begins: 0 after the last one.
-    pub fn page(&mut self, position: u64) -> anyhow::Result<(Page, u64)> {
+    /// Passes all records of a SCAN from a position on to `take`, in pages. Returns where the next ones begin: 0 after
+    /// the last one.
+    pub fn scan(&mut self, position: u64, take: &mut Take<'_>) -> anyhow::Result<u64> {
         let mut scan = redis::cmd("SCAN");
         let (next, mut keys): (u64, Vec<Vec<u8>>) =
-            scan.arg(position).arg("COUNT").arg(self.keys_at_once).query(&mut self.connection)?;
+            scan.arg(position).arg("COUNT").arg(SCAN_KEYS).query(&mut self.connection)?;
         // SCAN may return a key twice.
         keys.sort_unstable();
         keys.dedup();
-        let mut page = Page::default();
-        if !keys.is_empty() {
-            self.read(&keys, &mut page)?;
-        }
-        let bytes: usize = page.records.iter().map(|record| record.value.len()).sum();
-        let fit = match bytes > PAGE_BYTES {
-            true => self.keys_at_once / 2,
-            false => self.keys_at_once * 2,
-        };
-        self.keys_at_once = fit.clamp(1, PAGE_KEYS_MAX);
-        Ok((page, next))
+        self.read(&keys, take)?;
+        Ok(next)
     }
 
-    /// Reads keys, each of which is given once.
-    pub fn read(&mut self, keys: &[Vec<u8>], page: &mut Page) -> anyhow::Result<()> {
+    /// Reads keys, each of which is given once, and passes what was found to `take`, in pages. After an error the
+    /// connection cannot be used.
+    pub fn read(&mut self, keys: &[Vec<u8>], take: &mut Take<'_>) -> anyhow::Result<()> {
+        let mut page = Page::default();
+        for keys in pipelines(keys) {
+            let wanted = self.with_values(keys, &mut page)?;
+            self.read_values(&wanted, &mut page, take)?;
+        }
+        take(page)
+    }
+
+    /// Returns a page of those of some keys that have no value which is copied.
+    pub fn absent(&mut self, keys: &[Vec<u8>]) -> anyhow::Result<Page> {
+        let mut page = Page::default();
+        for keys in pipelines(keys) {
+            self.with_values(keys, &mut page)?;
+        }
+        Ok(page)
+    }
+
+    /// Returns the keys that have values which are copied, with their types. The others are added to the page.
+    fn with_values<'a>(
+        &mut self,
+        keys: &'a [Vec<u8>],
+        page: &mut Page,
+    ) -> anyhow::Result<Vec<(&'a [u8], ValueType)>> {
         let mut pipe = redis::pipe();
         for key in keys {
             pipe.cmd("TYPE").arg(key);
@@ -188,8 +212,8 @@ impl Source {
         let mut wanted = Vec::new();
         for (key, found) in keys.iter().zip(&types) {
             match found.as_str() {
-                "string" => wanted.push((key, ValueType::String)),
-                "hash" => wanted.push((key, ValueType::Hash)),
+                "string" => wanted.push((&key[..], ValueType::String)),
+                "hash" => wanted.push((&key[..], ValueType::Hash)),
                 // A key that has gone since then has the type `none`.
                 other => {
                     page.absent.push(key.clone());
@@ -199,46 +223,72 @@ impl Source {
                 }
             }
         }
+        Ok(wanted)
+    }
 
+    /// Adds the records of keys to a page. Each time it is full, it is passed to `take`.
+    fn read_values(
+        &mut self,
+        wanted: &[(&[u8], ValueType)],
+        page: &mut Page,
+        take: &mut Take<'_>,
+    ) -> anyhow::Result<()> {
         let mut pipe = redis::pipe();
-        pipe.ignore_errors();
         let expiry = if self.has_expiry_times { "PEXPIRETIME" } else { "PTTL" };
         // One command for each key: those of a node of a cluster have different slots.
-        for (key, value_type) in &wanted {
+        for (key, value_type) in wanted {
             pipe.cmd(if *value_type == ValueType::String { "GET" } else { "HGETALL" }).arg(*key);
             pipe.cmd(expiry).arg(*key);
         }
-        let replies: Vec<RedisResult<Value>> = pipe.query(&mut self.connection)?;
-        let now_ms = expiry_after(Duration::ZERO)?;
-        let mut replies = replies.into_iter();
+        self.connection.send_packed_command(&pipe.get_packed_pipeline())?;
         for (key, value_type) in wanted {
-            let value = match next(&mut replies)? {
-                Err(error) if error.code() == Some("WRONGTYPE") => {
-                    page.leave_out("keys that got another type meanwhile");
-                    next(&mut replies)??;
-                    continue;
-                }
-                value => value?,
-            };
-            let expires_at_ms = match redis::from_redis_value(next(&mut replies)??)? {
-                ABSENT => {
-                    page.absent.push(key.clone());
-                    continue;
-                }
-                NO_EXPIRY => NEVER,
-                time if self.has_expiry_times => time as u64,
-                left_ms => now_ms.saturating_add(left_ms as u64),
-            };
-            match (value_type, value) {
-                (ValueType::String, Value::BulkString(value)) => {
-                    page.add(key, value_type, value, expires_at_ms)
-                }
-                (ValueType::Hash, Value::Array(fields)) if !fields.is_empty() => match packed(fields)? {
-                    Ok(value) => page.add(key, value_type, value, expires_at_ms),
-                    Err(reason) => page.leave_out(&reason),
-                },
-                _ => {}
+            // One by one: together they may be too long.
+            let (value, expiry) = (self.reply()?, self.reply()?);
+            self.add(page, key, *value_type, value, expiry)?;
+            if page.bytes >= PAGE_BYTES {
+                take(std::mem::take(page))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Returns the next reply, which may be an error of the server.
+    fn reply(&mut self) -> anyhow::Result<RedisResult<Value>> {
+        Ok(self.connection.recv_response()?.extract_error())
+    }
+
+    /// Adds a record to a page, by the replies that say what it is.
+    fn add(
+        &self,
+        page: &mut Page,
+        key: &[u8],
+        value_type: ValueType,
+        value: RedisResult<Value>,
+        expiry: RedisResult<Value>,
+    ) -> anyhow::Result<()> {
+        let value = match value {
+            Err(error) if error.code() == Some("WRONGTYPE") => {
+                page.leave_out("keys that got another type meanwhile");
+                return Ok(());
+            }
+            value => value?,
+        };
+        let expires_at_ms = match redis::from_redis_value(expiry?)? {
+            ABSENT => {
+                page.absent.push(key.to_vec());
+                return Ok(());
+            }
+            NO_EXPIRY => NEVER,
+            time if self.has_expiry_times => time as u64,
+            left_ms => expiry_after(Duration::ZERO)?.saturating_add(left_ms as u64),
+        };
+        match (value_type, value) {
+            (ValueType::String, Value::BulkString(value)) => page.add(key, value_type, value, expires_at_ms),
+            (ValueType::Hash, Value::Array(fields)) if !fields.is_empty() => match packed(fields)? {
+                Ok(value) => page.add(key, value_type, value, expires_at_ms),
+                Err(reason) => page.leave_out(&reason),
+            },
+            _ => {}
         }
         Ok(())
     }
@@ -280,9 +330,19 @@ pub fn without_password(address: &str) -> &str {
     address.rsplit_once('@').map_or(address, |(_, host)| host)
 }
 
-/// Returns the next reply of a pipeline.
-fn next(replies: &mut impl Iterator<Item = RedisResult<Value>>) -> anyhow::Result<RedisResult<Value>> {
-    replies.next().ok_or_else(|| anyhow!("the server has replied to fewer commands than it got"))
+/// Splits keys into those of the pipelines that ask for them.
+fn pipelines(mut keys: &[Vec<u8>]) -> impl Iterator<Item = &[Vec<u8>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |key: &&Vec<u8>| {
+            bytes += 2 * key.len() + REQUESTS_BYTES;
+            bytes <= PIPELINE_BYTES
+        };
+        let fit = keys.iter().take_while(fits).count().max(1);
+        let (of_one, rest) = keys.split_at(fit.min(keys.len()));
+        keys = rest;
+        (!of_one.is_empty()).then_some(of_one)
+    })
 }
 
 /// Returns the bytes of a hash, or why it is left out.
@@ -297,11 +357,12 @@ fn packed(fields: Vec<Value>) -> anyhow::Result<std::result::Result<Vec<u8>, Str
 fn read_all(source: &mut Source, pages: &SyncSender<Page>) -> anyhow::Result<()> {
     let mut position = 0;
     loop {
-        let (page, next) = source.page(position)?;
-        if pages.send(page).is_err() || next == 0 {
+        position = source.scan(position, &mut |page| {
+            pages.send(page).map_err(|_| anyhow!("the records that were read are not written"))
+        })?;
+        if position == 0 {
             return Ok(());
         }
-        position = next;
     }
 }
 
@@ -327,4 +388,21 @@ fn write(
     }
     database.write(&batch)?;
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_requests_of_a_pipeline_are_few_and_each_key_is_in_one() {
+        let lengths = [1, 30_000, 2, 40_000, 65_535, 3, 3];
+        let keys: Vec<Vec<u8>> = lengths.iter().map(|length| vec![b'k'; *length]).collect();
+        let parts: Vec<Vec<usize>> =
+            pipelines(&keys).map(|keys| keys.iter().map(Vec::len).collect()).collect();
+        assert_eq!(parts, [vec![1, 30_000, 2], vec![40_000], vec![65_535], vec![3, 3]]);
+        let many = vec![vec![b'k'; 8]; 4096];
+        assert_eq!(pipelines(&many).map(<[_]>::len).max(), Some(455));
+        assert_eq!(pipelines(&[]).count(), 0);
+    }
 }

@@ -30,6 +30,10 @@ impl Failure {
     pub const REPLY_TOO_LONG: Failure = Failure::new(
         "ERR the reply would have more bytes than the longest value (256 MiB); ask for less at once",
     );
+    /// The values that a transaction finds and puts have more bytes than it may hold.
+    pub const TRANSACTION_TOO_LONG: Failure = Failure::new(
+        "ERR the values that are read and written at once would have more than 1 GiB; use fewer of them at once",
+    );
     /// No password was given yet.
     pub const NO_AUTHENTICATION: Failure = Failure::new("NOAUTH Authentication required.");
 

@@ -4,8 +4,8 @@ use crate::acceptor::{Acceptor, Binding, Listener, StopAcceptor, listen_at};
 #[cfg(feature = "scripts")]
 use crate::command::Scripts;
 use crate::command::{
-    COMMANDS, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures, Outbox,
-    Runtime, SlowLog, Users, Watches, all_commands, memory_of_places, permission,
+    COMMANDS, Clients, Cluster, ClusterSettings, Context, Counters, FollowStatus, Limits, Measures,
+    NotingStore, Outbox, Runtime, SlowLog, Users, Watches, all_commands, memory_of_places, permission,
 };
 use crate::error::ServerError;
 use crate::inherited::Inherited;
@@ -227,12 +227,15 @@ impl Server {
         self.metrics.as_ref().map(|(address, _)| *address)
     }
 
-    /// Returns a database, which is created if it does not exist; `None` if the server has no such number.
+    /// Returns a database, which is created if it does not exist; `None` if the server has no such number. What is
+    /// written to it are changes for the clients that watch its keys.
     ///
     /// # Errors
     /// Those of creating it.
     pub fn store(&self, number: usize) -> Result<Option<Arc<dyn Store>>, ServerError> {
-        Ok(self.context.places.get_or_create(number)?)
+        let store = self.context.places.get_or_create(number)?;
+        let noting = |store| NotingStore { context: self.context.clone(), number, store };
+        Ok(store.map(|store| Arc::new(noting(store)) as Arc<dyn Store>))
     }
 
     /// Opens the files of all dictionaries again, and reads the map of the cluster. Requests that run keep the old
@@ -327,6 +330,11 @@ fn check(settings: &ServerSettings) -> Result<(), ServerError> {
     if settings.listeners.is_empty() {
         let problem = "there is no address to listen at; state that of redis, of memcached, or both";
         return failed("redis", problem.to_owned());
+    }
+    let is_of_memcached = |listen: &Listen| listen.protocol == Protocol::Memcached;
+    if settings.cluster.is_some() && settings.listeners.iter().any(is_of_memcached) {
+        let problem = "clients of memcached do not follow the slots of a cluster; serve them without one";
+        return failed("memcached", problem.to_owned());
     }
     let has_tls = settings.listeners.iter().any(|listen| listen.address.is_tls());
     if has_tls != settings.tls.is_some() {

@@ -125,9 +125,7 @@ impl Follower {
                 position = self.copy_all(&mut source, store, is_stopping)?;
                 continue;
             };
-            if !keys.is_empty() {
-                self.copy(&mut source, store, &keys)?;
-            }
+            source.read(&keys, &mut |page| self.write(store, page))?;
             // A page that is not full has all that was written before it was asked for. Under steady writes none is
             // empty.
             if keys.len() < PAGE_KEYS {
@@ -160,9 +158,7 @@ impl Follower {
         let mut next = 0;
         loop {
             check()?;
-            let (page, after) = source.page(next)?;
-            self.write(store, page)?;
-            next = after;
+            next = source.scan(next, &mut |page| self.write(store, page))?;
             if next == 0 {
                 break;
             }
@@ -171,30 +167,22 @@ impl Follower {
         while let Some(from) = own {
             check()?;
             let page = store.keys(from, PAGE_KEYS).map_err(|failure| anyhow!("{failure}"))?;
-            let mut found = Page::default();
-            if !page.keys.is_empty() {
-                source.read(&page.keys, &mut found)?;
-            }
             // What exists was copied, or is among the changes.
-            found.records.clear();
-            self.write(store, found)?;
+            self.write(store, source.absent(&page.keys)?)?;
             own = page.next;
         }
         self.save(store, &position)?;
         Ok(position)
     }
 
-    /// Copies the present records of keys.
-    fn copy(&self, source: &mut Source, store: &dyn Store, keys: &[Vec<u8>]) -> anyhow::Result<()> {
-        let mut page = Page::default();
-        source.read(keys, &mut page)?;
-        self.write(store, page)
-    }
-
+    /// Writes the records of a page, and deletes its other keys.
     fn write(&self, store: &dyn Store, page: Page) -> anyhow::Result<()> {
         let Page { records, absent, .. } = page;
         let (keys, values): (Vec<Vec<u8>>, Vec<NewValue>) = records.into_iter().map(value).unzip();
         let all: Vec<&[u8]> = keys.iter().chain(&absent).map(Vec::as_slice).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
         let mut outcome = Ok(());
         let mut act = |states: &mut [KeyState]| {
             let values = values.iter().cloned().map(Some).chain(absent.iter().map(|_| None));
@@ -260,6 +248,8 @@ mod tests {
     /// A source whose changes the test states.
     struct FakeSource {
         stream: BufReader<TcpStream>,
+        /// What each key has.
+        value: String,
     }
 
     impl FakeSource {
@@ -286,13 +276,14 @@ mod tests {
 
         /// Replies to all requests until the next one for changes since a position.
         fn wait_until_asked(&mut self) {
+            let value = format!("${}\r\n{}\r\n", self.value.len(), self.value);
             loop {
                 let words = self.request();
                 let reply = match words[0].as_str() {
                     "SILTSTONE" if words.len() > 2 => return,
                     "SILTSTONE" | "SCAN" => "*2\r\n$1\r\n0\r\n*0\r\n",
                     "TYPE" => "+string\r\n",
-                    "GET" => "$1\r\nv\r\n",
+                    "GET" => &value[..],
                     "PEXPIRETIME" => ":-1\r\n",
                     _ => "+OK\r\n",
                 };
@@ -318,7 +309,8 @@ mod tests {
         let (store, is_stopping) = (MapStore::default(), AtomicBool::new(false));
         let (after_full, after_other) = thread::scope(|scope| {
             scope.spawn(|| follower.run(&store, &is_stopping));
-            let mut source = FakeSource { stream: BufReader::new(listener.accept().unwrap().0) };
+            let stream = BufReader::new(listener.accept().unwrap().0);
+            let mut source = FakeSource { stream, value: "v".to_owned() };
             // The page before was copied when the next one is asked for.
             let mut lag_after = |keys| {
                 source.wait_until_asked();
@@ -337,5 +329,27 @@ mod tests {
         assert_eq!(after_full, None, "a page that is full may have others after it");
         assert!(after_other.is_some(), "under steady writes no page is empty");
         assert_eq!(store.count().unwrap().keys, PAGE_KEYS as u64);
+    }
+
+    #[test]
+    fn long_values_are_copied_some_at_a_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let stream = BufReader::new(listener.accept().unwrap().0);
+                FakeSource { stream, value: "v".repeat(5 << 20) }.wait_until_asked();
+            });
+            let mut source = Source::connect(&address).unwrap();
+            let keys = ["a", "b", "c"].map(|key| key.as_bytes().to_vec());
+            let mut parts = Vec::new();
+            let mut take = |page: Page| {
+                parts.push(page.records.len());
+                Ok(())
+            };
+            source.read(&keys, &mut take).unwrap();
+            assert_eq!(parts, [2, 1], "8 MiB, and the value that exceeds them");
+            assert!(source.changes("0", 1).is_err(), "the source has ended");
+        });
     }
 }

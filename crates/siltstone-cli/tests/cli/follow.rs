@@ -101,3 +101,22 @@ fn what_cannot_be_followed_is_named() {
     assert!(refused.contains("change_feed"), "{refused}");
     without_feed.stop();
 }
+
+#[test]
+fn long_keys_with_long_values_are_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, copy) = (directory.path().join("data"), directory.path().join("copy"));
+    let mut source = Process::start(&data, &FEED);
+    let mut writer = source.client();
+    // More than sockets usually hold, in both directions.
+    let (key, value) = ("k".repeat(60_000), "v".repeat(100_000));
+    for number in 0..300 {
+        assert_eq!(writer.ask(&format!("SET {number}:{key} {value}")), "+OK");
+    }
+    let mut follower = Process::start_at("127.0.0.1:0", &copy, &["follow", &source.address], &[]);
+    let mut reader = follower.client();
+    wait_for(&mut reader, "DBSIZE", ":300");
+    assert_eq!(reader.ask(&format!("STRLEN 299:{key}")), ":100000");
+    follower.stop();
+    source.stop();
+}

@@ -1,8 +1,10 @@
+use super::worker::{Shared, run};
 use super::*;
 use crate::protocol::{
     DIRECTORY_BYTES, HEADER_BYTES, Header, Kind, Outcome, Refusal, RequestWriter, Responses,
     encode_directory_request,
 };
+use crate::transport::Burst;
 use siltstone::batch::NEVER;
 use siltstone_mica::{AccessMode, HashedKey, ItemLayout, Operation, Request};
 use std::net::UdpSocket;
@@ -178,6 +180,67 @@ fn a_packet_for_another_core_is_forwarded_if_the_server_redirects() {
         }
         let counts = server.stop().unwrap().counts;
         assert_eq!((counts.forwarded_packets, counts.misdirected, counts.puts), (20, 0, 40));
+    }
+}
+
+/// A transport whose socket always has more packets, for some rounds.
+struct Flooded<'a> {
+    rounds: usize,
+    stop: &'a AtomicBool,
+}
+
+impl Transport for Flooded<'_> {
+    type Peer = usize;
+
+    fn receive(&mut self, burst: &mut Burst<usize>) -> io::Result<()> {
+        self.rounds += 1;
+        self.stop.store(self.rounds == 10, SeqCst);
+        burst.clear();
+        while burst.push_bytes(0, b"of the socket") {}
+        Ok(())
+    }
+
+    fn send(&mut self, _: &Burst<usize>) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn wait(&mut self, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Notes the senders of all packets.
+struct Noting<'a> {
+    mail: Mailboxes<usize>,
+    senders: &'a mut Vec<usize>,
+}
+
+impl Service<usize> for Noting<'_> {
+    fn collect(&mut self, received: &mut Burst<usize>) {
+        self.mail.receive(received);
+    }
+
+    fn has_mail(&self) -> bool {
+        self.mail.has_mail()
+    }
+
+    fn serve(&mut self, received: &mut Burst<usize>, _: &mut Burst<usize>, _: u64, _: &mut Counts) {
+        self.senders.extend(received.packets().map(|(_, sender)| sender));
+    }
+}
+
+#[test]
+fn a_core_whose_socket_is_always_full_serves_what_others_forward() {
+    for burst in [1, 8] {
+        let bells = [Bell::new(Waker::new().unwrap())];
+        let mail = Mailboxes::all(&bells).pop().unwrap();
+        assert!(mail.send(0, b"forwarded", 7));
+        let (stop, counters, mut senders) = (AtomicBool::new(false), Counters::default(), Vec::new());
+        let shared = Shared { counters: &counters, bell: &bells[0], stop: &stop };
+        let service = Noting { mail, senders: &mut senders };
+        run(Flooded { rounds: 0, stop: &stop }, service, (burst, 64), &shared).unwrap();
+        assert_eq!(senders.iter().position(|sender| *sender == 7), Some(burst), "after one burst");
+        assert_eq!(senders.len(), 10 * burst + 1);
     }
 }
 

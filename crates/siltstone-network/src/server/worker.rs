@@ -31,6 +31,8 @@ pub(super) fn run<T: Transport, S: Service<T::Peer>>(
     let mut received = Burst::new(burst, packet_bytes);
     let mut answers = Burst::new(burst, packet_bytes);
     let (mut idle, mut bursts, mut processor_ns) = (0, 0, 0);
+    // The socket has filled the last burst, so there was no space for what others have forwarded.
+    let mut was_full = false;
     let mut count_time = |counts: &mut Counts| {
         let now_ns = thread_ns();
         counts.processor_ns = now_ns.saturating_sub(processor_ns);
@@ -38,7 +40,14 @@ pub(super) fn run<T: Transport, S: Service<T::Peer>>(
     };
     while !shared.stop.load(SeqCst) {
         let mut counts = Counts::default();
-        transport.receive(&mut received)?;
+        // Otherwise that would wait for as long as the socket is busy.
+        let is_for_mail = was_full && service.has_mail();
+        if is_for_mail {
+            received.clear();
+        } else {
+            transport.receive(&mut received)?;
+        }
+        was_full = !is_for_mail && received.len() == received.capacity();
         service.collect(&mut received);
         if received.is_empty() {
             idle += 1;

@@ -2,7 +2,7 @@
 //! because they need each other: a connection has commands that wait for EXEC, and a command is called with a
 //! connection.
 
-use super::access::{User, Users};
+use super::access::{Denial, User, Users};
 use super::arguments::is;
 use super::channels::{Channels, Outbox, Subscriptions};
 use super::clients::{ClientEntry, Clients};
@@ -242,6 +242,15 @@ impl Command {
         }
     }
 
+    /// Returns whether these words need the node of a cluster that has their keys, also after READONLY.
+    pub fn needs_owner(&self, words: &mut dyn Iterator<Item = &[u8]>) -> bool {
+        match self.action {
+            // It may write, whatever its words are.
+            Action::Script(_) => !self.flags.contains(&"readonly"),
+            _ => self.may_write(words),
+        }
+    }
+
     /// Returns whether a client may use it before it has given the password.
     pub fn is_open(&self) -> bool {
         self.flags.contains(&"no_auth")
@@ -318,6 +327,8 @@ pub struct ScriptCall<'a> {
     pub context: &'a Context,
     /// What it has for other connections, once the transaction has committed.
     pub outbox: &'a mut Outbox,
+    /// What it was denied, to be noted then.
+    pub denials: &'a mut Vec<Denial>,
 }
 
 /// What all connections of a server share.
@@ -492,7 +503,7 @@ impl Client {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         for Queued { command, words } in &transaction.queued {
             let word = |at: usize| &words[at][..];
-            if !self.reads_others || command.may_write(&mut (0..words.len()).map(word)) {
+            if !self.reads_others || command.needs_owner(&mut (0..words.len()).map(word)) {
                 cluster.check(command.keys.slot_positions(words.len(), word).map(word))?;
             }
         }

@@ -1,5 +1,6 @@
 //! The limits and the counters of a server.
 
+use crate::store::TRANSACTION_BYTES_MAX;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ pub struct Limits {
     /// The bytes of messages that a subscriber or a monitor has not taken, besides one message that is longer. With
     /// more it is disconnected.
     pub push_bytes_max: usize,
+    /// The bytes of the values that requests find and put which are executed together. With more they are executed one
+    /// by one, and one that needs more alone is an error.
+    pub transaction_bytes_max: usize,
     /// The largest reply of KEYS, in bytes.
     pub keys_bytes_max: usize,
     /// The time after which a script is stopped. It has changed nothing then.
@@ -43,6 +47,7 @@ impl Default for Limits {
             output_bytes_max: 1 << 20,
             buffer_bytes_max: None,
             push_bytes_max: 32 << 20,
+            transaction_bytes_max: TRANSACTION_BYTES_MAX,
             keys_bytes_max: 64 << 20,
             script_time_max: Duration::from_secs(5),
             script_memory_bytes_max: 64 << 20,

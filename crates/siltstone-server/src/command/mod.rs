@@ -18,6 +18,7 @@
 //! | `update` | commands that change the values of keys |
 //! | `transaction` | MULTI, DISCARD, WATCH |
 //! | `watches` | the table of watched keys |
+//! | `noting` | a store whose writes are noted there |
 //! | `limits` | limits and counters of a server |
 //! | `keyspace` | commands that may take long, which helper threads execute |
 //! | `access` | users, their passwords and rights |
@@ -66,6 +67,7 @@ mod measures;
 pub mod memcached;
 mod monitoring;
 mod nodes;
+mod noting;
 pub mod pattern;
 pub mod permission;
 mod pubsub;
@@ -82,7 +84,7 @@ mod transaction;
 mod update;
 mod watches;
 
-pub use access::{User, Users, UsersError};
+pub use access::{Denial, User, Users, UsersError};
 pub use call::{Action, Client, Command, Context, Patience, Queued, ScriptCall, SessionCall, SlowCall};
 pub use channels::{Kind, Name, Outbox, Parcel, Place, Source};
 pub use clients::{Activity, ClientEntry, Clients, shown_address};
@@ -90,6 +92,7 @@ pub use cluster::{Cluster, ClusterSettings};
 pub use follow::FollowStatus;
 pub use limits::{Counters, Limits, memory_of_places};
 pub use measures::{Distribution, Measures, Tally};
+pub use noting::NotingStore;
 pub use permission::Denied;
 pub use pubsub::{changes_subscriptions, check_context};
 pub use read::ReadCall;

@@ -3,11 +3,12 @@
 //! A user that may do everything is not checked. A request of memcached's protocol needs the right to a command of
 //! Redis that does the same.
 
-use super::access::{Catalogue, DEFAULT, Described, Entry, KeyUse, User, Users};
+use super::access::{Catalogue, DEFAULT, Denial, Described, Entry, KeyUse, User, Users};
 use super::arguments::is;
 use super::call::{Client, Command, Context, Transaction};
 use super::channels::Kind;
 use super::client::describe;
+use super::clients::ClientEntry;
 use super::limits::Counters;
 use super::subcommands;
 use crate::failure::{Failure, Outcome};
@@ -83,7 +84,8 @@ fn use_of_key(name: &str, flags: &[&str], number: usize, words: &[&[u8]]) -> Key
             KeyUse::READ
         }
         ("copy", 0) => KeyUse::READ,
-        ("getset", _) => KeyUse::BOTH,
+        // What a script does with its keys is not known before.
+        ("getset" | "eval" | "evalsha", _) => KeyUse::BOTH,
         ("rename" | "renamenx", 0) => KeyUse::BOTH,
         ("bitop", 1..) => KeyUse::READ,
         (
@@ -217,6 +219,16 @@ impl Denied {
         })
     }
 
+    /// Returns what was denied to a request with these words.
+    pub fn of_request(self, words: &[&[u8]]) -> Denial {
+        let (reason, object) = match self {
+            Denied::Command(name) => ("command", name),
+            Denied::Key(at) => ("key", shown(words[at])),
+            Denied::Channel(at) => ("channel", shown(words[at])),
+        };
+        Denial { reason, object, count: 1 }
+    }
+
     /// Returns the reason in an error of EXEC.
     fn reason(&self) -> &'static str {
         match self {
@@ -229,31 +241,48 @@ impl Denied {
 
 /// Counts and logs a request that was denied.
 pub fn note_denied(context: &Context, client: &Client, denied: Denied, words: &[&[u8]]) {
+    note(context, place_of(client), denied.of_request(words), &client.user, &client.entry);
+}
+
+/// Counts and logs what a script was denied that a client has called.
+pub fn note_denied_in_script(context: &Context, client: u64, user: &User, denial: Denial) {
+    // A client that has gone got no reply.
+    if let Some(entry) = context.clients.get(client) {
+        note(context, "lua", denial, user, &entry);
+    }
+}
+
+fn note(context: &Context, place: &'static str, denial: Denial, user: &User, entry: &ClientEntry) {
     let counters = &context.counters;
-    let (counter, reason, object) = match denied {
-        Denied::Command(name) => (&counters.denied_commands, "command", name),
-        Denied::Key(at) => (&counters.denied_keys, "key", shown(words[at])),
-        Denied::Channel(at) => (&counters.denied_channels, "channel", shown(words[at])),
+    let counter = match denial.reason {
+        "command" => &counters.denied_commands,
+        "key" => &counters.denied_keys,
+        _ => &counters.denied_channels,
     };
-    Counters::add(counter, 1);
-    log(context, client, reason, object, client.user.name.clone());
+    Counters::add(counter, denial.count);
+    log(context, place, denial, user.name.clone(), entry);
 }
 
 /// Counts and logs that a client has given a wrong password, or a name that does not exist.
 pub fn note_wrong_password(context: &Context, client: &Client, user: &[u8], words: &[&[u8]]) {
     Counters::add(&context.counters.denied_authentications, 1);
     let object = words.first().map(|name| shown(name)).unwrap_or_default();
-    log(context, client, "auth", object, shown(user));
+    let denial = Denial { reason: "auth", object, count: 1 };
+    log(context, place_of(client), denial, shown(user), &client.entry);
 }
 
 fn shown(word: &[u8]) -> String {
     String::from_utf8_lossy(word).into_owned()
 }
 
-fn log(context: &Context, client: &Client, reason: &'static str, object: String, user: String) {
-    let place = if client.transaction.is_some() { "multi" } else { "toplevel" };
-    let client = describe(context, &client.entry);
-    let entry = Entry { count: 1, reason, context: place, object, user, at: Instant::now(), client };
+fn place_of(client: &Client) -> &'static str {
+    if client.transaction.is_some() { "multi" } else { "toplevel" }
+}
+
+fn log(context: &Context, place: &'static str, denial: Denial, user: String, entry: &ClientEntry) {
+    let Denial { reason, object, count } = denial;
+    let client = describe(context, entry);
+    let entry = Entry { count, reason, context: place, object, user, at: Instant::now(), client };
     context.users.log().add(entry);
 }
 

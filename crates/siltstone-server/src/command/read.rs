@@ -118,7 +118,7 @@ pub fn memory(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 
 pub fn ttl(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     // Rounded as in Redis.
-    call.expiry(reply, |at_ms| (at_ms.saturating_sub(call.now_ms) + 500) / 1000)
+    call.expiry(reply, |at_ms| at_ms.saturating_sub(call.now_ms).saturating_add(500) / 1000)
 }
 
 pub fn pttl(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -126,7 +126,7 @@ pub fn pttl(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
 }
 
 pub fn expiretime(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {
-    call.expiry(reply, |at_ms| (at_ms + 500) / 1000)
+    call.expiry(reply, |at_ms| at_ms.saturating_add(500) / 1000)
 }
 
 pub fn pexpiretime(call: &ReadCall<'_>, reply: &mut Reply<'_>) -> Outcome {

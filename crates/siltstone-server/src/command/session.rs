@@ -49,6 +49,7 @@ pub fn reset(call: &mut SessionCall<'_>, reply: &mut Reply<'_>) -> Outcome {
     (client.database, client.version) = (0, Version::Resp2);
     client.entry.rename(|names| names.name.clear());
     client.replies = Replies::On;
+    client.reads_others = false;
     client.transaction = None;
     let entry = &client.entry;
     call.context.channels.release(&mut client.subscriptions, entry.worker, entry.place());

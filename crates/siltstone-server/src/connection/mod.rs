@@ -20,6 +20,7 @@ use crate::command::{
 };
 use crate::failure::Failure;
 use crate::protocol::{self, Parser, Request, Version};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -42,7 +43,8 @@ const FIRST_READS: usize = 4;
 const RUN_REPLY_BYTES: usize = 1 << 20;
 
 /// Commands that decide how those after them are executed. CLIENT REPLY, and what changes subscriptions, does so too.
-const CHANGES_THE_REST: [&str; 6] = ["multi", "exec", "discard", "reset", "auth", "hello"];
+const CHANGES_THE_REST: [&str; 8] =
+    ["multi", "exec", "discard", "reset", "auth", "hello", "readonly", "readwrite"];
 
 /// How the requests of a run are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub struct Asked {
     pub denied: Option<Denied>,
     /// It is no request of the protocol, so the next one cannot be found.
     pub is_last: bool,
+    /// It was in a run before, which was executed in part.
+    pub was_taken: bool,
 }
 
 /// The requests that a turn executes for a connection. There is at least one.
@@ -87,8 +91,10 @@ pub struct Connection {
     /// What was read and is not executed.
     input: Vec<u8>,
     parser: Parser,
-    /// A request that was parsed for a run and belongs to the next one.
-    held: Option<Asked>,
+    /// Requests that were parsed for a run and belong to the next ones.
+    held: VecDeque<Asked>,
+    /// How many of them, from the first one on, are being executed.
+    at_work: usize,
     /// Replies.
     output: Vec<u8>,
     /// How much of them is sent.
@@ -148,7 +154,8 @@ impl Connection {
             socket,
             input: Vec::new(),
             parser: Parser::new(client.version),
-            held: None,
+            held: VecDeque::new(),
+            at_work: 0,
             output: Vec::new(),
             sent: 0,
             client,
@@ -268,20 +275,20 @@ impl Connection {
 
     /// Returns whether everything is done: nothing is left to execute or to send, and nothing more comes.
     pub fn is_finished(&self) -> bool {
-        let is_empty = self.held.is_none() && (self.wants_input || self.is_broken);
+        let is_empty = self.held.is_empty() && (self.wants_input || self.is_broken);
         let ends = self.client.is_closing || (self.is_input_ended && is_empty);
         ends && self.unsent_bytes() == 0 && !self.socket.has_unsent() && !self.is_waiting
     }
 
     /// Returns whether the next turn may have work for it.
     pub fn may_work(&self, limits: &Limits) -> bool {
-        let may_have_input = self.is_readable || self.held.is_some() || !self.wants_input;
+        let may_have_input = self.is_readable || !self.held.is_empty() || !self.wants_input;
         let may_execute = !self.is_waiting && !self.is_held_back && !self.client.is_closing;
         may_execute && may_have_input && self.takes_replies(limits)
     }
 
     /// Returns whether requests are executed: the replies that wait to be sent are below the limit.
-    fn takes_replies(&self, limits: &Limits) -> bool {
+    pub fn takes_replies(&self, limits: &Limits) -> bool {
         self.unsent_bytes() < limits.output_bytes_max
     }
 
@@ -325,7 +332,11 @@ impl Connection {
     pub fn take_run(&mut self, limits: &Limits) -> Option<Run> {
         let mut run: Option<Run> = None;
         let mut bytes = 0;
-        while let Some(asked) = self.held.take().or_else(|| self.next(limits)) {
+        while let Some(mut asked) = self.held.pop_front().or_else(|| self.next(limits)) {
+            if asked.was_taken {
+                // What the client may has perhaps changed since then.
+                (asked.command, asked.denied) = self.check(&asked.request);
+            }
             let kind = self.kind_of(&asked);
             let of_request: usize = asked.request.words.iter().map(ExactSizeIterator::len).sum();
             let together = match &run {
@@ -337,7 +348,7 @@ impl Connection {
                 }),
             };
             let Some(kind) = together else {
-                self.held = Some(asked);
+                self.held.push_front(asked);
                 break;
             };
             bytes += of_request;
@@ -370,18 +381,11 @@ impl Connection {
         match self.parser.next(&mut self.input, of_protocol) {
             Ok(Some(request)) if is_http(&request.words(&self.input)) => self.refuse(HTTP),
             Ok(Some(mut request)) => {
-                let mut command = self.command_of(&request);
-                let check = |command| {
-                    permission::check_request(&self.client, command, || request.words(&self.input)).err()
-                };
-                let denied = command.as_ref().ok().and_then(|command| check(command));
-                if let Some(denied) = &denied {
-                    command = Err(denied.failure(self.client.version));
-                }
+                let (command, denied) = self.check(&request);
                 // CLIENT REPLY ON has a reply, whatever the replies were before.
                 let skips = self.client.skips_reply();
                 request.is_silent |= skips && !turns_replies_on(&request.words(&self.input));
-                Some(Asked { request, command, denied, is_last: false })
+                Some(Asked { request, command, denied, is_last: false, was_taken: false })
             }
             Ok(None) => {
                 self.wants_input = true;
@@ -394,7 +398,20 @@ impl Connection {
     /// Ends the connection after the reply with this failure. What it has sent besides is not executed.
     fn refuse(&mut self, failure: Failure) -> Option<Asked> {
         (self.is_broken, self.is_input_ended, self.is_readable) = (true, true, false);
-        Some(Asked { request: Request::default(), command: Err(failure), denied: None, is_last: true })
+        let (request, command) = (Request::default(), Err(failure));
+        Some(Asked { request, command, denied: None, is_last: true, was_taken: false })
+    }
+
+    /// Returns the command of a request, or why it has none, and what the user may not if that is why.
+    fn check(&self, request: &Request) -> (Result<&'static Command, Failure>, Option<Denied>) {
+        let words = || request.words(&self.input);
+        let command = self.command_of(request);
+        let check = |command: &&Command| permission::check_request(&self.client, command, words).err();
+        let denied = command.as_ref().ok().and_then(check);
+        match denied {
+            Some(denied) => (Err(denied.failure(self.client.version)), Some(denied)),
+            None => (command, None),
+        }
     }
 
     fn kind_of(&self, asked: &Asked) -> RunKind {
@@ -432,12 +449,12 @@ impl Connection {
         let command = command.ok_or_else(|| Failure::unknown(&request.words(&self.input)))?;
         let word = |at: usize| &self.input[request.words[at].clone()];
         command.check_words(request.words.len(), word)?;
-        let may_write = || command.may_write(&mut (0..request.words.len()).map(word));
+        let needs_owner = || command.needs_owner(&mut (0..request.words.len()).map(word));
         if let Some(cluster) = self
             .client
             .cluster
             .as_ref()
-            .filter(|_| !self.client.reads_others || command.keys.are_channels || may_write())
+            .filter(|_| !self.client.reads_others || command.keys.are_channels || needs_owner())
         {
             cluster.check(command.keys.slot_positions(request.words.len(), word).map(word))?;
         }
@@ -473,9 +490,34 @@ impl Connection {
         self.reads_at_once = fit.min(2 * self.reads_at_once.max(requests)).clamp(1, RUN_REQUESTS_MAX);
     }
 
+    /// Keeps the last requests of a run for the next one.
+    pub fn hold(&mut self, asked: Vec<Asked>) {
+        for asked in asked.into_iter().rev() {
+            self.held.push_front(Asked { was_taken: true, ..asked });
+        }
+    }
+
+    /// Executes nothing more until the requests of a run are executed elsewhere. If there are several, that may be a
+    /// part of them, so all are kept.
+    pub fn begin_wait(&mut self, asked: Vec<Asked>) {
+        self.is_waiting = true;
+        if asked.len() > 1 {
+            self.at_work = asked.len();
+            self.hold(asked);
+        }
+        self.end_run();
+    }
+
+    /// Notes how many of these requests were executed.
+    pub fn end_wait(&mut self, executed: usize) {
+        self.held.drain(..executed.min(self.at_work));
+        self.at_work = 0;
+        self.end_run();
+    }
+
     /// Removes the requests of the last run from the input.
     pub fn end_run(&mut self) {
-        let held_from = self.held.as_ref().and_then(|held| held.request.words.first());
+        let held_from = self.held.iter().find_map(|held| held.request.words.first());
         let needed_from = held_from.map_or(self.parser.needed_from(), |word| word.start);
         self.input.drain(..needed_from);
         self.parser.removed(needed_from);

@@ -33,8 +33,11 @@ const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// The number of headers of a request.
 const HEADERS_MAX: usize = 64;
 
-/// How long a client may take to send its request, and to take the response.
+/// How long a client may take to send its request, and how long to take the whole response.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often the thread looks whether the server stops, while it waits for a client.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serves the metrics.
 pub struct MetricsServer {
@@ -90,8 +93,8 @@ impl MetricsServer {
 
     fn serve(&self, mut socket: TcpStream) -> io::Result<()> {
         socket.set_nonblocking(false)?;
-        socket.set_write_timeout(Some(PATIENCE))?;
-        let (status, kind, body): (_, _, Cow<'_, str>) = match read_path(&mut socket)?.as_deref() {
+        let path = read_path(&mut socket, &Patience::begin(&self.is_stopping))?;
+        let (status, kind, body): (_, _, Cow<'_, str>) = match path.as_deref() {
             Some("/metrics") => ("200 OK", METRICS, self.context.metrics().into()),
             Some("/") => ("200 OK", PAGE, include_str!("page.html").into()),
             Some(_) => ("404 Not Found", TEXT, "the metrics are at /metrics, and a page at /\n".into()),
@@ -105,20 +108,70 @@ impl MetricsServer {
             "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
              Content-Security-Policy: {policy}\r\nConnection: close\r\n\r\n"
         );
-        socket.write_all(head.as_bytes())?;
-        socket.write_all(body.as_bytes())
+        let patience = Patience::begin(&self.is_stopping);
+        let limit = |socket: &TcpStream, time| socket.set_write_timeout(Some(time));
+        write(&mut socket, head.as_bytes(), &patience, limit)?;
+        write(&mut socket, body.as_bytes(), &patience, limit)
     }
 }
 
-/// Reads a request, for which all of it together has some time. Returns the path of a GET; `None` for anything else.
-fn read_path(socket: &mut TcpStream) -> io::Result<Option<String>> {
-    let end = Instant::now() + PATIENCE;
+/// How long the thread waits for a client, with all its reads or writes together.
+struct Patience<'a> {
+    end: Instant,
+    is_stopping: &'a AtomicBool,
+}
+
+impl Patience<'_> {
+    fn begin(is_stopping: &AtomicBool) -> Patience<'_> {
+        Patience { end: Instant::now() + PATIENCE, is_stopping }
+    }
+
+    /// Returns how long the next read or write may take.
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        match left.is_zero() || self.is_stopping.load(Relaxed) {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => Ok(left.min(LOOK_INTERVAL)),
+        }
+    }
+}
+
+/// Returns the number of bytes of a read or a write; `None` if it is to be repeated, because it has taken as long as it
+/// may, or was interrupted.
+fn unless_late(outcome: io::Result<usize>) -> io::Result<Option<usize>> {
+    let is_repeated = |error: &io::Error| {
+        matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+    };
+    match outcome {
+        Err(error) if is_repeated(&error) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+/// Writes all bytes, each part of them after `limit` has set how long it may take.
+fn write<S: Write>(
+    socket: &mut S,
+    mut bytes: &[u8],
+    patience: &Patience<'_>,
+    limit: impl Fn(&S, Duration) -> io::Result<()>,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        limit(socket, patience.left()?)?;
+        match unless_late(socket.write(bytes))? {
+            Some(0) => return Err(ErrorKind::WriteZero.into()),
+            written => bytes = &bytes[written.unwrap_or(0)..],
+        }
+    }
+    Ok(())
+}
+
+/// Reads a request. Returns the path of a GET; `None` for anything else.
+fn read_path(socket: &mut TcpStream, patience: &Patience<'_>) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 1024];
     while bytes.len() < REQUEST_BYTES_MAX {
-        let left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
-        socket.set_read_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
-        let read = socket.read(&mut buffer)?;
+        socket.set_read_timeout(Some(patience.left()?))?;
+        let Some(read) = unless_late(socket.read(&mut buffer))? else { continue };
         bytes.extend_from_slice(&buffer[..read]);
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut headers);
@@ -307,6 +360,41 @@ mod tests {
                         # TYPE b gauge\nb{database=\"x\"} 2\nb{database=\"y\"} 2\n";
         assert_eq!(joined(&[of("x"), of("y")]), expected);
         assert_eq!(joined(&[]), "");
+    }
+
+    /// A client that takes a byte at a time, and after some of them the server stops.
+    struct Dripping<'a> {
+        taken: usize,
+        is_stopping: &'a AtomicBool,
+    }
+
+    impl Write for Dripping<'_> {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            self.taken += 1;
+            self.is_stopping.store(self.taken == 10, Relaxed);
+            Ok(1)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_response_that_is_taken_byte_by_byte_ends_in_time_and_with_the_server() {
+        let is_stopping = AtomicBool::new(false);
+        let mut slow = Dripping { taken: 0, is_stopping: &is_stopping };
+        let mut patience = Patience::begin(&is_stopping);
+        let limit = |_: &Dripping<'_>, time: Duration| {
+            assert!(time <= LOOK_INTERVAL);
+            Ok(())
+        };
+        let ended = write(&mut slow, &[b'x'; 100], &patience, limit);
+        assert_eq!((ended.unwrap_err().kind(), slow.taken), (ErrorKind::TimedOut, 10));
+        is_stopping.store(false, Relaxed);
+        patience.end = Instant::now();
+        let ended = write(&mut slow, &[b'x'; 100], &patience, limit);
+        assert_eq!((ended.unwrap_err().kind(), slow.taken), (ErrorKind::TimedOut, 10));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! A database of the library as a store.
 
 use super::{
-    Act, ChangePage, Entry, KeyCount, KeyPage, KeyState, NewValue, Show, Store, StoreInfo, ValueForm,
+    Act, ChangePage, Entry, KEYS_AT_ONCE, KeyCount, KeyPage, KeyState, NewValue, Show, Store, StoreInfo,
+    TRANSACTION_BYTES_MAX, ValueForm,
 };
 use crate::failure::{Failure, Outcome};
-use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
+use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Batch, Bytes, Change, Database, Error, Found, FoundRef, NEVER, Shape};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// About how many keys are counted exactly.
 const COUNTED_KEYS_MAX: u64 = 10_000;
@@ -17,6 +19,11 @@ pub struct DatabaseStore {
     shape: Shape,
     form: ValueForm,
     is_persistent: bool,
+    /// The bytes of the longest value that was read or written since it was opened. The engine holds all values that it
+    /// finds in a call, so the longer they may be, the fewer keys a call has.
+    longest: AtomicUsize,
+    /// The bytes of the values that a transaction may find.
+    found_bytes_max: usize,
 }
 
 impl DatabaseStore {
@@ -24,7 +31,44 @@ impl DatabaseStore {
     pub fn new(database: Database, form: ValueForm) -> DatabaseStore {
         let shape = database.stats().shape;
         let is_persistent = database.capabilities().persistent;
-        DatabaseStore { database, shape, form, is_persistent }
+        let (longest, found_bytes_max) = (AtomicUsize::new(0), TRANSACTION_BYTES_MAX);
+        DatabaseStore { database, shape, form, is_persistent, longest, found_bytes_max }
+    }
+
+    /// Notes the bytes of a value.
+    fn note_length(&self, bytes: usize) {
+        // Hardly ever: all threads share the number.
+        if bytes > self.longest.load(Relaxed) {
+            self.longest.fetch_max(bytes, Relaxed);
+        }
+    }
+
+    /// Looks up keys, a few at once if their values may be long.
+    fn find(&self, keys: &[&[u8]], mut show: impl FnMut(usize, Option<FoundRef<'_>>)) -> Outcome {
+        let mut first = 0;
+        while first < keys.len() {
+            // Also after the values of this lookup.
+            let some = &keys[first..keys.len().min(first + self.keys_at_once())];
+            self.database.get_many_with(some, |number, found| show(first + number, found))?;
+            first += some.len();
+        }
+        Ok(())
+    }
+
+    /// Checks that a transaction can hold the values of its keys. They are looked up before only if some values are so
+    /// long that it may not.
+    fn check_found(&self, keys: &[&[u8]]) -> Outcome {
+        if self.longest.load(Relaxed).saturating_mul(keys.len()) <= self.found_bytes_max {
+            return Ok(());
+        }
+        let mut bytes = 0;
+        for keys in keys.chunks(self.keys_at_once()) {
+            self.find(keys, |_, found| bytes += found.map_or(0, |found| found.value.len()))?;
+            if bytes > self.found_bytes_max {
+                return Err(Failure::TRANSACTION_TOO_LONG);
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether the database may have this key.
@@ -50,6 +94,7 @@ impl DatabaseStore {
     }
 
     fn entry<'a>(&self, stored: &'a [u8], expires_at_ms: u64) -> Result<Entry<'a>, Failure> {
+        self.note_length(stored.len());
         self.form.entry(stored, expires_at_ms).ok_or(UNKNOWN_TYPE)
     }
 
@@ -69,6 +114,7 @@ impl DatabaseStore {
 
     fn state(&self, found: Option<&Found>) -> Result<KeyState, Failure> {
         let Some(found) = found else { return Ok(KeyState::default().losing_marks(self.loses_marks())) };
+        self.note_length(found.value.len());
         let value = self.form.value(&found.value, found.expires_at_ms).ok_or(UNKNOWN_TYPE)?;
         Ok(KeyState::found(Some(value)).losing_marks(self.loses_marks()))
     }
@@ -98,6 +144,7 @@ impl DatabaseStore {
             Some(None) => Change::Delete,
             Some(Some(value)) => {
                 let (stored, expires_at_ms) = (self.stored(value)?, value.expires_at_ms);
+                self.note_length(stored.len());
                 self.check_value(&stored, expires_at_ms)?;
                 Change::Put { value: stored, expires_at_ms }
             }
@@ -115,8 +162,13 @@ impl Store for DatabaseStore {
     fn get_many(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<(), Failure> {
         let possible = super::possible_keys(keys, |key| self.is_possible(key), show);
         let mut outcome = Ok(());
-        self.database.get_many_with(&possible.keys, self.decoding(&possible.numbers, show, &mut outcome))?;
+        self.find(&possible.keys, self.decoding(&possible.numbers, show, &mut outcome))?;
         outcome
+    }
+
+    fn keys_at_once(&self) -> usize {
+        let long = VALUE_LENGTH_MAX / self.longest.load(Relaxed).max(1);
+        long.clamp(1, KEYS_AT_ONCE)
     }
 
     fn get_many_in_memory(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<Vec<usize>, Failure> {
@@ -148,6 +200,7 @@ impl Store for DatabaseStore {
         let mut possible = Vec::with_capacity(keys.len());
         possible.extend((0..keys.len()).filter(|number| self.is_possible(keys[*number])));
         let of_database: Vec<&[u8]> = possible.iter().map(|number| keys[*number]).collect();
+        self.check_found(&of_database)?;
         let mut failed = None;
         let outcome = self.database.transact(&of_database, |found, changes| {
             let mut run = || -> Result<(), Failure> {
@@ -246,5 +299,38 @@ impl Store for DatabaseStore {
             memory_bytes: stats.ram.total_bytes(),
             is_read_only: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_may_be_long_are_looked_up_a_few_at_once_and_refused_together() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(directory.path().join("db")).unwrap();
+        let mut store = DatabaseStore::new(database, ValueForm::Plain);
+        let names: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+        let keys: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+        assert_eq!(store.keys_at_once(), KEYS_AT_ONCE);
+        let value = NewValue::string(vec![b'v'; 1 << 20]);
+        let mut put = |states: &mut [KeyState]| {
+            states.iter_mut().for_each(|state| state.replace(Some(value.clone())).unwrap());
+        };
+        store.transact(&keys, &mut put).unwrap();
+        assert_eq!(store.keys_at_once(), 256);
+        *store.longest.get_mut() = 100 << 20;
+        let mut lengths = [0; 10];
+        store.get_many(&keys, &mut |at, found| lengths[at] = found.unwrap().value.len()).unwrap();
+        assert_eq!(lengths, [1 << 20; 10], "two at once, each with its number");
+        store.found_bytes_max = 5 << 20;
+        let mut calls = 0;
+        let mut note = |_: &mut [KeyState]| calls += 1;
+        assert_eq!(store.transact(&keys, &mut note), Err(Failure::TRANSACTION_TOO_LONG));
+        store.transact(&keys[..5], &mut note).unwrap();
+        store.found_bytes_max = 10 << 20;
+        store.transact(&keys, &mut note).unwrap();
+        assert_eq!(calls, 2, "not by the one that was refused");
     }
 }

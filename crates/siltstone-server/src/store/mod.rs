@@ -25,7 +25,7 @@ pub use dictionary::DictionaryStore;
 pub use map::MapStore;
 pub use mark::Mark;
 pub use places::{DATABASES, Mount, OpenStore, Places, PlacesSettings, TooSmall};
-pub use state::{Act, KeyState, NewValue};
+pub use state::{Act, Budget, KeyState, NewValue, TRANSACTION_BYTES_MAX};
 pub use typed::{MARKED_BYTES, ValueForm};
 
 use crate::failure::Failure;
@@ -139,6 +139,9 @@ pub struct KeyCount {
     pub is_exact: bool,
 }
 
+/// The number of keys that are looked up at once, unless their values are long.
+const KEYS_AT_ONCE: usize = 512;
+
 /// Records that commands work on. All methods may be called from any thread.
 pub trait Store: Send + Sync {
     /// Looks up several keys; the reads overlap. Passes each key's number, once and in any order, to `show`. A key that
@@ -153,6 +156,11 @@ pub trait Store: Send + Sync {
         }
         self.get_many(keys, show)?;
         Ok(Vec::new())
+    }
+
+    /// Returns the number of keys whose values may be held at once, as a lookup may do. Default: 512.
+    fn keys_at_once(&self) -> usize {
+        KEYS_AT_ONCE
     }
 
     /// Returns a page of about `keys_max` keys from a position on. 0 is the first position. A key that exists during

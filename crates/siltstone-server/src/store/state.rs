@@ -3,9 +3,52 @@
 use super::{Entry, Mark, NEVER, ValueType};
 use crate::failure::{Failure, Outcome};
 use siltstone::Bytes;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// The callback of a transaction.
 pub type Act<'a> = dyn FnMut(&mut [KeyState]) + 'a;
+
+/// The bytes of the values that a transaction may find and put, as many as a batch of the library may have.
+pub const TRANSACTION_BYTES_MAX: usize = 1 << 30;
+
+/// What the states of a transaction share: how many bytes of values they hold. Those that were found are held until its
+/// end, also if others take their place.
+#[derive(Debug)]
+pub struct Budget {
+    max: usize,
+    used: Cell<usize>,
+    is_exceeded: Cell<bool>,
+}
+
+impl Budget {
+    /// Limits the bytes of the values that states have and get. Without this they have no limit.
+    pub fn share(max: usize, states: &mut [KeyState]) -> Rc<Budget> {
+        let used = states.iter().map(KeyState::bytes).sum();
+        let budget = Rc::new(Budget { max, used: Cell::new(used), is_exceeded: Cell::new(used > max) });
+        states.iter_mut().for_each(|state| state.budget = Some(budget.clone()));
+        budget
+    }
+
+    /// Returns whether there were more than the limit, or would have been.
+    pub fn is_exceeded(&self) -> bool {
+        self.is_exceeded.get()
+    }
+
+    fn release(&self, bytes: usize) {
+        self.used.set(self.used.get().saturating_sub(bytes));
+    }
+
+    fn take(&self, bytes: usize) -> Outcome {
+        let used = self.used.get().saturating_add(bytes);
+        if used > self.max {
+            self.is_exceeded.set(true);
+            return Err(Failure::TRANSACTION_TOO_LONG);
+        }
+        self.used.set(used);
+        Ok(())
+    }
+}
 
 /// A value that a command puts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +72,8 @@ pub struct KeyState {
     loses_marks: bool,
     /// Why the store cannot have this key.
     refused: Option<Failure>,
+    /// Of all states of the transaction, if it is limited.
+    budget: Option<Rc<Budget>>,
 }
 
 impl KeyState {
@@ -71,12 +116,16 @@ impl KeyState {
     /// Sets the value, or that there is none, whether or not the value before is known.
     ///
     /// # Errors
-    /// The store cannot have this key, or not the mark of the value.
+    /// The store cannot have this key, or not the mark of the value; the transaction has too many bytes.
     pub fn replace(&mut self, mut value: Option<NewValue>) -> Outcome {
         self.check()?;
         let mark = value.as_mut().filter(|_| self.loses_marks).and_then(|value| value.mark.take());
         if !mark.is_none_or(Mark::is_plain) {
             return Err(NO_FLAGS);
+        }
+        self.release();
+        if let Some((budget, value)) = self.budget.as_ref().zip(value.as_ref()) {
+            budget.take(value.bytes.len())?;
         }
         (self.value, self.is_changed) = (value, true);
         Ok(())
@@ -92,6 +141,7 @@ impl KeyState {
 
     /// Removes the value. Returns whether there was one.
     pub fn delete(&mut self) -> bool {
+        self.release();
         let had = self.value.take().is_some();
         self.is_changed |= had;
         had
@@ -102,6 +152,18 @@ impl KeyState {
         if let Some(value) = &mut self.value {
             value.expires_at_ms = expires_at_ms;
             self.is_changed = true;
+        }
+    }
+
+    /// Returns the bytes of the value.
+    fn bytes(&self) -> usize {
+        self.value.as_ref().map_or(0, |value| value.bytes.len())
+    }
+
+    /// Takes a value that was put from the budget.
+    fn release(&self) {
+        if let Some(budget) = self.budget.as_ref().filter(|_| self.is_changed) {
+            budget.release(self.bytes());
         }
     }
 
@@ -129,5 +191,27 @@ impl NewValue {
     /// Returns the value with a mark.
     pub fn marked(self, mark: Mark) -> NewValue {
         NewValue { mark: Some(mark), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_counts_what_was_found_and_what_is_put_last() {
+        let value = |bytes: usize| Some(NewValue::string(vec![0_u8; bytes]));
+        let mut states = [KeyState::found(value(40)), KeyState::default()];
+        let budget = Budget::share(100, &mut states);
+        let [found, new] = &mut states;
+        assert_eq!(found.replace(value(30)), Ok(()));
+        (0..10).for_each(|_| assert_eq!(new.replace(value(30)), Ok(())));
+        assert!(new.delete() && !new.delete());
+        assert_eq!(new.replace(value(30)), Ok(()));
+        assert!(!budget.is_exceeded());
+        assert_eq!(new.replace(value(31)), Err(Failure::TRANSACTION_TOO_LONG));
+        assert!(budget.is_exceeded());
+        let mut states = [KeyState::found(value(60)), KeyState::found(value(41))];
+        assert!(Budget::share(100, &mut states).is_exceeded());
     }
 }

@@ -1,6 +1,6 @@
 //! What requests of a connection reply and send, while they may be repeated.
 
-use crate::command::{Client, Outbox, User};
+use crate::command::{Client, Denial, Outbox, User};
 use crate::protocol::Version;
 use std::sync::Arc;
 
@@ -16,13 +16,18 @@ pub struct Answer {
     pub changed: Option<Box<Client>>,
     /// What the requests have for other connections. The worker sends it after them.
     pub outbox: Outbox,
+    /// What its scripts were denied.
+    pub denials: Vec<Denial>,
     /// The version of its protocol.
     pub version: Version,
     /// Who sends its requests.
     pub user: Arc<User>,
-    /// The number of requests.
+    /// The number of requests, but for those that are not executed yet.
     pub requests: usize,
 }
+
+/// The lengths of what requests have replied, sent, and were denied.
+pub type Lengths = (usize, usize, usize);
 
 impl Answer {
     /// Makes what is for a connection that has no requests yet.
@@ -33,6 +38,7 @@ impl Answer {
             reply: Vec::new(),
             changed: None,
             outbox: Outbox::new(),
+            denials: Vec::new(),
             version: client.version,
             user: client.user.clone(),
             requests: 0,
@@ -41,18 +47,19 @@ impl Answer {
 
     /// Removes what failed commands have done, also what they have sent.
     pub fn clear(&mut self) {
-        self.restore((0, 0));
+        self.restore((0, 0, 0));
         self.changed = None;
     }
 
-    /// Returns how much the requests have replied and sent.
-    pub fn lengths(&self) -> (usize, usize) {
-        (self.reply.len(), self.outbox.len())
+    /// Returns how much the requests have replied, sent, and were denied.
+    pub fn lengths(&self) -> Lengths {
+        (self.reply.len(), self.outbox.len(), self.denials.len())
     }
 
-    /// Removes what requests have replied and sent since then.
-    pub fn restore(&mut self, (reply, outbox): (usize, usize)) {
+    /// Removes what requests have replied, sent, and were denied since then.
+    pub fn restore(&mut self, (reply, outbox, denials): Lengths) {
         self.reply.truncate(reply);
         self.outbox.truncate(outbox);
+        self.denials.truncate(denials);
     }
 }

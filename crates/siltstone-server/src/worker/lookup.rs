@@ -15,9 +15,6 @@ use std::time::Instant;
 /// The memory for values that is kept between two turns, in bytes.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// The number of keys that are looked up at once.
-const KEYS_AT_ONCE: usize = 512;
-
 /// Where the value of a key is.
 struct Place {
     value_type: ValueType,
@@ -33,6 +30,8 @@ pub struct Lookup {
     places: Vec<Option<Place>>,
     /// No command needs the bytes of the values.
     without_values: bool,
+    /// The bytes of values above which a lookup is an error.
+    bytes_max: usize,
 }
 
 impl Lookup {
@@ -49,11 +48,11 @@ impl Lookup {
             |connections: &Slab<Connection>, (number, _): &(usize, Run)| connections[*number].client.database;
         // Those of one database are adjacent then.
         runs.sort_by_key(|run| database(connections, run));
-        let mut rest = &runs[..];
+        let mut rest = &mut runs[..];
         while let Some(first) = rest.first() {
             let number = database(connections, first);
-            let (runs, others) =
-                rest.split_at(rest.partition_point(|run| database(connections, run) == number));
+            let end = rest.partition_point(|run| database(connections, run) == number);
+            let (runs, others) = rest.split_at_mut(end);
             let pace = self.execute_on(context, worker, number, connections, runs);
             paces.note(number, pace);
             rest = others;
@@ -104,11 +103,12 @@ impl Lookup {
     fn find_in_memory(&mut self, context: &Context, connection: &Connection, run: &Run) -> bool {
         let keys: Vec<&[u8]> = run.asked.iter().flat_map(|asked| connection.keys(asked)).collect();
         self.is_for(&run.asked);
+        self.bytes_max = bytes_together(context);
         self.begin(keys.len());
         let found = context.places.on_current(connection.client.database, |store| {
             let Some(store) = store else { return Ok(true) };
             let unknown = store.get_many_in_memory(&keys, &mut |number, found| self.take(number, found))?;
-            Ok(unknown.is_empty() && self.values.len() <= REPLY_BYTES_MAX)
+            Ok(unknown.is_empty() && self.values.len() <= self.bytes_max)
         });
         // Whatever fails is tried again, and reported then.
         let are_known = found.unwrap_or(false);
@@ -133,11 +133,11 @@ impl Lookup {
 
     /// Keeps what was found of a key.
     fn take(&mut self, number: usize, found: Option<Entry<'_>>) {
-        let Lookup { values, places, without_values } = self;
+        let Lookup { values, places, without_values, bytes_max } = self;
         places[number] = found.map(|Entry { value_type, value, expires_at_ms, mark }| {
             let start = values.len();
             // With more, the lookup ends in an error.
-            if start <= REPLY_BYTES_MAX && !*without_values {
+            if start <= *bytes_max && !*without_values {
                 values.extend_from_slice(value);
             }
             Place { value_type, value: start..values.len(), expires_at_ms, mark }
@@ -151,41 +151,41 @@ impl Lookup {
         Counters::add(&context.counters.misses, self.places.len() as u64 - hits);
     }
 
-    /// Executes the runs of one database.
+    /// Executes the runs of one database. Those whose replies would be too long together are executed in part.
     fn execute_on(
         &mut self,
         context: &Context,
         worker: usize,
         database: usize,
         connections: &mut Slab<Connection>,
-        runs: &[(usize, Run)],
+        runs: &mut [(usize, Run)],
     ) -> Pace {
         let (begin, mut tally) = (Instant::now(), Tally::default());
         let mut keys: Vec<&[u8]> = Vec::new();
-        for (number, run) in runs {
+        for (number, run) in &*runs {
             run.asked.iter().for_each(|asked| keys.extend(connections[*number].keys(asked)));
         }
         self.is_for(runs.iter().flat_map(|(_, run)| &run.asked));
+        self.bytes_max = bytes_together(context);
         let all = || context.places.on_current(database, |store| self.find(context, store, &keys));
         let (found, pace) = Pace::measure(keys.len(), all);
         let mut places = 0..0;
-        for (number, run) in runs {
+        for (number, run) in &mut *runs {
             let connection = &mut connections[*number];
-            let before = connection.unsent_bytes();
+            let (before, mut executed) = (connection.unsent_bytes(), 0);
             for asked in &run.asked {
                 places = places.end..places.end + connection.keys(asked).count();
                 // One lookup that fails must not make others fail: each is repeated alone.
                 if found.is_ok() {
                     self.reply(context, connection, asked, places.clone(), Ok(()));
+                } else if executed > 0 && !connection.takes_replies(&context.limits) {
+                    break;
                 } else {
-                    let mut alone = Lookup::default();
-                    let keys: Vec<&[u8]> = connection.keys(asked).collect();
-                    alone.is_for([asked]);
-                    let find = |store: Option<&dyn Store>| alone.find(context, store, &keys);
-                    let outcome = context.places.on_current(database, find);
-                    alone.reply(context, connection, asked, 0..places.len(), outcome);
+                    reply_alone(context, database, connection, asked);
                 }
+                executed += 1;
             }
+            connection.hold(run.asked.split_off(executed));
             let reply_bytes = connection.unsent_bytes() - before;
             connection.note_replies(run.asked.len(), reply_bytes);
             run.asked.iter().flat_map(|asked| &asked.command).for_each(|command| tally.add(command.number));
@@ -200,9 +200,10 @@ impl Lookup {
     fn find(&mut self, context: &Context, store: Option<&dyn Store>, keys: &[&[u8]]) -> Result<(), Failure> {
         self.begin(keys.len());
         if let Some(store) = store {
-            for (first, keys) in (0..).step_by(KEYS_AT_ONCE).zip(keys.chunks(KEYS_AT_ONCE)) {
+            let at_once = store.keys_at_once();
+            for (first, keys) in (0..).step_by(at_once).zip(keys.chunks(at_once)) {
                 store.get_many(keys, &mut |number, found| self.take(first + number, found))?;
-                if self.values.len() > REPLY_BYTES_MAX {
+                if self.values.len() > self.bytes_max {
                     return Err(Failure::REPLY_TOO_LONG);
                 }
             }
@@ -254,4 +255,20 @@ impl Lookup {
         let (value_type, expires_at_ms, mark) = (*value_type, *expires_at_ms, *mark);
         Some(Entry { value_type, value: &self.values[value.clone()], expires_at_ms, mark })
     }
+}
+
+/// Returns the most bytes of values that are looked up for several requests.
+fn bytes_together(context: &Context) -> usize {
+    context.limits.transaction_bytes_max.min(REPLY_BYTES_MAX)
+}
+
+/// Executes one request after the lookup of several has failed.
+fn reply_alone(context: &Context, database: usize, connection: &mut Connection, asked: &Asked) {
+    let mut alone = Lookup { bytes_max: REPLY_BYTES_MAX, ..Lookup::default() };
+    let keys: Vec<&[u8]> = connection.keys(asked).collect();
+    let places = 0..keys.len();
+    alone.is_for([asked]);
+    let find = |store: Option<&dyn Store>| alone.find(context, store, &keys);
+    let outcome = context.places.on_current(database, find);
+    alone.reply(context, connection, asked, places, outcome);
 }

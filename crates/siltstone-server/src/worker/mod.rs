@@ -23,6 +23,9 @@
 //! | `scripts` | transactions with scripts |
 //! | `answer` | what requests of a connection reply and send |
 //! | `updates` | updates, as one transaction, and reads that wait |
+//! | `requests` | the requests of a transaction |
+//! | `plan` | the commands of a transaction, and their keys |
+//! | `execution` | the execution of these on the states of the keys |
 //! | `post` | messages between connections, of this worker and of others |
 //! | `account` | how long executions took |
 
@@ -30,11 +33,14 @@ mod account;
 mod answer;
 mod buffers;
 mod endings;
+mod execution;
 mod helpers;
 mod lookup;
 mod mailbox;
 mod pace;
+mod plan;
 mod post;
+mod requests;
 mod scripts;
 mod states;
 mod updates;
@@ -55,6 +61,7 @@ use lookup::Lookup;
 use mio::{Events, Interest, Poll, Token};
 use pace::Paces;
 use post::Post;
+use requests::{Exec, What};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::io;
@@ -62,7 +69,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use updates::{Exec, Updates, What};
+use updates::Updates;
 
 /// The token of the mailbox.
 const MAILBOX: Token = Token(usize::MAX);
@@ -287,7 +294,7 @@ impl Worker {
             }
             let Some(run) = connection.take_run(&limits) else { continue };
             begin(connection, &run, self.now);
-            requests += run.asked.len();
+            requests += run.asked.iter().filter(|asked| !asked.was_taken).count();
             let database = connection.client.database;
             self.show_to_monitors(number, &run);
             match run.kind {
@@ -356,7 +363,7 @@ impl Worker {
         let connection = &mut self.connections[number];
         let (input, output, client) = connection.parts();
         let (begin, mut tally) = (Instant::now(), Tally::default());
-        for Asked { request, command, denied, is_last } in &run.asked {
+        for Asked { request, command, denied, is_last, .. } in &run.asked {
             let words = request.words(input);
             let mut reply = Reply::new(output, client.version);
             let start = reply.length();
@@ -428,8 +435,7 @@ impl Worker {
             };
             updates.add(connection.words(asked), what, asked.request.is_silent);
         }
-        connection.is_waiting = true;
-        connection.end_run();
+        connection.begin_wait(run.asked);
     }
 
     /// Executes what was collected. What may wait for the device is given to helper threads, as long as this worker's
@@ -475,6 +481,7 @@ impl Worker {
         let connection = self.connections.get_mut(number);
         let Some(connection) = connection.filter(|connection| connection.client.id == client) else { return };
         connection.note_replies(requests, reply.len());
+        connection.end_wait(requests);
         if let Some(changed) = changed {
             // The server may have begun to stop meanwhile.
             let is_closing = connection.client.is_closing || changed.is_closing;

@@ -185,6 +185,10 @@ impl Worker {
         let is_subscribed =
             |connection: &&mut Connection| connection.client.subscriptions.has(messages.source);
         let Some(connection) = connection.filter(is_subscribed) else { return };
+        // It ends when its replies are sent, and not before.
+        if connection.client.is_closing {
+            return;
+        }
         // A receiver may send no request at which a change of its user would be seen.
         connection.client.take_over(&self.context.users);
         if connection.client.is_closing {
@@ -251,7 +255,7 @@ fn lines_of(connection: &Connection, run: &Run) -> Vec<u8> {
     let mut push = |words: &[&[u8]]| {
         push_monitor_line(&mut lines, now, client.database, client.entry.peer, words);
     };
-    for asked in &run.asked {
+    for asked in run.asked.iter().filter(|asked| !asked.was_taken) {
         // As in Redis, commands of administrators are not shown.
         let Ok(command) = &asked.command else { continue };
         let is_shown = !command.flags.contains(&"admin");

@@ -4,16 +4,14 @@ use crate::failure::Failure;
 use crate::protocol::REPLY_BYTES_MAX;
 use crate::store::{KeyState, Store};
 
-/// The number of keys that are looked up at once.
-const KEYS_AT_ONCE: usize = 512;
-
 /// Returns the states of keys that are only read.
 ///
 /// # Errors
 /// They have more bytes than a reply may have.
 pub fn states_of(store: &dyn Store, keys: &[&[u8]]) -> Result<Vec<KeyState>, Failure> {
     let (mut states, mut bytes) = (vec![KeyState::default(); keys.len()], 0);
-    for (first, keys) in (0..).step_by(KEYS_AT_ONCE).zip(keys.chunks(KEYS_AT_ONCE)) {
+    let at_once = store.keys_at_once();
+    for (first, keys) in (0..).step_by(at_once).zip(keys.chunks(at_once)) {
         store.get_many(keys, &mut |number, found| {
             bytes += found.map_or(0, |found| found.value.len());
             if bytes <= REPLY_BYTES_MAX {

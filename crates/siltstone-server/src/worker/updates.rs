@@ -7,70 +7,25 @@
 //! keys       a         b          a b                     each once, with a state
 //! ```
 //!
-//! If the transaction fails, the requests are executed one by one, so that a failure is that of its request alone.
+//! If the transaction fails, the requests are executed one by one, so that a failure is that of its request alone. That
+//! is also the way of requests whose values and replies have too many bytes together: of a connection that has long
+//! replies already, the rest is executed later.
 
-use super::answer::Answer;
+use super::account;
+use super::answer::{Answer, Lengths};
+use super::execution::{Place, Sender, act_on, execute, reply_failure};
+use super::plan::Plan;
+use super::requests::{Request, What};
 use super::scripts::{NEEDS_TIME, ScriptTransaction};
 use super::states::states_of;
-use super::{account, conclude};
-use crate::command::{
-    Action, Client, Command, Context, Counters, Outbox, Patience, Queued, ReadCall, ScriptCall, SessionCall,
-    Syncs, Tally, UpdateCall, User, Watched,
-};
+use crate::command::{Client, Context, Counters, Patience, Syncs, Tally, permission};
 use crate::connection::{Asked, RunKind};
 use crate::failure::Failure;
-use crate::protocol::Reply;
-use crate::store::{Entry, KeyState, Store, now_ms};
-use std::cell::RefCell;
-use std::collections::HashMap;
+use crate::protocol::{REPLY_BYTES_MAX, Reply};
+use crate::store::{Act, Budget, KeyState, Store};
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
-
-/// What a request asks for.
-pub enum What {
-    /// One command.
-    Command(&'static Command),
-    /// The commands of a transaction.
-    Exec(Box<Exec>),
-    /// Nothing: it has failed already.
-    Failed(Failure),
-}
-
-/// The commands of a transaction.
-pub struct Exec {
-    /// The commands.
-    pub queued: Vec<Queued>,
-    /// The keys that must not have changed.
-    pub watched: Vec<Watched>,
-    /// The connection, for commands about it.
-    pub client: Client,
-}
-
-/// A request of an update.
-struct Request {
-    /// The number of the connection in the job.
-    connection: usize,
-    /// The words, by their numbers in the job.
-    words: Range<usize>,
-    what: What,
-    /// The client wants no reply.
-    is_silent: bool,
-}
-
-impl Request {
-    fn is_script(&self) -> bool {
-        matches!(self.what, What::Command(Command { action: Action::Script(_), .. }))
-    }
-
-    /// Returns whether the keys that the request watches, if it does, have not changed.
-    fn may_succeed(&self, context: &Context) -> bool {
-        match &self.what {
-            What::Exec(exec) => context.watches.are_unchanged(&exec.watched),
-            What::Command(_) | What::Failed(_) => true,
-        }
-    }
-}
 
 fn as_slices(words: &[Vec<u8>]) -> Vec<&[u8]> {
     words.iter().map(Vec::as_slice).collect()
@@ -129,7 +84,8 @@ impl Updates {
         }
         let connection = self.answers.len() - 1;
         self.answers[connection].requests += 1;
-        self.requests.push(Request { connection, words: first..self.words.len(), what, is_silent });
+        let words = first..self.words.len();
+        self.requests.push(Request { connection, words, what, is_silent, is_left: false });
     }
 
     /// Executes the requests, and returns the replies.
@@ -138,8 +94,13 @@ impl Updates {
     /// The requests as they are, if a script needs more time than it has with locks, and may not have it.
     pub fn execute(mut self, context: &Context, may_take_long: bool) -> Result<Vec<Answer>, Box<Updates>> {
         let (begin, mut tally) = (Instant::now(), Tally::default());
-        let Some(answers) = self.execute_all(context, may_take_long) else { return Err(Box::new(self)) };
-        for request in &mut self.requests {
+        let Some(mut answers) = self.execute_all(context, may_take_long) else { return Err(Box::new(self)) };
+        for answer in &mut answers {
+            for denial in answer.denials.drain(..) {
+                permission::note_denied_in_script(context, answer.client, &answer.user, denial);
+            }
+        }
+        for request in self.requests.iter_mut().filter(|request| !request.is_left) {
             match &mut request.what {
                 What::Command(command) => tally.add(command.number),
                 What::Exec(exec) => {
@@ -197,12 +158,19 @@ impl Updates {
                 return None;
             }
             if let [request] = &self.requests[..]
-                && !request.is_script()
+                && !request.has_other_way(&failure)
             {
                 return Some(self.fail(context, answers, &failure));
             }
             for number in all {
-                self.run_alone(context, &*store, number, &mut answers);
+                let answer = &mut answers[self.requests[number].connection];
+                // The rest waits until the client has taken replies.
+                if answer.reply.len() >= context.limits.output_bytes_max {
+                    self.requests[number].is_left = true;
+                    answer.requests -= 1;
+                } else {
+                    self.run_alone(context, &*store, number, &mut answers);
+                }
             }
         }
         let is_synced = context.runtime.syncs() == Syncs::Always && self.kind != RunKind::Read;
@@ -215,9 +183,9 @@ impl Updates {
 
     /// Replies to all requests with a failure.
     fn fail(&self, context: &Context, mut answers: Vec<Answer>, failure: &Failure) -> Vec<Answer> {
-        self.requests
-            .iter()
-            .for_each(|request| reply_failure(context, request, &mut answers[request.connection], failure));
+        for request in self.requests.iter().filter(|request| !request.is_left) {
+            reply_failure(context, request, &mut answers[request.connection], failure);
+        }
         answers
     }
 
@@ -236,11 +204,16 @@ impl Updates {
                 Err(failure) if failure == Failure::READ_ONLY && request.is_script() => {
                     self.read_alone(context, store, number, answers)
                 }
+                Err(failure) if failure == Failure::TRANSACTION_TOO_LONG && request.deletes() => {
+                    answers[connection].restore(before);
+                    self.delete_each(context, store, request, &mut answers[connection])
+                }
                 outcome => outcome,
             },
         };
         if let Err(failure) = outcome {
             answers[connection].restore(before);
+            answers[connection].changed = None;
             reply_failure(context, request, &mut answers[connection], &failure);
         }
     }
@@ -261,7 +234,7 @@ impl Updates {
         let all: Vec<usize> = (0..keys.len()).collect();
         let answer = &mut answers[request.connection];
         let mut reply = Reply::new(&mut answer.reply, answer.version);
-        let outbox = &mut answer.outbox;
+        let sender = Sender::Request(&mut answer.outbox, &mut answer.denials);
         let (patience, user) = (Patience::new(context.limits.script_time_max), &answer.user);
         let place = Place {
             context,
@@ -270,7 +243,30 @@ impl Updates {
             patience: &patience,
             user: Some(user),
         };
-        execute(place, command, &words, &mut states, &all, Sender::Request(outbox), &mut reply);
+        execute(place, command, &words, &mut states, &all, sender, &mut reply);
+        Ok(())
+    }
+
+    /// Deletes the keys of a request one by one.
+    fn delete_each(
+        &self,
+        context: &Context,
+        store: &dyn Store,
+        request: &Request,
+        answer: &mut Answer,
+    ) -> Result<(), Failure> {
+        let mut deleted = 0;
+        for key in self.words(request).into_iter().skip(1) {
+            let mut noted = None;
+            store.transact(&[key], &mut |states| {
+                // Until the change is visible.
+                noted = states[0].delete().then(|| context.watches.note(self.database, [key].into_iter()));
+            })?;
+            deleted += i64::from(noted.is_some());
+        }
+        if !request.is_silent {
+            Reply::new(&mut answer.reply, answer.version).integer(deleted);
+        }
         Ok(())
     }
 
@@ -279,6 +275,10 @@ impl Updates {
     }
 
     /// Executes some requests in one transaction.
+    ///
+    /// # Errors
+    /// Those of the store; [`Failure::TRANSACTION_TOO_LONG`] for too many bytes of values, or of replies of several
+    /// requests. Nothing has changed then.
     fn run(
         &self,
         context: &Context,
@@ -290,39 +290,86 @@ impl Updates {
         let mut plan = Plan::default();
         let planned: Vec<(&Request, Range<usize>)> =
             self.requests[requests].iter().map(|request| (request, self.plan(request, &mut plan))).collect();
-        let all = &plan.keys;
-        let before: Vec<(usize, usize)> = answers.iter().map(Answer::lengths).collect();
+        let before: Vec<Lengths> = answers.iter().map(Answer::lengths).collect();
         // Until the changes are visible.
         let noted = RefCell::new(None);
         let note = |states: &[KeyState]| {
             let changed = plan.keys.iter().zip(states).filter(|(_, state)| state.change().is_some());
             noted.replace(Some(context.watches.note(self.database, changed.map(|(key, _)| *key))));
         };
+        let is_too_long = Cell::new(false);
         let mut execute = |states: &mut [KeyState], patience: &Patience| {
-            // Clients of a server that follows another one only read.
-            let is_read_only = context.follow.is_some();
-            let database = self.database;
             // Once only, but a store may call it again.
             answers.iter_mut().zip(&before).for_each(|(answer, lengths)| answer.restore(*lengths));
-            for (request, calls) in &planned {
-                let answer = &mut answers[request.connection];
-                // Others were checked before.
-                let user = (self.kind == RunKind::Script).then(|| answer.user.clone());
-                let place = Place { context, database, is_read_only, patience, user: user.as_ref() };
-                act_on(place, request, &plan, calls.clone(), states, answer);
+            let is_done = self.act(context, &plan, &planned, states, patience, answers);
+            is_too_long.set(!is_done);
+            if !is_done {
+                states.fill_with(KeyState::default);
             }
         };
         let patience = Patience::new(context.limits.script_time_max);
         if self.kind == RunKind::Script {
             let are_unchanged = || planned.iter().all(|(request, _)| request.may_succeed(context));
             let time_max = patience.time_max;
-            let transaction = ScriptTransaction { store, keys: all, may_take_long, time_max };
-            return transaction.run(&mut execute, &are_unchanged, &note);
+            let transaction = ScriptTransaction { store, keys: &plan.keys, may_take_long, time_max };
+            transaction.run(&mut execute, &are_unchanged, &note)?;
+        } else {
+            let mut act = |states: &mut [KeyState]| {
+                execute(states, &patience);
+                note(states);
+            };
+            self.access(context, store, &plan, &mut act)?;
         }
-        let mut act = |states: &mut [KeyState]| {
-            execute(states, &patience);
-            note(states);
-        };
+        if is_too_long.get() { Err(Failure::TRANSACTION_TOO_LONG) } else { Ok(()) }
+    }
+
+    /// Executes requests on the states of all keys. Returns whether it has executed all: there may be too many bytes.
+    fn act(
+        &self,
+        context: &Context,
+        plan: &Plan<'_>,
+        planned: &[(&Request, Range<usize>)],
+        states: &mut [KeyState],
+        patience: &Patience,
+        answers: &mut [Answer],
+    ) -> bool {
+        let bytes_max = context.limits.transaction_bytes_max;
+        let (budget, mut reply_bytes) = (Budget::share(bytes_max, states), 0);
+        for (request, calls) in planned {
+            let answer = &mut answers[request.connection];
+            // Others were checked before.
+            let user = (self.kind == RunKind::Script).then(|| answer.user.clone());
+            let place = Place {
+                context,
+                database: self.database,
+                // Clients of a server that follows another one only read.
+                is_read_only: context.follow.is_some(),
+                patience,
+                user: user.as_ref(),
+            };
+            let before = answer.reply.len();
+            if !budget.is_exceeded() {
+                act_on(place, request, plan, calls.clone(), states, answer);
+            }
+            reply_bytes += answer.reply.len() - before;
+            // The reply to one request has a limit of its own.
+            let is_reply_long = planned.len() > 1 && reply_bytes > bytes_max.min(REPLY_BYTES_MAX);
+            if budget.is_exceeded() || is_reply_long {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Lets the store act on the states of the keys of a plan.
+    fn access(
+        &self,
+        context: &Context,
+        store: &dyn Store,
+        plan: &Plan<'_>,
+        act: &mut Act<'_>,
+    ) -> Result<(), Failure> {
+        let all = &plan.keys;
         match self.kind {
             _ if all.is_empty() => {
                 act(&mut []);
@@ -336,12 +383,12 @@ impl Updates {
                 act(&mut states);
                 // A read that must change a value is repeated, with all others.
                 match states.iter().any(|state| state.change().is_some()) {
-                    true => store.transact(all, &mut act),
+                    true => store.transact(all, act),
                     false => Ok(()),
                 }
             }
-            RunKind::Blind => store.write(all, &mut act),
-            _ => match store.transact(all, &mut act) {
+            RunKind::Blind => store.write(all, act),
+            _ => match store.transact(all, act) {
                 // A dictionary: what was not executed may be reads alone.
                 Err(failure) if failure == Failure::READ_ONLY && plan.only_reads() => {
                     let mut states = states_of(store, all)?;
@@ -390,192 +437,3 @@ pub fn execute_alone(context: &Context, client: &Client, asked: &Asked, words: &
 }
 
 const NO_DATABASE: Failure = Failure::new("ERR DB index is out of range");
-
-/// A command, with its words and the numbers of its keys, by their places in the plan.
-struct Call {
-    command: &'static Command,
-    words: Range<usize>,
-    keys: Range<usize>,
-}
-
-/// The commands of a transaction. What all commands have is in a few vectors, so a command allocates nothing.
-#[derive(Default)]
-struct Plan<'a> {
-    calls: Vec<Call>,
-    words: Vec<&'a [u8]>,
-    numbers: Vec<usize>,
-    /// The keys, each once.
-    keys: Vec<&'a [u8]>,
-    by_key: HashMap<&'a [u8], usize>,
-}
-
-impl<'a> Plan<'a> {
-    /// Returns whether no command changes a value.
-    fn only_reads(&self) -> bool {
-        self.calls.iter().all(|call| call.command.only_reads(&self.words[call.words.clone()]))
-    }
-
-    /// Returns the number of a key.
-    fn number(&mut self, key: &'a [u8]) -> usize {
-        *self.by_key.entry(key).or_insert_with(|| {
-            self.keys.push(key);
-            self.keys.len() - 1
-        })
-    }
-
-    fn add(&mut self, command: &'static Command, words: impl Iterator<Item = &'a [u8]>) {
-        let (first_word, first_number) = (self.words.len(), self.numbers.len());
-        self.words.extend(words);
-        let positions =
-            command.keys.positions(self.words.len() - first_word, |at| self.words[first_word + at]);
-        for at in positions {
-            let number = self.number(self.words[first_word + at]);
-            self.numbers.push(number);
-        }
-        let (words, keys) = (first_word..self.words.len(), first_number..self.numbers.len());
-        self.calls.push(Call { command, words, keys });
-    }
-}
-
-fn reply_failure(context: &Context, request: &Request, answer: &mut Answer, failure: &Failure) {
-    let mut reply = Reply::new(&mut answer.reply, answer.version);
-    let start = reply.length();
-    conclude(context, &mut reply, start, Err(failure.clone()));
-    if request.is_silent {
-        reply.truncate(start);
-    }
-}
-
-/// Where commands are executed.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    context: &'a Context,
-    database: usize,
-    /// The states are not written.
-    is_read_only: bool,
-    /// How long scripts may run.
-    patience: &'a Patience,
-    /// Who has sent the request, if a script may be among them.
-    user: Option<&'a Arc<User>>,
-}
-
-/// Executes a request on the states of all keys.
-fn act_on(
-    place: Place<'_>,
-    request: &Request,
-    plan: &Plan<'_>,
-    calls: Range<usize>,
-    states: &mut [KeyState],
-    answer: &mut Answer,
-) {
-    let mut client = match &request.what {
-        What::Failed(failure) => return reply_failure(place.context, request, answer, failure),
-        What::Command(_) => None,
-        What::Exec(exec) => {
-            // One that has expired is a change too, which was not noted.
-            let has_gone = |watched: &Watched| watched.existed && !exists(place, watched, plan, states);
-            if !place.context.watches.are_unchanged(&exec.watched) || exec.watched.iter().any(has_gone) {
-                if !request.is_silent {
-                    Reply::new(&mut answer.reply, answer.version).null_array();
-                }
-                return;
-            }
-            Some(exec.client.clone())
-        }
-    };
-    let mut reply = Reply::new(&mut answer.reply, answer.version);
-    let start = reply.length();
-    if client.is_some() {
-        reply.array(calls.len());
-    }
-    for Call { command, words, keys } in &plan.calls[calls] {
-        let (words, keys) = (&plan.words[words.clone()], &plan.numbers[keys.clone()]);
-        let sender = match &mut client {
-            Some(client) => Sender::Client(client),
-            None => Sender::Request(&mut answer.outbox),
-        };
-        execute(place, command, words, states, keys, sender, &mut reply);
-    }
-    if request.is_silent {
-        reply.truncate(start);
-    }
-    if let Some(mut client) = client {
-        answer.outbox.append(&mut client.outbox);
-        answer.changed = Some(Box::new(client));
-    }
-}
-
-/// Returns whether a watched key exists, which may be one of another database than that of the transaction.
-fn exists(place: Place<'_>, watched: &Watched, plan: &Plan<'_>, states: &[KeyState]) -> bool {
-    if watched.database == place.database {
-        let number = plan.by_key.get(&watched.key[..]);
-        return number.is_none_or(|number| states[*number].entry().is_some());
-    }
-    let mut exists = false;
-    let outcome = place.context.places.on_current(watched.database, |store| match store {
-        Some(store) => store.get_many(&[&watched.key], &mut |_, found| exists = found.is_some()),
-        None => Ok(()),
-    });
-    // What cannot be read may have changed.
-    outcome.is_ok() && exists
-}
-
-/// Who executes a command: the connection in a transaction of its own, or one of which only what it sends is changed.
-enum Sender<'a> {
-    Client(&'a mut Client),
-    Request(&'a mut Outbox),
-}
-
-/// Executes a command.
-fn execute(
-    place: Place<'_>,
-    command: &Command,
-    words: &[&[u8]],
-    states: &mut [KeyState],
-    keys: &[usize],
-    sender: Sender<'_>,
-    reply: &mut Reply<'_>,
-) {
-    let (start, now_ms) = (reply.length(), now_ms());
-    let Place { context, database, is_read_only, patience, user } = place;
-    let outcome = match (command.action, sender) {
-        (Action::Read(run), _) => {
-            let found: Vec<Option<Entry<'_>>> = keys.iter().map(|key| states[*key].entry()).collect();
-            run(&ReadCall { words, found: &found, now_ms }, reply)
-        }
-        (
-            Action::Update(run)
-            | Action::Blind(run)
-            | Action::BlindIf(run, _)
-            | Action::ReadIf(_, run, _)
-            | Action::SlowIf(run, ..),
-            _,
-        ) => run(&mut UpdateCall { words, states, keys, now_ms }, reply),
-        (Action::Script(run), sender) => {
-            let outbox = match sender {
-                Sender::Client(client) => &mut client.outbox,
-                Sender::Request(outbox) => outbox,
-            };
-            run(
-                &mut ScriptCall {
-                    words,
-                    states,
-                    keys,
-                    now_ms,
-                    database,
-                    is_read_only,
-                    patience,
-                    user,
-                    context,
-                    outbox,
-                },
-                reply,
-            )
-        }
-        (Action::Session(run), Sender::Client(client)) => {
-            run(&mut SessionCall { words, client, context }, reply)
-        }
-        (Action::Session(_) | Action::Slow(_) | Action::Exec, _) => Err(Failure::SYNTAX),
-    };
-    conclude(context, reply, start, outcome);
-}

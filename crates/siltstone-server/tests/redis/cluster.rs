@@ -1,13 +1,27 @@
 //! A node of a cluster: which keys it serves, and what it says of the others.
 
 use crate::client::Answer;
-use crate::served::serve_with;
+use crate::served::{LOCAL, Served, serve_with, settings};
 use siltstone::EngineKind;
-use siltstone_server::ClusterSettings;
+use siltstone_server::{ClusterSettings, Listen, Server};
 use std::fs;
+use std::path::Path;
 
 fn error(text: &str) -> Answer {
     Answer::Error(text.to_owned())
+}
+
+fn as_node(file: &Path) -> ClusterSettings {
+    ClusterSettings { file: file.to_owned(), node: "here:1".to_owned() }
+}
+
+/// Starts the node `here:1` of the cluster in a file.
+fn serve_node(file: &Path) -> Served {
+    serve_with(
+        |_| {},
+        EngineKind::Silt,
+        |settings| (settings.cluster, settings.listeners) = (Some(as_node(file)), vec![Listen::redis(LOCAL)]),
+    )
 }
 
 #[test]
@@ -15,13 +29,7 @@ fn a_transaction_with_a_key_that_has_moved_to_another_node_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("cluster");
     fs::write(&file, "here:1 0-16383\n").unwrap();
-    let served = serve_with(
-        |_| {},
-        EngineKind::Silt,
-        |settings| {
-            settings.cluster = Some(ClusterSettings { file: file.clone(), node: "here:1".to_owned() });
-        },
-    );
+    let served = serve_node(&file);
     let (mut client, mut other) = (served.client(), served.client());
     assert_eq!(client.line("MULTI"), Answer::ok());
     client.line("SET foo 1");
@@ -38,13 +46,7 @@ fn a_node_serves_its_slots_and_names_the_nodes_of_others_also_after_the_map_has_
     let file = directory.path().join("cluster");
     // foo has slot 12,182, bar 5,061.
     fs::write(&file, "here:1 0-9999\nthere:2 10000-16382\n").unwrap();
-    let served = serve_with(
-        |_| {},
-        EngineKind::Silt,
-        |settings| {
-            settings.cluster = Some(ClusterSettings { file: file.clone(), node: "here:1".to_owned() });
-        },
-    );
+    let served = serve_node(&file);
     let mut client = served.client();
     assert_eq!(client.line("SET bar 1"), Answer::ok());
     assert_eq!(client.line("SET {bar}foo 2"), Answer::ok());
@@ -100,13 +102,7 @@ fn channels_of_a_slot_belong_to_its_node_and_end_when_it_moves() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("cluster");
     fs::write(&file, "here:1 0-9999\nthere:2 10000-16383\n").unwrap();
-    let served = serve_with(
-        |_| {},
-        EngineKind::Silt,
-        |settings| {
-            settings.cluster = Some(ClusterSettings { file: file.clone(), node: "here:1".to_owned() });
-        },
-    );
+    let served = serve_node(&file);
     let (mut client, mut other) = (served.client(), served.client());
     let moved = error("MOVED 12182 there:2");
     for line in ["SSUBSCRIBE foo", "SPUBLISH foo text", "SUNSUBSCRIBE foo"] {
@@ -157,4 +153,55 @@ fn a_server_alone_has_no_cluster() {
     let mut client = served.client();
     assert_eq!(client.line("CLUSTER INFO"), error("ERR This instance has cluster support disabled"));
     assert_eq!(client.line("CLUSTER MEET a"), error("ERR unknown subcommand 'MEET'. Try CLUSTER HELP."));
+}
+
+#[test]
+fn a_script_that_may_write_is_executed_by_the_node_of_its_keys_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cluster");
+    fs::write(&file, "here:1 0-9999\nthere:2 10000-16383\n").unwrap();
+    let served = serve_node(&file);
+    let (mut client, mut other) = (served.client(), served.client());
+    let writing = "return redis.call('set', KEYS[1], 1)";
+    let digest = client.ask(&["SCRIPT", "LOAD", writing]).text();
+    assert_eq!(client.line("READONLY"), Answer::ok());
+    for (command, script) in [("EVAL", writing), ("EVALSHA", &digest[..])] {
+        assert_eq!(client.ask(&[command, script, "1", "foo"]), error("MOVED 12182 there:2"), "{command}");
+    }
+    assert_eq!(client.ask(&["EVAL_RO", "return redis.call('get', KEYS[1])", "1", "foo"]), Answer::Null);
+    // One that was queued before its slot has moved.
+    assert_eq!(client.line("MULTI"), Answer::ok());
+    assert_eq!(client.ask(&["EVAL", writing, "1", "bar"]), Answer::Status("QUEUED".to_owned()));
+    fs::write(&file, "there:2 0-16383\nhere:1\n").unwrap();
+    other.line("SILTSTONE RELOAD");
+    assert_eq!(client.line("EXEC"), error("MOVED 5061 there:2"));
+    assert_eq!(client.line("DBSIZE"), Answer::Integer(0));
+}
+
+#[test]
+fn requests_in_one_packet_read_keys_of_other_nodes_as_those_before_them_say() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cluster");
+    fs::write(&file, "here:1 0-9999\nthere:2 10000-16383\n").unwrap();
+    let served = serve_node(&file);
+    let moved = error("MOVED 12182 there:2");
+    for (end, of_end) in [("READWRITE", Answer::ok()), ("RESET", Answer::Status("RESET".to_owned()))] {
+        let mut client = served.client();
+        client.send_bytes(format!("GET foo\r\nREADONLY\r\nGET foo\r\n{end}\r\nGET foo\r\n").as_bytes());
+        for expected in [moved.clone(), Answer::ok(), Answer::Null, of_end, moved.clone()] {
+            assert_eq!(client.answer(), expected, "{end}");
+        }
+    }
+}
+
+#[test]
+fn a_node_of_a_cluster_does_not_serve_memcached() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cluster");
+    fs::write(&file, "here:1 0-16383\n").unwrap();
+    let mut settings = settings(directory.path());
+    settings.cluster = Some(as_node(&file));
+    settings.listeners = vec![Listen::redis(LOCAL), Listen::memcached(LOCAL)];
+    let refused = Server::start(settings).err().unwrap().to_string();
+    assert!(refused.contains("memcached: ") && refused.contains("slots of a cluster"), "{refused}");
 }

@@ -20,5 +20,6 @@ mod served;
 mod slow;
 #[cfg(feature = "tls")]
 mod tls;
+mod together;
 mod unix;
 mod users;

@@ -251,6 +251,16 @@ fn the_clients_of_redis_see_strings_and_what_they_write_has_a_hash_as_its_versio
 }
 
 #[test]
+fn the_last_time_of_all_is_shown_to_the_clients_of_redis() {
+    let served = serve_empty();
+    let (mut redis, mut memcached) = (served.client(), client(&served));
+    assert_eq!(memcached.ask(&format!("set k 0 {} 1\r\nx", i64::MAX)), "STORED\r\n");
+    // As Redis shows what PXAT 9223372036854775807 has set.
+    assert_eq!(redis.line("EXPIRETIME k"), Answer::Integer(9_223_372_036_854_776));
+    assert_eq!(redis.line("PEXPIRETIME k"), Answer::Integer(i64::MAX));
+}
+
+#[test]
 fn a_value_with_a_time_is_asked_for_once_before_it_expires() {
     let served = serve_empty();
     let (mut redis, mut memcached) = (served.client(), client(&served));

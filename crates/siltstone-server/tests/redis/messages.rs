@@ -209,6 +209,18 @@ fn a_publisher_waits_for_a_worker_that_has_too_much_to_deliver_and_continues_the
 }
 
 #[test]
+fn a_connection_that_ends_after_a_message_to_itself_gets_its_replies() {
+    let served = serve();
+    let mut client = served.client();
+    client.line("HELLO 3");
+    subscribe(&mut client, "SUBSCRIBE a", 1);
+    client.send_bytes(b"PUBLISH a text\r\nQUIT\r\n");
+    assert_eq!(client.answer(), Answer::Integer(1));
+    assert_eq!(client.answer(), Answer::ok());
+    assert!(client.is_ended());
+}
+
+#[test]
 fn subscriptions_of_a_connection_have_a_limit() {
     let served = serve();
     let mut client = served.client();

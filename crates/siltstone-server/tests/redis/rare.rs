@@ -5,6 +5,7 @@ use crate::client::{Answer, Client};
 use crate::memcached;
 use crate::served::{serve, serve_dictionary, serve_with};
 use siltstone::EngineKind;
+use siltstone_server::{KeyState, NewValue};
 
 fn lines(client: &mut Client, lines: &[&str]) -> Vec<Answer> {
     lines.iter().map(|line| client.line(line)).collect()
@@ -24,6 +25,19 @@ fn a_transaction_is_executed_although_a_watched_key_is_absent_in_another_databas
         assert_eq!(client.line("EXEC"), Answer::Null, "{removal}");
     }
     assert_eq!(client.line("GET a"), Answer::bulk("2"));
+}
+
+#[test]
+fn what_the_program_of_the_server_writes_is_a_change_of_watched_keys() {
+    let served = serve();
+    let store = served.server.store(0).unwrap().unwrap();
+    let mut client = served.client();
+    for (written, expected) in [("a", Answer::Null), ("b", Answer::Array(vec![Answer::bulk("1")]))] {
+        lines(&mut client, &["SET a 1", "WATCH a", "MULTI", "GET a"]);
+        let mut put = |states: &mut [KeyState]| states[0].replace(Some(NewValue::string("2"))).unwrap();
+        store.write(&[written.as_bytes()], &mut put).unwrap();
+        assert_eq!(client.line("EXEC"), expected, "{written}");
+    }
 }
 
 #[test]

@@ -306,6 +306,66 @@ fn a_script_may_do_what_its_user_may() {
     server.stop().unwrap();
 }
 
+#[cfg(feature = "scripts")]
+#[test]
+fn a_script_needs_its_keys_for_reading_and_writing_unless_it_writes_nothing() {
+    let (served, ..) = serve_users("user alice on >a %R~read:* %W~write:* ~both:* -@all +@scripting");
+    let mut alice = client_as(&served, "alice", "a");
+    let digest = alice.ask(&["SCRIPT", "LOAD", "return 1"]).text();
+    // As Redis 7.0 replies.
+    for (key, writing, reading) in
+        [("both:1", true, true), ("read:1", false, true), ("write:1", false, false), ("1", false, false)]
+    {
+        for (command, script, may) in [
+            ("EVAL", "return 1", writing),
+            ("EVALSHA", &digest[..], writing),
+            ("EVAL_RO", "return 1", reading),
+            ("EVALSHA_RO", &digest[..], reading),
+        ] {
+            let expected = if may { Answer::Integer(1) } else { no_key() };
+            assert_eq!(alice.ask(&[command, script, "1", key]), expected, "{command} {key}");
+        }
+    }
+}
+
+#[cfg(feature = "scripts")]
+#[test]
+fn what_a_script_is_denied_is_counted_and_logged_once() {
+    let (served, ..) =
+        serve_users(&format!("{USERS}user alice on >a ~mine:* resetchannels -@all +eval +get +publish"));
+    let mut alice = client_as(&served, "alice", "a");
+    let denied = "redis.pcall('incr', KEYS[1]) redis.pcall('incr', KEYS[1]) redis.pcall('get', 'other')
+        redis.pcall('publish', 'c', 'x')";
+    // The second one runs again without locks, because it takes longer than it may have them.
+    for more in ["", "for i = 1, 3000000 do end"] {
+        let mut admin = client_as(&served, "admin", "a");
+        admin.line("ACL LOG RESET");
+        admin.line("CONFIG RESETSTAT");
+        assert_eq!(
+            alice.ask(&["EVAL", &format!("{denied} {more} return 7"), "1", "mine:1"]),
+            Answer::Integer(7)
+        );
+        let entries = admin.line("ACL LOG");
+        let shown = entries.items().iter().map(|entry| {
+            let fields = entry.items();
+            let Answer::Integer(count) = fields[1] else { panic!("{entry:?}") };
+            (count, [3, 5, 7, 9].map(|at| fields[at].text()))
+        });
+        let entry = |fields: [&str; 4]| fields.map(str::to_owned);
+        let expected = [
+            (1, entry(["channel", "lua", "c", "alice"])),
+            (1, entry(["key", "lua", "other", "alice"])),
+            (2, entry(["command", "lua", "incr", "alice"])),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected, "{more}");
+        for (counter_name, count) in
+            [("acl_access_denied_cmd", 2), ("acl_access_denied_key", 1), ("acl_access_denied_channel", 1)]
+        {
+            assert_eq!(counter(&mut admin, counter_name), count, "{counter_name}");
+        }
+    }
+}
+
 #[test]
 fn a_receiver_ends_when_its_user_is_deleted_or_loses_what_it_receives() {
     let (served, _file, _directory) = serve_users(USERS);

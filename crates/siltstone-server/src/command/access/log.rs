@@ -12,14 +12,52 @@ const SAME_TIME: Duration = Duration::from_secs(60);
 /// The longest object and the longest description of a client in an entry, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// Something that was denied.
+/// The most different denials of a script that are noted: one that is denied without end must not need more and more
+/// memory.
+#[cfg(feature = "scripts")]
+const SCRIPT_DENIALS_MAX: usize = 32;
+
+/// What was denied, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// `auth`, `command`, `key` or `channel`.
+    pub reason: &'static str,
+    /// The command, the key or the channel.
+    pub object: String,
+    /// How often.
+    pub count: u64,
+}
+
+#[cfg(feature = "scripts")]
+impl Denial {
+    /// Adds it to those of a script, of which the same ones are counted.
+    pub fn add_to(mut self, all: &mut Vec<Denial>) {
+        shorten(&mut self.object);
+        let is_same = |known: &Denial| (known.reason, &known.object) == (self.reason, &self.object);
+        match all.iter().position(is_same) {
+            Some(known) => all[known].count += 1,
+            None if all.len() < SCRIPT_DENIALS_MAX => all.push(self),
+            None => {}
+        }
+    }
+}
+
+/// Removes what an entry of the log would not have.
+fn shorten(text: &mut String) {
+    let is_boundary = |length: &usize| text.is_char_boundary(*length);
+    let length = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(is_boundary).unwrap_or(0);
+    text.truncate(length);
+    text.shrink_to_fit();
+}
+
+/// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// How often.
     pub count: u64,
     /// `auth`, `command`, `key` or `channel`.
     pub reason: &'static str,
-    /// `toplevel`, or `multi` between MULTI and EXEC.
+    /// `toplevel`, `multi` between MULTI and EXEC, or `lua` in a script.
     pub context: &'static str,
     /// The command, the key or the channel.
     pub object: String,
@@ -42,9 +80,7 @@ impl Log {
     /// Adds a denial.
     pub fn add(&mut self, mut entry: Entry) {
         for text in [&mut entry.object, &mut entry.user, &mut entry.client] {
-            let is_boundary = |length: &usize| text.is_char_boundary(*length);
-            let length = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(is_boundary).unwrap_or(0);
-            text.truncate(length);
+            shorten(text);
         }
         let is_same = |known: &Entry| {
             (known.reason, known.context, &known.object, &known.user)
@@ -72,6 +108,21 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "scripts")]
+    #[test]
+    fn the_denials_of_a_script_are_counted_and_few() {
+        let mut all = Vec::new();
+        for number in (0..1000).chain(0..1000) {
+            Denial { reason: "key", object: format!("{number:0999}"), count: 1 }.add_to(&mut all);
+        }
+        assert_eq!(all.len(), 1, "what is the same in an entry of the log");
+        assert_eq!((all[0].count, all[0].object.len()), (2000, TEXT_BYTES_MAX));
+        for number in (0..1000).chain(0..1000) {
+            Denial { reason: "command", object: number.to_string(), count: 1 }.add_to(&mut all);
+        }
+        assert_eq!((all.len(), all[1].count), (SCRIPT_DENIALS_MAX, 2));
+    }
 
     #[test]
     fn the_same_denial_counts_and_old_ones_are_dropped() {

@@ -29,7 +29,7 @@ mod users;
 
 pub use catalogue::{Catalogue, Described};
 pub use categories::CATEGORIES;
-pub use log::Entry;
+pub use log::{Denial, Entry};
 pub use rules::parse_file;
 pub use user::{KeyUse, User};
 pub use users::{DEFAULT, Users, UsersError};

@@ -49,7 +49,8 @@ pub fn expiry(seconds: i64, now_ms: u64) -> u64 {
         0 => NEVER,
         ..0 => PASSED_MS,
         1..=RELATIVE_S_MAX => now_ms + seconds as u64 * 1000,
-        _ => (seconds as u64).saturating_mul(1000),
+        // At most the last time that the clients of Redis can ask for.
+        _ => seconds.saturating_mul(1000) as u64,
     }
 }
 
@@ -86,6 +87,7 @@ mod tests {
         assert_eq!(expiry(-1, now_ms), PASSED_MS);
         assert_eq!(expiry(2_592_000, now_ms), now_ms + 2_592_000_000);
         assert_eq!(expiry(2_592_001, now_ms), 2_592_001_000);
+        assert_eq!(expiry(i64::MAX, now_ms), i64::MAX as u64);
         assert_eq!(remaining_s(expiry(30, now_ms), now_ms), 30);
         assert_eq!(remaining_s(now_ms + 1, now_ms), 1);
         assert_eq!(remaining_s(NEVER, now_ms), -1);

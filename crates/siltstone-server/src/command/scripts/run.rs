@@ -6,7 +6,7 @@
 use super::READ_ONLY_SCRIPT;
 use super::messages::{Messages, publishes};
 use super::numbers::Random;
-use crate::command::access::User;
+use crate::command::access::{Denial, User};
 use crate::command::arguments::integer;
 use crate::command::call::{Action, Command, Context, ScriptCall};
 use crate::command::permission;
@@ -75,6 +75,8 @@ pub struct Run {
     before: Vec<KeyState>,
     has_written: bool,
     messages: Messages,
+    /// What its user may not.
+    denials: Vec<Denial>,
     words: Words,
     reply: Vec<u8>,
     /// The generator of math.random.
@@ -112,6 +114,7 @@ impl Run {
             before: Vec::new(),
             has_written: false,
             messages: Messages::new(context),
+            denials: Vec::new(),
             words: Words::default(),
             reply: Vec::new(),
             random: Random::new(0),
@@ -156,6 +159,7 @@ impl Run {
         if has_effect {
             call.outbox.extend(messages);
         }
+        call.denials.append(&mut self.denials);
         self.before.clear();
         self.many_keys.clear();
         self.keys.clear();
@@ -192,8 +196,12 @@ impl Run {
         command.check_words(words.len(), |at| words[at]).map_err(|failure| {
             if failure.message().starts_with("ERR wrong number") { WRONG_ARITY } else { UNKNOWN_COMMAND }
         })?;
-        if let Some(user) = &self.user {
-            permission::check(user, command, &words).map_err(|denied| denied.failure_in_script())?;
+        if let Some(user) = &self.user
+            && let Err(denied) = permission::check(user, command, &words)
+        {
+            let failure = denied.failure_in_script();
+            denied.of_request(&words).add_to(&mut self.denials);
+            return Err(failure);
         }
         let writes = command.flags.contains(&"write");
         // As in Redis, a script that only reads publishes nothing.
