@@ -11,6 +11,8 @@ use std::str::FromStr;
 const ZSTD_LEVEL_DEFAULT: u8 = 3;
 /// The highest level of Zstandard. Higher ones need much memory, and have hardly any effect on single values.
 const ZSTD_LEVEL_MAX: u8 = 19;
+/// From here on, the first byte of a stored value is the number of the dictionary with which it is compressed.
+pub(crate) const DICTIONARIES: u8 = 4;
 /// The number of LZ4 in the header of a database. Levels of Zstandard have their own numbers.
 const LZ4_NUMBER: u8 = 255;
 
@@ -97,10 +99,14 @@ impl Compression {
     }
 
     /// Returns whether values may be compressed with a dictionary.
-    #[cfg(feature = "compression")]
     pub(crate) fn has_dictionary(self) -> bool {
         matches!(self, Compression::Zstd { .. })
     }
+}
+
+/// Returns the number of the dictionary of a stored value, if it has one.
+pub(crate) fn dictionary_of(stored: &[u8]) -> Option<u8> {
+    stored.first().copied().filter(|first| *first >= DICTIONARIES)
 }
 
 impl FromStr for Compression {

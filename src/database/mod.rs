@@ -6,6 +6,7 @@ mod bulk;
 #[doc(hidden)]
 pub mod changes;
 mod clock;
+mod closed;
 mod codec;
 #[doc(hidden)]
 pub mod compressed;

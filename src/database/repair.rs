@@ -2,6 +2,7 @@
 
 use super::Database;
 use super::changes;
+use super::closed;
 use super::compressed;
 use super::disk;
 use super::place::{engine_of, not_opened};
@@ -98,6 +99,8 @@ impl Database {
             bytes = all;
             progress(done, all)
         })?;
+        let found = &mut report.found;
+        closed::examine_dictionary(&*engine, directory, found, &mut |_| progress(bytes, bytes))?;
         // After the engine: both copies must have the secret in the header, which may have been damaged.
         compressed::file::repair(directory, &mut report)?;
         if !report.found.damage.is_empty() && !directory.is_read_only() {

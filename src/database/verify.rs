@@ -1,13 +1,13 @@
 //! Verifies databases, and counts their live records.
 
 use super::Database;
-use super::clock::Clock;
+use super::closed;
 use super::compressed;
 use super::disk;
 use super::place::engine_of;
 use super::repair::existing;
 use crate::damage::VerifyReport;
-use crate::engine::{CommonSettings, EngineSettings, GoOn, Opening};
+use crate::engine::GoOn;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use siltstone_device::{Access, Directory};
@@ -80,7 +80,7 @@ impl Database {
         // Nothing is written between the check and the count.
         let _lock = directory.lock_shared()?;
         let check = |progress: &mut Progress<'_>| Database::verify_closed_in(&directory, progress);
-        verify_and_count(progress, check, |go_on| count_closed(&*engine, &directory, go_on))
+        verify_and_count(progress, check, |go_on| closed::count(&*engine, &directory, go_on))
     }
 
     /// Like [`verify_closed`](Database::verify_closed), in any directory of the module `device`, also one for writing.
@@ -94,6 +94,9 @@ impl Database {
             bytes = all;
             progress(done, all)
         })?;
+        if report.damage.is_empty() {
+            closed::examine_dictionary(&*engine, directory, &mut report, &mut |_| progress(bytes, bytes))?;
+        }
         compressed::file::examine(directory, &mut report)?;
         if let Some(disk) = disk::of_closed(&*engine, directory)? {
             let mut progress = |done, all| progress(bytes + done, bytes + all);
@@ -132,21 +135,4 @@ fn verify_and_count(
         report.live_records = Some(keys);
     }
     if progress(total, total) { Ok(report) } else { Err(Error::Interrupted) }
-}
-
-/// Returns the exact number of keys of a database that is not open and has no damage.
-fn count_closed(settings: &dyn EngineSettings, directory: &Directory, go_on: &mut GoOn<'_>) -> Result<u64> {
-    let now_ms = Clock::System.now_ms();
-    let opening = Opening {
-        directory: directory.clone(),
-        common: &CommonSettings::default(),
-        create: false,
-        seed: None,
-        now_ms,
-        progress: &mut |_, _| go_on(0),
-        disk: None,
-    };
-    // The locks are held until the count ends.
-    let (engine, _locks_of_disks) = disk::open(settings, opening, false)?;
-    engine.count_keys(now_ms, go_on)
 }

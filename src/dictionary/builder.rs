@@ -87,11 +87,13 @@ impl Default for DictionaryBuilder {
 impl DictionaryBuilder {
     pub(super) fn update_of(base: Dictionary) -> DictionaryBuilder {
         let info = base.info();
+        // That of the file, which an open may have left there. A damaged one is replaced by the default.
+        let index = base.store().with_index().map(|store| DictionaryIndex::of(&store));
         DictionaryBuilder {
             fixed: info.fixed,
             hashed_keys: info.hashed_keys,
             block_bytes: info.block_bytes,
-            index: info.index,
+            index: index.unwrap_or_default(),
             base: Some(base),
             ..DictionaryBuilder::default()
         }

@@ -135,7 +135,16 @@ impl Dictionary {
             }
             return Ok(());
         }
-        let located = self.locate_many(&keys)?;
+        let (mut located, mut long) = (self.locate_many(&keys)?, Vec::new());
+        located.retain(|one| {
+            let is_long = self.store().is_long(&one.span);
+            long.extend(is_long.then_some(one.number));
+            !is_long
+        });
+        // One by one: they are read in pieces.
+        for number in long {
+            self.find(keys[number], |value| found(number, value))?;
+        }
         let groups: Vec<&[LocatedKey]> = located.chunk_by(|one, next| one.span == next.span).collect();
         let mut buffers = Vec::new();
         // In batches: all buffers of a batch are in memory at once.

@@ -26,7 +26,7 @@ use crate::error::{CorruptFile, Error, Result};
 use crate::progress::Progress;
 use crate::store::file::StoreFile;
 use crate::store::merge::Cursor;
-use crate::store::table::{IndexKind, OrderedCursor, OrderedTable};
+use crate::store::table::{IndexKind, OrderedCursor, OrderedTable, StoreIndex};
 use format::Header;
 use siltstone_device::{Access, Directory, IoSnapshot, Purpose, SystemDirectory};
 use std::path::{Path, PathBuf};
@@ -212,17 +212,12 @@ impl DictionaryOptions {
         let open_until = |file, end| {
             let file = StoreFile::open_until(file, header.tag, end)?;
             header.check_against(&file)?;
-            let store = OrderedTable::in_file(file, header.shape, !self.without_index)?;
             // Iterations and updates merge records in hash order.
-            if store.is_in_buckets() {
-                let end = store.file().length();
-                return Err(store.file().file().corrupt(
-                    end,
-                    "records in hash order",
-                    "a block-perfect index",
-                ));
+            if StoreIndex::is_in_buckets(file.footer()) {
+                let got = "a block-perfect index";
+                return Err(file.file().corrupt(file.length(), "records in hash order", got));
             }
-            Ok(store)
+            OrderedTable::in_file(file, header.shape, !self.without_index)
         };
         let (store, later_index) = match open_until(file, length) {
             Ok(store) if length == header.first_end => (store, LaterIndex::None),

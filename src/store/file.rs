@@ -384,8 +384,9 @@ impl StoreFile {
         section.offset
     }
 
-    /// Reads and verifies a saved index or filter.
-    pub fn read_section(&self, section: &Section, purpose: Purpose) -> Result<Vec<u8>> {
+    /// Returns an error if a section is not within the file, or longer than the records account for. Before any of it
+    /// is read: the length may be damaged.
+    pub(super) fn check_section(&self, section: &Section) -> Result<()> {
         let end = section.offset.checked_add(section.length);
         if end.is_none_or(|end| end > self.length) {
             let got = format!("{} bytes at offset {}", section.length, section.offset);
@@ -398,6 +399,12 @@ impl StoreFile {
             let expected = format!("a section of at most {most} bytes for {records} records");
             return Err(self.file.corrupt(section.offset, expected, got));
         }
+        Ok(())
+    }
+
+    /// Reads and verifies a saved index or filter.
+    pub fn read_section(&self, section: &Section, purpose: Purpose) -> Result<Vec<u8>> {
+        self.check_section(section)?;
         if section.length > SECTION_BYTES_READ_ONCE {
             self.go_over(section, purpose, &mut |_| ())?;
         }
@@ -491,109 +498,4 @@ impl StoreFile {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use siltstone_device::Access;
-    use siltstone_device::memory::MemoryDirectory;
-
-    fn create(directory: &Directory) -> File {
-        directory.create("s", Access::Buffered).unwrap()
-    }
-
-    #[test]
-    fn a_file_has_its_properties_and_a_damaged_footer_or_header_is_refused() {
-        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let mut writer =
-            StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
-        writer.append_block(&[1; 512]).unwrap();
-        writer.append_block(&[2; 512]).unwrap();
-        let written = writer.finish(40, 3, (1, b"index"), (0, b"")).unwrap();
-        let opened = StoreFile::open(&directory, "s", 9).unwrap();
-        assert_eq!(written.footer(), opened.footer());
-        assert_eq!(opened.read_section(&opened.footer.index, Purpose::Recover).unwrap(), b"index");
-        let mut buffer = AlignedBuffer::default();
-        let blocks = opened.read_blocks(Purpose::Get, 1..2, &mut buffer).unwrap();
-        assert_eq!(blocks, [2; 512]);
-        assert!(opened.read_blocks(Purpose::Get, 2..7, &mut buffer).unwrap().is_empty());
-        assert!(StoreFile::open(&directory, "s", 8).is_err(), "a misdirected file");
-        let file = directory.open("s", Access::Buffered).unwrap();
-        for at in [0, 9, 20, opened.length() - 128, opened.length() - 100, opened.length() - 1] {
-            let mut byte = AlignedBuffer::default();
-            let right = file.read(Purpose::Get, at, 1, &mut byte).unwrap()[0];
-            file.write(Purpose::Get, at, &[right ^ 4]).unwrap();
-            assert!(StoreFile::open(&directory, "s", 9).is_err(), "byte {at}");
-            file.write(Purpose::Get, at, &[right]).unwrap();
-        }
-        file.truncate(100).unwrap();
-        assert!(StoreFile::open(&directory, "s", 9).is_err());
-    }
-
-    /// Fuzz target `database`: a merge allocated memory for as many records as a forged footer claimed.
-    #[test]
-    fn a_footer_that_claims_more_records_than_there_are_bytes_is_refused() {
-        for (records, deleted) in [(u64::MAX, 0), (1 << 40, 3), (40, 41)] {
-            let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-            let writer =
-                StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
-            writer.finish(records, deleted, (1, b"index"), (0, b"")).unwrap();
-            assert!(matches!(StoreFile::open(&directory, "s", 9), Err(Error::Corrupt { .. })), "{records}");
-        }
-    }
-
-    /// In a sparse file, which takes no space on the device.
-    #[test]
-    fn a_section_that_is_longer_than_records_account_for_is_refused_before_it_is_read() {
-        let path = tempfile::tempdir().unwrap();
-        let directory = Directory::system(path.path(), Access::Buffered).unwrap();
-        let writer = StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
-        let mut footer = writer.finish(40, 3, (1, b"index"), (0, b"")).unwrap().footer;
-        let file = directory.open("s", Access::Buffered).unwrap();
-        file.truncate(1 << 40).unwrap();
-        footer.index = Section { offset: 512, length: (1 << 40) - 4096, ..footer.index };
-        file.write(Purpose::Merge, (1 << 40) - FOOTER_BYTES as u64, &footer.encode()).unwrap();
-        let opened = StoreFile::open(&directory, "s", 9).unwrap();
-        let outcome = opened.read_section(&opened.footer.index, Purpose::Recover);
-        assert!(matches!(outcome, Err(Error::Corrupt { .. })));
-        assert!(directory.io().of(Purpose::Recover).read_bytes < 10_000);
-    }
-
-    #[test]
-    fn a_second_index_follows_the_first_which_remains_usable() {
-        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let mut writer =
-            StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
-        writer.append_block(&[1; 512]).unwrap();
-        let first = writer.finish(40, 3, (1, b"first"), (0, b"")).unwrap();
-        let end = first.length();
-        first.append_index(Purpose::Merge, 4096, (2, &[7; 9000])).unwrap();
-        for (again, kind, bytes) in [(true, 2, &[7; 9000][..]), (false, 3, b"third")] {
-            let newest = StoreFile::open(&directory, "s", 9).unwrap();
-            assert_eq!(
-                (newest.footer.index.kind, newest.footer.records, newest.footer.blocks),
-                (kind, 40, 1)
-            );
-            assert_eq!(newest.read_section(&newest.footer.index, Purpose::Recover).unwrap(), bytes);
-            let file = directory.open("s", Access::Buffered).unwrap();
-            let first = StoreFile::open_until(file, 9, end).unwrap();
-            assert_eq!(first.read_section(&first.footer.index, Purpose::Recover).unwrap(), b"first");
-            if again {
-                first.append_index(Purpose::Merge, 4096, (3, b"third")).unwrap();
-            }
-        }
-        let file = directory.open("s", Access::Buffered).unwrap();
-        assert_eq!(file.length().unwrap(), end + 4096, "what the second index took was given back");
-    }
-
-    #[test]
-    fn a_temporary_file_can_be_read_by_its_writer() {
-        let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);
-        let mut writer =
-            StoreFileWriter::create(create(&directory), 2, 9, 512, Purpose::Merge, 4096).unwrap();
-        directory.remove("s").unwrap();
-        writer.append_block(&[1; 512]).unwrap();
-        let written = writer.finish_temporary(4, 0).unwrap();
-        let mut buffer = AlignedBuffer::default();
-        assert_eq!(written.read_blocks(Purpose::Get, 0..1, &mut buffer).unwrap(), [1; 512]);
-        assert_eq!((written.footer().records, directory.io().total().syncs), (4, 0));
-    }
-}
+pub(crate) mod tests;

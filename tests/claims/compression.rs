@@ -155,6 +155,75 @@ fn without_the_dictionary_a_value_is_an_error_and_no_other_one_is_trained() {
 }
 
 #[test]
+fn a_database_that_has_lost_both_copies_of_its_dictionary_is_damaged() {
+    for engine in EngineKind::ALL.iter().filter(|engine| engine.info().number.is_some()) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        let database = builder(&path, *engine, ZSTD).open().unwrap();
+        fill(&database);
+        drop(database);
+        let verify = || Database::verify_closed(&path, &mut |_, _| true).unwrap();
+        assert_eq!(verify().damage.len(), 0, "{}", engine.name());
+        COPIES.iter().for_each(|name| std::fs::remove_file(path.join(name)).unwrap());
+        assert_eq!(verify().damage.len(), 1, "{}", engine.name());
+        let report = Database::repair(&path, &RepairOptions::default(), &mut |_, _| true).unwrap();
+        assert!(report.found.damage.len() == 1 && report.found.may_affect(&7u32.to_le_bytes()));
+        assert!(COPIES.iter().all(|name| !path.join(name).exists()));
+    }
+}
+
+#[test]
+fn a_database_without_a_dictionary_is_intact_as_long_as_no_value_needs_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = builder(directory.path(), EngineKind::Silt, ZSTD).open().unwrap();
+    database.put("key", json(1)).unwrap();
+    assert!(database.verify().unwrap().damage.is_empty());
+    drop(database);
+    let report = Database::verify_closed(directory.path(), &mut |_, _| true).unwrap();
+    assert!(report.damage.is_empty() && report.live_records == Some(1));
+}
+
+/// The open reads the first records, in the order of their hashes.
+#[test]
+fn large_values_before_those_of_a_lost_dictionary_do_not_hide_that_it_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let open = || builder(&path, EngineKind::Silt, ZSTD).hashed_keys().open().unwrap();
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut keys = |count: usize, first: std::ops::RangeInclusive<u8>| -> Vec<[u8; 16]> {
+        let key = |_| {
+            let mut key = random.u128(..).to_be_bytes();
+            key[0] = random.u8(first.clone());
+            key
+        };
+        (0..count).map(key).collect()
+    };
+    let (large, small) = (keys(20, 0..=15), keys(MANY as usize, 16..=255));
+    let fill = |database: &Database, keys: &[[u8; 16]]| {
+        for (key, number) in keys.iter().zip(0..) {
+            database.put(key, json(number)).unwrap();
+            database.step().unwrap();
+        }
+    };
+    let (before, after) = small.split_at(small.len() / 2);
+    let database = open();
+    for key in large {
+        // Incompressible, and too long for a sample.
+        let value: Vec<u8> = (0..200 << 10).map(|_| random.u8(..)).collect();
+        database.put(key, value).unwrap();
+    }
+    fill(&database, before);
+    assert!(path.join(COPIES[0]).exists());
+    drop(database);
+    COPIES.iter().for_each(|name| std::fs::remove_file(path.join(name)).unwrap());
+    let database = open();
+    fill(&database, after);
+    assert!(!path.join(COPIES[0]).exists());
+    assert!(database.get(before[before.len() - 1]).is_err());
+    assert_eq!(database.verify().unwrap().damage.len(), 1);
+}
+
+#[test]
 fn short_openings_train_a_dictionary_too() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");

@@ -26,8 +26,8 @@ const STRUCTURE: &str = "columns of a run";
 const MAGIC: [u8; 4] = *b"SSRC";
 const VERSION: u16 = 1;
 
-/// The maximum number of rows.
-const ROWS_MAX: u32 = 1 << 28;
+/// The maximum number of rows of a filter.
+pub const ROWS_MAX: u32 = 1 << 28;
 /// The maximum number of ranges.
 pub const RANGES_MAX: u32 = 1 << 28;
 

@@ -3,7 +3,7 @@
 //! The first byte of a stored value says how the rest is coded, so that values which do not shrink are stored as they
 //! are, and values from before the dictionary remain readable.
 
-use crate::compression::Compression;
+use super::{Compression, DICTIONARIES};
 use crate::key::VALUE_LENGTH_MAX;
 use siltstone_device::sync::Mutex;
 use siltstone_index::coding::checksum::crc32c;
@@ -33,8 +33,6 @@ const LZ4_RATIO_MAX: usize = 255;
 const RAW: u8 = 0;
 const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
-/// From here on, the first byte is the number of the dictionary.
-const DICTIONARIES: u8 = 4;
 
 thread_local! {
     static DECODER: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
@@ -69,11 +67,6 @@ pub fn train(samples: &[u8], lengths: &[usize]) -> Option<Vec<u8>> {
     let dictionary = trained.unwrap_or_else(|_| last());
     let is_usable = dictionary.len() >= DICTIONARY_BYTES_MIN && DDict::try_create(&dictionary).is_some();
     is_usable.then_some(dictionary)
-}
-
-/// Returns the number of the dictionary of a stored value, if it has one.
-pub fn dictionary_of(stored: &[u8]) -> Option<u8> {
-    stored.first().copied().filter(|first| *first >= DICTIONARIES)
 }
 
 /// Returns the value of a stored one that is not compressed.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::compression::dictionary_of;
 
 const COMPRESSIONS: [Compression; 4] =
     [Compression::None, Compression::Lz4, Compression::Zstd { level: 1 }, Compression::Zstd { level: 7 }];

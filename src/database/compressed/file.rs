@@ -7,7 +7,7 @@
 
 use crate::damage::{Damage, DamagedPart, KeyRange, RepairReport, VerifyReport};
 use crate::error::{CorruptFile, Error, Result};
-use crate::names::{COMPRESSION_NAMES, SET_ASIDE};
+use crate::names::{CLAIM_NAME, COMPRESSION_NAMES, SET_ASIDE};
 use crate::store::manifest::Header;
 use siltstone_device::{Access, AlignedBuffer, Directory, Purpose};
 use siltstone_index::coding::Reader;
@@ -154,6 +154,24 @@ fn write_copy(directory: &Directory, owner: Secret, name: &str, dictionary: &[u8
         // If this fails too, the next open removes it.
         let _ = directory.remove(&new);
     })?)
+}
+
+/// Returns whether the values of a database may be compressed with a dictionary, and no copy exists. The values of a
+/// disk have the dictionary of the database on flash.
+pub fn is_missing(directory: &Directory) -> Result<bool> {
+    let header = Header::read(directory)?;
+    let is_possible = header.is_some_and(|header| header.compression.has_dictionary());
+    let names = directory.list()?;
+    let is_disk_or_has_it = |name: &String| COMPRESSION_NAMES.contains(&&**name) || name == CLAIM_NAME;
+    Ok(is_possible && !names.iter().any(is_disk_or_has_it))
+}
+
+/// Returns the damage of a database with values whose dictionary is missing.
+pub fn lost(directory: &Directory) -> Damage {
+    let path = directory.path_of(COMPRESSION_NAMES[0]);
+    let damage = Damage::new(path, DamagedPart::File, 0, 0);
+    let damage = damage.because("the dictionary of compressed values", "no file");
+    Damage { lost: vec![KeyRange::ALL], ..damage }
 }
 
 /// Adds the damage of the files to a report. Records are lost only if no copy is intact.

@@ -5,7 +5,8 @@
 //! Every value is coded on its own (`docs/formats/compression.md`). A database with Zstandard gets a dictionary once:
 //!
 //! 1. Collect samples: records that the database has when it is opened, then values that are written.
-//! 2. When there are enough, train the dictionary, in a step of background work or during a bulk load.
+//! 2. When there are enough, look at all other records, in steps of background work or during a bulk load: a value with
+//!    a dictionary shows that both copies were lost, and no other dictionary may take their place. Then train one.
 //! 3. Write both copies durably. Until then no value needs them, so a crash loses nothing.
 //! 4. Use the dictionary for values from then on. Values from before stay as they are.
 //!
@@ -20,8 +21,9 @@ mod training;
 #[cfg(feature = "compression")]
 mod values;
 
-use crate::compression::Compression;
-use crate::engine::Engine;
+use crate::batch::BEFORE_ALL_EXPIRY;
+use crate::compression::{Compression, dictionary_of};
+use crate::engine::{Engine, GoOn, pass};
 use crate::error::Result;
 use crate::store::CompactionFilter;
 use crate::store::manifest::Header;
@@ -33,6 +35,23 @@ use std::sync::{Arc, OnceLock};
 pub(super) fn check(directory: &Directory) -> Result<()> {
     let compression = Header::read(directory)?.map_or(Compression::None, |header| header.compression);
     compression.check_feature(|| format!("the database in {} has", directory.path().display()))
+}
+
+/// Returns whether a value that an engine stores is compressed with a dictionary. Records that cannot be read are not
+/// searched: they have damage of their own.
+///
+/// # Errors
+/// [`Error::Interrupted`](crate::Error::Interrupted) if `go_on` returned false.
+pub(super) fn needs_dictionary(engine: &dyn Engine, go_on: &mut GoOn<'_>) -> Result<bool> {
+    let Ok(snapshot) = engine.snapshot(BEFORE_ALL_EXPIRY) else { return Ok(false) };
+    for (passed, record) in (1..).zip(snapshot.records()) {
+        match record {
+            Ok(record) if dictionary_of(&record.value).is_some() => return Ok(true),
+            Ok(_) => pass(passed, go_on)?,
+            Err(_) => break,
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the value that a stored one of a key is; `None` if it is damaged.

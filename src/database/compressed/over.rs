@@ -283,8 +283,12 @@ impl Engine for Compressed {
     }
 
     fn verify(&self, progress: &mut Progress<'_>) -> Result<VerifyReport> {
-        let mut report = self.engine.verify(progress)?;
-        self.values.examine(&mut report)?;
+        let mut bytes = 0;
+        let mut report = self.engine.verify(&mut |done, all| {
+            bytes = all;
+            progress(done, all)
+        })?;
+        self.values.examine(&*self.engine, &mut report, &mut |_| progress(bytes, bytes))?;
         Ok(report)
     }
 

@@ -1,12 +1,12 @@
 //! The values of a database with compression: their coding, the training of their dictionary, and what is counted.
 
 use super::training::{SAMPLE_BYTES, Training};
-use super::{CodingContext, file};
+use super::{CodingContext, file, needs_dictionary};
 use crate::batch::BEFORE_ALL_EXPIRY;
-use crate::compression::Compression;
-use crate::compression::codec::{Codec, VALUE_LENGTH_COMPRESSED_MAX, dictionary_of, raw_value, train};
-use crate::damage::{Damage, DamagedPart, KeyRange, VerifyReport};
-use crate::engine::{Engine, Found, Record, ScanLimit, Shown, ShownValue};
+use crate::compression::codec::{Codec, VALUE_LENGTH_COMPRESSED_MAX, raw_value, train};
+use crate::compression::{Compression, dictionary_of};
+use crate::damage::VerifyReport;
+use crate::engine::{Engine, Found, GoOn, Record, ScanLimit, Shown, ShownValue};
 use crate::error::{Error, Result};
 use crate::names::COMPRESSION_NAMES;
 use crate::stats::Stats;
@@ -17,23 +17,24 @@ use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use siltstone_index::coding::checksum::Secret;
 use std::path::PathBuf;
 
-/// The maximum number of records that are read at an open to see whether the dictionary was lost.
-const SCANNED_RECORDS: usize = 20_000;
+/// The maximum number of records that are read at an open, for samples and to see whether the dictionary was lost, and
+/// then in each step before one is trained.
+const OPEN_RECORDS: usize = 20_000;
+const STEP_RECORDS: usize = 1_000;
 
 /// What the values of one database share.
 pub struct Values {
     codec: Codec,
     compression: Compression,
     training: Training,
-    /// Held while the dictionary is trained and written, and during a checkpoint.
-    dictionary: Mutex<()>,
+    /// Held while the dictionary is trained and written, and during a checkpoint. The position from which on stored
+    /// values may have a dictionary, which was lost; `None` if all were looked at.
+    dictionary: Mutex<Option<u64>>,
     /// The directory of the dictionary; `None` for an engine without files.
     directory: Option<Directory>,
     /// The secret of the database.
     owner: Secret,
     path: PathBuf,
-    /// There are values of a dictionary that is missing.
-    is_lost: bool,
     value_bytes: AtomicU64,
     stored_bytes: AtomicU64,
     /// The bytes of the files of the dictionary.
@@ -77,7 +78,7 @@ impl Values {
             }
             collects = false;
         }
-        let mut values = Values {
+        let values = Values {
             codec,
             owner,
             compression,
@@ -85,33 +86,35 @@ impl Values {
             dictionary: Mutex::default(),
             directory,
             path,
-            is_lost: false,
             value_bytes: AtomicU64::new(0),
             stored_bytes: AtomicU64::new(0),
             file_bytes: AtomicU64::new(0),
         };
         values.count_files();
         if collects {
-            values.collect_stored(engine);
+            // Errors are left to later reads.
+            let next = values.look_at_stored(engine, 0, OPEN_RECORDS).unwrap_or(Some(0));
+            *values.dictionary.lock() = next;
         }
         Ok(values)
     }
 
-    /// Takes samples from the records of the database. If some were compressed with a dictionary, it was lost, and a
-    /// new one would be taken for it. Errors are left to later reads.
-    fn collect_stored(&mut self, engine: &dyn Engine) {
-        let limit = ScanLimit { bytes: SAMPLE_BYTES, ..ScanLimit::from(SCANNED_RECORDS) };
-        let Ok(page) = engine.scan(0..=u64::MAX, limit, BEFORE_ALL_EXPIRY) else { return };
+    /// Reads some records from a position on, and takes samples if these are wanted. Returns where the next ones are.
+    /// If a value was compressed with a dictionary, it was lost, and a new one would be taken for it: none is trained.
+    fn look_at_stored(&self, engine: &dyn Engine, from: u64, records: usize) -> Result<Option<u64>> {
+        let limit = ScanLimit { bytes: SAMPLE_BYTES, ..ScanLimit::from(records) };
+        let page = engine.scan(from..=u64::MAX, limit, BEFORE_ALL_EXPIRY)?;
         for record in page.records {
-            self.is_lost |= dictionary_of(&record.value).is_some();
+            if dictionary_of(&record.value).is_some() {
+                self.training.end();
+                return Ok(None);
+            }
             let mut value = Vec::new();
-            if self.codec.decode(&record.value, &mut value).is_ok() {
+            if self.training.is_collecting() && self.codec.decode(&record.value, &mut value).is_ok() {
                 self.training.add(&value);
             }
         }
-        if self.is_lost {
-            self.training.end();
-        }
+        Ok(page.next)
     }
 
     pub fn compression(&self) -> Compression {
@@ -203,14 +206,23 @@ impl Values {
         self.training.is_full()
     }
 
-    /// Trains the dictionary and writes it durably, if there are enough samples. Returns whether it did. As after any
-    /// change of the directory that fails, the engine accepts no more writes if this fails.
+    /// Trains the dictionary and writes it durably, if there are enough samples and all records were looked at;
+    /// otherwise looks at some of them. Returns whether it did either. As after any change of the directory that fails,
+    /// the engine accepts no more writes if a write fails.
     pub fn train(&self, engine: &dyn Engine) -> Result<bool> {
         // Never waits: a checkpoint holds the lock while it takes those of the engine.
-        let Some(_locked) = self.dictionary.try_lock() else { return Ok(false) };
+        let Some(mut next) = self.dictionary.try_lock() else { return Ok(false) };
         // Another thread may have trained it since this one asked.
         if !self.training.is_full() {
             return Ok(false);
+        }
+        if let Some(from) = *next {
+            match self.look_at_stored(engine, from, STEP_RECORDS) {
+                Ok(found) => *next = found,
+                // The others may have a dictionary. The next open tries again.
+                Err(_) => drop(self.training.end()),
+            }
+            return Ok(true);
         }
         // Taken in any case: samples that make no dictionary are not tried again.
         let samples = self.training.end();
@@ -238,17 +250,21 @@ impl Values {
         checkpoint()
     }
 
-    /// Adds the damage of the dictionary to a report.
-    pub fn examine(&self, report: &mut VerifyReport) -> Result<()> {
+    /// Adds the damage of the dictionary to a report. If there is no dictionary and no other damage, reads the records.
+    pub fn examine(
+        &self,
+        engine: &dyn Engine,
+        report: &mut VerifyReport,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<()> {
         let Some(directory) = self.directory.as_ref().filter(|_| self.compression.has_dictionary()) else {
             return Ok(());
         };
         file::examine(directory, report)?;
-        if self.is_lost {
-            let mut damage = Damage::new(directory.path_of(COMPRESSION_NAMES[0]), DamagedPart::File, 0, 0)
-                .because("the dictionary of compressed values", "no file");
-            damage.lost.push(KeyRange::ALL);
-            report.damage.push(damage);
+        let has_none = || self.codec.dictionary().is_none();
+        // Again afterwards: the value may be of one that was trained meanwhile.
+        if report.damage.is_empty() && has_none() && needs_dictionary(engine, go_on)? && has_none() {
+            report.damage.push(file::lost(directory));
         }
         Ok(())
     }

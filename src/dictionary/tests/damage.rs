@@ -2,6 +2,9 @@
 //! a loss of power can do is in siltstone-testing.
 
 use super::*;
+use crate::store::StoreFooter;
+use crate::store::file::tests::{forge, lengthened};
+use crate::store::table::{StoreIndexBuilder, StoreIndexSettings};
 use siltstone_index::coding::checksum;
 
 /// Uses a file that may be damaged in all ways. No call may panic or return a wrong value.
@@ -115,4 +118,53 @@ fn no_field_of_a_header_or_footer_with_a_correct_checksum_makes_the_reader_panic
             }
         }
     }
+}
+
+/// Builds a dictionary in a file of a folder, where a hole takes no space on the device.
+fn built_in(folder: &tempfile::TempDir, block_bytes: u32) -> (Directory, Model, Dictionary) {
+    let directory = Directory::system(folder.path(), Access::Buffered).unwrap();
+    let model = model(60, None);
+    let dictionary = build(&directory, builder_of(None, false, block_bytes), &model);
+    (directory, model, dictionary)
+}
+
+#[test]
+fn an_index_of_a_kind_that_no_dictionary_has_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (directory, _, dictionary) = built_in(&folder, 512);
+    let mut footer = dictionary.store().file().footer().clone();
+    footer.index = lengthened(&footer.index, 1 << 39);
+    footer.index.kind = 4;
+    forge(&directory.open(FILE, Access::Buffered).unwrap(), &footer, 1 << 40);
+    let opened = Dictionary::options().open_in(directory.clone(), FILE).unwrap();
+    assert!(opened.info().has_damaged_end);
+    assert!(directory.io().of(Purpose::Recover).read_bytes < 100_000);
+}
+
+#[test]
+fn an_index_that_leads_each_key_to_the_whole_file_makes_no_lookup_read_it_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (directory, model, dictionary) = built_in(&folder, 65_536);
+    let blocks = 1 << 20;
+    let footer = StoreFooter { blocks, ..dictionary.store().file().footer().clone() };
+    let length = (blocks + 2) * 65_536;
+    let file = directory.open(FILE, Access::Buffered).unwrap();
+    forge(&file, &footer, length);
+    let kind = IndexKind::Fences;
+    let settings =
+        StoreIndexSettings { kind, slots_per_block: 1, expected_records: 0, expected_blocks: blocks };
+    let mut builder = StoreIndexBuilder::new(&settings).unwrap();
+    // One record in all blocks, which all have the fence 0.
+    builder.push(0, 0..blocks).unwrap();
+    let (kind, bytes) = builder.finish().unwrap().encode();
+    let file = StoreFile::open_until(file, dictionary.header().tag, length).unwrap();
+    file.append_index(Purpose::Maintain, PIECE_BYTES, (kind, &bytes)).unwrap();
+    let opened = Dictionary::options().open_in(directory, FILE).unwrap();
+    assert_eq!(opened.info().index, DictionaryIndex::Fences);
+    for key in model.keys().take(10) {
+        assert!(matches!(opened.get(key), Err(Error::Corrupt { .. })));
+        assert!(matches!(opened.get_many(&[key, key]), Err(Error::Corrupt { .. })));
+    }
+    let reads = opened.io().of(Purpose::Get);
+    assert!(reads.read_bytes <= 20 * (2 << 20), "{} bytes", reads.read_bytes);
 }

@@ -541,3 +541,21 @@ fn changing_a_dictionary_excludes_other_changes_but_no_readers() {
         assert_eq!(listed, [FILE], "refused changes leave no file");
     }
 }
+
+#[test]
+fn an_update_of_a_dictionary_that_is_open_without_its_index_keeps_the_index() {
+    let fixed = Some((12, 20));
+    for index in DictionaryIndex::ALL {
+        let directory = memory();
+        let mut model = model(200, fixed);
+        build(&directory, builder_of(fixed, false, 512).index(index), &model);
+        let opened = Dictionary::options().without_index().open_in(directory.clone(), FILE).unwrap();
+        model.insert(vec![7; 12], vec![8; 20]);
+        let mut update = opened.update().create_in(directory.clone(), FILE).unwrap();
+        update.put([7u8; 12], [8u8; 20]).unwrap();
+        update.finish().unwrap();
+        let updated = Dictionary::options().open_in(directory, FILE).unwrap();
+        assert_eq!(updated.info().index, index);
+        assert_holds(&updated, &model);
+    }
+}

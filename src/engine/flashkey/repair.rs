@@ -20,13 +20,14 @@
 use super::live::{LiveLogs, Manifest};
 use super::survey::{SettingsOf, Survey};
 use crate::damage::{DamagedPart, RepairReport};
+use crate::engine::jobs::free_number;
 use crate::error::{Error, Result};
 use crate::key::{PartitionHasher, RecordLayout};
 use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
 use crate::progress::{Progress, ProgressCounter};
 use crate::store::data_logs::{CLASSES, FinishedSegment, FoundSegment, SegmentsWriter, USER, Version};
+use crate::store::examine::begin_after;
 use crate::store::list_files;
-use crate::store::log_format::POSITION_MAX;
 use crate::store::merge::Cursor;
 use crate::store::record::{RecordShape, RecordView};
 use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, SortedRecords};
@@ -198,17 +199,12 @@ impl Repairing<'_> {
             segment.is_finished
                 && kept.iter().any(|kept| (kept.class, kept.base) == (segment.class, segment.base))
         };
-        // After all files of the old logs: what is found there belongs to the new ones.
-        let begins = data.files_end.map(|end| end.saturating_add(1));
-        let redo_from = examined.files_end.saturating_add(1);
-        if let Some(begin) = begins.iter().chain([&redo_from]).find(|begin| **begin > POSITION_MAX) {
-            return Err(Error::Corrupt {
-                file: self.directory.path(),
-                offset: 0,
-                expected: format!("files of logs up to position {POSITION_MAX}"),
-                got: format!("position {begin}"),
-            });
+        // After all files of the old logs.
+        let mut begins = data.files_end;
+        for begin in &mut begins {
+            *begin = begin_after(self.directory, *begin)?;
         }
+        let redo_from = begin_after(self.directory, examined.files_end)?;
         let (hasher, index) = (manifest.header().hasher, &mut examined.index);
         let (base, order) = (begins[usize::from(MOVED.number())], begins[usize::from(USER)]);
         // With slots that no old segment has: the index has old and new units at once.
@@ -241,10 +237,10 @@ impl Repairing<'_> {
         kept.sort_unstable_by_key(|segment| (segment.class, segment.base));
         // A number that no file has, also none that a crash has left.
         let numbers = list_files(self.directory)?.into_iter().filter_map(|file| match file {
-            FileName::SavedIndex(number) => Some(number.saturating_add(1)),
+            FileName::SavedIndex(number) => Some(number),
             _ => None,
         });
-        let number = numbers.fold(manifest.next_number(), u64::max);
+        let number = free_number(self.directory, manifest.next_number(), &numbers.collect())?;
         let saved = SavedIndex { number, tag: random_number()?, redo_from };
         names.extend([saved.file_name(), index_files.format.segment_name(redo_from)]);
         let redo_synced = index_files.write(saved, index, finished_to)?;

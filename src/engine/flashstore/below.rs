@@ -66,7 +66,7 @@ impl Below for DiskBelow {
         let mut claim = self.claim.lock();
         // Reset before the claim is written: what comes after this gets the next number.
         if self.is_written.swap(false, Ordering::AcqRel) {
-            let later = Claim { number: claim.number + 1, ..*claim };
+            let later = claim.confirmed();
             later.write(&self.directory)?;
             *claim = later;
         }

@@ -48,6 +48,12 @@ impl Claim {
         Claim { owner: *owner, number: 0, position: 0 }
     }
 
+    /// Returns the claim after records that have left were confirmed once more.
+    pub fn confirmed(&self) -> Claim {
+        // Only a forged file has the last number.
+        Claim { number: self.number.saturating_add(1), ..*self }
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut bytes = self.owner.encode().to_vec();
         bytes.extend_from_slice(&self.number.to_le_bytes());
@@ -190,4 +196,19 @@ pub(super) fn check_owner(flash: &Directory, disk: &Directory, owner: Option<&He
         flash.path().display()
     );
     Err(Error::Setting { name: "disk", problem })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::CommonSettings;
+
+    #[test]
+    fn the_last_number_of_a_claim_is_followed_by_itself() {
+        let owner = CommonSettings::default().header(0, None).unwrap();
+        for (number, next) in [(0, 1), (u64::MAX - 1, u64::MAX), (u64::MAX, u64::MAX)] {
+            let claim = Claim { number, ..Claim::new(&owner) };
+            assert_eq!(claim.confirmed(), Claim { number: next, ..claim });
+        }
+    }
 }

@@ -273,29 +273,33 @@ impl PendingKey<'_> {
 
     /// Returns the read of the chain's page, or of the next place that it has named; `None` if there is no chain, if it
     /// is damaged, or if newer stores are not searched yet.
-    fn next_in_chain(&mut self) -> Option<Next> {
+    fn next_in_chain(&mut self) -> Result<Option<Next>> {
         let view = &self.view;
-        let (_, chain) = view.chain.as_ref().filter(|_| self.next_store >= view.unchained())?;
-        match &mut self.chained {
-            Chained::Unread if !view.may_be_chained(self.context.query.hash.placement) => {
-                Some(Next::Done(None))
+        let chain = view.chain.as_ref().filter(|_| self.next_store >= view.unchained());
+        let Some((_, chain)) = chain else { return Ok(None) };
+        loop {
+            let place = match &mut self.chained {
+                Chained::Unread if !view.may_be_chained(self.context.query.hash.placement) => None,
+                Chained::Unread => return Ok(Some(Next::Read(PendingRead::Page(chain.clone())))),
+                Chained::At(places) => places.next(),
+                Chained::Lost => return Ok(None),
+            };
+            let Some(RunBlocks { run, blocks }) = place else { return Ok(Some(Next::Done(None))) };
+            let Some(store) = view.chained(run) else { continue };
+            let span = Span::Blocks(blocks);
+            if !store.is_long(&span) {
+                return Ok(Some(Next::Read(PendingRead::Store { store: store.clone(), span })));
             }
-            Chained::Unread => Some(Next::Read(PendingRead::Page(chain.clone()))),
-            Chained::At(places) => {
-                let read = places.find_map(|RunBlocks { run, blocks }| {
-                    let (store, span) = (view.chained(run)?.clone(), Span::Blocks(blocks));
-                    Some(Next::Read(PendingRead::Store { store, span }))
-                });
-                Some(read.unwrap_or(Next::Done(None)))
+            if let Some(next) = with_scratch(|buffer| self.look_up_now(store, buffer))? {
+                return Ok(Some(next));
             }
-            Chained::Lost => None,
         }
     }
 
     /// Returns the read of the next store that may have the key, or its value if no store has to be read any more.
     fn next_read(&mut self) -> Result<Next> {
         loop {
-            if let Some(next) = self.next_in_chain() {
+            if let Some(next) = self.next_in_chain()? {
                 return Ok(next);
             }
             let number = self.next_store;
@@ -314,20 +318,22 @@ impl PendingKey<'_> {
     /// Returns the read of the key's place in a store. Where that takes reads anyway, looks the key up at once. `None`
     /// if the store does not have the key.
     fn locate(&self, store: &Arc<OrderedTable>, buffer: &mut AlignedBuffer) -> Result<Option<Next>> {
-        let query = &self.context.query;
-        match store.locate(query, buffer)? {
+        match store.locate(&self.context.query, buffer)? {
             Located::Nowhere => Ok(None),
-            Located::In(span) => Ok(Some(Next::Read(PendingRead::Store { store: store.clone(), span }))),
-            Located::Anywhere => {
-                let mut value = Vec::new();
-                let found = |record: &RecordView<'_>| self.context.found(record, &mut value);
-                match store.look_up(query, buffer, found)? {
-                    Some(Lookup::Found(expires_at_ms)) => {
-                        Ok(Some(Next::Done(to_found(value, expires_at_ms))))
-                    }
-                    Some(Lookup::Absent) | None => Ok(None),
-                }
+            Located::In(span) if !store.is_long(&span) => {
+                Ok(Some(Next::Read(PendingRead::Store { store: store.clone(), span })))
             }
+            Located::In(_) | Located::Anywhere => self.look_up_now(store, buffer),
+        }
+    }
+
+    /// Looks the key up in a store. `None` if the store does not have it.
+    fn look_up_now(&self, store: &OrderedTable, buffer: &mut AlignedBuffer) -> Result<Option<Next>> {
+        let mut value = Vec::new();
+        let found = |record: &RecordView<'_>| self.context.found(record, &mut value);
+        match store.look_up(&self.context.query, buffer, found)? {
+            Some(Lookup::Found(expires_at_ms)) => Ok(Some(Next::Done(to_found(value, expires_at_ms)))),
+            Some(Lookup::Absent) | None => Ok(None),
         }
     }
 }

@@ -1,13 +1,17 @@
 //! The directory of a chain: its runs, and where its pages are (`docs/formats/chain.md`).
 
-use super::COLUMNS_MAX;
+use super::{BLOCK_BYTES, COLUMNS_MAX};
 use siltstone_index::coding::{DecodeError, Decoder};
-use siltstone_index::run_columns::RANGES_MAX;
+use siltstone_index::run_columns::{RANGES_MAX, ROWS_MAX};
 use std::ops::Range;
 
 const STRUCTURE: &str = "directory of a chain";
 const MAGIC: [u8; 4] = *b"SSCH";
 const VERSION: u16 = 1;
+/// The bytes of a page before its columns, and the most of a column there: a filter and the 8 bytes before it, its
+/// place of 7 bytes, and less than 2^24 fences of 2 bytes.
+const HEAD_BYTES: u64 = 20;
+const COLUMN_BYTES_MAX: u64 = 8 + ROWS_MAX as u64 / 8 + 7 + (2 << 24);
 
 /// A run of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +77,13 @@ impl PageDirectory {
         }
         let first_blocks = reader.arrays::<4>(u64::from(ranges) + 1, "first blocks")?;
         let first_blocks: Vec<u32> = first_blocks.iter().map(|block| u32::from_le_bytes(*block)).collect();
-        // Ascending up to the last block, so no page is read outside of the blocks.
+        let page_max = (HEAD_BYTES + u64::from(columns) * COLUMN_BYTES_MAX).div_ceil(BLOCK_BYTES.into());
+        let is_page = |first: u32, next: u32| first < next && u64::from(next - first) <= page_max;
+        // Ascending up to the last block, so no page is read outside of the blocks, and none that is too long.
         let is_allowed = first_blocks.first() == Some(&0)
-            && first_blocks.is_sorted_by(|one, other| one < other)
+            && first_blocks.is_sorted_by(|one, other| is_page(*one, *other))
             && first_blocks.last().is_some_and(|end| u64::from(*end) == blocks);
-        let wanted = || format!("ascending blocks up to {blocks}");
+        let wanted = || format!("ascending blocks up to {blocks}, at most {page_max} of a page");
         reader.check(4, is_allowed, wanted, || "other blocks".into())?;
         reader.end()?;
         Ok(PageDirectory { ranges, runs, first_blocks })

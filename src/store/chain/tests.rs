@@ -1,4 +1,6 @@
 use super::*;
+use crate::store::StoreFooter;
+use crate::store::file::tests::forge;
 use siltstone_device::Access;
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_index::coding::mix;
@@ -202,4 +204,29 @@ fn a_chain_gives_back_its_prefilter_and_damage_of_it_is_found() {
     opened.check(Purpose::Maintain, count).unwrap();
     assert_eq!(damaged, 1);
     assert_finds_all(&opened, &runs);
+}
+
+/// In a sparse file, which takes no space on the device.
+#[test]
+fn a_page_that_is_longer_than_its_columns_can_be_is_refused_before_it_is_read() {
+    let path = tempfile::tempdir().unwrap();
+    let directory = Directory::system(path.path(), Access::Buffered).unwrap();
+    let columns = RunColumnsBuilder::new(RunColumnsSettings { ranges: 1, filter_bits: 16 }, 1).unwrap();
+    let added = AddedRun { number: 1, columns: Arc::new(columns.finish()) };
+    let mut writer = ChainWriter::create(&directory, "c", settings(7), 1, None, vec![added]).unwrap();
+    while !writer.step(5_000).unwrap() {}
+    let chain = writer.finish(None).unwrap();
+    // The page takes as much of the file as the numbers of blocks can state.
+    let blocks = 1u32 << 31;
+    let footer = StoreFooter { blocks: blocks.into(), ..chain.file().footer().clone() };
+    let length = (u64::from(blocks) + 16) * u64::from(BLOCK_BYTES);
+    let file = directory.open("c", Access::Buffered).unwrap();
+    forge(&file, &footer, length);
+    let mut section = Vec::new();
+    let runs = chain.runs().to_vec();
+    PageDirectory { ranges: 1, runs, first_blocks: vec![0, blocks] }.encode(&mut section);
+    let file = StoreFile::open_until(file, 7, length).unwrap();
+    file.append_index(Purpose::Maintain, 4096, (SECTION_KIND, &section)).unwrap();
+    assert!(matches!(Chain::open(&directory, "c", 7), Err(Error::Corrupt { .. })));
+    assert!(directory.io().total().read_bytes < 100_000);
 }

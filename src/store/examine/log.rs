@@ -26,6 +26,27 @@ use crate::store::segment_bases;
 use siltstone_device::{Access, AlignedBuffer, Directory, File, Purpose};
 use std::ops::Range;
 
+/// No segment of a log begins later: all of it is before [`POSITION_MAX`], and another log may begin after it.
+const BASE_MAX: u64 = POSITION_MAX - SEGMENT_FILE_BYTES_MAX - 1;
+
+/// Returns where a log begins that replaces one with files up to `files_end`: records found there belong to the new
+/// log.
+///
+/// # Errors
+/// [`Error::Corrupt`] if no log can begin there.
+pub fn begin_after(directory: &Directory, files_end: u64) -> Result<u64> {
+    let begin = files_end.saturating_add(1);
+    if begin <= POSITION_MAX {
+        return Ok(begin);
+    }
+    Err(Error::Corrupt {
+        file: directory.path(),
+        offset: 0,
+        expected: format!("files of logs that end before position {POSITION_MAX}"),
+        got: format!("position {files_end}"),
+    })
+}
+
 /// The expected log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogToExamine {
@@ -115,7 +136,9 @@ impl LogToExamine {
         unreadable: Unreadable,
         advance: &mut Advance<'_>,
     ) -> Result<ExaminedLog> {
-        let Needed { dead, bases, follows_another } = self.needed(directory)?;
+        let Needed { dead, mut bases, follows_another } = self.needed(directory)?;
+        // First: from here on no sum of a position and a length overflows.
+        let strays = bases.split_off(bases.partition_point(|&base| base <= BASE_MAX));
         let mut examination = LogExamination::new(self, unreadable, dead);
         // The first one must exist, unless the one before it is there to prove that a crash may have lost it.
         let is_certain = |number: usize| number == 0 && !follows_another;
@@ -142,7 +165,21 @@ impl LogToExamine {
             examination.miss_segment(directory, u64::MAX, true);
             examination.position = self.from;
         }
-        examination.finish(directory)
+        let mut examined = examination.finish(directory)?;
+        for base in strays {
+            let stray = self.stray(directory, base, examined.end)?;
+            examined.damage.push(stray);
+        }
+        Ok(examined)
+    }
+
+    /// Returns the damage of a segment that no log has. No crash can cause this, but a flipped bit of the name. Where
+    /// its records were is not known, so the log that ends at `end` counts as that much longer.
+    fn stray(&self, directory: &Directory, base: u64, end: u64) -> Result<(Range<u64>, Damage)> {
+        let file = self.open(directory, base)?;
+        let damage = Damage::new(file.path(), DamagedPart::File, 0, file.length()?)
+            .because(format!("a segment with a base up to {BASE_MAX}"), format!("base {base}"));
+        Ok((end..end.saturating_add(segment_end(&file, 0)?), damage))
     }
 
     /// Like [`examine`](LogToExamine::examine), for an open log, whose segments must all exist. `find` opens one of
@@ -363,12 +400,6 @@ impl<'a> LogExamination<'a> {
     ) -> Result<()> {
         let ExaminedSegment { base, end, .. } = segment;
         let found = Damage::new(file.path(), DamagedPart::LogHeader, 0, SEGMENT_HEADER_BYTES as u64);
-        // First: from here on no sum of a position and a length overflows.
-        if base > POSITION_MAX {
-            let expected = format!("a position up to {POSITION_MAX}");
-            self.gap(self.position..self.position, true, found.because(expected, format!("position {base}")));
-            return Ok(());
-        }
         self.examined.files_end = self.examined.files_end.max(end);
         let (header, version, is_unreadable) = read_segment_header(file, self.unreadable)?;
         let (start, wanted) = (base.max(self.log.from), self.log.header_of(base, header));

@@ -20,6 +20,8 @@ const SECTION_KIND: u8 = 6;
 const BLOCK_BYTES: usize = 4096;
 /// The bytes of keys in a page, unless a single key has more.
 const PAGE_BYTES: usize = BLOCK_BYTES - BLOCK_HEADER_BYTES;
+/// The most blocks of a page: its only key is the longest one, after two numbers of a few bytes.
+const PAGE_BLOCKS_MAX: u64 = (KEY_LENGTH_MAX + 16).div_ceil(PAGE_BYTES) as u64;
 /// The lowest two bits of the number before a key are its state.
 const STATE_BITS: u32 = 2;
 
@@ -78,7 +80,7 @@ impl Separators {
                 // The first page has all keys below the second separator, so its own one is empty.
                 None => block == 0 && separator.is_empty(),
                 Some((_, before)) => {
-                    *before < block && separators.get(separators.pages.len() - 1) < separator
+                    is_page(*before, block) && separators.get(separators.pages.len() - 1) < separator
                 }
             };
             // Ascending, so that only one page may have a key, and within the file.
@@ -87,13 +89,19 @@ impl Separators {
             }
             separators.push(separator, block);
         }
-        let is_whole = reader.at() == bytes.len() && !separators.pages.is_empty();
+        let is_last = |(_, last): &(usize, u64)| is_page(*last, blocks);
+        let is_whole = reader.at() == bytes.len() && separators.pages.last().is_some_and(is_last);
         is_whole.then_some(separators)
     }
 
     fn heap_bytes(&self) -> usize {
         self.bytes.capacity() + self.pages.capacity() * size_of::<(usize, u64)>()
     }
+}
+
+/// Returns whether these may be the first block of a page, and that of the next one: a page is read at once.
+fn is_page(first: u64, next: u64) -> bool {
+    next.checked_sub(first).is_some_and(|blocks| (1..=PAGE_BLOCKS_MAX).contains(&blocks))
 }
 
 /// Returns the number of bytes that two keys share at their start.

@@ -2,6 +2,8 @@ use super::*;
 use crate::damage::DamagedPart;
 use crate::error::Error;
 use crate::key::KEY_LENGTH_MAX;
+use crate::store::StoreFooter;
+use crate::store::file::tests::forge;
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, AlignedBuffer};
 use std::collections::BTreeMap;
@@ -308,4 +310,21 @@ fn every_damaged_page_of_a_run_is_found() {
     assert_eq!(examined()[0].part, DamagedPart::File);
     assert!(examined().iter().all(|damage| damage.lost.is_empty()), "no record is lost");
     assert!(matches!(examine(&directory, &runs[1..], &mut |_| false), Err(Error::Interrupted)));
+}
+
+/// In a sparse file, which takes no space on the device.
+#[test]
+fn a_page_that_is_longer_than_the_longest_key_is_refused_before_it_is_read() {
+    let path = tempfile::tempdir().unwrap();
+    let directory = Directory::system(path.path(), Access::Buffered).unwrap();
+    let run = KeyRun { number: 1, tag: 5 };
+    let mut writer = RunWriter::create(&directory, run, Purpose::Convert, 4096).unwrap();
+    writer.push(&[b'x'; KEY_LENGTH_MAX], KeyState::Live).unwrap();
+    let footer = writer.finish(Purpose::Convert).unwrap().file().footer().clone();
+    assert!(Run::open(&directory, run).unwrap().may_have(&[b'x'; KEY_LENGTH_MAX]));
+    let before = directory.io().of(Purpose::Recover).read_bytes;
+    let file = directory.open(&run.file_name(), Access::Buffered).unwrap();
+    forge(&file, &StoreFooter { blocks: 1 << 27, ..footer }, 1 << 40);
+    assert!(matches!(Run::open(&directory, run), Err(Error::Corrupt { .. })));
+    assert!(directory.io().of(Purpose::Recover).read_bytes - before < 10_000);
 }

@@ -53,6 +53,12 @@ impl OrderedCursor {
         }
     }
 
+    /// Returns a cursor that begins with the first record that begins in a block or after it.
+    pub(super) fn begin_at(self, block: u64) -> OrderedCursor {
+        // The block may begin with the rest of an earlier record.
+        OrderedCursor { next_block: block, skips_partial_record: block > 0, ..self }
+    }
+
     /// Returns a cursor that continues after a block. The caller has read its `payload`, which begins with a record.
     pub(super) fn continue_after(self, payload: &[u8], block: u64) -> OrderedCursor {
         let block_ends = VecDeque::from([payload.len()]);
@@ -148,7 +154,7 @@ impl Cursor for OrderedCursor {
     fn seek(&mut self, placement: u64) -> Result<()> {
         if let Some(table) = &self.indexed {
             self.next_block = table.first_block_from(self.reader.purpose(), placement)?;
-            // That block may begin with the rest of an earlier record.
+            // As in `begin_at`.
             self.skips_partial_record = self.next_block > 0;
         }
         Ok(())

@@ -32,7 +32,7 @@ pub(crate) use cursor::OrderedCursor;
 pub use form::BlockForm;
 use index::blocks_of;
 pub use index::{IndexKind, StoreIndex, StoreIndexBuilder, StoreIndexSettings};
-use search::TableSearch;
+use search::{TableSearch, find_ahead};
 pub(crate) use writer::slots_per_block;
 pub use writer::{
     BUCKET_BYTES_MAX, BUCKET_RECORDS_MIN, OrderedTableSettings, OrderedTableWriter, PIECES_PER_BUCKET_MAX,
@@ -51,6 +51,9 @@ use crate::key::KeyHash;
 use siltstone_device::{AlignedBuffer, Directory, Purpose};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// The most bytes of a span that are read at once, if no record is longer.
+const SPAN_BYTES: usize = 1 << 20;
 
 /// An immutable store of records in hash order. Its index and its filter are saved in the file, so either may be left
 /// on flash. Handles of the same store with different parts in memory share the file and the common parts.
@@ -312,6 +315,18 @@ impl OrderedTable {
         }
     }
 
+    /// Returns whether a span is too long to be read at once: several long records share a place in the index, or the
+    /// index is damaged and may lead to any blocks. [`look_up`](Self::look_up) then reads it in pieces.
+    pub fn is_long(&self, span: &Span) -> bool {
+        self.extent_of(span).1 > self.span_bytes_max()
+    }
+
+    fn span_bytes_max(&self) -> usize {
+        // The longest record, with the blocks in which it begins and ends.
+        let record = self.shape.layout.stream_bytes_max() + 2 * self.file.footer().block_bytes as usize;
+        record.max(SPAN_BYTES)
+    }
+
     /// Returns where the record of a key may be. If only a part of the index is in memory, this reads a piece of the
     /// rest through `buffer`; otherwise it reads nothing.
     #[inline]
@@ -354,9 +369,39 @@ impl OrderedTable {
         buffer: &mut AlignedBuffer,
         found: &mut impl FnMut(&RecordView<'_>) -> T,
     ) -> Result<Option<T>> {
-        let read = self.file.read_extent(query.purpose, self.extent_of(&span), buffer)?;
+        let extent = self.extent_of(&span);
+        if extent.1 > self.span_bytes_max() {
+            return self.look_up_in_pieces(span, query, buffer, found);
+        }
+        let read = self.file.read_extent(query.purpose, extent, buffer)?;
         let bytes = buffer.get_mut(read).unwrap_or_default();
         Ok(self.find(span, bytes, query.key)?.map(|record| found(&record)))
+    }
+
+    /// Looks for the record of the key in a span that is too long to be read at once.
+    #[cold]
+    fn look_up_in_pieces<T>(
+        &self,
+        span: Span,
+        query: &Query<'_>,
+        buffer: &mut AlignedBuffer,
+        found: &mut impl FnMut(&RecordView<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let Range { mut start, end } = self.blocks_of(&span);
+        if self.form == BlockForm::Stream {
+            let cursor = OrderedCursor::new(self, query.purpose, SPAN_BYTES).begin_at(start);
+            return find_ahead(cursor, query, end, found);
+        }
+        // No slot is in two blocks.
+        let blocks = (SPAN_BYTES / self.file.footer().block_bytes as usize).max(1) as u64;
+        while start < end {
+            let piece = start..end.min(start.saturating_add(blocks));
+            start = piece.end;
+            if let Some(value) = self.look_up_in(Span::Blocks(piece), query, buffer, found)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns a block such that all records from a placement on begin in it or in later blocks: the last such block,

@@ -191,22 +191,32 @@ impl TableSearch<'_> {
 
     /// Reads forward from a record that is not after the one sought, until that is found or passed.
     fn scan<T>(&self, probe: Probe, mut found: impl FnMut(&RecordView<'_>) -> T) -> Result<Option<T>> {
-        let block_bytes = self.table.file().footer().block_bytes as usize;
-        let cursor = OrderedCursor::new(self.table, self.query.purpose, block_bytes);
+        let footer = self.table.file().footer();
+        let cursor = OrderedCursor::new(self.table, self.query.purpose, footer.block_bytes as usize);
         // With the payload that was read: its first record begins in the middle of a block.
-        let mut cursor = cursor.continue_after(&probe.payload, probe.last_block);
-        while cursor.advance()? {
-            let Some(entry) = cursor.entry() else { break };
-            if entry.record.key == self.query.key {
-                return Ok(Some(found(&entry.record)));
-            }
-            // Not at an equal placement, which other keys may have.
-            if entry.hash.placement > self.query.hash.placement {
-                break;
-            }
-        }
-        Ok(None)
+        let cursor = cursor.continue_after(&probe.payload, probe.last_block);
+        find_ahead(cursor, &self.query, footer.blocks, &mut found)
     }
+}
+
+/// Calls `found` with the record of a key, if it is among the next ones and begins before the block `end`.
+pub(super) fn find_ahead<T>(
+    mut cursor: OrderedCursor,
+    query: &Query<'_>,
+    end: u64,
+    found: &mut impl FnMut(&RecordView<'_>) -> T,
+) -> Result<Option<T>> {
+    while cursor.advance()? {
+        let Some(entry) = cursor.entry() else { break };
+        if entry.record.key == query.key {
+            return Ok(Some(found(&entry.record)));
+        }
+        // Not at an equal placement, which other keys may have.
+        if entry.hash.placement > query.hash.placement || cursor.blocks().start >= end {
+            break;
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the block between two others in which a placement is expected. There must be a block between them.

@@ -1,6 +1,8 @@
 use super::*;
+use crate::error::Error;
 use crate::key::{KeyHasher, PartitionHasher, RecordLayout};
 use crate::store::StoreFileWriter;
+use crate::store::file::tests::{forge, lengthened};
 use crate::store::merge::{Cursor, PlacedRecord};
 use siltstone_device::memory::MemoryDirectory;
 use siltstone_device::{Access, Directory};
@@ -408,4 +410,42 @@ fn the_written_part_of_a_table_has_all_records_of_lower_placements_before_the_ta
         assert!(parts >= 5 && last > u64::MAX / 4 * 3, "{index:?}: {parts} parts up to {last:#x}");
         check(&writer.finish(None).unwrap(), &directory, &records);
     }
+}
+
+/// Slots, and records that are longer than a block.
+#[test]
+fn the_records_of_a_span_that_is_too_long_to_be_read_at_once_are_found_in_pieces() {
+    for (value_bytes, count) in [(12, 80_000), (700, 2_500)] {
+        let layout = RecordLayout { fixed: Some((8, value_bytes)), expiring: false };
+        let directory = directory();
+        let records = records(count, HASHER, |number| Some(vec![number as u8; value_bytes]));
+        // Without expected records, all of them share the only cell of the fences.
+        let store = build(&directory, settings(layout, IndexKind::Fences, 0), &records);
+        let mut buffer = AlignedBuffer::default();
+        for ((hash, key), value) in records.iter().step_by(count as usize / 40) {
+            let query = Query { purpose: Purpose::Get, hash: *hash, key };
+            let located = store.locate(&query, &mut buffer).unwrap();
+            assert!(matches!(located, Located::In(span) if store.is_long(&span)));
+            assert_eq!(store.look_up(&query, &mut buffer, value_of).unwrap().as_ref(), Some(value));
+        }
+        assert_eq!(store.look_up(&query(b"absent.."), &mut buffer, |_| ()).unwrap(), None);
+        assert!(buffer.heap_bytes() <= 2 * SPAN_BYTES, "{} bytes", buffer.heap_bytes());
+    }
+}
+
+/// In a sparse file, which takes no space on the device.
+#[test]
+fn the_checksums_of_the_pages_of_an_index_that_is_too_long_are_not_read() {
+    let path = tempfile::tempdir().unwrap();
+    let directory = Directory::system(path.path(), Access::Buffered).unwrap();
+    let layout = RecordLayout { fixed: Some((8, 12)), expiring: false };
+    let records = records(40, HASHER, |number| Some(vec![number as u8; 12]));
+    let store = build(&directory, settings(layout, IndexKind::BlockPerfect, 40), &records);
+    let mut footer = store.file().footer().clone();
+    assert!(store.is_in_buckets());
+    footer.index = lengthened(&footer.index, (1 << 40) - 8192);
+    forge(&directory.open("1", Access::Buffered).unwrap(), &footer, 1 << 40);
+    let opened = OrderedTable::open_on_flash(&directory, "1", 1, shape(layout));
+    assert!(matches!(opened, Err(Error::Corrupt { .. })));
+    assert!(directory.io().of(Purpose::Recover).read_bytes < 10_000);
 }

@@ -34,6 +34,8 @@ const RECORDS_BYTES: usize = if cfg!(test) { 1 << 8 } else { 8 << 20 };
 /// bytes each, and cost the less the more there are for a page.
 const OPERATIONS_AT_ONCE: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 const SHARE_AT_ONCE: usize = 4;
+/// No redo log has as many flushes: the number after that of a flush does not overflow.
+const FLUSHES_MAX: u64 = 1 << 60;
 /// The number of shards that are read together. In between, an open can be interrupted.
 const SHARDS_AT_ONCE: usize = 8;
 
@@ -231,9 +233,9 @@ impl Replay {
         let least = self.shards.iter().map(|shard| shard.lsn.record).min().unwrap_or(0);
         let allowed = match self.last {
             // The same number again: a long flush has several records.
-            Some(last) => last.number..=last.number + 1,
+            Some(last) => last.number..=(last.number + 1).min(FLUSHES_MAX),
             // An earlier one is no gap: the save noted its begin in redo before it captured a shard.
-            None => 0..=least,
+            None => 0..=least.min(FLUSHES_MAX),
         };
         // A gap would leave out operations, and the index would still look complete.
         if !allowed.contains(&header.number) {
@@ -411,4 +413,27 @@ fn load(file: &SavedFile, memory_shards: usize, progress: &mut Progress<'_>) -> 
         }
     }
     Ok(opened)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_with_the_last_number_is_refused() {
+        let settings = LogIndexSettings { hash_bits: 30, shards_log2: 0, slot_units: 1 };
+        for (number, is_possible) in
+            [(7, true), (FLUSHES_MAX, true), (FLUSHES_MAX + 1, false), (u64::MAX, false)]
+        {
+            let mut shards = empty(settings).unwrap();
+            shards[0].lsn.record = number;
+            let mut replay = Replay::new(settings, shards, Vec::new());
+            let header = RedoHeader { number, covered: Covered::default() };
+            for record in header.records(&settings, Vec::new()) {
+                replay.record(0, &record).unwrap();
+            }
+            let next = replay.finish(100).ok();
+            assert_eq!(next, is_possible.then(|| number + 1));
+        }
+    }
 }

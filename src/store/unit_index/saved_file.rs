@@ -20,6 +20,9 @@ pub const BLOCK_BYTES: u32 = 4096;
 /// The bytes of the directory for each shard, and for each page.
 pub const SHARD_BYTES: usize = 24;
 pub const PLACE_BYTES: usize = 8;
+/// The most bytes of a page, as many as a value may have: it is read at once. Pages of uniform hashes have some
+/// thousand.
+const PAGE_BYTES_MAX: u32 = 256 << 20;
 /// The bytes of a read of all pages.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -226,6 +229,8 @@ fn decode_directory(
         let mut places = Vec::new();
         for [a, b, c, d, crc @ ..] in reader.arrays::<8>(count.into(), "pages")? {
             let length = u32::from_le_bytes([*a, *b, *c, *d]);
+            let limit = || format!("a page of at most {PAGE_BYTES_MAX} bytes");
+            reader.check(0, length <= PAGE_BYTES_MAX, limit, || length.to_string())?;
             // No offset is stored, so pages cannot overlap.
             places.push(PagePlace { offset, length, crc: u32::from_le_bytes(*crc) });
             offset += u64::from(length);
@@ -248,4 +253,23 @@ fn decode_directory(
     }
     reader.end()?;
     Ok((shards, slots))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_too_long_to_be_read_at_once_is_refused() {
+        let settings = LogIndexSettings { hash_bits: 30, shards_log2: 0, slot_units: 1 };
+        let decoded = |length: u32| {
+            let mut bytes = encode_header(&settings);
+            encode_shard(Lsn::default(), 1, &[PagePlace { offset: 0, length, crc: 0 }], &mut bytes);
+            encode_slots(&SlotEntries::new(1), &mut bytes);
+            let end = u64::from(BLOCK_BYTES) + u64::from(length).next_multiple_of(BLOCK_BYTES.into());
+            decode_directory(&settings, end, &bytes)
+        };
+        assert!(decoded(PAGE_BYTES_MAX).is_ok());
+        assert!([PAGE_BYTES_MAX + 1, u32::MAX].iter().all(|length| decoded(*length).is_err()));
+    }
 }

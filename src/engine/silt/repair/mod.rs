@@ -26,8 +26,9 @@ use super::live::{LiveStores, Manifest, Role};
 use super::partition_settings::PartitionSettings;
 use crate::damage::{RepairReport, VerifyReport};
 use crate::error::{Error, Result};
-use crate::names::{FileName, LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
+use crate::names::{LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
 use crate::progress::{Progress, ProgressCounter};
+use crate::store::examine::begin_after;
 use crate::store::log::Log;
 use crate::store::manifest::KeptSettings;
 use crate::store::segment_bases;
@@ -77,6 +78,9 @@ fn write_anew(
     counter: &mut ProgressCounter<'_, '_>,
 ) -> Result<RepairReport> {
     counter.total += survey.bytes_to_rewrite(directory)?;
+    // First: if no log can begin after the files of the old one, nothing is written.
+    let begin = begin_after(directory, survey.log.files_end);
+    let new_log = if survey.log.damage.is_empty() { None } else { Some(begin?) };
     let header = survey.manifest.header();
     let mut partitions = survey.manifest.partitions().to_vec();
     let mut obsolete = Vec::new();
@@ -97,12 +101,9 @@ fn write_anew(
         }
     }
     let mut log_synced = survey.to_examine.durable;
-    if !survey.log.damage.is_empty() {
-        for base in segment_bases(directory, LogClass::User)? {
-            obsolete.push(FileName::Segment { class: LogClass::User, base }.to_string());
-        }
-        // A position after all files of the old log: records found there belong to the new log.
-        let begin = survey.log.files_end + 1;
+    if let Some(begin) = new_log {
+        let bases = segment_bases(directory, LogClass::User)?.into_iter();
+        obsolete.extend(bases.map(|base| header.log_format().segment_name(base)));
         for (partition, new) in rewriting.log(&mut |bytes| counter.advance(bytes))? {
             partitions[partition].stores.push(new);
         }

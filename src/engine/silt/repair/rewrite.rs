@@ -5,6 +5,7 @@ use super::super::merge::{run_form, sorted_form};
 use super::super::partition_settings::PartitionSettings;
 use super::super::ranges::ranges;
 use super::survey::{DamagedStore, Survey};
+use crate::engine::jobs::free_number;
 use crate::error::Result;
 use crate::key::PartitionHasher;
 use crate::names::FileName;
@@ -17,6 +18,7 @@ use crate::store::sort::{Duplicates, ExternalSort, FAN_IN_MAX, SortSettings, Sor
 use crate::store::table::{OrderedTableSettings, OrderedTableWriter};
 use siltstone_device::{Directory, Purpose, random_number};
 use siltstone_index::run_columns::RunColumnsSettings;
+use std::collections::HashSet;
 
 /// The memory for sorting records, in bytes.
 const SORT_MEMORY_BYTES: usize = 32 << 20;
@@ -28,7 +30,9 @@ pub(super) struct Rewriting<'a> {
     directory: &'a Directory,
     survey: &'a Survey,
     settings: PartitionSettings,
+    /// The numbers of stores are from this one on, without those that files have.
     next_number: u64,
+    taken: HashSet<u64>,
     /// The names of the files written so far.
     pub new_files: Vec<String>,
     /// The number of records in them.
@@ -36,12 +40,12 @@ pub(super) struct Rewriting<'a> {
 }
 
 impl<'a> Rewriting<'a> {
-    /// Starts without files. New stores get numbers above those of all existing files.
+    /// Starts without files. New stores get numbers that no existing file has.
     pub fn new(directory: &'a Directory, survey: &'a Survey, settings: PartitionSettings) -> Result<Self> {
-        let numbers = list_files(directory)?.into_iter().filter_map(FileName::store_number);
-        let after = numbers.map(|number| number.saturating_add(1)).max();
-        let next_number = survey.manifest.next_number().max(after.unwrap_or(0));
-        Ok(Rewriting { directory, survey, settings, next_number, new_files: Vec::new(), kept_records: 0 })
+        let taken = list_files(directory)?.into_iter().filter_map(FileName::store_number).collect();
+        let next_number = survey.manifest.next_number();
+        let new_files = Vec::new();
+        Ok(Rewriting { directory, survey, settings, next_number, taken, new_files, kept_records: 0 })
     }
 
     /// Writes the intact records of a store to a new one; returns `None` if there are none.
@@ -133,8 +137,9 @@ enum NewStoreWriter {
 
 impl NewStore {
     fn create(rewriting: &mut Rewriting<'_>, role: Role, records: u64, bytes: u64) -> Result<NewStore> {
-        let (number, tag) = (rewriting.next_number, random_number()?);
-        rewriting.next_number += 1;
+        let number = free_number(rewriting.directory, rewriting.next_number, &rewriting.taken)?;
+        let tag = random_number()?;
+        rewriting.next_number = number + 1;
         let (header, settings) = (rewriting.survey.manifest.header(), &rewriting.settings);
         let name = role.file_name(number);
         rewriting.new_files.push(name.clone());

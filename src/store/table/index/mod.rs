@@ -258,7 +258,7 @@ impl StoreIndex {
     }
 
     /// Returns whether the records of a table with this footer are ordered between buckets only.
-    pub(in crate::store) fn is_in_buckets(footer: &StoreFooter) -> bool {
+    pub(crate) fn is_in_buckets(footer: &StoreFooter) -> bool {
         footer.index.kind == SECTION_PERFECT || is_of_tags(footer)
     }
 

@@ -90,14 +90,7 @@ impl Pages {
     pub fn open(file: &StoreFile, section: &Section) -> Result<Pages> {
         let offset = StoreFile::section_offset(section);
         let mut buffer = AlignedBuffer::default();
-        // The same check as in `read_section`, which would read the whole section.
-        if offset.checked_add(section.length).is_none_or(|end| end > file.length()) {
-            return Err(file.file().corrupt(
-                file.length(),
-                "sections within the file",
-                "a section that ends after it",
-            ));
-        }
+        file.check_section(section)?;
         // 4 bytes per page are a 256th of the index, so for correct lengths the guess is never too short.
         let guess = (section.length / (PAGE_BYTES / 4) + 64).min(section.length) as usize;
         let bytes = file.file().read(Purpose::Recover, offset, guess, &mut buffer)?;

@@ -233,3 +233,37 @@ fn an_interrupted_repair_changes_nothing() {
     overwrite(&directory, &name, 700, b"damage");
     check_interruptions(&directory, |report| _ = check(false, &directory, report, &history));
 }
+
+/// A repair once took the position in the name for the end of the log, and gave up.
+#[test]
+fn of_logs_with_a_segment_whose_name_has_an_impossible_position_the_other_segments_are_kept() {
+    for is_fixed in [true, false] {
+        let directory = memory();
+        let history = closed(is_fixed, &directory, 1200);
+        let sound = all(&directory);
+        for prefix in ["log-", "moved", "redo-"] {
+            let name = sound.keys().rfind(|name| name.starts_with(prefix)).unwrap();
+            for digit in ["-1", "-8"] {
+                let (directory, renamed) = (copy_of(&sound), name.replacen("-0", digit, 1));
+                directory.rename(name, &renamed).unwrap();
+                let report = repair(&directory).unwrap();
+                assert!(report.set_aside_files.contains(&renamed), "{name}: {report:#?}");
+                let lost = check(is_fixed, &directory, &report, &history);
+                assert!(lost * 2 < history.len(), "{name}: {lost} of {} lost", history.len());
+            }
+        }
+    }
+}
+
+/// The new index once got the number after that of the file.
+#[test]
+fn an_index_with_the_last_number_that_no_manifest_names_does_not_hinder_a_repair() {
+    let directory = memory();
+    let history = closed(false, &directory, 600);
+    let index = directory.list().unwrap().into_iter().find(|name| name.ends_with(".index")).unwrap();
+    directory.create("ffffffffffffffff.index", Access::Buffered).unwrap();
+    overwrite(&directory, &index, 4100, &[0x5A; 40]);
+    let report = repair(&directory).unwrap();
+    assert!(!report.found.damage.is_empty());
+    check(false, &directory, &report, &history);
+}

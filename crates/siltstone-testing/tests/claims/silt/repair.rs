@@ -13,6 +13,8 @@ use siltstone_testing::{Damage, SimulatedDirectory, Survival};
 
 #[path = "repair/forged.rs"]
 mod forged;
+#[path = "repair/renamed.rs"]
+mod renamed;
 
 /// The records and structures of a database.
 #[derive(Debug, Clone, Copy)]
