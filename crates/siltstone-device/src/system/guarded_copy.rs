@@ -48,6 +48,14 @@ pub(super) fn prefetch(address: *const u8) {
     unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast()) };
 }
 
+/// Returns the ticks of the processor's clock, of which a microsecond has 2,000 to 5,000. The clock of the system, which
+/// is made of them, takes a tenth as long as a copy.
+#[inline]
+pub(super) fn ticks() -> u64 {
+    // SAFETY: it reads a register.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
 /// Installs the handler, once per process. Returns whether that succeeded.
 pub(super) fn install() -> bool {
     static INSTALLED: OnceLock<bool> = OnceLock::new();

@@ -48,6 +48,8 @@ const CACHE_LINE_BYTES: usize = 64;
 const TMPFS: u64 = 0x0102_1994;
 /// A read that takes longer has waited for the drive, or the thread was interrupted.
 const SLOW: Duration = Duration::from_micros(20);
+/// The same in ticks of the processor's clock: 12 to 30 µs.
+const SLOW_TICKS: u64 = 60_000;
 /// The number of reads that are calls after a copy was slow: at first, and after several.
 const CALLS_MIN: u32 = 16;
 const CALLS_MAX: u32 = 4096;
@@ -99,14 +101,14 @@ impl ReadMapping {
         }
         // SAFETY: the pointer is null or that of a box in `all`, from which none is removed before this file is closed.
         let Some(mapped) = (unsafe { self.newest.load(Ordering::Acquire).as_ref() }) else { return false };
-        let begin = Instant::now();
+        let begin = guarded_copy::ticks();
         // SAFETY: `end` is at most `known_bytes`, which was set after the mapping that has as many bytes, and the
         // mapping lasts as long as the file is open. `buffer` is borrowed exclusively.
         let is_complete = unsafe {
             let from = mapped.address.cast::<u8>().add(offset as usize);
             guarded_copy::copy(buffer.as_mut_ptr(), from, buffer.len())
         };
-        self.observe(begin.elapsed() > SLOW);
+        self.observe(guarded_copy::ticks().saturating_sub(begin) > SLOW_TICKS);
         is_complete
     }
 
