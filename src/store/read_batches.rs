@@ -74,6 +74,13 @@ impl ReadBuffers<'_> {
         Ok(())
     }
 
+    /// Returns the memory of the buffers that these reads take, in bytes, as many at once as the limit has place for.
+    pub fn wanted_bytes(&self, requests: &[ReadRequest<'_>]) -> u64 {
+        let longest = requests.iter().map(buffer_bytes).max().unwrap_or(0);
+        let all = requests.iter().map(buffer_bytes).fold(0, u64::saturating_add);
+        all.min(longest.max(self.batches.bytes_max.load(Relaxed)))
+    }
+
     /// Returns how many of these reads come next, and frees the buffers if they do not fit besides those of the reads.
     fn make_place(&mut self, requests: &[ReadRequest<'_>]) -> usize {
         let bytes_max = self.batches.bytes_max.load(Relaxed);

@@ -1,6 +1,7 @@
 //! Lookups of many keys at once. Each round reads, for every key that was not found yet, the newest store that may
 //! have it; all reads of a round are in flight together.
 
+use super::memory_budget::MemoryBudget;
 use super::parts::Parts;
 use super::stores::{Lookup, LookupContext, Stores};
 use super::view::View;
@@ -12,14 +13,13 @@ use crate::key::Key;
 use crate::store::StoreFile;
 use crate::store::chain::{Chain, RunBlocks};
 use crate::store::examine::is_damage;
+use crate::store::read_batches::ReadBuffers;
 use crate::store::record::RecordView;
 use crate::store::table::{Located, OrderedTable, Span};
 use bytes::Bytes;
-use siltstone_device::sync::atomic::AtomicU64;
-use siltstone_device::{AlignedBuffer, Purpose, ReadRequest, read_batch, with_scratch};
+use siltstone_device::{AlignedBuffer, Purpose, ReadRequest, with_scratch};
 use siltstone_mica::HashedKey;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The maximum number of keys that are looked up together: each may have a read in flight, with its own buffer.
 const KEYS_PER_BATCH: usize = 128;
@@ -70,27 +70,6 @@ impl PendingRead {
     }
 }
 
-/// The buffers of a batch, which are in the memory account until they are dropped.
-struct Buffers<'a> {
-    buffers: Vec<AlignedBuffer>,
-    held_bytes: u64,
-    account: &'a AtomicU64,
-}
-
-impl Buffers<'_> {
-    fn count(&mut self) {
-        let held_bytes = self.buffers.iter().map(|buffer| buffer.heap_bytes() as u64).sum();
-        self.account.fetch_add(held_bytes, Relaxed);
-        self.account.fetch_sub(std::mem::replace(&mut self.held_bytes, held_bytes), Relaxed);
-    }
-}
-
-impl Drop for Buffers<'_> {
-    fn drop(&mut self) {
-        self.account.fetch_sub(self.held_bytes, Relaxed);
-    }
-}
-
 impl Parts {
     /// Returns the values of many keys, in the order of the keys.
     pub fn get_many(&self, keys: &[Key<'_>], now_ms: TimestampMs) -> Result<Vec<Option<Found>>> {
@@ -123,12 +102,10 @@ impl Parts {
         found: &mut [Option<Found>],
     ) -> Result<()> {
         self.memory.account_for_read_buffers();
-        let account = &self.memory.batch_bytes;
-        let mut buffers = Buffers { buffers: Vec::new(), held_bytes: 0, account };
+        let mut buffers = self.memory.batches.begin();
         let buffer_bytes = 2 * self.block_bytes() + size_of::<PendingKey<'_>>();
         let keys_per_batch = KEYS_PER_BATCH.min(self.memory.batch_keys_max(buffer_bytes));
         for keys in keys.chunks(keys_per_batch) {
-            self.memory.make_room((keys.len() * buffer_bytes) as u64);
             match self.look_up_batch(keys, &start, &mut buffers, found) {
                 // A merge in progress may have lost what it wrote; what it merges is durable.
                 Err(error) if is_damage(&error) && note_damage_of_merged(keys.iter().map(&start)) => {
@@ -145,7 +122,7 @@ impl Parts {
         &self,
         keys: &[K],
         start: impl Fn(&K) -> (usize, LookupContext<'a>, Stores),
-        buffers: &mut Buffers<'_>,
+        buffers: &mut ReadBuffers<'_>,
         found: &mut [Option<Found>],
     ) -> Result<()> {
         let mut pending = Vec::with_capacity(keys.len());
@@ -166,8 +143,7 @@ impl Parts {
             }
         }
         while !pending.is_empty() {
-            pending = read_round(pending, &mut buffers.buffers, found)?;
-            buffers.count();
+            pending = read_round(pending, &self.memory, buffers, found)?;
         }
         Ok(())
     }
@@ -186,7 +162,8 @@ fn note_damage_of_merged<'a>(keys: impl Iterator<Item = (usize, LookupContext<'a
 /// Reads one store for every pending key. Returns the keys that are still pending.
 fn read_round<'a>(
     keys: Vec<PendingKey<'a>>,
-    buffers: &mut Vec<AlignedBuffer>,
+    memory: &MemoryBudget,
+    buffers: &mut ReadBuffers<'_>,
     found: &mut [Option<Found>],
 ) -> Result<Vec<PendingKey<'a>>> {
     let mut reading = Vec::with_capacity(keys.len());
@@ -203,7 +180,8 @@ fn read_round<'a>(
     let requests: Vec<_> = aimed.collect();
     let mut is_found = vec![false; requests.len()];
     let mut chained = Vec::new();
-    read_batch(Purpose::Get, &requests, buffers, |number, bytes| {
+    memory.make_room(buffers.wanted_bytes(&requests));
+    buffers.read(Purpose::Get, &requests, |number, bytes| {
         let (key, read) = &reading[number];
         match key.take(read, bytes.map_err(Error::from))? {
             Taken::Found(value) => {
@@ -216,6 +194,7 @@ fn read_round<'a>(
         Ok::<_, Error>(())
     })?;
     drop(requests);
+    memory.note_batch();
     for (number, places) in chained {
         reading[number].0.chained = places;
     }

@@ -35,6 +35,7 @@ use crate::engine::jobs::KEY_STRIPES_BYTES;
 use crate::error::Result;
 use crate::stats::RamAccount;
 use crate::store::log::Log;
+use crate::store::read_batches::ReadBatches;
 use crate::store::table::OrderedTable;
 use siltstone_device::scratch_bytes;
 use siltstone_device::sync::Mutex;
@@ -111,8 +112,8 @@ pub(super) struct MemoryBudget {
     unreadable: Mutex<HashSet<(u64, PieceKind)>>,
     /// The memory of all threads' read buffers that the last decision counted on, in bytes.
     read_bytes: AtomicUsize,
-    /// The memory of the reads of `get_many` in progress, in bytes.
-    pub batch_bytes: AtomicU64,
+    /// The reads of `get_many` in progress.
+    pub batches: ReadBatches,
     /// The memory of the conversions and of the merges in progress.
     pub conversions: JobBytes,
     pub merges: JobBytes,
@@ -147,7 +148,7 @@ impl MemoryBudget {
             loading: Mutex::new(()),
             unreadable: Mutex::default(),
             read_bytes: AtomicUsize::new(0),
-            batch_bytes: AtomicU64::new(0),
+            batches: ReadBatches::default(),
             conversions: JobBytes::new(configuration.conversions_max()),
             merges: JobBytes::new(configuration.merges_max()),
             chain_bytes: AtomicU64::new(0),
@@ -155,6 +156,7 @@ impl MemoryBudget {
             peak: Mutex::default(),
         };
         memory.log.limit_buffer(memory.transfer_bytes_max());
+        memory.batches.limit(memory.batch_bytes_max());
         memory
     }
 
@@ -178,6 +180,7 @@ impl MemoryBudget {
         // Tables cannot shrink: the next step freezes LogStores that are too large now.
         self.partitions.limit_log_slots(log_slots_max(budget, self.partitions.len()));
         self.log.limit_buffer(self.transfer_bytes_max());
+        self.batches.limit(self.batch_bytes_max());
         self.rebalance(0);
         Ok(())
     }
@@ -231,9 +234,14 @@ impl MemoryBudget {
         bytes.min((self.transfer_bytes_max() / shared).max(TRANSFER_BYTES_MIN as usize))
     }
 
+    /// Returns the most memory of the reads of a `get_many`, in bytes, unless one needs more.
+    fn batch_bytes_max(&self) -> u64 {
+        self.budget.load(Relaxed) / BATCH_SHARE
+    }
+
     /// Returns the maximum number of keys that are looked up together, if each has a buffer of this size.
     pub fn batch_keys_max(&self, buffer_bytes: usize) -> usize {
-        let keys = self.budget.load(Relaxed) / BATCH_SHARE / buffer_bytes.max(1) as u64;
+        let keys = self.batch_bytes_max() / buffer_bytes.max(1) as u64;
         keys.clamp(1, 1 << 16) as usize
     }
 
@@ -274,7 +282,7 @@ impl MemoryBudget {
         if self.configuration.settings.chain.is_some() {
             ram.add("chain_buffers", self.chain_bytes.load(Relaxed));
         }
-        ram.add("read_buffers", scratch_bytes() as u64 + self.batch_bytes.load(Relaxed));
+        ram.add("read_buffers", scratch_bytes() as u64 + self.batches.held_bytes());
         if self.cache.is_enabled() {
             ram.add("record_cache", self.cache.heap_bytes() as u64);
         }
@@ -312,6 +320,13 @@ impl MemoryBudget {
         let total_bytes = self.note_peak();
         if self.budget().is_some_and(|budget| total_bytes > budget) {
             self.rebalance(0);
+        }
+    }
+
+    /// Records the peak while the reads of `get_many` have their buffers, if these have a large part of their limit.
+    pub fn note_batch(&self) {
+        if self.budget().is_some() && self.batches.held_bytes() > self.batch_bytes_max() / 2 {
+            self.keep_within_budget();
         }
     }
 
