@@ -99,11 +99,14 @@ impl Database {
             bytes = all;
             progress(done, all)
         })?;
-        let found = &mut report.found;
-        closed::examine_dictionary(&*engine, directory, found, &mut |_| progress(bytes, bytes))?;
         // After the engine: both copies must have the secret in the header, which may have been damaged.
         compressed::file::repair(directory, &mut report)?;
-        if !report.found.damage.is_empty() && !directory.is_read_only() {
+        if report.found.damage.is_empty() {
+            // Only here: after a repair, an interrupt of this search would lose the report. And not before the end of
+            // the change feed: a dictionary that is lost stays lost, and every repair finds it again.
+            let found = &mut report.found;
+            closed::examine_dictionary(&*engine, directory, found, &mut |_| progress(bytes, bytes))?;
+        } else if !directory.is_read_only() {
             // Not all keys of lost records are known, so followers have to read all records again.
             changes::end(directory)?;
         }

@@ -62,6 +62,8 @@ pub struct DictionaryBuilder {
     duplicates: Duplicates,
     progress: Option<Box<Progress<'static>>>,
     random: fn() -> Result<[u64; 3]>,
+    /// Why the index of the base could not be read, if the device is the cause.
+    unreadable: Option<Error>,
 }
 
 impl Default for DictionaryBuilder {
@@ -80,6 +82,7 @@ impl Default for DictionaryBuilder {
                 let [seed0, seed1, tag] = [random_number()?, random_number()?, random_number()?];
                 Ok([seed0, seed1, tag])
             },
+            unreadable: None,
         }
     }
 }
@@ -88,12 +91,17 @@ impl DictionaryBuilder {
     pub(super) fn update_of(base: Dictionary) -> DictionaryBuilder {
         let info = base.info();
         // That of the file, which an open may have left there. A damaged one is replaced by the default.
-        let index = base.store().with_index().map(|store| DictionaryIndex::of(&store));
+        let (index, unreadable) = match base.store().with_index() {
+            Ok(store) => (DictionaryIndex::of(&store), None),
+            Err(Error::Corrupt { .. }) => (DictionaryIndex::default(), None),
+            Err(error) => (DictionaryIndex::default(), Some(error)),
+        };
         DictionaryBuilder {
             fixed: info.fixed,
             hashed_keys: info.hashed_keys,
             block_bytes: info.block_bytes,
-            index: index.unwrap_or_default(),
+            index,
+            unreadable,
             base: Some(base),
             ..DictionaryBuilder::default()
         }
@@ -128,6 +136,7 @@ impl DictionaryBuilder {
     /// Sets how records are found. [`Dictionary::reindex`] can change it later. Default: [`DictionaryIndex::Fences`].
     pub fn index(mut self, index: DictionaryIndex) -> Self {
         self.index = index;
+        self.unreadable = None;
         self
     }
 
@@ -163,7 +172,8 @@ impl DictionaryBuilder {
     /// existing file, when [`finish`](DictionaryWriter::finish) returns.
     ///
     /// # Errors
-    /// [`Error::Setting`] for settings that contradict each other; errors if the directories cannot be opened.
+    /// [`Error::Setting`] for settings that contradict each other; errors if the directories cannot be opened, or if
+    /// the index of a dictionary that is updated cannot be read from the device.
     pub fn create(self, path: impl AsRef<Path>) -> Result<DictionaryWriter> {
         let (directory, name) = split(path.as_ref())?;
         self.create_in(Directory::system(&directory, Access::Buffered)?, name)
@@ -174,7 +184,10 @@ impl DictionaryBuilder {
     /// # Errors
     /// See [`create`](DictionaryBuilder::create).
     #[doc(hidden)]
-    pub fn create_in(self, directory: Directory, name: &str) -> Result<DictionaryWriter> {
+    pub fn create_in(mut self, directory: Directory, name: &str) -> Result<DictionaryWriter> {
+        if let Some(error) = self.unreadable.take() {
+            return Err(error);
+        }
         let [seed0, seed1, tag] = (self.random)()?;
         let hasher = if self.hashed_keys { KeyHasher::Identity } else { KeyHasher::Keyed([seed0, seed1]) };
         // An update keeps the hasher of its base: both are merged in the order of their hashes.

@@ -8,8 +8,8 @@ use std::fmt::{self, Display, Formatter};
 /// digits.
 #[doc(hidden)]
 pub fn number_as_text(value: f64) -> String {
-    let before_the_point = value.abs().max(1.0).log10() as usize + 1;
-    let decimals = if value.fract() == 0.0 { 0 } else { 6usize.saturating_sub(before_the_point) };
+    let after_the_first = value.abs().max(1.0).log10() as usize;
+    let decimals = if value.fract() == 0.0 { 0 } else { 5usize.saturating_sub(after_the_first) };
     format!("{value:.decimals$}")
 }
 

@@ -17,10 +17,12 @@ pub const STORE_VERSION: u32 = 1;
 pub const FOOTER_BYTES: usize = 128;
 /// The used bytes of the header. The rest of its block is zero.
 pub(super) const HEADER_BYTES: usize = 32;
-/// The maximum length of a section, in bytes, besides a multiple of the number of records. The filter of a cuckoo table
-/// has a tag for each slot of its LogStore, however few slots were taken.
+/// The maximum length of a section, in bytes, besides multiples of the number of records and of the bytes of the
+/// blocks. The filter of a cuckoo table has a tag for each slot of its LogStore, however few slots were taken. A chain
+/// has no records: its prefilter has at most 16 bits per key, and the filters in its blocks at least 4.
 const SECTION_BYTES: u64 = 64 << 20;
 const SECTION_BYTES_PER_RECORD: u64 = 16;
+const SECTION_BYTES_PER_BLOCK_BYTE: u64 = 4;
 /// A section longer than this is verified before memory is allocated for it, in bytes.
 const SECTION_BYTES_READ_ONCE: u64 = 16 << 20;
 /// The number of copies of the footer before it.
@@ -384,19 +386,23 @@ impl StoreFile {
         section.offset
     }
 
-    /// Returns an error if a section is not within the file, or longer than the records account for. Before any of it
-    /// is read: the length may be damaged.
+    /// Returns an error if a section is not within the file, or longer than records and blocks account for. Before
+    /// any of it is read: the length may be damaged.
     pub(super) fn check_section(&self, section: &Section) -> Result<()> {
         let end = section.offset.checked_add(section.length);
         if end.is_none_or(|end| end > self.length) {
             let got = format!("{} bytes at offset {}", section.length, section.offset);
             return Err(self.file.corrupt(self.length, "sections within the file", got));
         }
-        let records = self.footer.records;
-        let most = SECTION_BYTES.saturating_add(records.saturating_mul(SECTION_BYTES_PER_RECORD));
+        let StoreFooter { records, blocks, .. } = self.footer;
+        let block_bytes = blocks.saturating_mul(self.footer.block_bytes.into());
+        let most = SECTION_BYTES
+            .saturating_add(records.saturating_mul(SECTION_BYTES_PER_RECORD))
+            .saturating_add(block_bytes.saturating_mul(SECTION_BYTES_PER_BLOCK_BYTE));
         if section.length > most {
             let got = format!("a section of {} bytes", section.length);
-            let expected = format!("a section of at most {most} bytes for {records} records");
+            let expected =
+                format!("a section of at most {most} bytes for {records} records in {blocks} blocks");
             return Err(self.file.corrupt(section.offset, expected, got));
         }
         Ok(())

@@ -172,6 +172,82 @@ fn a_database_that_has_lost_both_copies_of_its_dictionary_is_damaged() {
     }
 }
 
+/// The search for values with the dictionary was once interrupted after the repair of other damage, without its report.
+#[test]
+fn an_interrupted_repair_of_a_database_that_has_lost_its_dictionary_has_repaired_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let database = builder(&path, EngineKind::Silt, ZSTD).open().unwrap();
+    fill(&database);
+    drop(database);
+    COPIES.iter().for_each(|name| std::fs::remove_file(path.join(name)).unwrap());
+    let mirror = path.join("MANIFEST.mirror");
+    let mut damaged = std::fs::read(&mirror).unwrap();
+    damaged[80] ^= 1;
+    std::fs::write(&mirror, &damaged).unwrap();
+    let mut stopped = 0;
+    let report = loop {
+        let mut left = stopped;
+        let outcome = Database::repair(&path, &RepairOptions::default(), &mut |_, _| {
+            left -= 1;
+            left >= 0
+        });
+        match outcome {
+            Err(Error::Interrupted) => stopped += 1,
+            outcome => break outcome.unwrap(),
+        }
+        assert!(std::fs::read(&mirror).unwrap() == damaged, "after {stopped} calls");
+    };
+    assert!(stopped > 0 && report.set_aside.is_some());
+}
+
+/// Each repair reports the loss again, and a follower that has read everything after the first one need not repeat it.
+#[test]
+fn a_lost_dictionary_does_not_end_the_change_feed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let open = || builder(&path, EngineKind::Silt, ZSTD).change_feed(1 << 20).open().unwrap();
+    let database = open();
+    fill(&database);
+    let position = database.change_position().unwrap();
+    database.put("key", "value").unwrap();
+    database.close().unwrap();
+    drop(database);
+    COPIES.iter().for_each(|name| std::fs::remove_file(path.join(name)).unwrap());
+    for _ in 0..2 {
+        let report = Database::repair(&path, &RepairOptions::default(), &mut |_, _| true).unwrap();
+        assert_eq!(report.found.damage.len(), 1);
+        let database = open();
+        let changes = database.changes(position, 10).unwrap();
+        assert!(changes.keys.iter().any(|key| &key[..] == b"key"));
+        database.close().unwrap();
+    }
+}
+
+#[test]
+fn a_dictionary_is_trained_when_all_records_from_before_the_open_were_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let open = || builder(&path, EngineKind::Silt, ZSTD).open().unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let database = open();
+    // Too long for samples, and more than an open reads.
+    for number in 0..150u64 {
+        let value: Vec<u8> = (0..20 << 10).map(|_| random.u8(..)).collect();
+        database.put(number.to_le_bytes(), value).unwrap();
+    }
+    drop(database);
+    let database = open();
+    for number in 0..MANY {
+        database.put(number.to_le_bytes(), json(number)).unwrap();
+    }
+    for _ in 0..10_000 {
+        database.step().unwrap();
+    }
+    assert!(path.join(COPIES[0]).exists());
+    check(&database);
+}
+
 #[test]
 fn a_database_without_a_dictionary_is_intact_as_long_as_no_value_needs_one() {
     let directory = tempfile::tempdir().unwrap();

@@ -223,7 +223,16 @@ impl Engine for Compressed {
     }
 
     fn step(&self, now_ms: TimestampMs) -> Result<Step> {
-        // Before the engine's step: until there is a dictionary, values are stored without one.
+        // Reading all records is long, so the engine's work comes first, and a limit of it holds for the reads as well.
+        if self.values.must_scan() {
+            if self.engine.step(now_ms)? == Step::Worked {
+                return Ok(Step::Worked);
+            }
+            if self.engine.background().is_limited {
+                return Ok(Step::Idle);
+            }
+        }
+        // Training comes before the engine's step: until there is a dictionary, values are stored without one.
         if self.values.wants_training() {
             // After a failure nothing is written to the directory, and so no dictionary.
             self.engine.check_writable()?;
@@ -239,7 +248,8 @@ impl Engine for Compressed {
         if !self.values.wants_training() {
             return background;
         }
-        Background { has_work: true, wants_thread: true, is_limited: false, ..background }
+        let is_limited = background.is_limited && self.values.must_scan();
+        Background { has_work: true, wants_thread: !is_limited, is_limited, ..background }
     }
 
     fn backpressure(&self) -> Backpressure {

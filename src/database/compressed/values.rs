@@ -13,7 +13,7 @@ use crate::stats::Stats;
 use bytes::Bytes;
 use siltstone_device::Directory;
 use siltstone_device::sync::Mutex;
-use siltstone_device::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use siltstone_device::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use siltstone_index::coding::checksum::Secret;
 use std::path::PathBuf;
 
@@ -30,6 +30,8 @@ pub struct Values {
     /// Held while the dictionary is trained and written, and during a checkpoint. The position from which on stored
     /// values may have a dictionary, which was lost; `None` if all were looked at.
     dictionary: Mutex<Option<u64>>,
+    /// Whether that is a position. Read without the lock.
+    must_scan: AtomicBool,
     /// The directory of the dictionary; `None` for an engine without files.
     directory: Option<Directory>,
     /// The secret of the database.
@@ -84,6 +86,7 @@ impl Values {
             compression,
             training: Training::new(collects.then_some(sample_bytes.unwrap_or(SAMPLE_BYTES))),
             dictionary: Mutex::default(),
+            must_scan: AtomicBool::new(false),
             directory,
             path,
             value_bytes: AtomicU64::new(0),
@@ -94,6 +97,7 @@ impl Values {
         if collects {
             // Errors are left to later reads.
             let next = values.look_at_stored(engine, 0, OPEN_RECORDS).unwrap_or(Some(0));
+            values.must_scan.store(next.is_some(), Relaxed);
             *values.dictionary.lock() = next;
         }
         Ok(values)
@@ -206,6 +210,11 @@ impl Values {
         self.training.is_full()
     }
 
+    /// Returns whether stored records are read before the dictionary is trained.
+    pub fn must_scan(&self) -> bool {
+        self.wants_training() && self.must_scan.load(Relaxed)
+    }
+
     /// Trains the dictionary and writes it durably, if there are enough samples and all records were looked at;
     /// otherwise looks at some of them. Returns whether it did either. As after any change of the directory that fails,
     /// the engine accepts no more writes if a write fails.
@@ -222,6 +231,7 @@ impl Values {
                 // The others may have a dictionary. The next open tries again.
                 Err(_) => drop(self.training.end()),
             }
+            self.must_scan.store(next.is_some(), Relaxed);
             return Ok(true);
         }
         // Taken in any case: samples that make no dictionary are not tried again.

@@ -129,6 +129,18 @@ fn built_in(folder: &tempfile::TempDir, block_bytes: u32) -> (Directory, Model, 
 }
 
 #[test]
+fn an_update_of_a_dictionary_whose_index_the_device_cannot_read_is_an_error() {
+    let directory = memory();
+    build(&directory, builder_of(None, false, 512), &model(60, None));
+    let dictionary = Dictionary::options().without_index().open_in(directory.clone(), FILE).unwrap();
+    // Reads of the index find the end of the file.
+    directory.open(FILE, Access::Buffered).unwrap().truncate(1024).unwrap();
+    assert!(matches!(dictionary.update().create_in(memory(), FILE), Err(Error::Io { .. })));
+    // The old index is not needed for another one.
+    assert!(dictionary.update().index(DictionaryIndex::None).create_in(memory(), FILE).is_ok());
+}
+
+#[test]
 fn an_index_of_a_kind_that_no_dictionary_has_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let (directory, _, dictionary) = built_in(&folder, 512);

@@ -17,6 +17,7 @@ use super::frames::{Seen, Unreadable, examine_frames};
 use super::{Advance, read_if_readable};
 use crate::damage::{Damage, DamagedPart};
 use crate::error::{Error, Result};
+use crate::names::FileName;
 use crate::store::log_format::{
     Frame, LOG_VERSION, LogFormat, POSITION_MAX, SEGMENT_FILE_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
     Slots,
@@ -28,6 +29,19 @@ use std::ops::Range;
 
 /// No segment of a log begins later: all of it is before [`POSITION_MAX`], and another log may begin after it.
 const BASE_MAX: u64 = POSITION_MAX - SEGMENT_FILE_BYTES_MAX - 1;
+
+/// Removes those of some files that are segments which no log has, durably. Before a repair takes effect, because they
+/// would be damage of the new log too.
+pub fn remove_strays(directory: &Directory, names: &[String]) -> Result<()> {
+    let mut is_changed = false;
+    for name in names {
+        if matches!(FileName::parse(name), Some(FileName::Segment { base, .. }) if base > BASE_MAX) {
+            directory.remove(name)?;
+            is_changed = true;
+        }
+    }
+    if is_changed { Ok(directory.sync(Purpose::Maintain)?) } else { Ok(()) }
+}
 
 /// Returns where a log begins that replaces one with files up to `files_end`: records found there belong to the new
 /// log.

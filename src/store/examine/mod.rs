@@ -13,7 +13,7 @@ mod ranges;
 pub use frames::Unreadable;
 pub(in crate::store) use frames::{Seen, examine_frames};
 pub(in crate::store) use log::read_segment_header;
-pub use log::{ExaminedLog, ExaminedSegment, Found, LogToExamine, begin_after};
+pub use log::{ExaminedLog, ExaminedSegment, Found, LogToExamine, begin_after, remove_strays};
 pub use open::{OpenedStore, StoreToOpen};
 pub use pass::Examined;
 pub(in crate::store) use ranges::RangeChecksums;

@@ -59,6 +59,32 @@ fn a_section_that_is_longer_than_records_account_for_is_refused_before_it_is_rea
     assert!(directory.io().of(Purpose::Recover).read_bytes < 10_000);
 }
 
+/// In sparse files, which take no space on the device.
+#[test]
+fn sections_of_files_with_few_records_may_be_as_long_as_their_blocks_account_for() {
+    // The prefilter of a chain of 40 million keys, with 16 bits each, and the separators of 1,100 of the longest keys.
+    for (block_bytes, blocks, records, length) in
+        [(512, 40_000, 0, 80_000_000), (4096, 17 * 1_100, 1_100, 1_100 * 65_541)]
+    {
+        assert!(length > SECTION_BYTES + SECTION_BYTES_PER_RECORD * records);
+        let path = tempfile::tempdir().unwrap();
+        let directory = Directory::system(path.path(), Access::Buffered).unwrap();
+        let file = create(&directory);
+        let writer = StoreFileWriter::create(file, 2, 9, block_bytes, Purpose::Merge, 4096).unwrap();
+        let footer = writer.finish(0, 0, (1, b"index"), (0, b"")).unwrap().footer;
+        let index = lengthened(&footer.index, length);
+        let footer = StoreFooter { blocks, records, index, ..footer };
+        forge(&directory.open("s", Access::Buffered).unwrap(), &footer, 1 << 30);
+        let opened = StoreFile::open(&directory, "s", 9).unwrap();
+        opened.check_section(&opened.footer.index).unwrap();
+        let most = SECTION_BYTES
+            + SECTION_BYTES_PER_RECORD * records
+            + SECTION_BYTES_PER_BLOCK_BYTE * blocks * u64::from(block_bytes);
+        let outcome = opened.check_section(&lengthened(&footer.index, most + 1));
+        assert!(matches!(outcome, Err(Error::Corrupt { .. })), "{block_bytes}");
+    }
+}
+
 #[test]
 fn a_second_index_follows_the_first_which_remains_usable() {
     let directory = Directory::new(MemoryDirectory::default(), Access::Buffered);

@@ -6,6 +6,7 @@
 //! 2. The intact records of damaged files are written to new files, which are synced. No manifest names them, so an
 //!    interrupted repair leaves the database as it was.
 //! 3. Damaged files, the manifest and the mirror get a second name in a folder of their own, or are copied there.
+//!    Segments with a base that no log has lose their old names.
 //! 4. A rename replaces the manifest. This is the one moment at which the repair takes effect: before it the database
 //!    is unchanged, after it the damaged files are no longer needed.
 //! 5. The old names of the damaged files, and of others that were replaced, are removed.
@@ -28,7 +29,7 @@ use crate::damage::{RepairReport, VerifyReport};
 use crate::error::{Error, Result};
 use crate::names::{LogClass, MANIFEST_NAME, MIRROR_NAME, SET_ASIDE};
 use crate::progress::{Progress, ProgressCounter};
-use crate::store::examine::begin_after;
+use crate::store::examine::{begin_after, remove_strays};
 use crate::store::log::Log;
 use crate::store::manifest::KeptSettings;
 use crate::store::segment_bases;
@@ -115,13 +116,13 @@ fn write_anew(
     // The names of the new files are durable before the manifest has them.
     directory.sync(Purpose::Maintain)?;
     let names = directory.list()?;
-    let is_there = |name: &String| names.binary_search(name).is_ok();
     let mut aside = survey.damaged_files.clone();
     aside.extend([MANIFEST_NAME, MIRROR_NAME].map(str::to_owned));
-    aside.retain(is_there);
+    aside.retain(|name| names.binary_search(name).is_ok());
     aside.sort_unstable();
     aside.dedup();
     let folder = directory.set_aside(&aside.iter().map(String::as_str).collect::<Vec<_>>(), SET_ASIDE)?;
+    remove_strays(directory, &aside)?;
     // From here on the new files count. Before it, a crash leaves the database as it was found.
     Manifest::replace(directory, header, LiveStores { partitions }, survey.manifest.settings(), log_synced)?;
     let report = RepairReport {
@@ -133,8 +134,10 @@ fn write_anew(
     };
     obsolete.sort_unstable();
     obsolete.dedup();
+    let names = directory.list()?;
+    obsolete.retain(|name| names.binary_search(name).is_ok());
     // Not before: up to the rename of the manifest these files were the database.
-    obsolete.iter().filter(|name| is_there(name)).try_for_each(|name| directory.remove(name))?;
+    obsolete.iter().try_for_each(|name| directory.remove(name))?;
     directory.sync(Purpose::Maintain)?;
     Ok(report)
 }

@@ -1,9 +1,10 @@
 //! Files whose names have numbers that the database has given to none.
 
 use super::{KINDS, check, closed};
-use crate::repairs::{all, copy_of, memory, overwrite, repair};
-use siltstone::Database;
-use siltstone_device::Access;
+use crate::repairs::{all, check_power_losses, copy_of, memory, overwrite, repair};
+use siltstone::{Database, RepairReport};
+use siltstone_device::{Access, Directory, Purpose};
+use siltstone_testing::{SimulatedDirectory, Survival};
 
 /// A repair once began the new log after the position in the name, and no open accepted its manifest.
 #[test]
@@ -37,6 +38,19 @@ fn of_a_log_only_the_segment_whose_name_has_an_impossible_position_is_lost() {
             assert_eq!(check(kind, &directory, &report, &history), lost, "{kind:?} {renamed}");
         }
     }
+}
+
+/// The segment was once still there when the new manifest was, and no open accepted both.
+#[test]
+fn a_repair_of_a_log_with_a_renamed_segment_can_be_cut_off_at_any_moment() {
+    let device = SimulatedDirectory::new(1);
+    let directory = Directory::new(device.clone(), Access::Buffered);
+    let history = closed(KINDS[3], &directory, 400);
+    let log = directory.list().unwrap().into_iter().rfind(|name| name.starts_with("log-0")).unwrap();
+    directory.rename(&log, &log.replacen("log-0", "log-8", 1)).unwrap();
+    directory.sync(Purpose::Maintain).unwrap();
+    let check = |directory: &Directory, report: &RepairReport| check(KINDS[3], directory, report, &history);
+    check_power_losses(&device, Survival::Everything, check);
 }
 
 #[test]
