@@ -1,6 +1,6 @@
 //! Counts the references to chunks again, after records of an index were lost.
 
-use super::formats::{FileEntry, Metadata, State};
+use super::formats::{FileEntry, Metadata, Stamp, State};
 use super::index::{self, Counts, DAMAGED, Index, STATE_KEY, synced};
 use anyhow::Context;
 use siltstone::Batch;
@@ -67,13 +67,13 @@ impl Index {
                 index::write_chunks(&self.chunks, cleared.drain(..))?;
             }
         }
-        index::write_chunks(&self.chunks, cleared.into_iter())
+        index::write_chunks(&self.chunks, cleared)
     }
 
     /// Counts the references of complete files, removes the entries of the others, and returns the versions counted.
     fn count_files(&mut self) -> anyhow::Result<HashSet<u64>> {
-        let (mut kept, interrupt) = (HashSet::new(), Interrupt::listen()?);
-        let all = self.catalogue.approximate_len()?;
+        let (mut kept, mut earlier) = (HashSet::new(), HashSet::new());
+        let (interrupt, all) = (Interrupt::listen()?, self.catalogue.approximate_len()?);
         for record in with_progress("2 of 4, counting references", all, self.catalogue.iter()?) {
             interrupt.check()?;
             let record = record?;
@@ -87,13 +87,33 @@ impl Index {
                 kept.contains(&entry.id) || self.is_under_its_path(&record.key, file, &entry)?;
             if !is_repeated && self.is_whole(&entry)? {
                 kept.insert(entry.id);
+                if !index::is_file(&record.key) {
+                    earlier.insert(entry.id);
+                }
                 self.count(&entry)?;
             } else {
                 self.remove_record(&record.key);
             }
+            self.put_under_its_path(file, &earlier)?;
             self.commit_if_due()?;
         }
         Ok(kept)
+    }
+
+    /// Moves the entry of an earlier version of a file that was counted to the file's path, if there is none: runs look
+    /// there. Its stamp is that of no file then, so that the file is read again.
+    fn put_under_its_path(&mut self, file: &[u8], counted: &HashSet<u64>) -> anyhow::Result<()> {
+        let earlier = index::superseded_key(file);
+        // Either entry may be the first one that is examined.
+        if self.record(file)?.is_none()
+            && let Some(entry) = self.entry(&earlier)?
+            && counted.contains(&entry.id)
+        {
+            let stamp = Stamp { changed_ns: i64::MIN, ..entry.stamp };
+            self.set_entry(file, &FileEntry { stamp, ..entry });
+            self.remove_record(&earlier);
+        }
+        Ok(())
     }
 
     /// Returns whether an entry of an earlier version of a file is of the version that is under the file's path. That

@@ -277,8 +277,7 @@ impl<'a> Scan<'a> {
             entry.complete = matches!(end, Some(End::Complete));
             self.index.add_hole(&mut entry, hole);
             self.index.add(&active.key, &mut entry, self.started_at_ms, hashes, &lengths)?;
-            if entry.complete {
-                // Also of a file that is new: a count after a loss may have kept only the earlier version.
+            if entry.complete && active.known.is_some() {
                 self.index.forget_superseded(&active.key)?;
             }
             active.entry = Some(entry);

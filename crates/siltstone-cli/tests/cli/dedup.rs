@@ -411,24 +411,6 @@ fn a_changed_file_and_a_forgotten_one_leave_only_what_other_files_have() {
 }
 
 #[test]
-fn an_earlier_version_that_a_loss_has_left_alone_is_forgotten_when_its_file_is_read() {
-    let files = Files::new();
-    files.write("one", &noise(1, 100_000));
-    let first = files.dedup("index", &[]);
-    // As after a loss of the entry of the last version.
-    let path = files.path("files").canonicalize().unwrap().join("one");
-    let key = path.as_os_str().as_encoded_bytes();
-    let catalogue = siltstone::Database::open(files.path("index/files")).unwrap();
-    let entry = catalogue.get(key).unwrap().unwrap();
-    catalogue.put([&[1][..], key].concat(), entry).unwrap();
-    catalogue.delete(key).unwrap();
-    catalogue.close().unwrap();
-    let again = files.dedup("index", &[]);
-    assert_eq!(numbers(&again, ["files_new"]), [1]);
-    assert_eq!(again["indexed"], first["indexed"]);
-}
-
-#[test]
 fn excluded_files_and_further_hard_links_are_not_read() {
     let files = Files::new();
     files.write("keep/one", &noise(1, 100_000));

@@ -439,7 +439,7 @@ impl Index {
         let started = Instant::now();
         let changed = std::mem::take(&mut self.changed);
         self.counts.writes += changed.len() as u64 - 1;
-        write_chunks(&self.chunks, changed.into_iter())?;
+        write_chunks(&self.chunks, changed)?;
         self.chunks.sync().context("cannot sync the chunks")?;
         self.counts.write_time += started.elapsed();
         self.committed = Instant::now();
@@ -448,14 +448,15 @@ impl Index {
 
     /// Repeats the second step of the last commit.
     fn complete_commit(&mut self) -> anyhow::Result<()> {
-        match self.record(CHANGES_KEY)? {
-            Some(changes) if !changes.is_empty() => {
-                let changes = formats::decode_changes(&changes, self.hash_bytes)?;
-                write_chunks(&self.chunks, changes.into_iter())?;
-                Ok(self.chunks.sync()?)
-            }
-            _ => Ok(()),
+        let changes = self.record(CHANGES_KEY)?.unwrap_or_default();
+        if changes.is_empty() {
+            return Ok(());
         }
+        let changes = formats::decode_changes(&changes, self.hash_bytes)?;
+        // Changes of earlier versions have no mark.
+        let mark = (mark_key(self.hash_bytes), Some(self.state.commit.as_metadata()));
+        write_chunks(&self.chunks, changes.into_iter().chain([mark]))?;
+        Ok(self.chunks.sync()?)
     }
 
     /// Notes that a file system may be mounted on a directory.
@@ -507,7 +508,7 @@ pub(super) fn synced() -> WriteOptions {
 /// Writes the records of chunks, and removes those without a record. A sync makes it durable.
 pub(super) fn write_chunks(
     chunks: &Database,
-    changes: impl Iterator<Item = formats::Change>,
+    changes: impl IntoIterator<Item = formats::Change>,
 ) -> anyhow::Result<()> {
     let mut batch = Batch::new();
     for (hash, metadata) in changes {
@@ -576,7 +577,7 @@ fn check_moment(
     )
 }
 
-fn superseded_key(key: &[u8]) -> Vec<u8> {
+pub(super) fn superseded_key(key: &[u8]) -> Vec<u8> {
     [&[SUPERSEDED][..], key].concat()
 }
 

@@ -106,6 +106,32 @@ fn a_commit_of_no_chunks_that_was_stopped_between_the_databases_is_completed() {
 }
 
 #[test]
+fn changes_without_a_mark_are_completed_with_one() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let mut index = place.open();
+    add(&mut index, "/a", &[1, 2]);
+    index.commit().unwrap();
+    // As an earlier version has left it.
+    let changes = index.record(CHANGES_KEY).unwrap().unwrap();
+    let mut changes = formats::decode_changes(&changes, 20).unwrap();
+    changes.retain(|(key, _)| !is_mark(key));
+    let changes = formats::encode_changes(changes.iter().map(|(key, change)| (&key[..], change.as_ref())));
+    index.catalogue.put(CHANGES_KEY, changes).unwrap();
+    index.chunks.put(mark_key(20), index.state.before.as_metadata().encode()).unwrap();
+    drop(index);
+    let mut index = place.open();
+    place.copy("chunks", "before");
+    add(&mut index, "/b", &[2, 3]);
+    index.commit().unwrap();
+    let (whole, now) = (references(&index), index.now());
+    drop(index);
+    // The next commit is stopped between the databases.
+    place.copy("before", "chunks");
+    let index = place.open();
+    assert_eq!((references(&index), index.now()), (whole, now));
+}
+
+#[test]
 fn forgetting_a_file_continues_after_a_crash() {
     let place = Place(tempfile::tempdir().unwrap());
     let mut index = place.open();
@@ -193,6 +219,34 @@ fn of_two_entries_of_one_version_one_is_kept_with_its_hashes() {
         index.forget(left[0], &entry).unwrap();
         index.commit().unwrap();
         assert_eq!((references(&index), index.now()), (vec![], Totals::default()));
+    }
+}
+
+/// Without an entry under the path the next run would take the file for a new one, and keep both versions.
+#[test]
+fn an_earlier_version_that_is_all_that_is_left_of_a_file_is_found_under_its_path() {
+    for is_other_lost in [false, true] {
+        let place = Place(tempfile::tempdir().unwrap());
+        let mut index = place.open();
+        add(&mut index, "/a", &[1, 2]);
+        let entry = index.entry(b"/a").unwrap().unwrap();
+        index.supersede(b"/a", &entry).unwrap();
+        if is_other_lost {
+            add(&mut index, "/a", &[3]);
+        } else {
+            index.remove_record(b"/a");
+        }
+        index.commit().unwrap();
+        if is_other_lost {
+            index.chunks.delete([3; 20]).unwrap();
+        }
+        index.close().unwrap();
+        Index::note_loss(&place.0.path().join(FILES)).unwrap();
+        let index = place.open();
+        let kept = index.entry(b"/a").unwrap().unwrap();
+        assert!(kept.id == entry.id && kept.stamp != entry.stamp, "{kept:?}");
+        assert_eq!(index.entry(&superseded_key(b"/a")).unwrap(), None);
+        assert_eq!((references(&index), index.now().files), (vec![(1, 1), (2, 1)], 1));
     }
 }
 
