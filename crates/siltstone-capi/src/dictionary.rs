@@ -3,7 +3,7 @@
 use crate::border::{Failure, Outcome, body, bytes, disown, give_text, handle, handle_mut, own, set, text};
 use crate::iterate::Iterator;
 use crate::options::{Options, Progress, ProgressFn, go_on, index_of_name, options_or_default};
-use crate::read::{self, Source};
+use crate::read::{self, Keys, Source};
 use bytes::Bytes;
 use siltstone::DictionaryBuilder;
 use std::ffi::{c_char, c_void};
@@ -24,7 +24,9 @@ impl Source for Dictionary {
     fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {
         self.0.get_many(keys)
     }
+}
 
+impl Keys for Dictionary {
     fn contains_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<bool>> {
         self.0.contains_many(keys)
     }

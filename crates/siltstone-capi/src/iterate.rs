@@ -31,10 +31,6 @@ impl Source for Snapshot {
     fn read_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>> {
         self.0.get_many(keys)
     }
-
-    fn contains_many(&self, keys: &[&[u8]]) -> Result<Vec<bool>> {
-        Ok(self.0.get_many(keys)?.iter().map(Option::is_some).collect())
-    }
 }
 
 /// A position in a series of records; at first before the first one.

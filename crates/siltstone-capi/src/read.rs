@@ -23,7 +23,10 @@ pub trait Source {
 
     /// Returns the values of many keys.
     fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>>;
+}
 
+/// What finds whether keys exist without their values.
+pub trait Keys {
     /// Returns whether each of many keys exists.
     fn contains_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<bool>>;
 }
@@ -37,7 +40,9 @@ impl Source for Db {
     fn read_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {
         self.0.get_many(keys)
     }
+}
 
+impl Keys for Db {
     fn contains_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<bool>> {
         self.0.contains_many(keys)
     }
@@ -148,7 +153,7 @@ pub(crate) unsafe fn get_many(
 /// # Safety
 /// As for [`many`] and [`slice_mut`].
 pub(crate) unsafe fn contains_many(
-    source: &impl Source,
+    source: &impl Keys,
     keys: (*const *const c_void, *const usize, usize),
     found: *mut bool,
 ) -> Outcome<bool> {
@@ -310,18 +315,10 @@ pub unsafe extern "C" fn siltstone_get_rows(
 mod tests {
     use super::*;
 
-    /// Has the key `a`. Its value cannot be read.
-    struct Unreadable;
+    /// Has the key `a`, and no values that could be read.
+    struct OnlyKeys;
 
-    impl Source for Unreadable {
-        fn read(&self, _: &[u8], _: &mut Vec<u8>) -> siltstone::Result<Option<u64>> {
-            Err(siltstone::Error::Closed)
-        }
-
-        fn read_many(&self, _: &[&[u8]]) -> siltstone::Result<Vec<Option<Bytes>>> {
-            Err(siltstone::Error::Closed)
-        }
-
+    impl Keys for OnlyKeys {
         fn contains_many(&self, keys: &[&[u8]]) -> siltstone::Result<Vec<bool>> {
             Ok(keys.iter().map(|key| *key == b"a").collect())
         }
@@ -334,7 +331,7 @@ mod tests {
         let mut found = [false; 2];
         let keys = (keys.as_ptr(), lengths.as_ptr(), keys.len());
         // SAFETY: there are two keys of one byte, and two flags.
-        let outcome = unsafe { contains_many(&Unreadable, keys, found.as_mut_ptr()) };
+        let outcome = unsafe { contains_many(&OnlyKeys, keys, found.as_mut_ptr()) };
         assert_eq!((outcome.ok(), found), (Some(true), [true, false]));
     }
 }
