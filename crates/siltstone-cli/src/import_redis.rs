@@ -31,12 +31,18 @@ const SCAN_KEYS: usize = 1024;
 /// The bytes of the values of a page, besides one that is longer.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// The bytes of the requests of a pipeline, besides those for one key. All are sent before a reply is read, and a
-/// server whose replies are not read may read no more requests: they are so few that the sockets hold them.
-const PIPELINE_BYTES: usize = 64 << 10;
+/// The bytes of the requests for values of a pipeline, besides those for one key. All are sent before a reply is read,
+/// and a server whose replies are not read may read no more requests: they are so few that the sockets hold them.
+const VALUE_PIPELINE_BYTES: usize = 64 << 10;
 
-/// The bytes of the two requests for a key, besides the key.
-const REQUESTS_BYTES: usize = 128;
+/// The bytes of the requests for types of a pipeline. The replies are so short that the sockets hold them.
+const TYPE_PIPELINE_BYTES: usize = 1 << 20;
+
+/// The bytes of the two requests for a value, besides the key.
+const REQUESTS_BYTES: usize = 64;
+
+/// The number of values that the first pipeline asks for, when their lengths are not known.
+const FIRST_KEYS: usize = 8;
 
 /// The pages that are read ahead.
 const PAGES_AHEAD: usize = 2;
@@ -87,6 +93,52 @@ impl Page {
             self.records.push(Copied { key: key.to_vec(), value_type, value, expires_at_ms });
         }
     }
+
+    /// Adds a record, by the replies that say what it is. `now_ms` is the time if the second one is that of PTTL.
+    fn add_replies(
+        &mut self,
+        key: &[u8],
+        value_type: ValueType,
+        value: RedisResult<Value>,
+        expiry: RedisResult<Value>,
+        now_ms: Option<u64>,
+    ) -> anyhow::Result<()> {
+        let value = match value {
+            Err(error) if error.code() == Some("WRONGTYPE") => {
+                self.leave_out("keys that got another type meanwhile");
+                return Ok(());
+            }
+            value => value?,
+        };
+        let expires_at_ms = match (redis::from_redis_value::<i64>(expiry?)?, now_ms) {
+            (ABSENT, _) => {
+                self.absent.push(key.to_vec());
+                return Ok(());
+            }
+            (NO_EXPIRY, _) => NEVER,
+            (time_ms, None) => time_ms as u64,
+            (left_ms, Some(now_ms)) => now_ms.saturating_add(left_ms as u64),
+        };
+        let stored = match (value_type, value) {
+            (ValueType::String, Value::BulkString(value)) => Ok(value),
+            (ValueType::Hash, Value::Array(fields)) if !fields.is_empty() => packed(fields)?,
+            // The form of RESP 3.
+            (ValueType::Hash, Value::Map(pairs)) if !pairs.is_empty() => {
+                packed(pairs.into_iter().flat_map(|(field, value)| [field, value]).collect())?
+            }
+            // It has gone since it had a type.
+            (ValueType::String, Value::Nil) | (ValueType::Hash, Value::Array(_) | Value::Map(_)) => {
+                self.absent.push(key.to_vec());
+                return Ok(());
+            }
+            (value_type, _) => bail!("the reply for a {} is none of its type", value_type.name()),
+        };
+        match stored {
+            Ok(value) => self.add(key, value_type, value, expires_at_ms),
+            Err(reason) => self.leave_out(&reason),
+        }
+        Ok(())
+    }
 }
 
 /// A Redis that is read.
@@ -96,6 +148,8 @@ pub struct Source {
     connection: Connection,
     /// The server has PEXPIRETIME, as from 7.0 on. PTTL, which all have, needs the time of this machine.
     has_expiry_times: bool,
+    /// How many values a pipeline asks for: a server may hold all its replies.
+    keys_at_once: usize,
 }
 
 impl Source {
@@ -125,7 +179,8 @@ impl Source {
         // An absent command is an error that does not depend on the key.
         let probe: RedisResult<i64> = redis::cmd("PEXPIRETIME").arg("").query(&mut connection);
         let host = client.get_connection_info().addr().clone();
-        Ok(Source { address: shown.to_owned(), host, connection, has_expiry_times: probe.is_ok() })
+        let (address, has_expiry_times) = (shown.to_owned(), probe.is_ok());
+        Ok(Source { address, host, connection, has_expiry_times, keys_at_once: FIRST_KEYS })
     }
 
     /// Returns about how many keys there are.
@@ -182,9 +237,15 @@ impl Source {
     /// connection cannot be used.
     pub fn read(&mut self, keys: &[Vec<u8>], take: &mut Take<'_>) -> anyhow::Result<()> {
         let mut page = Page::default();
-        for keys in pipelines(keys) {
+        for keys in type_pipelines(keys) {
             let wanted = self.with_values(keys, &mut page)?;
-            self.read_values(&wanted, &mut page, take)?;
+            let mut rest = &wanted[..];
+            while !rest.is_empty() {
+                let some = rest.iter().map(|(key, _)| *key).take(self.keys_at_once);
+                let (some, others) = rest.split_at(fitting(some, VALUE_PIPELINE_BYTES));
+                self.read_values(some, &mut page, take)?;
+                rest = others;
+            }
         }
         take(page)
     }
@@ -192,7 +253,7 @@ impl Source {
     /// Returns a page of those of some keys that have no value which is copied.
     pub fn absent(&mut self, keys: &[Vec<u8>]) -> anyhow::Result<Page> {
         let mut page = Page::default();
-        for keys in pipelines(keys) {
+        for keys in type_pipelines(keys) {
             self.with_values(keys, &mut page)?;
         }
         Ok(page)
@@ -240,57 +301,26 @@ impl Source {
             pipe.cmd(if *value_type == ValueType::String { "GET" } else { "HGETALL" }).arg(*key);
             pipe.cmd(expiry).arg(*key);
         }
+        // Before any of the replies: reading them may take long.
+        let now_ms = if self.has_expiry_times { None } else { Some(expiry_after(Duration::ZERO)?) };
         self.connection.send_packed_command(&pipe.get_packed_pipeline())?;
+        let mut bytes = 0;
         for (key, value_type) in wanted {
             // One by one: together they may be too long.
             let (value, expiry) = (self.reply()?, self.reply()?);
-            self.add(page, key, *value_type, value, expiry)?;
+            bytes += value.as_ref().map_or(0, length);
+            page.add_replies(key, *value_type, value, expiry, now_ms)?;
             if page.bytes >= PAGE_BYTES {
                 take(std::mem::take(page))?;
             }
         }
+        self.keys_at_once = keys_after(self.keys_at_once, wanted.len(), bytes);
         Ok(())
     }
 
     /// Returns the next reply, which may be an error of the server.
     fn reply(&mut self) -> anyhow::Result<RedisResult<Value>> {
         Ok(self.connection.recv_response()?.extract_error())
-    }
-
-    /// Adds a record to a page, by the replies that say what it is.
-    fn add(
-        &self,
-        page: &mut Page,
-        key: &[u8],
-        value_type: ValueType,
-        value: RedisResult<Value>,
-        expiry: RedisResult<Value>,
-    ) -> anyhow::Result<()> {
-        let value = match value {
-            Err(error) if error.code() == Some("WRONGTYPE") => {
-                page.leave_out("keys that got another type meanwhile");
-                return Ok(());
-            }
-            value => value?,
-        };
-        let expires_at_ms = match redis::from_redis_value(expiry?)? {
-            ABSENT => {
-                page.absent.push(key.to_vec());
-                return Ok(());
-            }
-            NO_EXPIRY => NEVER,
-            time if self.has_expiry_times => time as u64,
-            left_ms => expiry_after(Duration::ZERO)?.saturating_add(left_ms as u64),
-        };
-        match (value_type, value) {
-            (ValueType::String, Value::BulkString(value)) => page.add(key, value_type, value, expires_at_ms),
-            (ValueType::Hash, Value::Array(fields)) if !fields.is_empty() => match packed(fields)? {
-                Ok(value) => page.add(key, value_type, value, expires_at_ms),
-                Err(reason) => page.leave_out(&reason),
-            },
-            _ => {}
-        }
-        Ok(())
     }
 
     /// Copies all keys into a database, whose values are stored in this way, and closes it.
@@ -330,19 +360,43 @@ pub fn without_password(address: &str) -> &str {
     address.rsplit_once('@').map_or(address, |(_, host)| host)
 }
 
-/// Splits keys into those of the pipelines that ask for them.
-fn pipelines(mut keys: &[Vec<u8>]) -> impl Iterator<Item = &[Vec<u8>]> {
+/// Splits keys into those of the pipelines that ask for their types.
+fn type_pipelines(mut keys: &[Vec<u8>]) -> impl Iterator<Item = &[Vec<u8>]> {
     std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let fits = |key: &&Vec<u8>| {
-            bytes += 2 * key.len() + REQUESTS_BYTES;
-            bytes <= PIPELINE_BYTES
-        };
-        let fit = keys.iter().take_while(fits).count().max(1);
+        let fit = fitting(keys.iter().map(Vec::as_slice), TYPE_PIPELINE_BYTES);
         let (of_one, rest) = keys.split_at(fit.min(keys.len()));
         keys = rest;
         (!of_one.is_empty()).then_some(of_one)
     })
+}
+
+/// Returns how many keys, from the first one on, a pipeline has whose requests may have some bytes: at least one.
+fn fitting<'a>(keys: impl Iterator<Item = &'a [u8]>, bytes_max: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |key: &&[u8]| {
+        bytes += 2 * key.len() + REQUESTS_BYTES;
+        bytes <= bytes_max
+    };
+    keys.take_while(fits).count().max(1)
+}
+
+/// Returns how many values the next pipeline asks for, after one of some keys whose values had these bytes.
+fn keys_after(at_once: usize, keys: usize, bytes: usize) -> usize {
+    match bytes > PAGE_BYTES {
+        true => (keys / 2).max(1),
+        // What was not asked for yet may be longer.
+        false => at_once.max((2 * keys).min(SCAN_KEYS)),
+    }
+}
+
+/// Returns the bytes of the strings of a reply.
+fn length(reply: &Value) -> usize {
+    match reply {
+        Value::BulkString(bytes) => bytes.len(),
+        Value::Array(replies) => replies.iter().map(length).sum(),
+        Value::Map(pairs) => pairs.iter().map(|(field, value)| length(field) + length(value)).sum(),
+        _ => 0,
+    }
 }
 
 /// Returns the bytes of a hash, or why it is left out.
@@ -398,11 +452,56 @@ mod tests {
     fn the_requests_of_a_pipeline_are_few_and_each_key_is_in_one() {
         let lengths = [1, 30_000, 2, 40_000, 65_535, 3, 3];
         let keys: Vec<Vec<u8>> = lengths.iter().map(|length| vec![b'k'; *length]).collect();
-        let parts: Vec<Vec<usize>> =
-            pipelines(&keys).map(|keys| keys.iter().map(Vec::len).collect()).collect();
-        assert_eq!(parts, [vec![1, 30_000, 2], vec![40_000], vec![65_535], vec![3, 3]]);
-        let many = vec![vec![b'k'; 8]; 4096];
-        assert_eq!(pipelines(&many).map(<[_]>::len).max(), Some(455));
-        assert_eq!(pipelines(&[]).count(), 0);
+        let fit = |from: usize| fitting(keys[from..].iter().map(Vec::as_slice), VALUE_PIPELINE_BYTES);
+        assert_eq!([0, 3, 4, 5].map(fit), [3, 1, 1, 2]);
+        let short = [&b"8 bytes."[..]; 4096];
+        assert_eq!(fitting(short.into_iter(), VALUE_PIPELINE_BYTES), 819);
+        let long = vec![vec![b'k'; 60_000]; 20];
+        let parts: Vec<usize> = type_pipelines(&long).map(<[_]>::len).collect();
+        assert_eq!(parts, [8, 8, 4]);
+        assert_eq!(type_pipelines(&[]).count(), 0);
+    }
+
+    #[test]
+    fn a_pipeline_asks_for_fewer_values_after_long_ones() {
+        let after = |at_once, value_bytes: usize| keys_after(at_once, at_once, at_once * value_bytes);
+        assert_eq!(after(8, 100), 16);
+        assert_eq!(after(SCAN_KEYS, 100), SCAN_KEYS);
+        assert_eq!(keys_after(512, 3, 300), 512, "the last ones of a page");
+        assert_eq!(keys_after(8, 3, 300), 8);
+        assert_eq!([8, 4, 2, 1].map(|at_once| after(at_once, 10 << 20)), [4, 2, 1, 1]);
+        let fields = vec![(Value::BulkString(vec![b'f'; 3]), Value::BulkString(vec![b'v'; 4]))];
+        assert_eq!(length(&Value::Array(vec![Value::Map(fields), Value::Nil])), 7);
+    }
+
+    #[test]
+    fn replies_are_records_gone_keys_left_out_or_errors() {
+        let mut page = Page::default();
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let mut add = |key: &str, value_type, value, expiry, now_ms| {
+            page.add_replies(key.as_bytes(), value_type, Ok(value), Ok(Value::Int(expiry)), now_ms)
+        };
+        let (string, hash) = (ValueType::String, ValueType::Hash);
+        add("resp2", hash, Value::Array(vec![text("f"), text("v")]), NO_EXPIRY, None).unwrap();
+        add("resp3", hash, Value::Map(vec![(text("f"), text("v"))]), NO_EXPIRY, Some(1)).unwrap();
+        add("time", string, text("v"), 500, None).unwrap();
+        add("time left", string, text("v"), 500, Some(1000)).unwrap();
+        let gone = [
+            (string, text("v"), ABSENT),
+            (string, Value::Nil, NO_EXPIRY),
+            (hash, Value::Array(Vec::new()), NO_EXPIRY),
+            (hash, Value::Map(Vec::new()), NO_EXPIRY),
+        ];
+        for (value_type, value, expiry) in gone {
+            add("gone", value_type, value, expiry, None).unwrap();
+        }
+        for (value_type, value) in [(string, Value::Int(1)), (hash, text("v")), (hash, Value::Nil)] {
+            assert!(add("other", value_type, value, NO_EXPIRY, None).is_err());
+        }
+        assert_eq!(page.absent, vec![b"gone".to_vec(); 4]);
+        let expiry: Vec<u64> = page.records.iter().map(|record| record.expires_at_ms).collect();
+        assert_eq!(expiry, [NEVER, NEVER, 500, 1500]);
+        assert_eq!(page.records[0].value, page.records[1].value);
+        assert!(page.left_out.is_empty());
     }
 }

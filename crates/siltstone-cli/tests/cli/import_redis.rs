@@ -28,6 +28,12 @@ fn all_strings_and_hashes_of_a_running_server_are_copied_with_their_expiry_times
     ok(directory.path(), &["import", "--db", "copy/2", "--redis", &format!("redis://{address}/2")]);
     // Again: what is there is overwritten.
     ok(directory.path(), &["import", "--db", "copy/0", "--redis", &address]);
+    let resp3 = format!("redis://{address}/?protocol=resp3");
+    ok(directory.path(), &["import", "--db", "of-resp3", "--redis", &resp3]);
+    assert_eq!(
+        ok(directory.path(), &["get", "--db", "of-resp3", "hash"]),
+        ok(directory.path(), &["get", "--db", "copy/0", "hash"]),
+    );
     let mut copy = Process::start(&directory.path().join("copy"), &[]);
     let mut of_copy = copy.client();
     for request in [

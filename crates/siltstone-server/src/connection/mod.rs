@@ -29,6 +29,9 @@ use std::time::Instant;
 /// The memory that an idle connection keeps for its buffers, in bytes.
 const KEPT_BYTES: usize = 1 << 10;
 
+/// The number of held requests whose memory is kept: as many as are allocated for one.
+const HELD_KEPT: usize = 4;
+
 /// The most requests of a run, and the bytes of their words.
 const RUN_REQUESTS_MAX: usize = 1024;
 const RUN_BYTES_MAX: usize = 1 << 20;
@@ -93,8 +96,8 @@ pub struct Connection {
     parser: Parser,
     /// Requests that were parsed for a run and belong to the next ones.
     held: VecDeque<Asked>,
-    /// How many of them, from the first one on, are being executed.
-    at_work: usize,
+    /// The requests that are executed elsewhere, if they are several. Their words are at the beginning of the input.
+    at_work: Vec<Asked>,
     /// Replies.
     output: Vec<u8>,
     /// How much of them is sent.
@@ -155,7 +158,7 @@ impl Connection {
             input: Vec::new(),
             parser: Parser::new(client.version),
             held: VecDeque::new(),
-            at_work: 0,
+            at_work: Vec::new(),
             output: Vec::new(),
             sent: 0,
             client,
@@ -240,7 +243,6 @@ impl Connection {
     pub fn activity(&self) -> Activity {
         let client = &self.client;
         let queued = client.transaction.as_ref().map_or(-1, |transaction| transaction.queued.len() as i64);
-        let buffers = self.input.capacity() + self.output.capacity();
         Activity {
             database: client.database,
             resp: match client.version {
@@ -254,7 +256,7 @@ impl Connection {
             queued,
             input_bytes: self.input.len(),
             output_bytes: self.unsent_bytes(),
-            memory_bytes: size_of::<Connection>() + buffers + client.subscriptions.bytes(),
+            memory_bytes: size_of::<Connection>() + self.buffer_bytes() + client.subscriptions.bytes(),
         }
     }
 
@@ -270,7 +272,10 @@ impl Connection {
 
     /// Returns the bytes of its buffers.
     pub fn buffer_bytes(&self) -> usize {
-        self.input.capacity() + self.output.capacity()
+        let asked = (self.held.capacity() + self.at_work.capacity()) * size_of::<Asked>();
+        let words: usize =
+            self.held.iter().chain(&self.at_work).map(|asked| asked.request.words.capacity()).sum();
+        self.input.capacity() + self.output.capacity() + asked + words * size_of::<std::ops::Range<usize>>()
     }
 
     /// Returns whether everything is done: nothing is left to execute or to send, and nothing more comes.
@@ -502,17 +507,21 @@ impl Connection {
     pub fn begin_wait(&mut self, asked: Vec<Asked>) {
         self.is_waiting = true;
         if asked.len() > 1 {
-            self.at_work = asked.len();
-            self.hold(asked);
+            // Nothing is moved: mostly all are executed. Until then the input keeps their words.
+            self.at_work = asked;
+        } else {
+            self.end_run();
         }
-        self.end_run();
     }
 
     /// Notes how many of these requests were executed.
     pub fn end_wait(&mut self, executed: usize) {
-        self.held.drain(..executed.min(self.at_work));
-        self.at_work = 0;
-        self.end_run();
+        let mut at_work = std::mem::take(&mut self.at_work);
+        if !at_work.is_empty() {
+            let left = at_work.split_off(executed.min(at_work.len()));
+            self.hold(left);
+            self.end_run();
+        }
     }
 
     /// Removes the requests of the last run from the input.
@@ -525,6 +534,9 @@ impl Connection {
             *word = word.start - needed_from..word.end - needed_from;
         }
         release(&mut self.input);
+        if self.held.is_empty() && self.held.capacity() > HELD_KEPT {
+            self.held = VecDeque::new();
+        }
     }
 
     /// Sends replies, as many as the socket takes. Returns the number of bytes.

@@ -5,7 +5,7 @@ use super::{
     TRANSACTION_BYTES_MAX, ValueForm,
 };
 use crate::failure::{Failure, Outcome};
-use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
+use siltstone::key::{HASH_LENGTH_MIN, KEY_LENGTH_MAX};
 use siltstone::{Batch, Bytes, Change, Database, Error, Found, FoundRef, NEVER, Shape};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -13,15 +13,57 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// About how many keys are counted exactly.
 const COUNTED_KEYS_MAX: u64 = 10_000;
 
+/// The keys that are looked up at once to see how long their values are.
+const CHECKED_KEYS: usize = 128;
+
+/// The bytes of the longest value, before some lookups have shown more.
+const FIRST_LONGEST: usize = TRANSACTION_BYTES_MAX / CHECKED_KEYS;
+
+/// The lookups after which a generation of lengths ends.
+const GENERATION_LOOKUPS: usize = 4096;
+
+/// The bytes of the longest value that was read or written lately: in this generation of lookups, or in the one before.
+/// A long one that is not met again is forgotten.
+struct Longest {
+    current: AtomicUsize,
+    previous: AtomicUsize,
+    lookups: AtomicUsize,
+}
+
+impl Longest {
+    fn new() -> Longest {
+        let length = || AtomicUsize::new(FIRST_LONGEST);
+        Longest { current: length(), previous: length(), lookups: AtomicUsize::new(0) }
+    }
+
+    fn bytes(&self) -> usize {
+        self.current.load(Relaxed).max(self.previous.load(Relaxed))
+    }
+
+    /// Notes the bytes of a value.
+    fn note(&self, bytes: usize) {
+        // Hardly ever: all threads share the number.
+        if bytes > self.current.load(Relaxed) {
+            self.current.fetch_max(bytes, Relaxed);
+        }
+    }
+
+    /// Notes a lookup, of any number of keys.
+    fn note_lookup(&self) {
+        if self.lookups.fetch_add(1, Relaxed) % GENERATION_LOOKUPS == GENERATION_LOOKUPS - 1 {
+            self.previous.store(self.current.swap(0, Relaxed), Relaxed);
+        }
+    }
+}
+
 /// A database.
 pub struct DatabaseStore {
     database: Database,
     shape: Shape,
     form: ValueForm,
     is_persistent: bool,
-    /// The bytes of the longest value that was read or written since it was opened. The engine holds all values that it
-    /// finds in a call, so the longer they may be, the fewer keys a call has.
-    longest: AtomicUsize,
+    /// The engine holds all values that it finds in a call, so the longer they may be, the fewer keys a call has.
+    longest: Longest,
     /// The bytes of the values that a transaction may find.
     found_bytes_max: usize,
 }
@@ -31,20 +73,13 @@ impl DatabaseStore {
     pub fn new(database: Database, form: ValueForm) -> DatabaseStore {
         let shape = database.stats().shape;
         let is_persistent = database.capabilities().persistent;
-        let (longest, found_bytes_max) = (AtomicUsize::new(0), TRANSACTION_BYTES_MAX);
+        let (longest, found_bytes_max) = (Longest::new(), TRANSACTION_BYTES_MAX);
         DatabaseStore { database, shape, form, is_persistent, longest, found_bytes_max }
-    }
-
-    /// Notes the bytes of a value.
-    fn note_length(&self, bytes: usize) {
-        // Hardly ever: all threads share the number.
-        if bytes > self.longest.load(Relaxed) {
-            self.longest.fetch_max(bytes, Relaxed);
-        }
     }
 
     /// Looks up keys, a few at once if their values may be long.
     fn find(&self, keys: &[&[u8]], mut show: impl FnMut(usize, Option<FoundRef<'_>>)) -> Outcome {
+        self.longest.note_lookup();
         let mut first = 0;
         while first < keys.len() {
             // Also after the values of this lookup.
@@ -58,15 +93,24 @@ impl DatabaseStore {
     /// Checks that a transaction can hold the values of its keys. They are looked up before only if some values are so
     /// long that it may not.
     fn check_found(&self, keys: &[&[u8]]) -> Outcome {
-        if self.longest.load(Relaxed).saturating_mul(keys.len()) <= self.found_bytes_max {
+        self.longest.note_lookup();
+        if self.longest.bytes().saturating_mul(keys.len()) <= self.found_bytes_max {
             return Ok(());
         }
-        let mut bytes = 0;
-        for keys in keys.chunks(self.keys_at_once()) {
-            self.find(keys, |_, found| bytes += found.map_or(0, |found| found.value.len()))?;
+        let (mut bytes, mut rest) = (0_usize, keys);
+        while !rest.is_empty() {
+            // Also after the values of the piece before.
+            let piece = rest.len().min(self.keys_at_once()).min(CHECKED_KEYS);
+            let (piece, others) = rest.split_at(piece);
+            self.database.get_many_with(piece, |_, found| {
+                let length = found.map_or(0, |found| found.value.len());
+                self.longest.note(length);
+                bytes += length;
+            })?;
             if bytes > self.found_bytes_max {
                 return Err(Failure::TRANSACTION_TOO_LONG);
             }
+            rest = others;
         }
         Ok(())
     }
@@ -94,7 +138,7 @@ impl DatabaseStore {
     }
 
     fn entry<'a>(&self, stored: &'a [u8], expires_at_ms: u64) -> Result<Entry<'a>, Failure> {
-        self.note_length(stored.len());
+        self.longest.note(stored.len());
         self.form.entry(stored, expires_at_ms).ok_or(UNKNOWN_TYPE)
     }
 
@@ -114,7 +158,7 @@ impl DatabaseStore {
 
     fn state(&self, found: Option<&Found>) -> Result<KeyState, Failure> {
         let Some(found) = found else { return Ok(KeyState::default().losing_marks(self.loses_marks())) };
-        self.note_length(found.value.len());
+        self.longest.note(found.value.len());
         let value = self.form.value(&found.value, found.expires_at_ms).ok_or(UNKNOWN_TYPE)?;
         Ok(KeyState::found(Some(value)).losing_marks(self.loses_marks()))
     }
@@ -144,7 +188,7 @@ impl DatabaseStore {
             Some(None) => Change::Delete,
             Some(Some(value)) => {
                 let (stored, expires_at_ms) = (self.stored(value)?, value.expires_at_ms);
-                self.note_length(stored.len());
+                self.longest.note(stored.len());
                 self.check_value(&stored, expires_at_ms)?;
                 Change::Put { value: stored, expires_at_ms }
             }
@@ -167,8 +211,8 @@ impl Store for DatabaseStore {
     }
 
     fn keys_at_once(&self) -> usize {
-        let long = VALUE_LENGTH_MAX / self.longest.load(Relaxed).max(1);
-        long.clamp(1, KEYS_AT_ONCE)
+        let fit = TRANSACTION_BYTES_MAX / self.longest.bytes().max(1);
+        fit.clamp(1, KEYS_AT_ONCE)
     }
 
     fn get_many_in_memory(&self, keys: &[&[u8]], show: &mut Show<'_>) -> Result<Vec<usize>, Failure> {
@@ -313,14 +357,14 @@ mod tests {
         let mut store = DatabaseStore::new(database, ValueForm::Plain);
         let names: Vec<String> = (0..10).map(|number| number.to_string()).collect();
         let keys: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
-        assert_eq!(store.keys_at_once(), KEYS_AT_ONCE);
+        assert_eq!(store.keys_at_once(), 128, "before anything is known");
         let value = NewValue::string(vec![b'v'; 1 << 20]);
         let mut put = |states: &mut [KeyState]| {
             states.iter_mut().for_each(|state| state.replace(Some(value.clone())).unwrap());
         };
         store.transact(&keys, &mut put).unwrap();
-        assert_eq!(store.keys_at_once(), 256);
-        *store.longest.get_mut() = 100 << 20;
+        store.longest.note(400 << 20);
+        assert_eq!(store.keys_at_once(), 2);
         let mut lengths = [0; 10];
         store.get_many(&keys, &mut |at, found| lengths[at] = found.unwrap().value.len()).unwrap();
         assert_eq!(lengths, [1 << 20; 10], "two at once, each with its number");
@@ -332,5 +376,29 @@ mod tests {
         store.found_bytes_max = 10 << 20;
         store.transact(&keys, &mut note).unwrap();
         assert_eq!(calls, 2, "not by the one that was refused");
+    }
+
+    #[test]
+    fn a_long_value_is_forgotten_after_two_generations_of_lookups() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(directory.path().join("db")).unwrap();
+        let store = DatabaseStore::new(database, ValueForm::Plain);
+        let pass = |lookups: usize| (0..lookups).for_each(|_| store.longest.note_lookup());
+        assert_eq!(store.keys_at_once(), 128);
+        pass(2 * GENERATION_LOOKUPS - 1);
+        assert_eq!(store.keys_at_once(), 128);
+        // Reads note lookups, and the values that they find.
+        store.get_many(&[&b"absent"[..]], &mut |_, _| {}).unwrap();
+        assert_eq!(store.keys_at_once(), KEYS_AT_ONCE);
+        store.longest.note(256 << 20);
+        assert_eq!(store.keys_at_once(), 4);
+        pass(GENERATION_LOOKUPS);
+        store.longest.note(4 << 20);
+        pass(GENERATION_LOOKUPS - 1);
+        assert_eq!(store.keys_at_once(), 4, "in the generation before");
+        pass(1);
+        assert_eq!(store.keys_at_once(), 256);
+        pass(GENERATION_LOOKUPS);
+        assert_eq!(store.keys_at_once(), KEYS_AT_ONCE);
     }
 }

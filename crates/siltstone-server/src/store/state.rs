@@ -26,7 +26,9 @@ impl Budget {
     pub fn share(max: usize, states: &mut [KeyState]) -> Rc<Budget> {
         let used = states.iter().map(KeyState::bytes).sum();
         let budget = Rc::new(Budget { max, used: Cell::new(used), is_exceeded: Cell::new(used > max) });
-        states.iter_mut().for_each(|state| state.budget = Some(budget.clone()));
+        for state in states {
+            (state.budget, state.counted) = (Some(budget.clone()), 0);
+        }
         budget
     }
 
@@ -37,6 +39,11 @@ impl Budget {
 
     fn release(&self, bytes: usize) {
         self.used.set(self.used.get().saturating_sub(bytes));
+    }
+
+    /// Takes bytes that it had before.
+    fn retake(&self, bytes: usize) {
+        self.used.set(self.used.get().saturating_add(bytes));
     }
 
     fn take(&self, bytes: usize) -> Outcome {
@@ -74,6 +81,8 @@ pub struct KeyState {
     refused: Option<Failure>,
     /// Of all states of the transaction, if it is limited.
     budget: Option<Rc<Budget>>,
+    /// The bytes that the budget has counted for the value, if it was put.
+    counted: usize,
 }
 
 impl KeyState {
@@ -126,6 +135,7 @@ impl KeyState {
         self.release();
         if let Some((budget, value)) = self.budget.as_ref().zip(value.as_ref()) {
             budget.take(value.bytes.len())?;
+            self.counted = value.bytes.len();
         }
         (self.value, self.is_changed) = (value, true);
         Ok(())
@@ -160,10 +170,20 @@ impl KeyState {
         self.value.as_ref().map_or(0, |value| value.bytes.len())
     }
 
-    /// Takes a value that was put from the budget.
-    fn release(&self) {
-        if let Some(budget) = self.budget.as_ref().filter(|_| self.is_changed) {
-            budget.release(self.bytes());
+    /// Gives the bytes of a value that was put back to the budget.
+    fn release(&mut self) {
+        let counted = std::mem::take(&mut self.counted);
+        if let Some(budget) = &self.budget {
+            budget.release(counted);
+        }
+    }
+
+    /// Makes the state what it was before, for the budget too.
+    pub fn restore(&mut self, before: KeyState) {
+        self.release();
+        *self = before;
+        if let Some(budget) = &self.budget {
+            budget.retake(self.counted);
         }
     }
 
@@ -213,5 +233,38 @@ mod tests {
         assert!(budget.is_exceeded());
         let mut states = [KeyState::found(value(60)), KeyState::found(value(41))];
         assert!(Budget::share(100, &mut states).is_exceeded());
+    }
+
+    #[test]
+    fn a_value_that_was_found_is_counted_to_the_end() {
+        let value = |bytes: usize| Some(NewValue::string(vec![0_u8; bytes]));
+        let mut states = [KeyState::found(value(60)), KeyState::found(value(20)), KeyState::default()];
+        let budget = Budget::share(100, &mut states);
+        let [replaced, deleted, new] = &mut states;
+        replaced.set_expiry(1);
+        deleted.set_expiry(1);
+        assert_eq!(replaced.replace(value(0)), Ok(()));
+        assert!(deleted.delete());
+        assert_eq!(budget.used.get(), 80);
+        assert_eq!(new.replace(value(21)), Err(Failure::TRANSACTION_TOO_LONG));
+    }
+
+    #[test]
+    fn a_state_that_is_restored_has_what_it_had_of_the_budget() {
+        let value = |bytes: usize| Some(NewValue::string(vec![0_u8; bytes]));
+        let mut states = [KeyState::found(value(10)), KeyState::default(), KeyState::default()];
+        let budget = Budget::share(100, &mut states);
+        assert_eq!(states[1].replace(value(20)), Ok(()));
+        let before = states.to_vec();
+        assert_eq!(states[0].replace(value(30)), Ok(()));
+        assert!(states[1].delete());
+        assert_eq!(states[2].replace(value(40)), Ok(()));
+        assert_eq!(budget.used.get(), 80);
+        states.iter_mut().zip(before).for_each(|(state, before)| state.restore(before));
+        assert_eq!(budget.used.get(), 30);
+        let lengths = states.each_ref().map(KeyState::bytes);
+        assert_eq!(lengths, [10, 20, 0]);
+        assert!(states[1].delete());
+        assert_eq!(budget.used.get(), 10);
     }
 }

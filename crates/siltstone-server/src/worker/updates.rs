@@ -43,7 +43,7 @@ pub struct Updates {
     words: Vec<Range<usize>>,
     requests: Vec<Request>,
     answers: Vec<Answer>,
-    /// A script among them needs more time than it has with locks.
+    /// A script among them needs more time than it has with locks, or may need it.
     pub need_time: bool,
 }
 
@@ -91,7 +91,8 @@ impl Updates {
     /// Executes the requests, and returns the replies.
     ///
     /// # Errors
-    /// The requests as they are, if a script needs more time than it has with locks, and may not have it.
+    /// The requests as they are, if a script needs more time than it has with locks, or may need it, and may not have
+    /// it.
     pub fn execute(mut self, context: &Context, may_take_long: bool) -> Result<Vec<Answer>, Box<Updates>> {
         let (begin, mut tally) = (Instant::now(), Tally::default());
         let Some(mut answers) = self.execute_all(context, may_take_long) else { return Err(Box::new(self)) };
@@ -127,7 +128,7 @@ impl Updates {
         words.max_by_key(|(_, words)| account::length(words.iter().copied()))
     }
 
-    /// Returns the replies; `None` if a script needs more time, and may not have it.
+    /// Returns the replies; `None` if a script needs more time, or may need it, and may not have it.
     fn execute_all(&mut self, context: &Context, may_take_long: bool) -> Option<Vec<Answer>> {
         let mut answers = std::mem::take(&mut self.answers);
         let opened = match self.kind {
@@ -153,7 +154,8 @@ impl Updates {
         }
         if let Err(failure) = outcome {
             answers.iter_mut().for_each(Answer::clear);
-            if failure == NEEDS_TIME && !may_take_long {
+            // One by one, a script may run for long too.
+            if !may_take_long && (failure == NEEDS_TIME || self.kind == RunKind::Script) {
                 (self.answers, self.need_time) = (answers, true);
                 return None;
             }
@@ -169,7 +171,7 @@ impl Updates {
                     self.requests[number].is_left = true;
                     answer.requests -= 1;
                 } else {
-                    self.run_alone(context, &*store, number, &mut answers);
+                    self.run_alone(context, &*store, number, &failure, &mut answers);
                 }
             }
         }
@@ -189,17 +191,29 @@ impl Updates {
         answers
     }
 
-    /// Executes a request after a transaction of several has failed.
-    fn run_alone(&self, context: &Context, store: &dyn Store, number: usize, answers: &mut [Answer]) {
+    /// Executes a request after a transaction has failed with it, or with others.
+    fn run_alone(
+        &self,
+        context: &Context,
+        store: &dyn Store,
+        number: usize,
+        failure: &Failure,
+        answers: &mut [Answer],
+    ) {
         let request = &self.requests[number];
         let connection = request.connection;
         let before = answers[connection].lengths();
+        let run = |answers: &mut [Answer]| match self.requests.len() {
+            // It has failed alone already, after a lookup of all its keys.
+            1 if request.deletes() => Err(failure.clone()),
+            _ => self.run(context, store, number..number + 1, true, answers),
+        };
         let outcome = match request.what {
             // A dictionary is read only.
             What::Command(command) if command.only_reads(&self.words(request)) => {
                 self.read_alone(context, store, number, answers)
             }
-            _ => match self.run(context, store, number..number + 1, true, answers) {
+            _ => match run(answers) {
                 // A script may read only.
                 Err(failure) if failure == Failure::READ_ONLY && request.is_script() => {
                     self.read_alone(context, store, number, answers)

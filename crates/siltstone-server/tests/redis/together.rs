@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The bytes of the values that a transaction may have.
 const BYTES_MAX: usize = 10_000;
 
-/// A map, and the most bytes of the values that a transaction has left.
+/// A map, the most bytes of the values that a transaction has left, and the number of those with several keys.
 #[derive(Default)]
 struct Noted {
     map: MapStore,
     most: AtomicUsize,
+    of_several: AtomicUsize,
 }
 
 /// The store of a server and of the test.
@@ -38,6 +39,7 @@ impl Store for Shared {
     }
 
     fn transact(&self, keys: &[&[u8]], act: &mut Act<'_>) -> Result<(), Failure> {
+        self.0.of_several.fetch_add(usize::from(keys.len() > 1), Relaxed);
         self.0.map.transact(keys, &mut |states: &mut [KeyState]| {
             act(states);
             let bytes = states.iter().filter_map(|state| state.entry()).map(|entry| entry.value.len()).sum();
@@ -140,7 +142,7 @@ fn set_bits(client: &mut Client, keys: usize) -> Answer {
 
 #[test]
 fn keys_are_deleted_however_long_their_values_are() {
-    let (served, _) = serve_noted();
+    let (served, noted) = serve_noted();
     let (mut client, mut other) = (served.client(), served.client());
     for command in ["DEL", "UNLINK"] {
         put_values(&mut client);
@@ -148,10 +150,53 @@ fn keys_are_deleted_however_long_their_values_are() {
             other.line(line);
         }
         let keys: Vec<String> = (0..200).map(|number| format!("k{number}")).collect();
+        let before = noted.of_several.load(Relaxed);
         assert_eq!(client.line(&format!("{command} {} k1", keys.join(" "))), Answer::Integer(100));
+        assert_eq!(noted.of_several.load(Relaxed) - before, 1, "all keys are looked up together once");
         assert_eq!(client.line("DBSIZE"), Answer::Integer(0));
         assert_eq!(other.line("EXEC"), Answer::Null, "{command} is a change");
     }
+}
+
+#[test]
+fn a_long_script_among_requests_that_are_too_long_together_keeps_no_one_waiting() {
+    let served = serve_with(
+        |_| {},
+        EngineKind::Mica,
+        |settings| (settings.workers, settings.limits.transaction_bytes_max) = (1, 1000),
+    );
+    let (mut client, mut other) = (served.client(), served.client());
+    let lines = (0..20).map(|number| encode(&["SETBIT", &format!("k{number}"), "799", "1"]));
+    let script = encode(&["EVAL", "while true do end", "0"]);
+    client.send_bytes(&lines.chain([script]).flatten().collect::<Vec<u8>>());
+    while other.line("SCRIPT KILL") != Answer::ok() {
+        std::thread::yield_now();
+    }
+    (0..20).for_each(|_| assert_eq!(client.answer(), Answer::Integer(0)));
+    let text = client.answer().text();
+    assert!(text.contains("Script killed by user"), "{text}");
+}
+
+#[test]
+fn what_a_script_has_put_before_it_was_stopped_is_not_counted() {
+    let served = serve_with(
+        |_| {},
+        EngineKind::Silt,
+        |settings| {
+            settings.limits.transaction_bytes_max = BYTES_MAX;
+            settings.limits.script_memory_bytes_max = 4 << 20;
+        },
+    );
+    let mut client = served.client();
+    let script = "redis.call('setbit', KEYS[1], 63999, 1) return string.rep('x', 100000000)";
+    assert_eq!(client.line("MULTI"), Answer::ok());
+    client.ask(&["EVAL", script, "1", "first"]);
+    client.line("SETBIT second 63999 1");
+    let replies = client.line("EXEC");
+    let [stopped, put] = replies.items() else { panic!("{replies:?}") };
+    assert!(stopped.text().contains("not enough memory"), "{stopped:?}");
+    assert_eq!(*put, Answer::Integer(0));
+    assert_eq!(client.line("EXISTS first second"), Answer::Integer(1));
 }
 
 /// Returns the bytes of replies that a connection with a name has not taken.

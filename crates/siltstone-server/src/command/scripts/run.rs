@@ -150,7 +150,8 @@ impl Run {
     /// Gives back the states as they are, and what the script has published; or the states as they were before it.
     pub fn end(&mut self, call: &mut ScriptCall<'_>, has_effect: bool) {
         if self.has_written && !has_effect {
-            mem::swap(&mut self.states, &mut self.before);
+            let both = self.states.iter_mut().zip(self.before.drain(..));
+            both.for_each(|(state, before)| state.restore(before));
         }
         for (number, state) in self.numbers.drain(..).zip(self.states.drain(..)) {
             call.states[number] = state;
