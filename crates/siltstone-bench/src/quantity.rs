@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// Seconds in a year.
 const YEAR_S: f64 = 365.25 * 86_400.0;
+/// Below this, whole numbers are exact.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// Units. Of two names for one unit, the later one is printed.
 const DECIMAL: [(&str, f64); 6] = [("", 1.0), ("K", 1e3), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
 const BINARY: [(&str, f64); 5] =
@@ -38,8 +40,10 @@ fn with_unit(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let (value, unit) = number(text)?;
     let found = units.iter().find(|(name, _)| *name == unit);
     let names: Vec<&str> = units.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
+    // Finite: `1e308T` is no number.
     found
         .map(|(_, factor)| value * factor)
+        .filter(|value| value.is_finite())
         .ok_or_else(|| format!("unknown unit {unit:?}; use {}", names.join(", ")))
 }
 
@@ -62,11 +66,20 @@ pub fn parse_percent(text: &str) -> Result<u8, String> {
     percent.ok_or_else(|| format!("expected a whole number from 0 to 100, not {text}"))
 }
 
+/// Whether a difference from a value is at most that of rounding a decimal and its product with a unit.
+fn is_rounding(difference: f64, value: f64) -> bool {
+    difference.abs() <= value * f64::EPSILON * 2.0
+}
+
 /// Parses a whole number of things or bytes, like [`parse_bytes`], within the range of the type.
 pub fn parse_whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     // Digits alone are parsed exactly, however large.
     let value = text.parse::<u64>().or_else(|_| match parse_bytes(text) {
         Ok(value) if value.fract() == 0.0 && value < u64::MAX as f64 => Ok(value as u64),
+        // Decimals are rounded: `16.1k` is 16100.000000000002.
+        Ok(value) if value < EXACT_MAX && is_rounding(value - value.round(), value) => {
+            Ok(value.round() as u64)
+        }
         Ok(_) => Err(format!("{text} is not a whole number")),
         Err(_) => Err(format!("{text:?} is not a number; use one such as 5000, 1e6, 10k, 250M or 64KiB")),
     })?;
@@ -95,10 +108,13 @@ pub fn counted(number: u64, name: &str) -> String {
 /// Parses a rate such as `5000/s` or `20k/min`; without a slash, a count per second.
 pub fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = match text.split_once('/') {
-        Some((count, time)) => parse_count(count)
-            .and_then(|count| with_unit(&format!("1{time}"), &TIMES).map(|seconds| count / seconds)),
+        Some((count, time)) => match TIMES.iter().find(|(name, _)| *name == time && !name.is_empty()) {
+            Some((_, seconds)) => parse_count(count).map(|count| count / seconds),
+            None => Err(String::new()),
+        },
         None => parse_count(text),
     };
+    let rate = rate.and_then(|rate| if rate.is_finite() { Ok(rate) } else { Err(String::new()) });
     rate.map_err(|_| format!("{text:?} is not a rate; use one such as 5000/s, 20k/min or 1M"))
 }
 
@@ -164,6 +180,11 @@ mod tests {
     fn quantities_are_read_with_their_units() {
         assert_eq!(parse_count("1e9"), Ok(1e9));
         assert_eq!(parse_count("250M"), Ok(250e6));
+        assert!(parse_count("1e308T").is_err());
+        assert_eq!(parse_rate("5/s"), Ok(5.0));
+        for text in ["5/", "5/0s", "5/.5s", "5/1 s", "1e308/ms"] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
         assert_eq!(parse_bytes("2GiB"), Ok(2.0 * 1024f64.powi(3)));
         assert_eq!(parse_bytes("1TB"), Ok(1e12));
         assert_eq!(parse_bytes("4096"), Ok(4096.0));
@@ -171,6 +192,9 @@ mod tests {
         assert_eq!(parse_whole::<u64>("1GiB"), Ok(1 << 30));
         assert_eq!(parse_whole::<usize>("1.5k"), Ok(1500));
         assert_eq!(parse_whole::<usize>("1K"), Ok(1000));
+        assert_eq!(parse_whole::<usize>("16.1k"), Ok(16_100));
+        assert_eq!(parse_whole::<usize>("4.1M"), Ok(4_100_000));
+        assert_eq!(parse_whole::<usize>("0.1Ki").ok(), None);
         assert_eq!(parse_whole::<u64>("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(parse_within(1u64, 10)("10"), Ok(10));
         assert_eq!(parse_time("90s"), Ok(Duration::from_secs(90)));
@@ -193,6 +217,7 @@ mod tests {
         }
         assert!(parse_time("tomorrow").is_err_and(|said| said.contains("tomorrow") && said.contains("90s")));
         assert!(parse_rate("fast").is_err_and(|said| said.contains("fast") && said.contains("20k/min")));
+        assert!(parse_whole::<u64>("1.0001k").is_err() && parse_whole::<u64>("1e-300").is_err());
         assert!(parse_whole::<u64>("1.5").is_err() && parse_whole::<u8>("256").is_err());
         assert!(parse_whole::<u64>("18446744073709551616").is_err());
         assert!(parse_within(1u64, 10)("0").is_err() && parse_within(1u64, 10)("1e2").is_err());

@@ -9,6 +9,7 @@ use crate::quantity::counted;
 use clap::Args;
 use siltstone::{Change, Database, Durability, WriteOptions};
 use siltstone_bench::named::by_name;
+use std::collections::HashSet;
 use std::ffi::OsString;
 
 const EXAMPLES: &str = "
@@ -68,8 +69,11 @@ pub fn run(args: DeleteArgs) -> Result {
         _ => args.keys.for_each_batch(|keys| {
             for keys in keys.chunks(KEYS_PER_STEP) {
                 interrupt.check()?;
+                // A key that occurs twice is deleted once.
+                let keys: HashSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                let keys: Vec<&[u8]> = keys.into_iter().collect();
                 asked += keys.len() as u64;
-                deleted += delete_found(&database, keys, options)?;
+                deleted += delete_found(&database, &keys, options)?;
             }
             Ok(())
         }),

@@ -1,17 +1,17 @@
 //! `evidence run` and `evidence list`: the items of the registry.
 
 use super::{check_writable, provenance, write_charts};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use siltstone::Access;
 use siltstone_bench::named::by_name;
-use siltstone_bench::quantity::parse_time;
+use siltstone_bench::quantity::{counted, parse_time};
 use siltstone_command::interrupt::{Interrupt, RemovedAtExit};
 use siltstone_evidence::conditions::Conditions;
 use siltstone_evidence::output;
-use siltstone_evidence::registry::{self, Item, Outcome, Paper, Progress, Settings};
+use siltstone_evidence::registry::{self, Item, Outcome, Paper, Progress, Settings, State};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -135,13 +135,21 @@ pub fn run(args: &RunArgs) -> Result<()> {
         let text = output::page(&outcomes, &described(args, path));
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    check_none_failed(&outcomes)
+}
+
+/// Returns an error that names the items whose experiments failed, if there are some.
+fn check_none_failed(outcomes: &[Outcome]) -> Result<()> {
+    let failed = outcomes.iter().filter(|outcome| matches!(outcome.state, State::Failed(_)));
+    let failed: Vec<&str> = failed.map(|outcome| outcome.item.id).collect();
+    ensure!(failed.is_empty(), "{} failed: {}", counted(failed.len() as u64, "item"), failed.join(", "));
     Ok(())
 }
 
-/// Prints and draws an outcome.
+/// Prints an outcome, and draws it if it is complete: a chart of an earlier run is not replaced by one of a part.
 fn ended(outcome: &Outcome, args: &RunArgs) -> Result<()> {
     super::print(outcome, args.json, || output::lines(outcome) + "\n")?;
-    let Some(directory) = &args.plot else { return Ok(()) };
+    let Some(directory) = args.plot.as_ref().filter(|_| outcome.state == State::Done) else { return Ok(()) };
     let charts = output::charts(outcome);
     if charts.is_empty() {
         return Ok(());
@@ -174,5 +182,48 @@ fn described(args: &RunArgs, path: &Path) -> output::Run {
         when: when.join(", "),
         scale: args.scale,
         charts: charts.map(|charts| charts.display().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    fn outcome(id: &str, state: State) -> Outcome {
+        let item = registry::find(&[id.to_owned()]).unwrap()[0];
+        Outcome { item, state, verdict: None, points: Vec::new(), served_by: String::new(), seconds: 0.0 }
+    }
+
+    #[test]
+    fn a_failed_experiment_is_an_error_that_names_its_items() {
+        let done = outcome("silt/figure-8", State::Done);
+        let not_done = outcome("silt/table-3", State::NotDone("a rule"));
+        check_none_failed(&[done, not_done]).unwrap();
+        let failed = outcome("silt/figure-7", State::Failed("no space".to_owned()));
+        let error = check_none_failed(&[failed]).unwrap_err().to_string();
+        assert_eq!(error, "1 item failed: silt/figure-7");
+    }
+
+    #[test]
+    fn only_complete_outcomes_are_drawn() {
+        use siltstone_evidence::experiments::quantities::MEMORY;
+
+        let directory = tempfile::tempdir().unwrap();
+        let plot = directory.path().to_str().unwrap();
+        let Arguments { run } = Arguments::parse_from(["run", "--plot", plot, "silt/figure-8"]);
+        let is_drawn = |state| {
+            let mut outcome = outcome("silt/figure-8", state);
+            outcome.points = vec![MEMORY.at("a", 1.0).calculated(1.0), MEMORY.at("a", 2.0).calculated(3.0)];
+            ended(&outcome, &run).unwrap();
+            std::fs::read_dir(plot).unwrap().count() == 1
+        };
+        assert!(!is_drawn(State::Failed("no space".to_owned())) && is_drawn(State::Done));
     }
 }

@@ -233,7 +233,7 @@ impl Measured {
             settled_ops_per_s: self.settled.map(|seconds| operations as f64 / seconds),
             synced_ops_per_s: self.settled.map(|_| operations as f64 / self.synced.seconds),
             gets: self.done.gets_us.quantiles(),
-            puts_us: self.done.puts_us.quantiles(),
+            puts_us: self.done.puts_us.quantiles_if_any(),
             cpu_us_per_op: per_operation(self.synced.cpu_s() * 1e6),
             read_bytes_per_op: per_operation(self.spent.read_bytes as f64),
             device_reads_per_op: per_operation(self.spent.device_reads as f64),

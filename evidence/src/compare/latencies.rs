@@ -29,7 +29,12 @@ impl Latencies {
         Ok(self.0.add(&other.0)?)
     }
 
-    /// Returns quantiles of the latencies.
+    /// Returns quantiles of the latencies, if there are any.
+    pub fn quantiles_if_any(&self) -> Option<Quantiles> {
+        (!self.0.is_empty()).then(|| self.quantiles())
+    }
+
+    /// Returns quantiles of the latencies; zeros if there are none.
     pub fn quantiles(&self) -> Quantiles {
         let quantile =
             |share| if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(share) as f64 / 1e3 };

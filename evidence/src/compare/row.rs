@@ -45,8 +45,9 @@ pub struct Row {
     pub synced_ops_per_s: Option<f64>,
     /// Latencies of gets, in microseconds; of calls, if a call has several gets.
     pub gets: Quantiles,
-    /// Latencies of puts, in microseconds; of transactions, if one has several puts.
-    pub puts_us: Quantiles,
+    /// Latencies of puts, in microseconds; none if all were in transactions of several puts.
+    #[serde(default)]
+    pub puts_us: Option<Quantiles>,
     /// CPU time of the whole process per operation, settled, including the benchmark's own work, in microseconds.
     pub cpu_us_per_op: f64,
     /// Bytes that the process read from the device, per operation.

@@ -17,9 +17,9 @@
 //! ```
 //!
 //! The comment in the first cell names what a row shows: an item, a series and a quantity of the page; or a number of
-//! keys, which may be left out, a benchmark, and a field of its JSON object. The header names columns of the page, or
-//! engines and stores in backticks; other columns are kept. A marker that begins with a command in backticks is not
-//! filled: such figures are written by hand.
+//! keys, which is that of the set's latest run if it is left out, a benchmark, and a field of its JSON object. The
+//! header names columns of the page, or engines and stores in backticks; other columns are kept. A marker that begins
+//! with a command in backticks is not filled: such figures are written by hand.
 
 mod chart;
 mod page;
@@ -65,7 +65,7 @@ impl Sources {
 pub struct Figure {
     /// The set of commands that print it.
     pub set: String,
-    /// The number of keys, if the table has several.
+    /// The number of keys, if the table has several; else that of the set's latest run.
     pub keys: Option<u64>,
     /// The engine or the store.
     pub column: String,

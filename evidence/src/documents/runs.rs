@@ -92,16 +92,14 @@ impl Runs {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Adds a report. It replaces an earlier one of the same benchmark of the same store.
+    /// Adds a report as the latest. It replaces an earlier one of the same benchmark of the same store.
     pub fn record(&mut self, line: Line) {
-        let same = |other: &Line| {
+        let is_other = |other: &Line| {
             (&other.set, other.keys, &other.column, &other.row)
-                == (&line.set, line.keys, &line.column, &line.row)
+                != (&line.set, line.keys, &line.column, &line.row)
         };
-        match self.lines.iter().position(same) {
-            Some(at) => self.lines[at] = line,
-            None => self.lines.push(line),
-        }
+        self.lines.retain(is_other);
+        self.lines.push(line);
     }
 
     /// Returns the numbers of keys of a set, in ascending order.
@@ -109,13 +107,14 @@ impl Runs {
         self.lines.iter().filter(|line| line.set == set).map(|line| line.keys).collect()
     }
 
-    /// Returns a figure with its line, of the latest run if it is of no number of keys.
+    /// Returns a figure with its line. Without a number of keys, that of the set's latest run is taken, so that a table
+    /// does not mix several.
     pub(super) fn value(&self, figure: &Figure) -> Option<(&Line, f64)> {
         let Figure { set, keys, column, row, field } = figure;
-        let is_it = |line: &&Line| {
-            keys.is_none_or(|keys| line.keys == keys)
-                && (&line.set, &line.column, &line.row) == (set, column, row)
-        };
+        let latest = || self.lines.iter().rev().find(|line| line.set == *set).map(|line| line.keys);
+        let keys = keys.or_else(latest)?;
+        let is_it =
+            |line: &&Line| (&line.set, line.keys, &line.column, &line.row) == (set, keys, column, row);
         let line = self.lines.iter().rev().find(is_it)?;
         Some((line, *line.figures.get(field)?))
     }
@@ -236,5 +235,26 @@ mod tests {
         assert_eq!(value("lmdb", "device/read:16", SHARE), Some(0.25));
         assert_eq!(value("redb", "device/read:16", "ops_per_s"), None);
         assert!(runs.value(&figure(11, "silt", "overwrite", "ops_per_s")).is_none());
+    }
+
+    #[test]
+    fn figures_of_no_number_of_keys_are_of_the_latest_run() {
+        let run = Run { date: "2026-11-28".into(), commit: String::new(), machine: "2 processors".into() };
+        let mut runs = Runs::default();
+        let mut record = |keys: u64, printed: &str| {
+            let lines = lines_of("s", keys, &run, printed).unwrap();
+            lines.into_iter().for_each(|line| runs.record(line));
+            let value = |column: &str| {
+                let [set, column, row, field] = ["s", column, "fill", "ops_per_s"].map(str::to_owned);
+                runs.value(&Figure { set, keys: None, column, row, field }).map(|(_, value)| value)
+            };
+            (value("silt"), value("mica"))
+        };
+        let line = |engine: &str, rate: u64| {
+            format!("{{\"engine\":\"{engine}\",\"benchmark\":\"fill\",\"ops_per_s\":{rate}}}\n")
+        };
+        assert_eq!(record(10, &(line("silt", 1) + &line("mica", 2))), (Some(1.0), Some(2.0)));
+        assert_eq!(record(20, &line("silt", 3)), (Some(3.0), None), "not that of mica with other keys");
+        assert_eq!(record(10, &line("silt", 4)), (Some(4.0), Some(2.0)));
     }
 }

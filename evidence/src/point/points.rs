@@ -1,6 +1,7 @@
 //! The points of experiments, by item, and of several runs.
 
 use super::{Point, Spread, Taken};
+use crate::{Error, Result};
 
 /// What a run of an experiment is for.
 ///
@@ -44,6 +45,21 @@ impl Points {
         if takes {
             self.taken.push((item, point));
         }
+    }
+
+    /// Checks that no value is infinite or no number, such as the quotient of two counts of zero.
+    ///
+    /// # Errors
+    /// One is.
+    pub fn check(&self) -> Result<()> {
+        for (item, Point { series, quantity, model, measured, .. }) in &self.taken {
+            let measured = measured.map(|measured| measured.spread.median);
+            if let Some(value) = [*model, measured].into_iter().flatten().find(|value| !value.is_finite()) {
+                let name = quantity.name;
+                return Err(Error::wrong_results(format!("{item}: {series}: {name} is {value}")));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the points in their order, each with its item.
@@ -99,6 +115,19 @@ mod tests {
             let series: Vec<_> = points.into_vec().into_iter().map(|(_, point)| point.series).collect();
             assert_eq!(series, expected);
         }
+    }
+
+    #[test]
+    fn values_that_are_no_finite_numbers_are_errors() {
+        let of = |point: Point| {
+            let mut points = Points::new(Pass::Counts);
+            points.add("a", point);
+            points.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(of(WRITES.of("b").model(1.0).is(Reading::count(2.0))), Ok(()));
+        let error = of(WRITES.of("b").model(1.0).is(Reading::count(f64::NAN))).unwrap_err();
+        assert!(error.contains("a: b: write amplification is NaN"), "{error}");
+        assert!(of(WRITES.of("b").calculated(f64::INFINITY)).is_err());
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Verdict {
 }
 
 impl Judged {
-    /// Returns the verdict on a point; `None` if the paper states no value of it, or it is not judged.
+    /// Returns the verdict on a point; `None` if the paper states no value of it, it is not judged, or it is no number.
     pub fn of_point(self, point: &Point) -> Option<Verdict> {
         let tolerance = match self {
             Judged::Within(tolerance) => tolerance,
@@ -76,7 +76,8 @@ impl Judged {
             Judged::CountsWithin(_) | Judged::Not(_) => return None,
         };
         let (paper, ours) = (point.paper?, point.ours()?);
-        if point.unjudged.is_some() {
+        // An infinite value would be better than all others.
+        if point.unjudged.is_some() || !ours.is_finite() {
             return None;
         }
         let tolerance = (tolerance + paper.error()) * paper.number().abs();
@@ -161,5 +162,14 @@ mod tests {
         assert!(matches!(Judged::Within(0.05).verdict(&[point]), Verdict::NotComparable(_)));
         let other = Judged::Not("another drive").verdict(&[ram(1.0, 1.0)]);
         assert_eq!(other, Verdict::NotComparable(Why::Reason("another drive")));
+    }
+
+    #[test]
+    fn what_is_no_finite_number_has_no_verdict() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(Judged::Within(0.05).of_point(&ram(1.0, value)), None, "{value}");
+        }
+        let verdict = Judged::Within(0.05).verdict(&[ram(1.0, f64::NEG_INFINITY), ram(1.0, 2.0)]);
+        assert_eq!(verdict, Verdict::Worse);
     }
 }

@@ -160,7 +160,8 @@ fn run_experiment(
         let outcome = conditions.of_run(pass, number as u64).and_then(|conditions| {
             conditions.check()?;
             let conditions = if experiment.direct { conditions.direct() } else { conditions };
-            in_own_thread(|| (experiment.run)(&conditions, &mut points))
+            in_own_thread(|| (experiment.run)(&conditions, &mut points))?;
+            points.check()
         });
         match outcome {
             Ok(()) => all.extend(points.into_vec()),

@@ -13,9 +13,10 @@ use std::io::{BufRead, Read};
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// The number of fields after the key.
 const FIELDS_BEHIND: usize = 5;
+/// What some programs begin a text with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads the operations of a table, up to the first error. A first line that does not begin with a digit is taken as
-/// the header; empty lines are skipped.
+/// Reads the operations of a table, up to the first error. A header in the first line, and empty lines, are skipped.
 pub struct CsvReader<R> {
     source: R,
     line: Vec<u8>,
@@ -37,9 +38,11 @@ impl<R: BufRead> CsvReader<R> {
             if (&mut self.source).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line)? == 0 {
                 return Ok(None);
             }
-            let line = self.line.trim_ascii();
-            let is_header = self.number == 1 && !line.first().is_some_and(u8::is_ascii_digit);
-            if line.is_empty() || is_header {
+            let mut line = self.line.trim_ascii();
+            if self.number == 1 {
+                line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+            }
+            if line.is_empty() || (self.number == 1 && is_header(line)) {
                 continue;
             }
             let parsed = parse(line).map_err(|problem| TraceError::Line { line: self.number, problem })?;
@@ -60,6 +63,15 @@ impl<R: BufRead> Iterator for CsvReader<R> {
         self.ended = !matches!(next, Some(Ok(_)));
         next
     }
+}
+
+/// Returns whether a first line has the names of the columns. Anything else is parsed, and is an error if it is no
+/// request: a file of another format would be a trace without requests.
+fn is_header(line: &[u8]) -> bool {
+    let has_all_columns = || line.iter().filter(|byte| **byte == b',').count() > FIELDS_BEHIND;
+    let is_text = || std::str::from_utf8(line).is_ok();
+    let has_time = line.first().is_some_and(u8::is_ascii_digit);
+    line.starts_with(b"timestamp") || (!has_time && has_all_columns() && is_text())
 }
 
 /// Parses a line. The time is the table's.
@@ -190,7 +202,23 @@ mod tests {
             let problem = read(&format!("1,k,1,1,1,get,0\n{line}\n")).unwrap_err().to_string();
             assert!(problem.starts_with("line 2: ") && problem.contains(named), "{line}: {problem}");
         }
-        assert!(CsvReader::new(&[0xff; 100][..]).next().is_none(), "a header");
         assert!(CsvReader::new(&[b'1'; 3 << 20][..]).next().unwrap().is_err());
+    }
+
+    #[test]
+    fn a_first_line_is_a_header_only_if_it_can_be_one() {
+        let request = "1,k,1,1,1,get,0\n";
+        for header in
+            ["timestamp\n", "timestamp,key,key_size,value_size,client,op,ttl\n", "a,b,c,d,e,f,g\r\n", ""]
+        {
+            for mark in ["", "\u{feff}"] {
+                assert_eq!(read(&format!("{mark}{header}{request}")).unwrap().len(), 1, "{mark:?}{header}");
+            }
+        }
+        let commas_of_no_text = [&[0xff][..], &[b','; 9]].concat();
+        for wrong in [&[0xff; 100][..], b"PK\x03\x04", b"a,b,c\n", b"{\"key\":1}\n", &commas_of_no_text[..]] {
+            let problem = CsvReader::new(wrong).next().unwrap().unwrap_err().to_string();
+            assert!(problem.starts_with("line 1: "), "{problem}");
+        }
     }
 }

@@ -21,6 +21,14 @@ pub enum TraceError {
     /// The file could not be opened or read.
     #[error("cannot read the trace: {0}")]
     Io(#[from] std::io::Error),
+    /// The file is compressed.
+    #[error("the trace is compressed with {format}: decompress it first ({program})")]
+    Compressed {
+        /// The format.
+        format: &'static str,
+        /// The program that decompresses it.
+        program: &'static str,
+    },
     /// The trace is truncated.
     #[error("the trace ends at byte {at} within {what}: it was cut short")]
     CutShort {

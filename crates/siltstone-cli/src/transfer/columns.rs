@@ -79,7 +79,7 @@ pub struct Columns {
     /// The delimiter of CSV.
     pub delimiter: u8,
     pub notation: Notation,
-    /// What is stored for a cell of Parquet that is null.
+    /// What is stored for a cell of Parquet, or a field of JSON, that is null.
     pub null: Option<String>,
 }
 

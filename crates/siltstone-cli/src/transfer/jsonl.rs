@@ -8,7 +8,7 @@ use super::{Fault, RecordSink, Source};
 use crate::stream::Lines;
 use anyhow::{anyhow, bail};
 use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use siltstone::key::{KEY_LENGTH_MAX, VALUE_LENGTH_MAX};
 use siltstone::{Bytes, Record};
 use std::borrow::Cow;
@@ -26,18 +26,28 @@ struct Line<'a> {
     key_hex: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key_base64: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
-    value: Option<Cow<'a, str>>,
+    /// Null is `Some(None)`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    value: Option<Option<Cow<'a, str>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value_hex: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value_base64: Option<String>,
-    #[serde(default, skip_serializing_if = "is_never")]
+    #[serde(default, skip_serializing_if = "is_never", deserialize_with = "never_if_null")]
     expires_at_ms: u64,
 }
 
 fn is_never(expires_at_ms: &u64) -> bool {
     *expires_at_ms == 0
+}
+
+fn never_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(Option::<u64>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Distinguishes null from a field that is missing.
+fn present<'de, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Cow<'a, str>>>, D::Error> {
+    Option::<Cow<'a, str>>::deserialize(deserializer).map(Some)
 }
 
 /// Writes JSONL.
@@ -78,7 +88,7 @@ pub fn write_line(
     }
     if with_value {
         match std::str::from_utf8(&record.value) {
-            Ok(text) if is_short_as_text(text) => line.value = Some(text.into()),
+            Ok(text) if is_short_as_text(text) => line.value = Some(Some(text.into())),
             _ if hex => line.value_hex = Some(HEXLOWER.encode(&record.value)),
             _ => line.value_base64 = Some(BASE64.encode(&record.value)),
         }
@@ -101,6 +111,7 @@ fn is_short_as_text(text: &str) -> bool {
 pub struct Reader<R> {
     lines: Lines<R>,
     needs_values: bool,
+    null: Option<String>,
     fields: Option<Fields>,
 }
 
@@ -108,7 +119,7 @@ impl<R: BufRead> Reader<R> {
     /// Creates a reader. If it needs no values, they may be missing.
     pub fn new(source: R, columns: &Columns) -> anyhow::Result<Self> {
         let (lines, needs_values) = (Lines::new(source, LINE_BYTES_MAX), columns.has_values());
-        Ok(Reader { lines, needs_values, fields: Fields::of(columns)? })
+        Ok(Reader { lines, needs_values, null: columns.null.clone(), fields: Fields::of(columns)? })
     }
 }
 
@@ -124,7 +135,7 @@ impl<R: BufRead> Source for Reader<R> {
             }
             let record = match &self.fields {
                 Some(fields) => fields.record(line),
-                None => parse(line, self.needs_values),
+                None => parse(line, self.needs_values, self.null.as_deref()),
             };
             return record.map(Some).map_err(Fault::Bad);
         }
@@ -135,13 +146,22 @@ impl<R: BufRead> Source for Reader<R> {
     }
 }
 
-fn parse(line: &[u8], needs_value: bool) -> anyhow::Result<Record> {
+/// Reads a record. `null` is the text that is stored for a value that is null.
+fn parse(line: &[u8], needs_value: bool, null: Option<&str>) -> anyhow::Result<Record> {
     let line: Line<'_> = serde_json::from_slice(line).map_err(|error| described(&error))?;
-    let has_value = line.value.is_some() || line.value_hex.is_some() || line.value_base64.is_some();
+    let is_alone = line.value_hex.is_none() && line.value_base64.is_none();
+    let text = match (line.value, null) {
+        (Some(None), Some(null)) if needs_value && is_alone => Some(Cow::Owned(null.to_owned())),
+        (Some(None), None) if needs_value && is_alone => {
+            bail!("the field value: is null; --null states what is stored")
+        }
+        (text, _) => text.flatten(),
+    };
+    let has_value = text.is_some() || !is_alone;
     Ok(Record {
         key: one_of("key", line.key, line.key_hex, line.key_base64)?,
         value: match needs_value || has_value {
-            true => one_of("value", line.value, line.value_hex, line.value_base64)?,
+            true => one_of("value", text, line.value_hex, line.value_base64)?,
             false => Bytes::new(),
         },
         expires_at_ms: line.expires_at_ms,
@@ -202,5 +222,23 @@ mod tests {
             assert_eq!(reader.place(), "line 3");
             assert_eq!(reader.next().unwrap().unwrap().key, "b", "the next line is read");
         }
+    }
+
+    #[test]
+    fn null_is_what_the_user_states_and_no_expiry_time() {
+        let read = |line: &str, null: Option<&str>| {
+            let columns = Columns { null: null.map(str::to_owned), ..columns() };
+            match Reader::new(line.as_bytes(), &columns).unwrap().next() {
+                Ok(record) => Ok(record.unwrap()),
+                Err(fault) => Err(fault.into_error().to_string()),
+            }
+        };
+        let line = r#"{"key":"a","value":null,"expires_at_ms":null}"#;
+        let record = read(line, Some("none")).unwrap();
+        assert_eq!((&record.key[..], &record.value[..], record.expires_at_ms), (&b"a"[..], &b"none"[..], 0));
+        assert!(read(line, None).unwrap_err().contains("--null"));
+        assert!(read(r#"{"key":"a"}"#, Some("none")).unwrap_err().contains("exactly one"));
+        let hex = read(r#"{"key":"a","value":null,"value_hex":"62"}"#, Some("none")).unwrap();
+        assert_eq!(hex.value, "b");
     }
 }

@@ -95,6 +95,8 @@ fn keys_are_deleted_by_name_from_a_file_and_by_prefix() {
     assert_eq!(sorted(&ok(here, &["list"])), ["d", "e", "users"]);
     ends_with(2, here, &["delete", "--prefix", "u", "d"]);
     ends_with(2, here, &["delete"]);
+    assert_eq!(result(here, &["delete", "d", "d"]), (0, "siltstone: 1 key deleted\n".into()));
+    assert_eq!(result(here, &["delete", "d", "d"]), (1, "siltstone: 0 keys deleted\n".into()));
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub const GET_P9999: Metric =
 const GET_P99: Metric = Metric { name: "p99 of gets", of: |row| Some(row.gets.p99), show: milliseconds };
 const GET_P999: Metric = Metric { name: "p99.9 of gets", of: |row| Some(row.gets.p999), show: milliseconds };
 const PUT_P999: Metric =
-    Metric { name: "p99.9 of puts", of: |row| Some(row.puts_us.p999), show: milliseconds };
+    Metric { name: "p99.9 of puts", of: |row| row.puts_us.map(|puts| puts.p999), show: milliseconds };
 /// Heap and stacks.
 pub const RAM: Metric = Metric { name: "heap, B per key", of: |row| Some(row.ram_bytes_per_key), show: two };
 /// The peak usage of the memory limit.
