@@ -48,8 +48,8 @@ pub(super) fn prefetch(address: *const u8) {
     unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast()) };
 }
 
-/// Returns the ticks of the processor's clock, of which a microsecond has 2,000 to 5,000. The clock of the system, which
-/// is made of them, takes a tenth as long as a copy.
+/// Returns the ticks of the processor's clock, 2,000 to 5,000 per microsecond. The clock of the system is made of them,
+/// but reading it takes a tenth as long as a copy.
 #[inline]
 pub(super) fn ticks() -> u64 {
     // SAFETY: it reads a register.
