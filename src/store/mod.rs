@@ -25,7 +25,7 @@ pub mod manifest;
 pub mod merge;
 #[cfg(feature = "flashkey")]
 pub mod ordered_keys;
-#[cfg(feature = "flashkey")]
+#[cfg(any(feature = "flashkey", feature = "silt"))]
 pub mod read_batches;
 pub mod record;
 pub mod slots;
